@@ -14,8 +14,9 @@ from engine.output.channel_text import ChannelText
 from engine.output.setting import AnswerSetup
 from engine.output.spans import SpanTracker
 from engine.output.token_reader import TokenReader
-from engine.stopping.matcher import Match
+from engine.stopping.matcher import Match, StopMatcher, matcher_of
 from engine.stopping.record import Channel, StopInfo, StopKind
+from engine.stopping.rules import StopRules
 from engine.values.events import Event
 
 
@@ -35,10 +36,11 @@ class AnswerBuilder:
         self._rules = setup.rules
         self._max_tokens = setup.max_tokens
         self._most = min(room, setup.max_tokens or room)
-        self._calls = OpenCalls(setup.parse_calls)
-        self._calls.continue_call(beginning.call, beginning.tool_name)
+        self._calls = OpenCalls(setup.parse_calls, setup.new_reader, _guard(setup.rules))
         self._text = ChannelText(setup.rules, self._calls, self.spans)
         self.reader = TokenReader(setup, self._text)
+        if beginning.channel is Channel.TOOL:
+            self._text.open_call(beginning.tool_name, beginning.call)
 
     def add(self, token_id: int) -> StopInfo | None:
         """Take the next sampled id; return the record if the answer ends with it."""
@@ -52,7 +54,7 @@ class AnswerBuilder:
         """End the answer from outside (``CANCELLED`` or ``ERROR``) and return the record."""
         held = self.reader.release()
         if self._text.channel is Channel.TOOL:
-            self._calls.cut()
+            self._text.cut_call()
         match = self._kept(self._text.match) if self._text.match is not None else None
         return StopInfo(
             kind,
@@ -154,11 +156,11 @@ class AnswerBuilder:
         """
         ending = self.reader.ending
         if ending is None and self._text.match is None and self.reader.splitter.closes_calls:
-            self._calls.cut()  # by a limit, before its end came
+            self._text.cut_call()  # by a limit, before its end came
         elif self._calls.is_blank and not (
             self.reader.is_closed_by_tag or (ending is not None and ending.is_eos)
         ):
-            self._calls.cut()  # by a stop, where its arguments would have begun
+            self._text.cut_call()  # by a stop, where its arguments would have begun
         elif ending is None or not ending.is_eos:
             self._calls.unfinished = self._text.parse_call()
         elif self._text.close_call(self.reader.is_armed) and self._text.match is None:
@@ -191,3 +193,11 @@ class AnswerBuilder:
         else:
             dropped = text + dropped
         return Match(rule, text, offset, dropped)
+
+
+def _guard(rules: StopRules) -> StopMatcher | None:
+    """Return what looks for stops in a call that may turn out to be text; None if none count."""
+    in_text = rules.counting_in(Channel.TEXT)
+    if not in_text or in_text == rules.counting_in(Channel.TOOL):
+        return None
+    return matcher_of(rules, in_text)

@@ -1,22 +1,80 @@
-"""Collects the text of tool calls while they are written and parses each when it is complete.
+"""Follows tool calls while they are written, and parses each when it is complete.
 
 Pure; belongs to the thread that feeds it.
 """
 
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Sequence
 from uuid import uuid4
 
 from engine.output.arguments import arguments_text
+from engine.output.call_readers.arriving import CallPart, CallReader, NewReader
+from engine.stopping.matcher import StopMatcher
 from engine.values.chat import ToolCall
-from engine.values.events import ToolCallDelta
+from engine.values.events import (
+    Event,
+    ToolCallAbandoned,
+    ToolCallArguments,
+    ToolCallDelta,
+    ToolCallStarted,
+)
 
 CallParser = Callable[[str, str | None], list[tuple[str, object]]]
 """From a call's raw text, and the name its tag gave, to (name, arguments): an object or its JSON
 text. Raises ``ValueError`` for text that is not a call."""
 
 
+class _ToldCall:
+    """A call of which something was told before it was complete.
+
+    Attributes:
+        id: Its identifier.
+        name: Its tool.
+        is_closed: Whether its arguments were told to their end.
+    """
+
+    __slots__ = ("_texts", "id", "is_closed", "name")
+
+    def __init__(self, name: str) -> None:
+        self.id = _new_id()
+        self.name = name
+        self.is_closed = False
+        self._texts: list[str] = []
+
+    def tell(self, text: str) -> ToolCallArguments:
+        """Tell more of its arguments."""
+        self._texts.append(text)
+        return ToolCallArguments(self.id, text)
+
+    def missing(self, arguments: str) -> str | None:
+        """Return what completes its arguments; None if it cannot be these.
+
+        A repeated key was told as often as it was written; the arguments mean the same.
+        """
+        told = self.arguments
+        if arguments.startswith(told):
+            return arguments[len(told) :]
+        rest = "" if self.is_closed else "}"
+        try:
+            is_same = json.dumps(json.loads(told + rest), ensure_ascii=False) == arguments
+        except ValueError:
+            is_same = False
+        return rest if is_same else None
+
+    @property
+    def arguments(self) -> str:
+        """All that was told of its arguments."""
+        return "".join(self._texts)
+
+
 class OpenCalls:
     """The tool calls of one answer.
+
+    Args:
+        parse: Parses the text of a call that is complete.
+        new_reader: Makes what reads a call while it is written.
+        guard: Looks for the stops that count in text. What could belong to one is not told while
+            the call is written, because the call may turn out to be text.
 
     Attributes:
         count: Calls that are complete.
@@ -25,10 +83,17 @@ class OpenCalls:
         unfinished: Raw text of a call that the end cut short.
     """
 
-    __slots__ = ("_begun", "_parse", "_text", "count", "is_fresh", "name", "unfinished")
+    __slots__ = ("_begun", "_guard", "_new_reader", "_parse", "_reader", "_text", "_told",
+                 "count", "is_fresh", "name", "unfinished")  # fmt: skip
 
-    def __init__(self, parse: CallParser) -> None:
+    def __init__(
+        self, parse: CallParser, new_reader: NewReader, guard: StopMatcher | None = None
+    ) -> None:
         self._parse = parse
+        self._new_reader = new_reader
+        self._guard = guard
+        self._reader: CallReader | None = None
+        self._told: list[_ToldCall] = []
         self._text: list[str] = []
         self._begun = ""
         self.count = 0
@@ -36,21 +101,40 @@ class OpenCalls:
         self.name: str | None = None
         self.unfinished = ""
 
-    def continue_call(self, begun: str, name: str | None) -> None:
-        """Open a call whose first part is in the prompt; that part is parsed, but not sent."""
-        self._begun = begun
+    def open(self, name: str | None, begun: str = "") -> Sequence[Event]:
+        """Open a call; return what is certain of it.
+
+        Args:
+            name: The tool, where the tag named it.
+            begun: The part of the call that is in the prompt; it is parsed, but is not the
+                model's own text.
+        """
         self.name = name
+        self._begun = begun
+        if self._guard is not None:
+            self._guard.restart()
+        self._reader = self._new_reader(name)
+        return self._read(begun)
 
     @property
     def is_blank(self) -> bool:
         """Whether the open call has no text yet."""
         return not self._begun.strip() and not "".join(self._text).strip()
 
-    def add(self, text: str) -> None:
-        """Take more of the open call's text."""
+    def add(self, text: str) -> Sequence[Event]:
+        """Take more of the open call's text; return what is certain by now."""
         self._text.append(text)
+        if self._reader is None:
+            return ()
+        if self._guard is None:
+            return self._read(text)
+        safe = self._guard.feed(text)
+        events = self._read(safe) if safe else ()
+        if self._guard.match is not None:
+            self._reader = None
+        return events
 
-    def close(self) -> tuple[list[ToolCallDelta], str]:
+    def close(self) -> tuple[list[Event], str]:
         """Parse what was collected; return its calls, or the text itself where it is not a call.
 
         Text whose arguments are not one JSON object is not a call, so that every surface can rely
@@ -64,20 +148,65 @@ class OpenCalls:
         except ValueError:
             parsed = []
         if not parsed:
-            return [], raw
-        events = []
+            return self._abandoned(), raw
+        events: list[Event] = []
         for number, (name, arguments) in enumerate(parsed):
-            call = ToolCall(uuid4().hex[:24], name, arguments)
+            call = self._completed(name, arguments, events)
             events.append(ToolCallDelta(self.count, call, "" if number else raw))
             self.count += 1
             self.is_fresh = True
-        return events, ""
+        return [*events, *self._abandoned()], ""
 
-    def cut(self) -> None:
+    def cut(self) -> list[Event]:
         """Keep what was collected as an unfinished call."""
         self.unfinished = self._taken()
+        return self._abandoned()
 
     def _taken(self) -> str:
         raw = "".join(self._text)
         self._text.clear()
+        self._reader = None
         return raw
+
+    # -- what is told while a call is written ----------------------------------------------
+
+    def _read(self, text: str) -> list[Event]:
+        reader = self._reader
+        if reader is None:
+            return []
+        events = [self._tell(part) for part in reader.feed(text)]
+        if reader.is_over:
+            self._reader = None
+        return events
+
+    def _tell(self, part: CallPart) -> Event:
+        if isinstance(part, str):
+            return self._told[-1].tell(part)
+        if self._told:
+            self._told[-1].is_closed = True
+        one = _ToldCall(part.name)
+        self._told.append(one)
+        return ToolCallStarted(self.count + len(self._told) - 1, one.id, one.name)
+
+    def _completed(self, name: str, arguments: str, events: list[Event]) -> ToolCall:
+        """Return a call as its parser found it; note what has to be told of it before."""
+        if self._told:
+            one = self._told[0]
+            rest = one.missing(arguments) if one.name == name else None
+            if rest is not None:
+                if rest:
+                    events.append(one.tell(rest))
+                del self._told[0]
+                return ToolCall(one.id, name, one.arguments)
+            events += self._abandoned()
+        return ToolCall(_new_id(), name, arguments)
+
+    def _abandoned(self) -> list[Event]:
+        """Return that what was told of calls is none."""
+        events: list[Event] = [ToolCallAbandoned(one.id) for one in self._told]
+        self._told.clear()
+        return events
+
+
+def _new_id() -> str:
+    return uuid4().hex[:24]

@@ -107,7 +107,7 @@ class ChannelText:
         elif channel is Channel.THINKING:
             self.events.append(ThinkingDelta(text))
         else:
-            self.calls.add(text)
+            self.events += self.calls.add(text)
             return
         if self.spans is not None:
             self.spans.release(len(text), channel)
@@ -152,11 +152,20 @@ class ChannelText:
 
     def parse_call(self) -> str:
         """Parse the open call as it is; return its text if it is not a call."""
+        count = self.calls.count
         events, stray = self.calls.close()
         self.events += events
-        if events and self.spans is not None:
+        if self.calls.count > count and self.spans is not None:
             self.spans.drop_call()
         return stray
+
+    def open_call(self, name: str | None, begun: str = "") -> None:
+        """Open a call; takes what ``OpenCalls.open`` does."""
+        self.events += self.calls.open(name, begun)
+
+    def cut_call(self) -> None:
+        """Give the open call up: the answer ended inside of it."""
+        self.events += self.calls.cut()
 
     def keep(self, stop: str) -> None:
         """Send the stop that ended the answer, or add it to the call that it cut short."""

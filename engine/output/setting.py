@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 
+from engine.output.call_readers.arriving import NewReader, no_reader
 from engine.output.calls import CallParser
 from engine.output.channels import Beginning
 from engine.output.detokenizer import Detokenizer
@@ -45,6 +46,7 @@ class AnswerSetup:
         vocabulary: What token ids stand for.
         detokenizer: Makes text of them; of this answer alone.
         parse_calls: The parser of the model's tool calls.
+        new_reader: Makes what reads a call while it is written.
         tells_spans: Whether each token is told with the part of the text that it stands for.
     """
 
@@ -54,4 +56,5 @@ class AnswerSetup:
     vocabulary: Vocabulary
     detokenizer: Detokenizer
     parse_calls: CallParser
+    new_reader: NewReader = no_reader
     tells_spans: bool = False

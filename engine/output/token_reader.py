@@ -234,7 +234,8 @@ class TokenReader:
             self.text.enter(switch.to, strips_space=switch.strips_space)
         if switch.to is Channel.THINKING:
             self.thinking_tokens += switch.tokens
-        self.text.calls.name = switch.tool_name
+        if switch.to is Channel.TOOL:
+            self.text.open_call(switch.tool_name)
 
     def release(self) -> str:
         """Send what is held through the same chain as any text; return what was held."""

@@ -21,6 +21,7 @@ from engine.values.events import (
     TextDelta,
     ThinkingDelta,
     TokenTrace,
+    ToolCallArguments,
     ToolCallDelta,
 )
 from engine.values.request import GenerationRequest
@@ -222,7 +223,7 @@ class Generation:
 
 
 def merge_deltas(events: list[Event]) -> list[Event]:
-    """Return the events with neighbouring text (or thinking) deltas joined into one."""
+    """Return the events with neighbouring deltas of text, thinking or arguments joined into one."""
     if len(events) < 2:
         return events
     texts = [event.text for event in events if type(event) is TextDelta]
@@ -235,6 +236,10 @@ def merge_deltas(events: list[Event]) -> list[Event]:
         elif kind is ThinkingDelta:
             parts = (e.text for e in group if isinstance(e, ThinkingDelta))
             out.append(ThinkingDelta("".join(parts)))
+        elif kind is ToolCallArguments:
+            # Another call begins with an event of its own, so these belong to one.
+            more = [e for e in group if isinstance(e, ToolCallArguments)]
+            out.append(ToolCallArguments(more[0].call_id, "".join(e.text for e in more)))
         else:
             out.extend(group)
     return out

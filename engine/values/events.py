@@ -34,6 +34,56 @@ class ThinkingDelta:
 
 
 @dataclass(frozen=True, slots=True)
+class ToolCallStarted:
+    """The model is writing a call, and its tool is certain.
+
+    ``ToolCallArguments`` follow as far as they are certain while it is written, then either the
+    ``ToolCallDelta`` with the same ``call_id``, which completes them, or a ``ToolCallAbandoned``.
+    A call of which nothing was certain early has a ``ToolCallDelta`` alone.
+
+    Attributes:
+        index: The number that the call will have in this answer.
+        call_id: The product's identifier of the call.
+        name: The tool's name.
+    """
+
+    index: int
+    call_id: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCallArguments:
+    """More of the arguments of the call that was started last.
+
+    All of a call's increments, joined, are the ``arguments`` of its ``ToolCall``, character by
+    character, and each beginning of them is the beginning of that JSON object.
+
+    Attributes:
+        call_id: Of the call.
+        text: The next part of the JSON text.
+    """
+
+    call_id: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCallAbandoned:
+    """A call that was started is none: it was cut short, or its text could not be parsed.
+
+    What was told of it cannot be taken back, but is no call: no ``ToolCallDelta`` follows. Its
+    arguments are not complete JSON, unless another call of the same text was started after it.
+    A text that could not be parsed follows as text of the answer, as if it had never been a call.
+
+    Attributes:
+        call_id: Of the call.
+    """
+
+    call_id: str
+
+
+@dataclass(frozen=True, slots=True)
 class ToolCallDelta:
     """A complete call, the ``index``-th of this answer.
 
@@ -255,4 +305,14 @@ class Finished:
     budget_end: BudgetEnd | None = None
 
 
-Event = PromptProgress | TextDelta | ThinkingDelta | ToolCallDelta | TokenTrace | Finished
+Event = (
+    PromptProgress
+    | TextDelta
+    | ThinkingDelta
+    | ToolCallStarted
+    | ToolCallArguments
+    | ToolCallAbandoned
+    | ToolCallDelta
+    | TokenTrace
+    | Finished
+)

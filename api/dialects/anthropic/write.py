@@ -44,8 +44,10 @@ from engine import (
     StopKind,
     TextDelta,
     ThinkingDelta,
-    ToolCall,
+    ToolCallAbandoned,
+    ToolCallArguments,
     ToolCallDelta,
+    ToolCallStarted,
     Usage,
 )
 
@@ -53,7 +55,7 @@ PING = SseEvent("ping", '{"type":"ping"}')
 # Thinking blocks must carry a signature. Ours vouches for nothing: clients only hand it back.
 SIGNATURE = "unsigned"
 
-_BlockKind = Literal["text", "thinking"]
+_BlockKind = Literal["text", "thinking", "input_json"]
 
 
 # -- whole answers ----------------------------------------------------------------------------
@@ -142,7 +144,7 @@ def _content(events: Sequence[Event], params: MessageCreateParams) -> list[Answe
             case TextDelta():
                 blocks.append({"type": "text", "text": event.text})
             case ToolCallDelta() if event.index == 0 or allows_parallel_calls(params):
-                block = _call(event.call)
+                block = _call(event.call.id, event.call.name)
                 block["input"] = json.loads(event.call.arguments)
                 blocks.append(block)
             case _:
@@ -150,9 +152,9 @@ def _content(events: Sequence[Event], params: MessageCreateParams) -> list[Answe
     return blocks or [{"type": "text", "text": ""}]
 
 
-def _call(call: ToolCall) -> ToolUseAnswer:
+def _call(call_id: str, name: str) -> ToolUseAnswer:
     """Return a call whose input is still to come."""
-    return {"type": "tool_use", "id": f"toolu_{call.id}", "name": call.name, "input": {}}
+    return {"type": "tool_use", "id": f"toolu_{call_id}", "name": name, "input": {}}
 
 
 # -- streams ----------------------------------------------------------------------------------
@@ -170,6 +172,8 @@ class MessageEncoder(AnswerEncoder[SseEvent]):
         self._has_started = False
         self._index = 0
         self._open: _BlockKind | None = None
+        # The call whose block is open.
+        self._call_id: str | None = None
         self._delta_head = ""
 
     def keepalive(self) -> str:
@@ -191,13 +195,16 @@ class MessageEncoder(AnswerEncoder[SseEvent]):
     def _thinking(self, text: str, choice: int) -> None:
         self._add_text("thinking", text)
 
-    def _add_text(self, kind: _BlockKind, text: str) -> None:
+    def _add_text(self, kind: Literal["text", "thinking"], text: str) -> None:
         if self._open is not kind:
             self._open_block(kind)
         if kind == "text" or self._shows_thinking:
-            self._send(SseEvent("content_block_delta", f"{self._delta_head}{json_text(text)}}}}}"))
+            self._send_delta(text)
 
-    def _open_block(self, kind: _BlockKind) -> None:
+    def _send_delta(self, text: str) -> None:
+        self._send(SseEvent("content_block_delta", f"{self._delta_head}{json_text(text)}}}}}"))
+
+    def _open_block(self, kind: Literal["text", "thinking"]) -> None:
         self._close_block()
         self._open = kind
         block: AnswerBlock = {"type": "text", "text": ""}
@@ -228,20 +235,34 @@ class MessageEncoder(AnswerEncoder[SseEvent]):
         self._event({"type": "content_block_stop", "index": self._index})
         self._index += 1
 
-    def _call(self, call: ToolCallDelta, choice: int) -> None:
+    def _call_started(self, call: ToolCallStarted, choice: int) -> None:
+        self._call_id = None
         if call.index > 0 and not self._allows_parallel_calls:
             return
         self._close_block()
-        block = _call(call.call)
+        self._call_id, self._open = call.call_id, "input_json"
+        block = _call(call.call_id, call.name)
         self._event({"type": "content_block_start", "index": self._index, "content_block": block})
-        self._event(
-            {
-                "type": "content_block_delta",
-                "index": self._index,
-                "delta": {"type": "input_json_delta", "partial_json": call.call.arguments},
-            }
+        self._delta_head = (
+            f'{{"type":"content_block_delta","index":{self._index},'
+            f'"delta":{{"type":"input_json_delta","partial_json":'
         )
-        self._stop_block()
+
+    def _call_arguments(self, more: ToolCallArguments, choice: int) -> None:
+        if self._call_id == more.call_id:
+            self._send_delta(more.text)
+
+    def _call_abandoned(self, call: ToolCallAbandoned, choice: int) -> None:
+        self._end_call(call.call_id)
+
+    def _call(self, call: ToolCallDelta, choice: int) -> None:
+        self._end_call(call.call.id)
+
+    def _end_call(self, call_id: str) -> None:
+        """Close the block of a call, unless another call has closed it already."""
+        if self._call_id == call_id:
+            self._call_id = None
+            self._close_block()
 
     def _end(self, finished: Finished, choice: int) -> None:
         self._start(finished.usage)

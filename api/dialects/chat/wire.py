@@ -12,6 +12,7 @@ from typing_extensions import TypedDict
 
 from api.dialects.openai.answers import (
     CallAnswer,
+    CallDelta,
     ChoiceEnding,
     CompletionUsage,
     ErrorAnswer,
@@ -209,7 +210,7 @@ class ChatDelta(TypedDict):
     role: NotRequired[Literal["assistant"]]
     content: NotRequired[str]
     reasoning_content: NotRequired[str]
-    tool_calls: NotRequired[list[CallAnswer]]
+    tool_calls: NotRequired[list[CallDelta]]
 
 
 class ChunkChoice(ChoiceEnding):

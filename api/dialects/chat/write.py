@@ -23,7 +23,16 @@ from api.dialects.shared.answers.said import reasoning_of, text_of
 from api.dialects.shared.dialect import Collected, Head
 from api.dialects.shared.parameters.extension import is_report_wanted
 from api.transport.json_text import json_text
-from engine import Event, Finished, TokenSpan, ToolCallDelta, Vocabulary
+from engine import (
+    Event,
+    Finished,
+    TokenSpan,
+    ToolCall,
+    ToolCallArguments,
+    ToolCallDelta,
+    ToolCallStarted,
+    Vocabulary,
+)
 
 
 def write_completion(
@@ -105,6 +114,9 @@ class ChatEncoder(ChoicesEncoder):
             ),
         )
         self._allows_parallel_calls = allows_parallel_calls(params)
+        # Per choice: calls begun in the stream, and whether the last one is left out.
+        self._calls = [0] * count
+        self._is_call_hidden = [False] * count
         self._shows_thinking = shows_thinking(params)
         self._texts = head.vocabulary
 
@@ -122,10 +134,24 @@ class ChatEncoder(ChoicesEncoder):
         if self._shows_thinking:
             self._delta(choice, _fields(f'"reasoning_content":{json_text(text)}'))
 
+    def _call_started(self, call: ToolCallStarted, choice: int) -> None:
+        self._is_call_hidden[choice] = call.index > 0 and not self._allows_parallel_calls
+        if self._is_call_hidden[choice]:
+            return
+        index = self._calls[choice]
+        self._calls[choice] += 1
+        begun = call_to_wire(ToolCall(call.call_id, call.name, ""))
+        self._delta(choice, _fields(f'"tool_calls":{json_text([{"index": index, **begun}])}'))
+
+    def _call_arguments(self, more: ToolCallArguments, choice: int) -> None:
+        if not self._is_call_hidden[choice]:
+            index = self._calls[choice] - 1
+            function = f'{{"arguments":{json_text(more.text)}}}'
+            calls = f'"tool_calls":[{{"index":{index},"function":{function}}}]'
+            self._delta(choice, _fields(calls))
+
     def _call(self, call: ToolCallDelta, choice: int) -> None:
-        if call.index == 0 or self._allows_parallel_calls:
-            calls = json_text([{"index": call.index, **call_to_wire(call.call)}])
-            self._delta(choice, _fields(f'"tool_calls":{calls}'))
+        """Say nothing: a call's end shows in what follows."""
 
     def _last_choice(self, finished: Finished, choice: int) -> ChunkChoice:
         ending = ending_to_wire(finished, reports=self._choices.reports)

@@ -71,10 +71,25 @@ class CalledFunctionAnswer(TypedDict):
 class CallAnswer(TypedDict):
     """A call that the client is to make."""
 
-    index: NotRequired[Annotated[int, Field(description="in streams")]]
     id: str
     type: Literal["function"]
     function: CalledFunctionAnswer
+
+
+class CalledFunctionDelta(TypedDict):
+    """A function's name, or more of its arguments."""
+
+    name: NotRequired[str]
+    arguments: str
+
+
+class CallDelta(TypedDict):
+    """What a call of a stream grows by; its first chunk has its id and its name."""
+
+    index: int
+    id: NotRequired[str]
+    type: NotRequired[Literal["function"]]
+    function: CalledFunctionDelta
 
 
 class LikelyToken(TypedDict):

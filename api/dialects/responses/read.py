@@ -142,6 +142,7 @@ def _messages(params: ResponseParams) -> tuple[Message, ...]:
     turns = [Message("system", params.instructions)] if params.instructions else []
     tool_names: dict[str, str] = {}
     has_notes = wants_image_notes(params.fullstop)
+    answered = {item.call_id for item in params.input if isinstance(item, FunctionCallOutputItem)}
     for index, item in enumerate(params.input):
         path = ("input", index - params.recalled)
         match item:
@@ -153,6 +154,8 @@ def _messages(params: ResponseParams) -> tuple[Message, ...]:
             case MessageItem():
                 text = _text(item.content, (*path, "content"), has_notes)
                 turns.append(Message("user", text))
+            case FunctionCallItem(status="incomplete") if item.call_id not in answered:
+                pass  # it was cut short, so it is no call
             case FunctionCallItem():
                 tool_names[item.call_id] = item.name
                 call = ToolCall(item.call_id, item.name, item.arguments or "{}")

@@ -5,7 +5,6 @@ no web framework. Any thread. https://platform.openai.com/docs/api-reference/res
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Literal
 
 from api.dialects.openai.logprobs import answer_tokens, entries_to_wire
@@ -18,17 +17,18 @@ from api.dialects.responses.answers import (
     ResponseEvent,
     StateName,
 )
+from api.dialects.responses.open_items import DoneItem, OpenCall, OpenItem, TextKind
 from api.dialects.responses.read import wants_logprobs
 from api.dialects.responses.wire import ResponseParams
 from api.dialects.responses.write import (
     call_item,
-    is_shown,
     item_id,
     message_item,
     needs_message,
     reasoning_item,
     reasoning_part,
     response_object,
+    shows_call,
     status_of,
     text_part,
 )
@@ -36,33 +36,22 @@ from api.dialects.shared.answers.encoder import AnswerEncoder
 from api.dialects.shared.dialect import Head
 from api.transport.errors import ApiError, ErrorKind
 from api.transport.events import SseEvent
-from api.transport.json_text import GrowingList, json_text, json_with
-from engine import Event, Finished, PromptProgress, TextDelta, TokenSpan, TokenTrace, ToolCallDelta
+from api.transport.json_text import json_text, json_with
+from engine import (
+    Event,
+    Finished,
+    PromptProgress,
+    TextDelta,
+    TokenSpan,
+    TokenTrace,
+    ToolCall,
+    ToolCallAbandoned,
+    ToolCallArguments,
+    ToolCallDelta,
+    ToolCallStarted,
+)
 
-_Kind = Literal["output_text", "reasoning_text"]
 _NOTHING: Mapping[str, str] = {}
-
-
-@dataclass(slots=True)
-class _OpenItem:
-    """The item to which text is being added."""
-
-    kind: _Kind
-    item_id: str
-    index: int
-    delta_head: str
-    texts: list[str] = field(default_factory=list)
-    # Four events repeat them at the item's end, so their JSON is kept.
-    entries: GrowingList = field(default_factory=GrowingList)
-
-
-@dataclass(frozen=True, slots=True)
-class _DoneItem:
-    """A whole item: its kind, its id and its JSON."""
-
-    type: str
-    id: str
-    json: str
 
 
 class ResponseEncoder(AnswerEncoder[SseEvent]):
@@ -77,8 +66,9 @@ class ResponseEncoder(AnswerEncoder[SseEvent]):
         self._tokens: Sequence[TokenSpan] = ()
         self._number = 0
         self._has_started = False
-        self._open: _OpenItem | None = None
-        self._output: list[_DoneItem] = []
+        self._open: OpenItem | None = None
+        self._open_call: OpenCall | None = None
+        self._output: list[DoneItem] = []
 
     def encode(self, events: Sequence[Event], choice: int = 0) -> list[SseEvent]:
         """Return the response's next events; the last one once ``Finished`` is among them."""
@@ -128,12 +118,12 @@ class ResponseEncoder(AnswerEncoder[SseEvent]):
     def _thinking(self, text: str, choice: int) -> None:
         self._delta(self._item("reasoning_text"), text)
 
-    def _delta(self, item: _OpenItem, text: str, more: str = "") -> None:
+    def _delta(self, item: OpenItem, text: str, more: str = "") -> None:
         item.texts.append(text)
         data = f'{item.delta_head}{self._next()},"delta":{json_text(text)}{more}}}'
         self._send(SseEvent(f"response.{item.kind}.delta", data))
 
-    def _item(self, kind: _Kind) -> _OpenItem:
+    def _item(self, kind: TextKind) -> OpenItem:
         """Return the open item for a kind of text; open a new one if needed."""
         if self._open is not None and self._open.kind == kind:
             return self._open
@@ -151,7 +141,7 @@ class ResponseEncoder(AnswerEncoder[SseEvent]):
                 "content_index": 0,
             }
         )
-        item = _OpenItem(kind, new_id, index, f'{delta_head[:-1]},"sequence_number":')
+        item = OpenItem(kind, new_id, index, f'{delta_head[:-1]},"sequence_number":')
         self._open = item
         empty = (message_item if is_message else reasoning_item)(new_id, "in_progress")
         self._item_event("response.output_item.added", index, empty)
@@ -202,33 +192,56 @@ class ResponseEncoder(AnswerEncoder[SseEvent]):
 
     # -- calls and the end -----------------------------------------------------------------
 
-    def _call(self, call: ToolCallDelta, choice: int) -> None:
-        if not is_shown(call, self._params):
+    def _call_started(self, call: ToolCallStarted, choice: int) -> None:
+        self._close_call("completed")  # the next call of the same text begins
+        if not shows_call(call.index, self._params):
             return
         self._start()
         self._close_item("completed")
-        index, item = len(self._output), call_item(call.call, "completed", call.call.arguments)
-        added = call_item(call.call, "in_progress", "")
-        self._item_event("response.output_item.added", index, added)
-        self._event(
+        index, begun = len(self._output), ToolCall(call.call_id, call.name, "")
+        item = call_item(begun, "in_progress", "")
+        delta_head = json_text(
             {
                 "type": "response.function_call_arguments.delta",
-                "sequence_number": self._next(),
                 "item_id": item["id"],
                 "output_index": index,
-                "delta": item["arguments"],
             }
         )
-        self._event(
-            {
-                "type": "response.function_call_arguments.done",
-                "sequence_number": self._next(),
-                "item_id": item["id"],
-                "output_index": index,
-                "name": item["name"],
-                "arguments": item["arguments"],
-            }
-        )
+        self._open_call = OpenCall(begun, f'{delta_head[:-1]},"sequence_number":')
+        self._item_event("response.output_item.added", index, item)
+
+    def _call_arguments(self, more: ToolCallArguments, choice: int) -> None:
+        open_call = self._open_call
+        if open_call is not None and open_call.call.id == more.call_id:
+            open_call.texts.append(more.text)
+            data = f'{open_call.delta_head}{self._next()},"delta":{json_text(more.text)}}}'
+            self._send(SseEvent("response.function_call_arguments.delta", data))
+
+    def _call_abandoned(self, call: ToolCallAbandoned, choice: int) -> None:
+        if self._open_call is not None and self._open_call.call.id == call.call_id:
+            self._close_call("incomplete")
+
+    def _call(self, call: ToolCallDelta, choice: int) -> None:
+        if self._open_call is not None and self._open_call.call.id == call.call.id:
+            self._close_call("completed")
+
+    def _close_call(self, status: Literal["completed", "incomplete"]) -> None:
+        open_call = self._open_call
+        if open_call is None:
+            return
+        self._open_call = None
+        item = call_item(open_call.call, status, "".join(open_call.texts))
+        if status == "completed":
+            self._event(
+                {
+                    "type": "response.function_call_arguments.done",
+                    "sequence_number": self._next(),
+                    "item_id": item["id"],
+                    "output_index": len(self._output),
+                    "name": item["name"],
+                    "arguments": item["arguments"],
+                }
+            )
         self._done(item)
 
     def _end(self, finished: Finished, choice: int) -> None:
@@ -264,7 +277,7 @@ class ResponseEncoder(AnswerEncoder[SseEvent]):
         whole = json_with(item, encoded)
         index = len(self._output)
         self._item_event("response.output_item.done", index, item, {"item": whole})
-        self._output.append(_DoneItem(item["type"], item["id"], whole))
+        self._output.append(DoneItem(item["type"], item["id"], whole))
 
     def _state(self, name: StateName, response: ResponseAnswer) -> str:
         """Send a state of the response; returns its JSON."""
@@ -291,7 +304,7 @@ class ResponseEncoder(AnswerEncoder[SseEvent]):
     def _part_event(
         self,
         name: PartEventName,
-        item: _OpenItem,
+        item: OpenItem,
         part: OutputPart,
         encoded: Mapping[str, str] = _NOTHING,
     ) -> None:

@@ -76,6 +76,7 @@ class FunctionCallItem(WireModel):
     call_id: str
     name: str
     arguments: str
+    status: str | None = None
 
 
 class FunctionCallOutputItem(WireModel):

@@ -215,9 +215,12 @@ def call_item(call: ToolCall, status: ItemStatus, arguments: str) -> OutputCall:
 
 def is_shown(event: Event, params: ResponseParams) -> bool:
     """Whether an event is part of the answer; requests can rule out a second call."""
-    return not isinstance(event, ToolCallDelta) or (
-        event.index == 0 or allows_parallel_calls(params)
-    )
+    return not isinstance(event, ToolCallDelta) or shows_call(event.index, params)
+
+
+def shows_call(index: int, params: ResponseParams) -> bool:
+    """Whether the call with this number is part of the answer."""
+    return index == 0 or allows_parallel_calls(params)
 
 
 def needs_message(finished: Finished, *, has_answer: bool) -> bool:

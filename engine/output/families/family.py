@@ -67,6 +67,11 @@ class Family(Protocol):
         ...
 
     @property
+    def call_style(self) -> str:
+        """mlx-lm's name of the format of tool calls; empty where it has none."""
+        ...
+
+    @property
     def answer_frame(self) -> OutputFrame:
         """What stands around an answer that is held to a grammar."""
         ...

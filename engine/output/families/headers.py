@@ -42,6 +42,7 @@ class HeaderFamily:
     think_start_id = None
     think_end_id = None
     call_start_id = None
+    call_style = ""
 
     @property
     def tags(self) -> Mapping[int, str]:

@@ -6,6 +6,7 @@ from engine.errors import InvalidRequest, PromptTooLong
 from engine.inference.backend import Backend, Prompt
 from engine.output.answer import AnswerBuilder
 from engine.output.beginnings import continues_text
+from engine.output.call_readers.known import readers
 from engine.output.setting import AnswerSetup, RunSetting
 from engine.scheduling.generation import Generation
 from engine.scheduling.queue.preparing import choices_field
@@ -59,6 +60,7 @@ def admit(
         has_bytes=backend.vocabulary.raw is not None,
         strips_first_space=vocabulary.strips_first_space,
     )
+    parse_calls = backend.call_parser(request)
     builder = AnswerBuilder(
         AnswerSetup(
             setting=setting,
@@ -68,7 +70,8 @@ def admit(
             detokenizer=backend.detokenizer(
                 vocabulary, prompt.tokens[-_NEIGHBOURS:] if continues else ()
             ),
-            parse_calls=backend.call_parser(request),
+            parse_calls=parse_calls,
+            new_reader=readers(family.call_style, parse_calls),
             tells_spans=request.trace is TraceLevel.FULL,
         )
     )

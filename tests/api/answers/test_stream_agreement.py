@@ -28,7 +28,9 @@ from engine.values.events import (
     TextDelta,
     ThinkingDelta,
     Timing,
+    ToolCallArguments,
     ToolCallDelta,
+    ToolCallStarted,
     Usage,
 )
 from tests.support.random_cases import cases
@@ -43,16 +45,29 @@ calls = st.lists(st.dictionaries(st.text(max_size=4), st.text(max_size=4)), max_
 
 
 @st.composite
+def told_calls(draw: st.DrawFn, call: ToolCall, index: int) -> list[Event]:
+    """A call that comes whole, or is told while it is written, cut up at random."""
+    whole = ToolCallDelta(index, call)
+    if draw(st.booleans()):
+        return [whole]
+    cut = draw(st.integers(0, len(call.arguments)))
+    parts = [part for part in (call.arguments[:cut], call.arguments[cut:]) if part]
+    return [
+        ToolCallStarted(index, call.id, call.name),
+        *(ToolCallArguments(call.id, part) for part in parts),
+        whole,
+    ]
+
+
+@st.composite
 def answers(draw: st.DrawFn) -> list[list[Event]]:
     """A generation's batches: thinking, text, calls, and a normal end, cut up at random."""
     kind = draw(st.sampled_from(NORMAL))
     events: list[Event] = [PromptProgress(3, 9, 3)]
     events += [ThinkingDelta(text) for text in draw(texts)]
     events += [TextDelta(text) for text in draw(texts)]
-    events += [
-        ToolCallDelta(index, ToolCall(f"id{index}", "f", json.dumps(arguments)))
-        for index, arguments in enumerate(draw(calls))
-    ]
+    for index, arguments in enumerate(draw(calls)):
+        events += draw(told_calls(ToolCall(f"id{index}", "f", json.dumps(arguments)), index))
     events.append(Finished(StopInfo(kind, VALUES.get(kind)), Usage(9, 3, 20, 4), Timing()))
     batches: list[list[Event]] = []
     while events:
@@ -123,8 +138,14 @@ def rebuilt_completion(chunks: list[dict[str, Any]]) -> dict[str, Any]:
             message["content"] += delta.get("content", "")
             message["reasoning_content"] += delta.get("reasoning_content", "")
             for call in delta.get("tool_calls", []):
-                assert call.pop("index") == len(message["tool_calls"])
-                message["tool_calls"].append(call)
+                index = call.pop("index")
+                if "id" in call:
+                    assert index == len(message["tool_calls"])
+                    message["tool_calls"].append(call)
+                else:
+                    assert index == len(message["tool_calls"]) - 1
+                    function = message["tool_calls"][index]["function"]
+                    function["arguments"] += call["function"]["arguments"]
             if choice["finish_reason"] is not None:
                 end = {key: choice[key] for key in ("finish_reason", "matched_stop", "stop_reason")}
     return {"message": message, "usage": chunks[-1]["usage"], **end}

@@ -17,7 +17,10 @@ from engine import (
     TextDelta,
     ThinkingDelta,
     TokenTrace,
+    ToolCallAbandoned,
+    ToolCallArguments,
     ToolCallDelta,
+    ToolCallStarted,
 )
 
 _Frame = TypeVar("_Frame", bound=StreamFrame)
@@ -29,12 +32,18 @@ class AnswerEncoder(ABC, Generic[_Frame]):
     A dialect says what becomes of each event: its methods send frames, or none. A dialect without
     words for thinking or calls gets them as the text that the model wrote.
 
+    A call is told in three steps, while it is written or all at once when it is complete: its
+    start, its arguments, its end. Of a call that was cut short or turned out to be none, a stream
+    has the part that was sent, and then an end that tells so, as far as the dialect can.
+
     Attributes:
         failure: Why the answer broke off; the stream ends with it.
     """
 
     def __init__(self) -> None:
         self.failure: ApiError | None = None
+        # The calls that have been started and not ended.
+        self._open_calls: set[str] = set()
         self._frames: list[_Frame] = []
 
     def encode(self, events: Sequence[Event], choice: int = 0) -> list[_Frame]:
@@ -63,8 +72,16 @@ class AnswerEncoder(ABC, Generic[_Frame]):
             case ThinkingDelta():
                 if event.text:
                     self._thinking(event.text, choice)
+            case ToolCallArguments():
+                self._call_arguments(event, choice)
+            case ToolCallStarted():
+                self._open_calls.add(event.call_id)
+                self._call_started(event, choice)
+            case ToolCallAbandoned():
+                self._open_calls.discard(event.call_id)
+                self._call_abandoned(event, choice)
             case ToolCallDelta():
-                self._call(event, choice)
+                self._add_call(event, choice)
             case PromptProgress():
                 self._progress(event, choice)
             case Finished():
@@ -76,6 +93,16 @@ class AnswerEncoder(ABC, Generic[_Frame]):
                     self._broken(self.failure, event, choice)
             case _:
                 assert_never(event)
+
+    def _add_call(self, event: ToolCallDelta, choice: int) -> None:
+        """Tell of a complete call what has not been told while it was written."""
+        call = event.call
+        if call.id in self._open_calls:
+            self._open_calls.remove(call.id)
+        else:
+            self._call_started(ToolCallStarted(event.index, call.id, call.name), choice)
+            self._call_arguments(ToolCallArguments(call.id, call.arguments), choice)
+        self._call(event, choice)
 
     def _send(self, frame: _Frame) -> None:
         self._frames.append(frame)
@@ -92,8 +119,17 @@ class AnswerEncoder(ABC, Generic[_Frame]):
         """Add reasoning."""
         self._text(text, choice)
 
+    def _call_started(self, call: ToolCallStarted, choice: int) -> None:
+        """Tell that a call begins."""
+
+    def _call_arguments(self, more: ToolCallArguments, choice: int) -> None:
+        """Add to the arguments of the call that was started last."""
+
+    def _call_abandoned(self, call: ToolCallAbandoned, choice: int) -> None:
+        """Tell that a call that was started is none."""
+
     def _call(self, call: ToolCallDelta, choice: int) -> None:
-        """Add a tool call."""
+        """Tell that a call is complete. It was started before, and its arguments were added."""
         self._text(call.raw, choice)
 
     def _token(self, trace: TokenTrace, choice: int) -> None:

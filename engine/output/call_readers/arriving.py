@@ -1,0 +1,209 @@
+"""The text of a call while it arrives, and what a reader has found in it.
+
+A reader is a generator: it takes characters, yields where it needs more of them, and goes on when
+they have come. So the text is gone through once, however it is cut. Pure; belongs to the thread
+that feeds it.
+"""
+
+from collections.abc import Callable, Generator, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+_T = TypeVar("_T")
+
+Waiting = Generator[None, None, _T]
+"""A part of a reader; yields wherever more text is needed."""
+
+
+class IrregularCall(Exception):
+    """The text leaves the regular form of its format: nothing more is certain."""
+
+
+@dataclass(frozen=True, slots=True)
+class CallStart:
+    """A call begins; the arguments that follow are its own."""
+
+    name: str
+
+
+CallPart = CallStart | str
+"""The beginning of a call, or more text of its arguments as they will be at the end."""
+
+
+class ArrivingText:
+    """Text that comes piece by piece and is taken from the front."""
+
+    __slots__ = ("_place", "_text")
+
+    def __init__(self) -> None:
+        self._text = ""
+        self._place = 0
+
+    def append(self, text: str) -> None:
+        """Add text at the end."""
+        # What is left was looked at already: the beginning of a mark, never more.
+        self._text = self._text[self._place :] + text
+        self._place = 0
+
+    def peek(self) -> Waiting[str]:
+        """Return the next character without taking it."""
+        while self._place >= len(self._text):
+            yield
+        return self._text[self._place]
+
+    def take(self) -> Waiting[str]:
+        """Take the next character."""
+        char = yield from self.peek()
+        self._place += 1
+        return char
+
+    def take_while(self, run: Callable[[str, int], int]) -> str:
+        """Take the characters that belong to a run, as far as they have come.
+
+        Args:
+            run: Returns where the run ends that begins at a place of a text.
+        """
+        end = run(self._text, self._place)
+        taken = self._text[self._place : end]
+        self._place = end
+        return taken
+
+    def skip_space(self) -> Waiting[str]:
+        """Take white space; return the character after it without taking it."""
+        while (yield from self.peek()).isspace():
+            self._place += 1
+        return self._text[self._place]
+
+    def expect(self, mark: str) -> Waiting[None]:
+        """Take exactly this text.
+
+        Raises:
+            IrregularCall: Something else comes.
+        """
+        for wanted in mark:
+            if (yield from self.take()) != wanted:
+                raise IrregularCall
+
+    def pass_on(self, marks: Sequence[str], take: Callable[[str], object]) -> Waiting[str]:
+        """Pass text on until the earliest of some marks, and take that mark.
+
+        Args:
+            marks: Texts of which none begins with another.
+            take: Called with the text before the mark, as early as it is known to be that.
+
+        Returns:
+            The mark.
+        """
+        while True:
+            text, place = self._text, self._place
+            found = [(at, mark) for mark in marks if (at := text.find(mark, place)) >= 0]
+            end, mark = min(found) if found else (len(text) - _begun(text, place, marks), "")
+            if end > place:
+                take(text[place:end])
+            self._place = end + len(mark)
+            if mark:
+                return mark
+            yield
+
+    def until(self, *marks: str) -> Waiting[str]:
+        """Return the text before the earliest of some marks, and take the mark."""
+        parts: list[str] = []
+        yield from self.pass_on(marks, parts.append)
+        return "".join(parts)
+
+    def skip_past(self, *marks: str) -> Waiting[str]:
+        """Take text up to and with the earliest of some marks; return the mark."""
+        return (yield from self.pass_on(marks, len))
+
+
+def _begun(text: str, place: int, marks: Sequence[str]) -> int:
+    """Return how many of the last characters could be the beginning of a mark."""
+    longest = min(max(map(len, marks)) - 1, len(text) - place)
+    for length in range(longest, 0, -1):
+        if any(mark.startswith(text[len(text) - length :]) for mark in marks):
+            return length
+    return 0
+
+
+class CallWriter:
+    """Collects what a reader finds, until somebody takes it."""
+
+    __slots__ = ("_owed", "_parts", "_texts")
+
+    def __init__(self) -> None:
+        self._parts: list[CallPart] = []
+        self._texts: list[str] = []
+        self._owed = ""
+
+    def start(self, name: str) -> None:
+        """Begin the next call; the one before it is complete."""
+        self.write(self._owed)
+        self._owed = ""
+        self._join()
+        self._parts.append(CallStart(name))
+
+    def write(self, text: str) -> None:
+        """Add to the arguments of the call."""
+        if text:
+            self._texts.append(text)
+
+    def owe(self, text: str) -> None:
+        """Note what completes the arguments.
+
+        It is written when another call begins, else when the call has been parsed: the arguments
+        of a text that turns out to be no call are never complete JSON.
+        """
+        self._owed = text
+
+    def take_parts(self) -> list[CallPart]:
+        """Return what was found since the last call."""
+        self._join()
+        parts, self._parts = self._parts, []
+        return parts
+
+    def _join(self) -> None:
+        if self._texts:
+            self._parts.append("".join(self._texts))
+            self._texts.clear()
+
+
+Format = Callable[[ArrivingText, CallWriter], Waiting[None]]
+"""Reads the calls of one text."""
+
+
+class CallReader:
+    """Reads the calls of one text while it is written.
+
+    Args:
+        read: The format.
+
+    Attributes:
+        is_over: Whether nothing more will be found.
+    """
+
+    __slots__ = ("_arriving", "_reading", "_writer", "is_over")
+
+    def __init__(self, read: Format) -> None:
+        self._arriving = ArrivingText()
+        self._writer = CallWriter()
+        self._reading = read(self._arriving, self._writer)
+        self.is_over = False
+
+    def feed(self, text: str) -> list[CallPart]:
+        """Take more text; return what is certain by now and was not before."""
+        if not self.is_over:
+            self._arriving.append(text)
+            try:
+                next(self._reading)
+            except (StopIteration, IrregularCall):
+                self.is_over = True
+        return self._writer.take_parts()
+
+
+NewReader = Callable[[str | None], CallReader | None]
+"""From the name that a call's tag gave to a reader of its text; None where there is none."""
+
+
+def no_reader(name: str | None) -> CallReader | None:
+    """Return no reader: calls come when they are complete."""
+    return None

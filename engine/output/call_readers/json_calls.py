@@ -1,0 +1,193 @@
+"""Calls whose arguments are JSON. Pure; any thread."""
+
+import re
+
+from engine.output.call_readers.arriving import (
+    ArrivingText,
+    CallWriter,
+    Format,
+    IrregularCall,
+    Waiting,
+)
+from engine.output.call_readers.json_text import (
+    AsWritten,
+    Rewritten,
+    json_object,
+    json_value,
+    string_text,
+    whole_string,
+)
+
+_KIMI_HEAD = re.compile(r"\s*(?:functions\.)?(.+?):\d+\s*", re.DOTALL)
+_MISTRAL_HEAD = re.compile(r"([\w-]+)\s*$")
+
+
+def _nothing(text: str) -> None:
+    """Let text go."""
+
+
+def named_call(name: str) -> Format:
+    """Return the format of a call whose tag named the tool: the text is its arguments."""
+
+    def read(text: ArrivingText, out: CallWriter) -> Waiting[None]:
+        out.start(name)
+        yield from text.skip_space()
+        yield from json_object(text, AsWritten(out.write))
+        out.owe("}")
+
+    return read
+
+
+def json_calls(text: ArrivingText, out: CallWriter) -> Waiting[None]:
+    """Read ``{"name": …, "arguments": …}``, or a list of them."""
+    yield from _json_calls(text, out, takes_text=True)
+
+
+def _json_calls(text: ArrivingText, out: CallWriter, *, takes_text: bool) -> Waiting[None]:
+    if (yield from text.skip_space()) != "[":
+        yield from _json_call(text, out, takes_text)
+        return
+    yield from text.take()
+    while True:
+        yield from _json_call(text, out, takes_text)
+        if (yield from text.skip_space()) != ",":
+            return
+        yield from text.take()
+
+
+class _Held:
+    """Keeps arguments that come before the name of their call."""
+
+    __slots__ = ("_kept", "_out", "_owed")
+
+    def __init__(self, out: CallWriter) -> None:
+        self._out = out
+        self._kept: list[str] | None = []
+        self._owed = "{}"
+
+    def start(self, name: str) -> None:
+        """Begin the call; what was kept are its arguments."""
+        self._out.start(name)
+        for text in self._kept or ():
+            self._out.write(text)
+        self._kept = None
+
+    def write(self, text: str) -> None:
+        """Add to the arguments."""
+        if self._kept is None:
+            self._out.write(text)
+        else:
+            self._kept.append(text)
+
+    def close(self) -> None:
+        """Note that the arguments are complete but for their last brace."""
+        self._owed = "}"
+
+    def end(self) -> None:
+        """Note that the call is complete; raises ``IrregularCall`` where it has no name."""
+        if self._kept is not None:
+            raise IrregularCall
+        self._out.owe(self._owed)
+
+
+def _json_call(text: ArrivingText, out: CallWriter, takes_text: bool) -> Waiting[None]:
+    """Read one object that is a call.
+
+    Args:
+        text: Where it begins.
+        out: Takes the call.
+        takes_text: Whether arguments may be the text of an object.
+    """
+    held = _Held(out)
+    seen: set[str] = set()
+    yield from text.skip_space()
+    yield from text.expect("{")
+    while True:
+        key = yield from whole_string(text)
+        yield from text.skip_space()
+        yield from text.expect(":")
+        if key in seen:
+            raise IrregularCall  # the last one counts
+        if key == "name":
+            name = yield from whole_string(text)
+            if not name:
+                raise IrregularCall
+            held.start(name)
+        elif key == "arguments":
+            yield from _arguments(text, held, takes_text)
+        else:
+            yield from json_value(text, Rewritten(_nothing))
+        if key in ("name", "arguments"):
+            seen.add(key)
+        char = yield from text.skip_space()
+        yield from text.take()
+        if char == "}":
+            held.end()
+            return
+        if char != ",":
+            raise IrregularCall
+
+
+def _arguments(text: ArrivingText, held: _Held, takes_text: bool) -> Waiting[None]:
+    char = yield from text.skip_space()
+    if char == "{":
+        yield from json_object(text, Rewritten(held.write))
+        held.close()
+    elif char == "n":
+        yield from text.expect("null")
+    elif char == '"' and takes_text:
+        yield from text.take()
+        inner = ArrivingText()
+        reading = _object_in_text(inner, held)
+        yield from string_text(text, lambda said, written: _go_on(inner, reading, said))
+    else:
+        raise IrregularCall
+
+
+def _object_in_text(text: ArrivingText, held: _Held) -> Waiting[None]:
+    yield from text.skip_space()
+    yield from json_object(text, AsWritten(held.write))
+    held.close()
+    yield from text.skip_space()
+    raise IrregularCall
+
+
+def _go_on(text: ArrivingText, reading: Waiting[None], more: str) -> None:
+    """Feed a reader inside of a reader."""
+    text.append(more)
+    next(reading)
+
+
+def kimi_k2(text: ArrivingText, out: CallWriter) -> Waiting[None]:
+    """Read Kimi K2's section of calls.
+
+    Each is ``<|tool_call_begin|>functions.f:0<|tool_call_argument_begin|>{…}<|tool_call_end|>``.
+    """
+    while True:
+        yield from text.skip_past("<|tool_call_begin|>")
+        head = yield from text.until("<|tool_call_argument_begin|>")
+        found = _KIMI_HEAD.fullmatch(head)
+        if found is None:
+            raise IrregularCall
+        out.start(found[1])
+        yield from text.skip_space()
+        yield from json_object(text, Rewritten(out.write))
+        yield from text.skip_space()
+        yield from text.expect("<|tool_call_end|>")
+        out.owe("}")
+
+
+def mistral(text: ArrivingText, out: CallWriter) -> Waiting[None]:
+    """Read Mistral's calls: ``f[ARGS]{…}``, which can repeat, or a list in JSON."""
+    if (yield from text.skip_space()) == "[":
+        yield from _json_calls(text, out, takes_text=False)
+        return
+    while True:
+        head = yield from text.until("[ARGS]")
+        found = _MISTRAL_HEAD.search(head)
+        if found is None:
+            raise IrregularCall
+        out.start(found[1])
+        yield from text.skip_space()
+        yield from json_object(text, Rewritten(out.write))
+        out.owe("}")

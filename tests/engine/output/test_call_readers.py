@@ -1,0 +1,290 @@
+"""Arguments that are told while a call is written are the arguments of the complete call."""
+
+import importlib
+import itertools
+import json
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from engine.inference.call_parsing import call_parser
+from engine.output.arguments import arguments_text
+from engine.output.call_readers.known import STYLES, readers
+from engine.output.calls import OpenCalls
+from engine.values.chat import Tool
+from engine.values.events import (
+    Event,
+    ToolCallAbandoned,
+    ToolCallArguments,
+    ToolCallDelta,
+    ToolCallStarted,
+)
+from tests.support.random_cases import cases
+
+TYPES = {"city": "string", "days": "integer", "near": "array", "more": "object", "on": "boolean"}
+TOOLS = (
+    Tool("weather", "", {"properties": {key: {"type": kind} for key, kind in TYPES.items()}}),
+    Tool("get-time", "", {"properties": {}}),
+)
+PLAIN = st.text("ab \n,:=\"'é🚀(){}[]\\<>&/null", max_size=12)
+
+
+def parser_of(style: str) -> Any:
+    module = importlib.import_module(f"mlx_lm.tool_parsers.{style}")
+    return call_parser(module.parse_tool_call, TOOLS)
+
+
+def told(style: str, pieces: Sequence[str], name: str | None = None) -> tuple[list[Event], str]:
+    """Return the events of a call that comes in these pieces, and what turned out to be text."""
+    parse = parser_of(style)
+    calls = OpenCalls(parse, readers(style, parse))
+    events = list(calls.open(name))
+    for piece in pieces:
+        events += calls.add(piece)
+    closing, stray = calls.close()
+    return [*events, *closing], stray
+
+
+def expected(style: str, raw: str) -> list[tuple[str, str]]:
+    """Return the calls of a text that is parsed when it is complete; none if it is text."""
+    try:
+        return [(n, arguments_text(given)) for n, given in parser_of(style)(raw, None)]
+    except ValueError:
+        return []
+
+
+def check(events: Sequence[Event]) -> list[tuple[str, str]]:
+    """Check that what was told adds up; return the calls."""
+    increments: dict[str, str] = {}
+    done: list[tuple[str, str]] = []
+    for event in events:
+        match event:
+            case ToolCallStarted():
+                assert event.call_id not in increments
+                increments[event.call_id] = ""
+            case ToolCallArguments():
+                assert event.text
+                increments[event.call_id] += event.text
+            case ToolCallAbandoned():
+                del increments[event.call_id]
+            case ToolCallDelta():
+                call = event.call
+                assert increments.pop(call.id, call.arguments) == call.arguments
+                assert event.index == len(done)
+                done.append((call.name, call.arguments))
+    assert not increments
+    return done
+
+
+def early(events: Sequence[Event]) -> str:
+    """Return the arguments that were told before the first call was complete."""
+    place = next(i for i, event in enumerate(events) if isinstance(event, ToolCallDelta))
+    parts = [event.text for event in events[:place] if isinstance(event, ToolCallArguments)]
+    return "".join(parts)
+
+
+# -- how each format writes a call ------------------------------------------------------------
+
+
+def _json(calls: Any) -> str:
+    texts = [json.dumps({"name": name, "arguments": given}) for name, given in calls]
+    return texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
+
+
+def _plain(value: object) -> str:
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def _qwen(calls: Any) -> str:
+    [(name, given)] = calls
+    inner = "".join(f"<parameter={k}>\n{_plain(v)}\n</parameter>\n" for k, v in given.items())
+    return f"\n<function={name}>\n{inner}</function>\n"
+
+
+def _pairs(prefix: str) -> Callable[[Any], str]:
+    def write(calls: Any) -> str:
+        [(name, given)] = calls
+        start = "" if given else f"<{prefix}_key>"  # without it GLM's parser guesses
+        return (
+            name
+            + start
+            + "\n".join(
+                f"<{prefix}_key>{k}</{prefix}_key>\n<{prefix}_value>{_plain(v)}</{prefix}_value>"
+                for k, v in given.items()
+            )
+        )
+
+    return write
+
+
+def _minimax(calls: Any) -> str:
+    return "\n".join(
+        f'<invoke name="{name}">\n'
+        + "".join(f'<parameter name="{k}">{_plain(v)}</parameter>\n' for k, v in given.items())
+        + "</invoke>"
+        for name, given in calls
+    )
+
+
+def _minicpm(calls: Any) -> str:
+    [(name, given)] = calls
+
+    def value(v: object) -> str:
+        is_marked = isinstance(v, str) and any(char in v for char in "<&\n")
+        return f"<![CDATA[{v}]]>" if is_marked else _plain(v)
+
+    inner = "".join(f'<param name="{k}">{value(v)}</param>' for k, v in given.items())
+    return f'"{name}">{inner}'
+
+
+def _muse(calls: Any) -> str:
+    return "".join(
+        f'<atem:invoke name="{name}">'
+        + "".join(
+            f'<atem:parameter name="{k}">{_plain(v)}</atem:parameter>' for k, v in given.items()
+        )
+        + "</atem:invoke>"
+        for name, given in calls
+    )
+
+
+def _kimi3(calls: Any) -> str:
+    texts = []
+    for name, arguments in calls:
+        inner = "".join(
+            f'<|open|>argument key="{k}" type="{"string" if isinstance(v, str) else "object"}"'
+            f"<|sep|>{_plain(v)}<|close|>argument<|sep|>"
+            for k, v in arguments.items()
+        )
+        if len(arguments) == 2:
+            inner = f'<|open|>json type="object"<|sep|>{json.dumps(arguments)}<|close|>json<|sep|>'
+        texts.append(f'<|open|>call tool="{name}" index="1"<|sep|>{inner}<|close|>call<|sep|>')
+    return "".join(texts)
+
+
+def _kimi2(calls: Any) -> str:
+    return "".join(
+        f"<|tool_call_begin|>functions.{name}:{number}<|tool_call_argument_begin|>"
+        f"{json.dumps(given)}<|tool_call_end|>"
+        for number, (name, given) in enumerate(calls)
+    )
+
+
+def _mistral(calls: Any) -> str:
+    if len(calls) == 2:
+        return _json([*calls])
+    return "".join(f"{name}[ARGS]{json.dumps(given)}" for name, given in calls)
+
+
+def _python(calls: Any) -> str:
+    texts = [
+        f"{name.replace('-', '.')}({', '.join(f'{k}={v!r}' for k, v in given.items())})"
+        for name, given in calls
+    ]
+    return f"[{', '.join(texts)}]"
+
+
+def _gemma(calls: Any) -> str:
+    [(name, given)] = calls
+    texts = (
+        f"{k}:<escape>{v}<escape>" if isinstance(v, str) else f"{k}:{json.dumps(v)}"
+        for k, v in given.items()
+    )
+    return f"call:{name.replace('-', '_')}{{{','.join(texts)}}}"
+
+
+def _gemma4(calls: Any) -> str:
+    def value(v: object) -> str:
+        if isinstance(v, str):
+            return f'<|"|>{v}<|"|>'
+        if isinstance(v, dict):
+            return "{" + ",".join(f"{k}:{value(inner)}" for k, inner in v.items()) + "}"
+        if isinstance(v, list):
+            return f"[{','.join(map(value, v))}]"
+        return json.dumps(v)
+
+    return "".join(f"call:{name}{value(given)}" for name, given in calls)
+
+
+WRITERS: dict[str, Callable[[Any], str]] = {
+    "function_gemma": _gemma,
+    "gemma4": _gemma4,
+    "glm47": _pairs("arg"),
+    "json_tools": _json,
+    "kimi_k2": _kimi2,
+    "kimi_k3": _kimi3,
+    "longcat": _pairs("longcat_arg"),
+    "minicpm5": _minicpm,
+    "minimax_m2": _minimax,
+    "mistral": _mistral,
+    "muse_spark": _muse,
+    "pythonic": _python,
+    "qwen3_coder": _qwen,
+}
+ONE_CALL = {"function_gemma", "glm47", "longcat", "minicpm5", "qwen3_coder"}
+
+VALUES = {
+    "city": PLAIN,
+    "days": st.integers(-5, 10**20),
+    "near": st.lists(st.one_of(st.integers(), PLAIN, st.floats(-2, 2), st.none()), max_size=3),
+    "more": st.dictionaries(st.sampled_from("abc"), st.one_of(st.booleans(), PLAIN), max_size=3),
+    "on": st.booleans(),
+}
+CALLS = st.lists(
+    st.tuples(
+        st.sampled_from([tool.name for tool in TOOLS]),
+        st.fixed_dictionaries({}, optional=VALUES),
+    ),
+    min_size=1,
+    max_size=3,
+)
+
+
+def cut(draw: st.DrawFn, text: str) -> list[str]:
+    places = draw(st.lists(st.integers(0, len(text)), max_size=20))
+    edges = [0, *sorted(places), len(text)]
+    return [text[a:b] for a, b in itertools.pairwise(edges) if a < b]
+
+
+@st.composite
+def written(draw: st.DrawFn) -> tuple[str, str]:
+    """A style, and calls in it: as a model writes them, or damaged somewhere."""
+    style = draw(st.sampled_from(sorted(WRITERS)))
+    calls = draw(CALLS)
+    raw = WRITERS[style](calls[:1] if style in ONE_CALL else calls)
+    if draw(st.booleans()):
+        place = draw(st.integers(0, len(raw)))
+        gone = draw(st.integers(0, 3))
+        raw = raw[:place] + draw(st.sampled_from(["", "}", '"', "x", "\n"])) + raw[place + gone :]
+    return style, raw
+
+
+def same(found: Sequence[tuple[str, str]], wanted: Sequence[tuple[str, str]]) -> bool:
+    """Return whether calls are the same, but for keys that were written twice."""
+    return len(found) == len(wanted) and all(
+        one[0] == other[0]
+        and (one[1] == other[1] or json.dumps(json.loads(one[1]), ensure_ascii=False) == other[1])
+        for one, other in zip(found, wanted, strict=True)
+    )
+
+
+def test_every_style_of_mlx_lm_has_a_reader() -> None:
+    assert set(WRITERS) == STYLES
+
+
+@settings(max_examples=cases(40), deadline=None)
+@given(written(), st.data())
+def test_what_is_told_early_adds_up_to_the_parsed_calls_wherever_the_text_is_cut(
+    given: tuple[str, str], data: st.DataObject
+) -> None:
+    style, raw = given
+    pieces = data.draw(st.composite(cut)(raw))
+    events, stray = told(style, pieces)
+    found, wanted = check(events), expected(style, raw)
+
+    assert same(found, wanted), (found, wanted)
+    assert stray == ("" if wanted else raw)
+    by_characters, _ = told(style, list(raw))
+    assert [(c[0], c[1]) for c in check(by_characters)] == found
