@@ -274,7 +274,7 @@ def test_every_style_of_mlx_lm_has_a_reader() -> None:
     assert set(WRITERS) == STYLES
 
 
-@settings(max_examples=cases(40), deadline=None)
+@settings(max_examples=cases(60), deadline=None)
 @given(written(), st.data())
 def test_what_is_told_early_adds_up_to_the_parsed_calls_wherever_the_text_is_cut(
     given: tuple[str, str], data: st.DataObject
