@@ -13,7 +13,7 @@ from engine.inference.caching.disk.chains import LoadedBeginning, StoredBeginnin
 from engine.inference.caching.disk.disk_cache import DiskCache
 from engine.library.loading import OnLoadProgress
 from engine.library.models import ModelInfo
-from engine.output.calls import CallParser
+from engine.output.call_readers.arriving import CallParser
 from engine.output.channels import Beginning
 from engine.output.detokenizer import Detokenizer
 from engine.output.families.family import Family

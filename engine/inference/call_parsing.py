@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from engine.inference.prompts import tool_dict
-from engine.output.calls import CallParser
+from engine.output.call_readers.arriving import CallParser
 from engine.values.chat import Tool
 
 

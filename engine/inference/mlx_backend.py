@@ -27,7 +27,7 @@ from engine.inference.mlx_lm_internals import inner_tokenizer, tool_format
 from engine.inference.thinking_budget import ThinkingBudgets
 from engine.library.models import ModelInfo, sampling_defaults
 from engine.output.beginnings import continues_text
-from engine.output.calls import CallParser
+from engine.output.call_readers.arriving import CallParser
 from engine.output.channels import Beginning
 from engine.output.detokenizer import ByteDetokenizer, Detokenizer, TokenizerDetokenizer
 from engine.output.families.family import Family

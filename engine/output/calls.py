@@ -4,11 +4,11 @@ Pure; belongs to the thread that feeds it.
 """
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from uuid import uuid4
 
 from engine.output.arguments import arguments_text
-from engine.output.call_readers.arriving import CallPart, CallReader, NewReader
+from engine.output.call_readers.arriving import CallParser, CallPart, CallReader, NewReader
 from engine.stopping.matcher import StopMatcher
 from engine.values.chat import ToolCall
 from engine.values.events import (
@@ -18,10 +18,6 @@ from engine.values.events import (
     ToolCallDelta,
     ToolCallStarted,
 )
-
-CallParser = Callable[[str, str | None], list[tuple[str, object]]]
-"""From a call's raw text, and the name its tag gave, to (name, arguments): an object or its JSON
-text. Raises ``ValueError`` for text that is not a call."""
 
 
 class _ToldCall:

@@ -2,8 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from engine.output.call_readers.arriving import NewReader, no_reader
-from engine.output.calls import CallParser
+from engine.output.call_readers.arriving import CallParser, NewReader, no_reader
 from engine.output.channels import Beginning
 from engine.output.detokenizer import Detokenizer
 from engine.output.families.family import Family

@@ -200,6 +200,10 @@ class CallReader:
         return self._writer.take_parts()
 
 
+CallParser = Callable[[str, str | None], list[tuple[str, object]]]
+"""From a call's raw text, and the name its tag gave, to (name, arguments): an object or its JSON
+text. Raises ``ValueError`` for text that is not a call."""
+
 NewReader = Callable[[str | None], CallReader | None]
 """From the name that a call's tag gave to a reader of its text; None where there is none."""
 

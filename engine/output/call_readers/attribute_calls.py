@@ -4,6 +4,7 @@ import re
 
 from engine.output.call_readers.arriving import (
     ArrivingText,
+    CallParser,
     CallWriter,
     Format,
     IrregularCall,
@@ -11,7 +12,6 @@ from engine.output.call_readers.arriving import (
 )
 from engine.output.call_readers.json_text import Rewritten, json_object
 from engine.output.call_readers.parameters import Conversions, ParameterWriter, Trim
-from engine.output.calls import CallParser
 
 _NAME = r"(?:\"[^\"]*\"|'[^']*'|[^\s\"'<>]+)"
 _FUNCTION = re.compile(rf"\s*{_NAME}\s*")

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from engine.output.arguments import MAX_DEPTH
 from engine.output.call_readers.arriving import (
     ArrivingText,
+    CallParser,
     CallWriter,
     Format,
     IrregularCall,
@@ -14,7 +15,6 @@ from engine.output.call_readers.arriving import (
 )
 from engine.output.call_readers.json_text import escaped
 from engine.output.call_readers.parameters import Conversions, ParameterWriter
-from engine.output.calls import CallParser
 
 _WORD_NAME = re.compile(r"\w+")
 _TOOL_NAME = re.compile(r"[\w-]+")

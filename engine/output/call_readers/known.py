@@ -2,13 +2,12 @@
 
 from collections.abc import Callable
 
-from engine.output.call_readers.arriving import CallReader, Format, NewReader
+from engine.output.call_readers.arriving import CallParser, CallReader, Format, NewReader
 from engine.output.call_readers.attribute_calls import kimi_k3, minicpm5, muse_spark
 from engine.output.call_readers.gemma_calls import function_gemma, gemma4
 from engine.output.call_readers.json_calls import json_calls, kimi_k2, mistral, named_call
 from engine.output.call_readers.pythonic_calls import pythonic
 from engine.output.call_readers.tagged_calls import glm47, longcat, minimax_m2, qwen3_coder
-from engine.output.calls import CallParser
 from engine.output.families.tags import JSON_CALLS
 
 _FORMATS: dict[str, Format] = {

@@ -12,9 +12,14 @@ from dataclasses import dataclass, field
 from enum import Enum, auto
 
 from engine.output.arguments import arguments_text
-from engine.output.call_readers.arriving import ArrivingText, CallWriter, IrregularCall, Waiting
+from engine.output.call_readers.arriving import (
+    ArrivingText,
+    CallParser,
+    CallWriter,
+    IrregularCall,
+    Waiting,
+)
 from engine.output.call_readers.json_text import escaped
-from engine.output.calls import CallParser
 
 # A parameter is a string if all of these stay as they are.
 _PROBES = ("5", "1.5", "true", "yes", "None", "[1]", '{"a": 1}', "'a'", '"a"', "(1,)", "a")

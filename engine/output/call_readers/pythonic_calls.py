@@ -8,6 +8,7 @@ import re
 
 from engine.output.call_readers.arriving import (
     ArrivingText,
+    CallParser,
     CallWriter,
     Format,
     IrregularCall,
@@ -15,7 +16,6 @@ from engine.output.call_readers.arriving import (
 )
 from engine.output.call_readers.json_text import escaped
 from engine.output.call_readers.parameters import Conversions, ParameterWriter
-from engine.output.calls import CallParser
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _PLAIN = re.compile(r"""[^"'\\\n\r\x00]*""")

@@ -4,6 +4,7 @@ import re
 
 from engine.output.call_readers.arriving import (
     ArrivingText,
+    CallParser,
     CallWriter,
     Format,
     IrregularCall,
@@ -11,7 +12,6 @@ from engine.output.call_readers.arriving import (
 )
 from engine.output.call_readers.json_calls import json_calls
 from engine.output.call_readers.parameters import Conversions, ParameterWriter, Trim
-from engine.output.calls import CallParser
 
 _PLAIN_NAME = re.compile(r"[^\s<>]+")
 
