@@ -4,7 +4,7 @@ Every process applies the same operations to its rows and its prompt cache, in t
 A batch belongs to the thread that runs its process's model.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -54,12 +54,12 @@ class LeadingBatch(RunningBatch):
         except Exception as error:
             raise self._followers.blame(error) from error
 
-    def leave(self, row: int, unused: int = 0) -> None:
-        """Take a row out everywhere; its cache is kept under the tokens that rank 0 sampled."""
-        cache, tokens = self._taken_out(row)
-        length = self._prompt_lengths.pop(row)
-        self._followers.announce(Leave(row, (tokens or [])[length:]))
-        self._let_go(row, cache, tokens)
+    def leave(self, rows: Mapping[int, int]) -> None:
+        """Take rows out everywhere; caches are kept under the tokens that rank 0 sampled."""
+        gone = self._taken_out(rows)
+        written = [(one.tokens or [])[self._prompt_lengths.pop(one.row) :] for one in gone]
+        self._followers.announce(Leave([one.row for one in gone], written))
+        self._let_go(gone)
 
     def reset(self) -> Sequence[int]:
         """Drop all rows of this process; the others are lost by then."""
@@ -95,8 +95,9 @@ class FollowingBatch(RunningBatch):
         self._step(order.chunk, order.lane, order.together)
 
     def follow_leave(self, order: Leave) -> None:
-        """Take out the row that rank 0 has taken out."""
-        cache, tokens = self._taken_out(order.row)
-        if tokens and order.written:
-            tokens = [*tokens[: -len(order.written)], *order.written]
-        self._let_go(order.row, cache, tokens)
+        """Take out the rows that rank 0 has taken out."""
+        gone = self._taken_out(order.rows)
+        for one, written in zip(gone, order.written, strict=True):
+            if one.tokens and written:
+                one.tokens = [*one.tokens[: -len(written)], *written]
+        self._let_go(gone)

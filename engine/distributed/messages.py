@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 # Goes up with every change that an older process would not understand.
-PROTOCOL = 6
+PROTOCOL = 7
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,10 +96,10 @@ class StepBatch:
 
 @dataclass(frozen=True, slots=True)
 class Leave:
-    """Take a row out of the batch; ``written`` are the tokens that rank 0 sampled for it."""
+    """Take rows out of the batch; ``written`` are the tokens that rank 0 sampled for each."""
 
-    row: int
-    written: list[int]
+    rows: list[int]
+    written: list[list[int]]
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 An implementation belongs to the engine thread; methods that other threads may call say so.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
@@ -218,13 +218,14 @@ class Backend(Protocol):
         """
         ...
 
-    def leave(self, row: int, unused: int = 0) -> None:
-        """Take a row out of the batch at any time, and keep its cache.
+    def leave(self, rows: Mapping[int, int]) -> None:
+        """Take rows out of the batch at any time, and keep their caches.
+
+        The caches of those that stay are copied once, however many leave.
 
         Args:
-            row: The row.
-            unused: How many of its last step's tokens came after the end of its answer; the kept
-                cache is without them.
+            rows: The rows, each with how many of its last step's tokens came after the end of its
+                answer; the kept cache is without them.
         """
         ...
 

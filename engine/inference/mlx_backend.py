@@ -7,7 +7,7 @@ the rows together; ``engine.inference.mlx_loading`` loads the model.
 
 import functools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -283,13 +283,15 @@ class MlxBackend:
         with mx.stream(_stats_stream()):
             return sampling.token_stats(sampled, self._eos, count)
 
-    def leave(self, row: int, unused: int = 0) -> None:
-        """Take a row out of the batch and keep its cache for the next turn."""
-        self._held.pop(row, None)
-        self._budgets.leave(row)
-        self._batch.leave(row, unused)
-        if row in self._drafts:
-            self._drafts.pop(row)[0].leave()
+    def leave(self, rows: Mapping[int, int]) -> None:
+        """Take rows out of the batch and keep their caches for the next turn."""
+        for row in rows:
+            self._held.pop(row, None)
+            self._budgets.leave(row)
+        self._batch.leave(rows)
+        for row in rows:
+            if row in self._drafts:
+                self._drafts.pop(row)[0].leave()
 
     def reset(self) -> Sequence[int]:
         """Drop the batch itself after a step that failed; return the rows that go on."""

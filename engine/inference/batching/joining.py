@@ -43,6 +43,21 @@ class Arrival:
     row: int = -1
 
 
+@dataclass(slots=True)
+class Departure:
+    """A row that was taken out of the batch.
+
+    Attributes:
+        row: Its number.
+        cache: Its cache; None where it has none.
+        tokens: The tokens in that.
+    """
+
+    row: int
+    cache: list[Any] | None = None
+    tokens: list[int] | None = None
+
+
 class Joining:
     """The prompts on their way into a batch.
 
@@ -123,24 +138,23 @@ class Joining:
         """Drop a row that waits; return whether there is such a row."""
         return self._waiting.pop(row, None) is not None
 
-    def left(self, row: int, cache: list[Any] | None, tokens: list[int] | None) -> None:
-        """Forget a row that was taken out; those that waited for it read on from there.
-
-        Args:
-            row: The row.
-            cache: Its cache; None where it has none.
-            tokens: The tokens in that.
-        """
-        self._snapshots_at.pop(row, None)
+    def left(self, gone: Sequence[Departure]) -> None:
+        """Forget rows that were taken out; those that waited for them read on from there."""
+        rows = {one.row for one in gone}
         if self._stopped_waiting:
-            self._stopped_waiting = [one for one in self._stopped_waiting if one[0] != row]
-        heirs = self._sharing.left(row)
-        if heirs and cache and tokens:
-            self._evaluate(cache)
-            for other in heirs:
-                self._take_beginning(self._waiting[other], cache, tokens)
-        for other in heirs:
-            self._stop_waiting(other, self._place)
+            self._stopped_waiting = [one for one in self._stopped_waiting if one[0] not in rows]
+        heirs: list[int] = []
+        for one in gone:
+            self._snapshots_at.pop(one.row, None)
+            waited = [row for row in self._sharing.left(one.row) if row not in rows]
+            heirs += waited
+            if waited and one.cache and one.tokens:
+                self._evaluate(one.cache)
+                for row in waited:
+                    self._take_beginning(self._waiting[row], one.cache, one.tokens)
+        # Only now, so that none finds a beginning in a row that has left.
+        for row in heirs:
+            self._stop_waiting(row, self._place)
 
     def begin_anew(self) -> Sequence[int]:
         """Let the rows that waited join a batch that is empty again; return their numbers."""

@@ -8,7 +8,7 @@ as MLX's streams do.
 import contextlib
 import time
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -19,7 +19,7 @@ from mlx_lm.utils import maybe_set_recommended_wired_limit
 
 from engine.inference.backend import BatchLimits, Joined, PromptCacheUse, Step
 from engine.inference.batching.guessing import Guessing
-from engine.inference.batching.joining import Arrival, Joining
+from engine.inference.batching.joining import Arrival, Departure, Joining
 from engine.inference.batching.pacing import ReadingPace
 from engine.inference.batching.reading_turns import LANES, ReadingTurns
 from engine.inference.batching.shared_reading import WORTH_TOKENS
@@ -307,48 +307,40 @@ class RunningBatch:
             self._note_use()
         return progress
 
-    def leave(self, row: int, unused: int = 0) -> None:
-        """Take a row out at any time, and keep its cache for the next turn.
+    def leave(self, rows: Mapping[int, int]) -> None:
+        """Take rows out at any time, and keep their caches for the next turns.
 
         Args:
-            row: The row.
-            unused: How many of the last step's tokens its reader did not get.
+            rows: The rows, each with how many of the last step's tokens its reader did not get.
         """
-        ticket = self._tickets.pop(row, None)
-        cache, tokens = self._taken_out(row)
-        if unused and cache and tokens:
-            trim_prompt_cache(cache, unused)
-            tokens = tokens[:-unused]
-        self._let_go(row, cache, tokens, ticket)
+        gone = self._taken_out(rows)
+        for one in gone:
+            if (unused := rows[one.row]) and one.cache and one.tokens:
+                trim_prompt_cache(one.cache, unused)
+                one.tokens = one.tokens[:-unused]
+        self._let_go(gone)
 
-    def _let_go(
-        self,
-        row: int,
-        cache: list[Any] | None,
-        tokens: list[int] | None,
-        ticket: Ticket | None = None,
-    ) -> None:
-        """Keep the cache of a row that was taken out; rows that waited for it read on from there.
+    def _let_go(self, gone: Sequence[Departure]) -> None:
+        """Keep the caches of rows that were taken out; those that waited for them read on."""
+        self._joining.left(gone)
+        for one in gone:
+            self._keep(one.cache, one.tokens, self._tickets.pop(one.row, None))
 
-        Args:
-            row: The row.
-            cache: Its cache; None where it has none.
-            tokens: The tokens in that.
-            ticket: Says whose cache it leaves on disk; None leaves none.
-        """
-        self._joining.left(row, cache, tokens)
-        self._keep(cache, tokens, ticket)
-
-    def _taken_out(self, row: int) -> tuple[Any, list[int] | None]:
-        """Take a row out; return its cache and the tokens in it, or None for both."""
-        self._guessing.leave(row)
-        if self._joining.stop(row):
-            return None, None
-        batch = self._lanes[self._lane_of.pop(row, 0)]
-        with mx.stream(batch.stream):
-            found = batch.remove([row], return_prompt_caches=True)
-        cache, tokens = found.get(row, (None, None))
-        return cache, tokens
+    def _taken_out(self, rows: Iterable[int]) -> list[Departure]:
+        """Take rows out, those of one lane at once; return them in order."""
+        gone = {row: Departure(row) for row in rows}
+        of_lane: dict[int, list[int]] = {}
+        for row in gone:
+            self._guessing.leave(row)
+            if not self._joining.stop(row):
+                of_lane.setdefault(self._lane_of.pop(row, 0), []).append(row)
+        for lane, leaving in of_lane.items():
+            batch = self._lanes[lane]
+            with mx.stream(batch.stream):
+                found = batch.remove(leaving, return_prompt_caches=True)
+            for row, (cache, tokens) in found.items():
+                gone[row].cache, gone[row].tokens = cache, tokens
+        return list(gone.values())
 
     def _keep(self, cache: Any, tokens: list[int] | None, ticket: Ticket | None = None) -> None:
         """Keep a cache in memory, and on disk where its row has a ticket for that."""

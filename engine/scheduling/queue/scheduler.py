@@ -8,7 +8,7 @@ import contextlib
 import logging
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from engine.errors import EngineError, InvalidRequest, QueueFull
@@ -190,24 +190,26 @@ class Scheduler:
             generation.setting = replace(generation.setting, context_room=row.builder.count)
             del self.rows[row.number]
             self._finish(row, StopKind.CONTEXT_FULL)
-            self._leave(backend, row.number)
+            self._leave(backend, {row.number: 0})
 
-    def cancel(self, backend: Backend, generation: Generation) -> None:
-        """End an answer, wherever it is."""
-        for row in self._all():
-            if row.generation is generation:
-                if row.number < 0:
-                    self.waiting.remove(row)
-                else:
-                    del self.rows[row.number]
-                    self._leave(backend, row.number)
-                self._finish(row, StopKind.CANCELLED)
-                return
+    def cancel(self, backend: Backend, generations: Collection[Generation]) -> None:
+        """End answers, wherever they are."""
+        self._cancel(backend, [row for row in self._all() if row.generation in generations])
 
     def cancel_all(self, backend: Backend) -> None:
         """End every answer."""
-        for row in list(self._all()):
-            self.cancel(backend, row.generation)
+        self._cancel(backend, list(self._all()))
+
+    def _cancel(self, backend: Backend, rows: Sequence[Row]) -> None:
+        leaving: dict[int, int] = {}
+        for row in rows:
+            if row.number < 0:
+                self.waiting.remove(row)
+            else:
+                del self.rows[row.number]
+                leaving[row.number] = 0
+            self._finish(row, StopKind.CANCELLED)
+        self._leave(backend, leaving)
 
     def close_all(self, last: Finished, why: EngineError) -> None:
         """End every answer for its reader, without touching the rows.
@@ -254,6 +256,8 @@ class Scheduler:
         for number, end in step.budget_ends:
             if (row := rows.get(number)) is not None:
                 row.budget_end = end
+        # They leave together: what stays in the batch is copied then.
+        leaving: dict[int, int] = {}
         for place, (number, token_id, _) in enumerate(step.sampled):
             row = rows.get(number)
             if row is None:
@@ -275,7 +279,7 @@ class Scheduler:
                 del rows[number]
                 _note("a token could not be handled", error)
                 self._finish(row, StopKind.ERROR, cause_of(error))
-                self._leave(backend, number, step.unused(number, taken.get(number, 0)))
+                leaving[number] = step.unused(number, taken.get(number, 0))
                 continue
             if stop is not None:
                 del rows[number]
@@ -283,7 +287,7 @@ class Scheduler:
                     row.checked(checked[number], taken[number])
                 last = row.finish(stop, time.perf_counter())
                 put(row.generation, [*row.take_events(), last], is_urgent=True)
-                self._leave(backend, number, step.unused(number, taken.get(number, 0)))
+                leaving[number] = step.unused(number, taken.get(number, 0))
             elif row.builder.count == 1 and row.builder.events:
                 put(row.generation, row.take_events(), is_urgent=True)
         for number, found in checked.items():
@@ -293,7 +297,8 @@ class Scheduler:
             row = rows.pop(number, None)
             if row is not None:
                 self._finish(row, StopKind.ERROR, f"the answer could not be constrained: {why}")
-                self._leave(backend, number)
+                leaving[number] = 0
+        self._leave(backend, leaving)
         for number, tokens in step.shared:
             row = rows.get(number)
             if row is not None:
@@ -308,9 +313,11 @@ class Scheduler:
                 if row.builder.events:
                     put(row.generation, row.take_events())
 
-    def _leave(self, backend: Backend, number: int, unused: int = 0) -> None:
+    def _leave(self, backend: Backend, leaving: Mapping[int, int]) -> None:
+        if not leaving:
+            return
         try:
-            backend.leave(number, unused)
+            backend.leave(leaving)
         except BaseException as error:
             _raise_endings(error)
             self._fail_batch(backend, error)

@@ -79,12 +79,16 @@ class Inbox:
                 self._in_line.append(self._sent.get_nowait())
         return not any(isinstance(command, Shutdown) for command in self._in_line)
 
-    def take_cancels(self) -> list[Cancel]:
-        """Take the cancels out of the line: they overtake everything else."""
-        cancels = [command for command in self._in_line if isinstance(command, Cancel)]
-        if cancels:
+    def take_cancels(self) -> list[Generation]:
+        """Take the cancels out of the line: they overtake everything else.
+
+        Returns:
+            What they cancel.
+        """
+        cancelled = [one.generation for one in self._in_line if isinstance(one, Cancel)]
+        if cancelled:
             self._in_line = deque(one for one in self._in_line if not isinstance(one, Cancel))
-        return cancels
+        return cancelled
 
     def take_next(self) -> Command | None:
         """Take the first command of the line; None if there is none."""

@@ -8,7 +8,7 @@ to which rendered prompts are sent, and no other lane.
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import assert_never
 
 from engine.errors import EngineError, ModelLoadFailed, NoModel, QueueFull, RequestCancelled
@@ -201,7 +201,7 @@ class Lane:
             case Rendered():
                 self._intake.finish(slot.backend, command)
             case Cancel():
-                self.cancel(command.generation)
+                self.cancel([command.generation])
             case Load() if self._has(command):
                 if command.reply is not None and slot.backend is not None:
                     command.reply.send(slot.backend.info)
@@ -248,18 +248,16 @@ class Lane:
                 return
         self._postponed.append(command)
 
-    def cancel(self, generation: Generation) -> None:
-        """End one answer; a request that has not been taken yet goes with all its choices."""
+    def cancel(self, generations: Sequence[Generation]) -> None:
+        """End answers; a request that has not been taken yet goes with all its choices."""
         why = RequestCancelled("cancelled before it was taken")
-        if self._intake.cancel(generation, why):
-            return
+        left = [one for one in generations if not self._intake.cancel(one, why)]
         if self.slot.backend is not None:
-            self._scheduler.cancel(self.slot.backend, generation)
-        for command in self._postponed:
-            if isinstance(command, Submit) and generation in command.generations:
+            self._scheduler.cancel(self.slot.backend, left)
+        for command in self._postponed.copy():
+            if isinstance(command, Submit) and any(one in command.generations for one in left):
                 self._postponed.remove(command)
                 settle(command.generations, why)
-                return
 
     def _change_model(self) -> None:
         """Remove the model that was to be removed, once nothing uses it any more."""

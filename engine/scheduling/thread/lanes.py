@@ -203,7 +203,7 @@ class Lanes:
                     if lane.is_rendering(command.request):
                         lane.do(command)
             case Cancel():
-                self.cancel(command.generation)
+                self.cancel([command.generation])
             case UnloadAfter():
                 self._unload_after(command)
             case Load():
@@ -239,10 +239,10 @@ class Lanes:
             if not lane.has_own_time:
                 lane.do(command)
 
-    def cancel(self, generation: Generation) -> None:
-        """End one answer; a request that has not been taken yet goes with all its choices."""
+    def cancel(self, generations: Sequence[Generation]) -> None:
+        """End answers; a request that has not been taken yet goes with all its choices."""
         for lane in self._lanes:
-            lane.cancel(generation)
+            lane.cancel(generations)
 
     # -- loading ---------------------------------------------------------------------------
 

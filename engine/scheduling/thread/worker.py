@@ -9,7 +9,7 @@ import logging
 import queue
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Literal
 
 from engine.errors import EngineClosed, EngineError, RequestCancelled
@@ -169,8 +169,7 @@ class EngineThread:
                 with self._turn:
                     if not self._inbox.collect(None):
                         return
-                    for cancel in self._inbox.take_cancels():
-                        self._cancel(cancel.generation)
+                    self._cancel(self._inbox.take_cancels())
                     while (command := self._inbox.take_next()) is not None:
                         self._lanes.do(command)
                 if not self._step() or not self._lanes.has_rows or time.monotonic() > until_s:
@@ -237,15 +236,17 @@ class EngineThread:
         with self._turn:
             if not self._inbox.collect(first):
                 return False
-            for cancel in self._inbox.take_cancels():
-                self._cancel(cancel.generation)
+            self._cancel(self._inbox.take_cancels())
         return True
 
-    def _cancel(self, generation: Generation) -> None:
-        """End one answer, or drop its request with all its choices if it is still in line."""
-        self._lanes.cancel(generation)
-        if (waiting := self._inbox.take_submit_of(generation)) is not None:
-            settle(waiting.generations, RequestCancelled("cancelled before it was taken"))
+    def _cancel(self, generations: Sequence[Generation]) -> None:
+        """End answers; a request that is still in line goes with all its choices."""
+        if not generations:
+            return
+        self._lanes.cancel(generations)
+        for generation in generations:
+            if (waiting := self._inbox.take_submit_of(generation)) is not None:
+                settle(waiting.generations, RequestCancelled("cancelled before it was taken"))
 
     def _rest_due_s(self) -> float | None:
         """Return in how many seconds ``_rest`` is due; None for never."""
@@ -262,8 +263,7 @@ class EngineThread:
     def _publish(self, *, is_forced: bool = False) -> None:
         """Tell what changed, and cancel the answers that nobody can read any more."""
         self._lanes.publish()
-        for gone in self._outbox.flush(is_forced=is_forced):
-            self._cancel(gone)
+        self._cancel(self._outbox.flush(is_forced=is_forced))
 
     # -- the end ---------------------------------------------------------------------------
 

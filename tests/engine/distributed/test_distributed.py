@@ -53,7 +53,7 @@ def test_a_follower_obeys_and_what_it_cannot_do_it_says_once(
         leader.announce(Insert([1, 2, 3], 0, 0, 0))
         for _ in range(3):
             leader.announce(StepBatch(64, together=2))
-        leader.announce(Leave(0, [7]))
+        leader.announce(Leave([0], [[7]]))
         leader.announce(Insert([1, 2, 3, 7, 9], 1, 4, 1))  # found under what rank 0 drew
         leader.announce(Insert([4, 5], 9, 0, 1))
 

@@ -78,10 +78,10 @@ class Both:
         drawn: list[int] = []
         while len(drawn) < steps:
             drawn += [token for _, token, _ in self.leading.step().sampled]
-        self.leading.leave(row)
+        self.leading.leave({row: 0})
         told = self.follow()
         assert isinstance(told[0], Insert)
-        assert told[-1] == Leave(row, drawn)
+        assert told[-1] == Leave([row], [drawn])
         return drawn, cached
 
 
@@ -161,12 +161,12 @@ def test_rows_that_join_and_leave_while_others_run_stay_the_same_rows(tmp_path: 
     two, *_ = both.leading.insert(both.prompt("on"))
     for _ in range(4):
         both.leading.step()
-    both.leading.leave(one)
+    both.leading.leave({one: 0})
     both.leading.step()
-    both.leading.leave(two)
+    both.leading.leave({two: 0})
     told = both.follow()
     assert [type(order) for order in told].count(StepBatch) == 6
-    assert [order.row for order in told if isinstance(order, Leave)] == [one, two]
+    assert [row for order in told if isinstance(order, Leave) for row in order.rows] == [one, two]
 
 
 def test_a_follower_that_is_not_where_rank_0_is_says_so(tmp_path: Path) -> None:
@@ -214,6 +214,6 @@ def test_a_batch_of_several_processes_decodes_token_by_token(tmp_path: Path) -> 
         assert step.checked == {}
         assert len(step.sampled) <= 1
         drawn += [token for _, token, _ in step.sampled]
-    both.leading.leave(row)
+    both.leading.leave({row: 0})
     assert drawn == letters[:6]
-    assert both.follow()[-1] == Leave(row, drawn)
+    assert both.follow()[-1] == Leave([row], [drawn])

@@ -115,7 +115,7 @@ def test_what_is_no_message_is_refused(payload: bytes) -> None:
 def test_messages_arrive_in_order_however_they_are_cut(ends: Any) -> None:
     near, far = ends
     link = Link(far, 5)
-    sent = [Insert(list(range(50_000)), 1, 2, 3), StepBatch(64), Leave(1, [5])]
+    sent = [Insert(list(range(50_000)), 1, 2, 3), StepBatch(64), Leave([1], [[5]])]
     writer = threading.Thread(target=lambda: [Link(near, 5).send(message) for message in sent])
     writer.start()
     assert [link.receive() for _ in sent] == sent

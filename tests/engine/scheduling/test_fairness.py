@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -199,9 +200,9 @@ def test_a_cancel_goes_before_commands_that_came_earlier(tmp_path: Path) -> None
             time.sleep(0.05)
             return real(*given)
 
-        def noted(row: int, unused: int) -> None:
+        def noted(rows: Mapping[int, int]) -> None:
             done.append("leave")
-            leave(row, unused)
+            leave(rows)
 
         backend.join, backend.leave = slow, noted  # type: ignore[method-assign]
         return backend

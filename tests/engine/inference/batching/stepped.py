@@ -80,8 +80,8 @@ class Stepped:
             self.step()
         pytest.fail("a row does not answer")
 
-    def leave(self, row: int) -> None:
-        self.batch.leave(row)
+    def leave(self, *rows: int) -> None:
+        self.batch.leave(dict.fromkeys(rows, 0))
 
     def check(self, row: int) -> None:
         """Fail unless an answer is what the model says of its prompt read at once, alone."""

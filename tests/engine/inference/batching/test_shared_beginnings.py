@@ -117,6 +117,18 @@ def test_when_the_reader_is_cancelled_the_next_one_reads_on(stepped: Stepped) ->
         stepped.check(row)
 
 
+def test_when_the_reader_leaves_with_one_that_waits_the_others_read_on(stepped: Stepped) -> None:
+    rows = [stepped.insert([*SYSTEM, 10 + n, 3]) for n in range(4)]
+    while stepped.read.get(rows[0], 0) < 20:
+        stepped.step()
+    stepped.leave(rows[0], rows[1])
+    stepped.answer(*rows[2:])
+    assert stepped.model.tokens <= len(SYSTEM) + 4 * 2
+    assert 20 <= stepped.cached[rows[2]] < len(SYSTEM)
+    for row in rows[2:]:
+        stepped.check(row)
+
+
 def test_one_whose_reader_is_cancelled_may_take_more_from_another_row() -> None:
     stepped = Stepped("full", chunk=32)
     long = [n * 7 % 61 + 1 for n in range(600)]

@@ -31,7 +31,7 @@ def answer(
     drawn: list[int] = []
     while len(drawn) < 8:
         drawn += [token for _, token, _ in batch.step().sampled]
-    batch.leave(joined.row)
+    batch.leave({joined.row: 0})
     batch.close()
     return drawn, joined.from_disk
 

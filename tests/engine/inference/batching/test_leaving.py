@@ -1,0 +1,59 @@
+"""Rows that leave together: what stays in the batch is copied once for all of them."""
+
+import pytest
+from mlx_lm.generate import GenerationBatch
+
+from tests.engine.inference.batching.stepped import SYSTEM, Stepped
+
+
+@pytest.mark.parametrize("kind", ["full", "windowed", "recurrent"])
+def test_rows_that_leave_together_are_cut_out_of_the_batch_at_once(
+    kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stepped = Stepped(kind)
+    kept = stepped.insert([5, 6, 7, 8])
+    gone = [stepped.insert([*SYSTEM, 20 + n, *range(1, 2 + n)]) for n in range(6)]
+    stepped.answer(kept, *gone, tokens=2)
+    cuts: list[list[int]] = []
+    cut = GenerationBatch.filter
+
+    def noted(batch: GenerationBatch, keep: list[int]) -> None:
+        cuts.append(keep)
+        cut(batch, keep)
+
+    monkeypatch.setattr(GenerationBatch, "filter", noted)
+    stepped.leave(*gone)
+
+    assert cuts == [[0]]
+    stepped.answer(kept, tokens=8)
+    stepped.check(kept)
+    for row in gone:
+        stepped.check(row)
+
+
+def test_each_row_that_left_with_others_keeps_its_own_cache() -> None:
+    stepped = Stepped("full")
+    gone = [stepped.insert([*SYSTEM, 20 + n]) for n in range(3)]
+    stepped.answer(*gone, tokens=3)
+    stepped.leave(*gone)
+
+    for row in gone:
+        turn = [*stepped.prompts[row], *stepped.answers[row], 9]
+        again = stepped.insert(turn)
+        assert stepped.cached[again] == len(turn) - 1
+        stepped.answer(again, tokens=3)
+        stepped.check(again)
+        stepped.leave(again)
+
+
+def test_tokens_that_a_row_has_beyond_its_answer_are_not_kept() -> None:
+    stepped = Stepped("full")
+    rows = [stepped.insert([*SYSTEM, 20 + n]) for n in range(2)]
+    stepped.answer(*rows, tokens=4)
+    stepped.batch.leave({rows[0]: 2, rows[1]: 0})
+
+    turns = [[*stepped.prompts[row], *stepped.answers[row]] for row in rows]
+    assert [stepped.batch.held([*turn, 9]) for turn in turns] == [
+        len(turns[0]) - 2,
+        len(turns[1]),
+    ]
