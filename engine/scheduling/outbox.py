@@ -23,6 +23,7 @@ class Outbox:
         self._due: dict[asyncio.AbstractEventLoop, list[Generation]] = {}
         self._is_urgent = False
         self._flushed_at = 0.0
+        self._gone: list[Generation] = []
 
     def put(
         self, generation: Generation, events: Iterable[Event], *, is_urgent: bool = False
@@ -37,25 +38,27 @@ class Outbox:
         """Whether a flush would wake readers now."""
         return self._is_urgent or time.monotonic() - self._flushed_at >= _DISTANCE_S
 
-    def flush(self, *, is_forced: bool = False) -> list[Generation]:
-        """Wake the readers, unless the last wake-up was a moment ago and nothing is urgent.
-
-        Returns:
-            The generations whose loop is closed, so that nobody will read them.
-        """
-        if not self._due:
-            return []
-        if not (is_forced or self.is_due):
-            return []
+    def deliver(self, *, is_forced: bool = False) -> None:
+        """Wake the readers, unless the last wake-up was a moment ago and nothing is urgent."""
+        if not self._due or not (is_forced or self.is_due):
+            return
         self._flushed_at = time.monotonic()
         self._is_urgent = False
         due, self._due = self._due, {}
-        gone: list[Generation] = []
         for loop, generations in due.items():
             try:
                 loop.call_soon_threadsafe(_wake, generations)
             except RuntimeError:
-                gone.extend(generations)
+                self._gone.extend(generations)
+
+    def flush(self, *, is_forced: bool = False) -> list[Generation]:
+        """Deliver what is due.
+
+        Returns:
+            The generations whose loop is closed, so that nobody will read them; each once.
+        """
+        self.deliver(is_forced=is_forced)
+        gone, self._gone = self._gone, []
         return gone
 
 

@@ -18,6 +18,7 @@ from mlx_lm.models.cache import make_prompt_cache, trim_prompt_cache
 from mlx_lm.utils import maybe_set_recommended_wired_limit
 
 from engine.inference.backend import BatchLimits, Joined, PromptCacheUse, Step
+from engine.inference.batching.copying_pace import CopyingPace
 from engine.inference.batching.guessing import Guessing
 from engine.inference.batching.joining import Arrival, Departure, Joining
 from engine.inference.batching.pacing import ReadingPace
@@ -50,9 +51,6 @@ READ_TOGETHER = 4
 # Prompts of which little is left are read together up to so many tokens in all: after a beginning
 # that they shared, all of them begin to answer at once.
 _FEW_TOKENS = 512
-# While answers are decoded, no more begin in one step than have so many tokens of prompts in all:
-# their caches are copied into the batch, and every answer waits for that.
-_COPIED_TOKENS = 49_152
 # The batches of the models in memory. Weights that macOS may page out are slow.
 _open: "weakref.WeakSet[RunningBatch]" = weakref.WeakSet()
 
@@ -82,6 +80,9 @@ class RunningBatch:
         self._chunk = limits.prefill_chunk
         self._rows = limits.rows
         self._pace = ReadingPace(limits.prefill_chunk)
+        self._copying = CopyingPace()
+        # Tokens of the prompts that joined the running rows in the last step.
+        self._joined_tokens = 0
         self._stepped_at_s = 0.0
         self._turns = ReadingTurns()
         # Rows that have not decoded a token yet, with the lane in which they are read.
@@ -198,6 +199,8 @@ class RunningBatch:
         took_s = self._stepped_at_s - begin_s
         if is_plain:
             self._guessing.decoded(found.sampled, None if is_beside else took_s)
+        if decoding and self._joined_tokens:
+            self._copying.joined(self._joined_tokens, took_s - self._pace.decode_s)
         if chunk:
             tokens = prompt_tokens_read(self._lanes[lane]) - was_read
             is_whole = tokens >= chunk
@@ -251,7 +254,7 @@ class RunningBatch:
         together = max(READ_TOGETHER, _FEW_TOKENS // left)
         if decoding_rows(self._lanes[0]):
             longest = max(map(self._joining.length_of, rows), default=1)
-            together = min(together, max(1, _COPIED_TOKENS // longest))
+            together = min(together, self._copying.together(longest))
         return min(self._rows, together)
 
     def _depth(self, lane: int, reading: int) -> int:
@@ -280,6 +283,7 @@ class RunningBatch:
             together: Most prompts that are read together.
         """
         batch = self._lanes[lane if chunk else 0]
+        self._joined_tokens = 0
         # A batch that has as many rows as it may hold reads nothing.
         set_reading(batch, chunk, self._rows if chunk else 0, together)
         read, sampled = batch.next()
@@ -301,6 +305,8 @@ class RunningBatch:
         for part in read:
             waiting, is_kept = self._joining.has_read(part.uid, part.progress[0])
             progress += [(part.uid, part.progress[0]), *waiting]
+            if part.end_of_prompt:
+                self._joined_tokens += self._joining.length_of(part.uid)
             if is_kept:
                 self._keep(*self._joining.copy_of(part.uid), self._tickets.get(part.uid))
         if read:

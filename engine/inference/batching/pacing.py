@@ -32,12 +32,15 @@ class ReadingPace:
 
     Args:
         most: Most tokens of a prompt read in one step, however fast that is.
+
+    Attributes:
+        decode_s: How long a step that only decodes is taken to last.
     """
 
     def __init__(self, most: int) -> None:
         self._most = most
         self._rates = ReadingRates()
-        self._decode_s = 0.0
+        self.decode_s = 0.0
         self._decoding = 0
         # The time that the streams are behind their pace.
         self._debt_s = 0.0
@@ -75,7 +78,7 @@ class ReadingPace:
         return 0.0 if self._debt_s > 0 else self._share_s(decoding)
 
     def _share_s(self, decoding: int) -> float:
-        return max(_BESIDE_S, self._decode_s) if decoding else _ALONE_S
+        return max(_BESIDE_S, self.decode_s) if decoding else _ALONE_S
 
     def decoded(
         self, took_s: float, decoding: int = 1, *, tokens: float = 1, is_beside: bool = False
@@ -89,7 +92,7 @@ class ReadingPace:
                 than one that decodes, and says nothing of how long that takes.
             is_beside: Whether prompts wait to be read.
         """
-        behind_s = took_s - tokens * self._decode_s / _KEPT_PACE
+        behind_s = took_s - tokens * self.decode_s / _KEPT_PACE
         self._debt_s = max(0.0, self._debt_s + min(behind_s, -_LEAST_CREDIT * took_s))
         if tokens != 1:
             return
@@ -101,7 +104,7 @@ class ReadingPace:
         self._has_just_read = False
 
     def _learn(self, took_s: float, newest: float) -> None:
-        self._decode_s += (took_s - self._decode_s) * (newest if self._decode_s else 1.0)
+        self.decode_s += (took_s - self.decode_s) * (newest if self.decode_s else 1.0)
 
     def waited(self, took_s: float, decoding: int) -> None:
         """Note that the streams waited for something else that a prompt needs.
@@ -135,7 +138,7 @@ class ReadingPace:
             lane: The lane of the prompts.
             depth: How many tokens of the longest of them had been read.
         """
-        reading_s = max(took_s - self._decode_s, took_s / 10) if decoding else took_s
+        reading_s = max(took_s - self.decode_s, took_s / 10) if decoding else took_s
         if tokens and reading_s > 0:
             self._rates.note(
                 lane,
@@ -147,5 +150,5 @@ class ReadingPace:
                 is_whole=is_whole,
             )
         if decoding:
-            self._debt_s = max(0.0, took_s - self._decode_s / _KEPT_PACE)
+            self._debt_s = max(0.0, took_s - self.decode_s / _KEPT_PACE)
             self._has_just_read = True

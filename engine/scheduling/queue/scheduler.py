@@ -23,7 +23,7 @@ from engine.scheduling.queue.preparing import choices_field
 from engine.scheduling.queue.room import CacheRoom
 from engine.scheduling.queue.row import Row, drop_loaded, wanted_stats
 from engine.stopping.record import StopKind
-from engine.values.events import Finished, TokenOrigin, TokenStats
+from engine.values.events import Event, Finished, TokenOrigin, TokenStats
 from engine.values.request import TraceLevel
 
 _log = logging.getLogger(__name__)
@@ -258,6 +258,7 @@ class Scheduler:
                 row.budget_end = end
         # They leave together: what stays in the batch is copied then.
         leaving: dict[int, int] = {}
+        ended: list[tuple[Generation, list[Event]]] = []
         for place, (number, token_id, _) in enumerate(step.sampled):
             row = rows.get(number)
             if row is None:
@@ -286,7 +287,7 @@ class Scheduler:
                 if number in checked:
                     row.checked(checked[number], taken[number])
                 last = row.finish(stop, time.perf_counter())
-                put(row.generation, [*row.take_events(), last], is_urgent=True)
+                ended.append((row.generation, [*row.take_events(), last]))
                 leaving[number] = step.unused(number, taken.get(number, 0))
             elif row.builder.count == 1 and row.builder.events:
                 put(row.generation, row.take_events(), is_urgent=True)
@@ -298,7 +299,6 @@ class Scheduler:
             if row is not None:
                 self._finish(row, StopKind.ERROR, f"the answer could not be constrained: {why}")
                 leaving[number] = 0
-        self._leave(backend, leaving)
         for number, tokens in step.shared:
             row = rows.get(number)
             if row is not None:
@@ -307,11 +307,17 @@ class Scheduler:
             row = rows.get(number)
             if row is not None:
                 put(row.generation, [row.read(tokens)])
-        if self._outbox.is_due:
+        if leaving or self._outbox.is_due:
             # Until a wake-up is due, events stay with their rows.
             for row in rows.values():
                 if row.builder.events:
                     put(row.generation, row.take_events())
+        if leaving:
+            # Those that stay need not wait for their tokens until the batch has been copied.
+            self._outbox.deliver(is_forced=True)
+            self._leave(backend, leaving)
+            for generation, events in ended:
+                put(generation, events, is_urgent=True)
 
     def _leave(self, backend: Backend, leaving: Mapping[int, int]) -> None:
         if not leaving:

@@ -5,7 +5,7 @@ Real models, the caches of which are of all kinds; no test looks at a clock.
 
 import pytest
 
-from engine.inference.batching import mlx_batch
+from engine.inference.batching.copying_pace import CopyingPace
 from tests.engine.inference.batching.stepped import SYSTEM, Stepped
 
 pytestmark = pytest.mark.usefixtures("few_tokens_are_worth_it")
@@ -38,7 +38,7 @@ def test_those_that_waited_read_the_few_tokens_of_their_own_together() -> None:
 def test_beside_an_answer_few_long_prompts_begin_in_one_step(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(mlx_batch, "_COPIED_TOKENS", 2 * len(SYSTEM) + 8)
+    monkeypatch.setattr(CopyingPace, "together", lambda *_: 2)
     stepped = Stepped("full", chunk=64)
     beside = stepped.insert([1, 2, 3])
     stepped.answer(beside, tokens=1)

@@ -1,0 +1,56 @@
+"""How many prompts may join at once, with made-up times."""
+
+from engine.inference.batching.copying_pace import CopyingPace
+
+
+def after(pace: CopyingPace, token_s: float, steps: int = 40) -> CopyingPace:
+    for _ in range(steps):
+        pace.joined(5_000, 5_000 * token_s)
+    return pace
+
+
+def test_one_prompt_may_always_join() -> None:
+    assert CopyingPace().together(10**9) == 1
+    assert after(CopyingPace(), 1.0).together(100_000) == 1
+
+
+def test_short_prompts_join_together_before_anything_is_known() -> None:
+    assert CopyingPace().together(10) > 100
+
+
+def test_so_many_join_as_are_copied_within_a_gap_that_nobody_notices() -> None:
+    token_s = 1e-6
+    together = after(CopyingPace(), token_s).together(1_000)
+    assert 0.03 < together * 1_000 * token_s < 0.08
+
+
+def test_slower_copying_is_learnt_sooner_than_quicker() -> None:
+    slower, quicker = (after(CopyingPace(), 8e-6) for _ in range(2))
+    usual = slower.together(100)
+    after(slower, 16e-6, 1)
+    after(quicker, 4e-6, 1)
+    assert slower.together(100) < usual < quicker.together(100)
+    assert usual / slower.together(100) > quicker.together(100) / usual
+
+
+def test_one_step_that_something_else_held_up_is_forgotten() -> None:
+    pace = after(CopyingPace(), 1e-6)
+    usual = pace.together(1_000)
+    pace.joined(5_000, 60.0)
+    assert pace.together(1_000) >= usual // 4
+    assert after(pace, 1e-6, 12).together(1_000) > usual * 0.8
+
+
+def test_a_step_that_was_quicker_than_decoding_alone_counts_as_free() -> None:
+    pace = CopyingPace()
+    usual = pace.together(1_000)
+    pace.joined(5_000, -0.01)
+    assert pace.together(1_000) > usual
+
+
+def test_short_prompts_hardly_say_how_long_copying_takes() -> None:
+    pace = after(CopyingPace(), 2e-6)
+    usual = pace.together(1_000)
+    for _ in range(20):
+        pace.joined(30, 0.0)
+    assert pace.together(1_000) <= usual * 1.1
