@@ -74,7 +74,7 @@ class Both:
 
     def answer(self, tokens: list[int], steps: int) -> tuple[list[int], int]:
         """Decode a row on both; return its tokens and how many the cache spared."""
-        row, cached, _ = self.leading.insert(tokens)
+        row, cached, *_ = self.leading.insert(tokens)
         drawn: list[int] = []
         while len(drawn) < steps:
             drawn += [token for _, token, _ in self.leading.step().sampled]

@@ -57,7 +57,7 @@ class Stepped:
         self.answers: dict[int, list[int]] = {}
 
     def insert(self, prompt: list[int], turn_end: int = 0) -> int:
-        row, cached, _ = self.batch.insert(list(prompt), turn_end=turn_end)
+        row, cached, *_ = self.batch.insert(list(prompt), turn_end=turn_end)
         self.prompts[row], self.answers[row] = prompt, []
         self.cached[row] = cached
         return row
