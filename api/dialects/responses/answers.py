@@ -33,8 +33,16 @@ class ReasoningText(TypedDict):
     text: str
 
 
-OutputPart = OutputText | ReasoningText
-_Part = Annotated[OutputPart, Field(discriminator="type")]
+class SummaryText(TypedDict):
+    """Text of a reasoning item whose request asked for a summary: the reasoning itself."""
+
+    type: Literal["summary_text"]
+    text: str
+
+
+ContentPart = OutputText | ReasoningText
+OutputPart = ContentPart | SummaryText
+_Part = Annotated[ContentPart, Field(discriminator="type")]
 
 
 class OutputMessage(TypedDict):
@@ -53,7 +61,7 @@ class OutputReasoning(TypedDict):
     id: str
     type: Literal["reasoning"]
     status: ItemStatus
-    summary: list[Any]
+    summary: list[SummaryText]
     content: list[ReasoningText]
     encrypted_content: None
 
@@ -113,7 +121,10 @@ class ReasoningEcho(TypedDict):
     """What was asked about reasoning."""
 
     effort: str | None
-    summary: None
+    summary: Annotated[
+        Literal["detailed"] | None,
+        Field(description="detailed where a summary was asked for: it is the whole reasoning"),
+    ]
 
 
 class FormatEcho(TypedDict):
@@ -193,6 +204,9 @@ StateName = Literal[
 ]
 ItemEventName = Literal["response.output_item.added", "response.output_item.done"]
 PartEventName = Literal["response.content_part.added", "response.content_part.done"]
+SummaryPartEventName = Literal[
+    "response.reasoning_summary_part.added", "response.reasoning_summary_part.done"
+]
 
 
 class StateEvent(_Numbered):
@@ -218,6 +232,33 @@ class PartEvent(_Numbered):
     output_index: int
     content_index: int
     part: _Part
+
+
+class _Summary(_Numbered):
+    item_id: str
+    output_index: int
+    summary_index: int
+
+
+class SummaryPartEvent(_Summary):
+    """The summary of reasoning begins or is whole."""
+
+    type: SummaryPartEventName
+    part: SummaryText
+
+
+class SummaryDelta(_Summary):
+    """More of what the model thinks, as a summary."""
+
+    type: Literal["response.reasoning_summary_text.delta"]
+    delta: str
+
+
+class SummaryDone(_Summary):
+    """All of what the model thought, as a summary."""
+
+    type: Literal["response.reasoning_summary_text.done"]
+    text: str
 
 
 class _Text(_Numbered):
@@ -284,6 +325,9 @@ ResponseEvent = Annotated[
     | OutputTextDone
     | ReasoningDelta
     | ReasoningDone
+    | SummaryPartEvent
+    | SummaryDelta
+    | SummaryDone
     | ArgumentsDelta
     | ArgumentsDone,
     Field(discriminator="type"),

@@ -80,6 +80,12 @@ def wants_logprobs(params: ResponseParams) -> bool:
     return _LOGPROBS in (params.include or ()) or bool(params.top_logprobs)
 
 
+def wants_summary(params: ResponseParams) -> bool:
+    """Whether the answer tells its reasoning as a summary."""
+    asked = params.reasoning
+    return asked is not None and (asked.summary or asked.generate_summary) is not None
+
+
 def wants_report(params: ResponseParams) -> bool:
     """Whether the answer carries the stop record; this API has no other field for a match."""
     return bool(params.stop or params.stop_token_ids) or is_report_wanted(params.fullstop)

@@ -11,26 +11,21 @@ from api.dialects.openai.logprobs import answer_tokens, entries_to_wire
 from api.dialects.responses.answers import (
     ItemEventName,
     OutputItem,
-    OutputPart,
-    PartEventName,
     ResponseAnswer,
     ResponseEvent,
     StateName,
 )
-from api.dialects.responses.open_items import DoneItem, OpenCall, OpenItem, TextKind
-from api.dialects.responses.read import wants_logprobs
+from api.dialects.responses.open_items import DoneItem, OpenCall
+from api.dialects.responses.read import wants_logprobs, wants_summary
+from api.dialects.responses.text_items import OpenItem, TextKind
 from api.dialects.responses.wire import ResponseParams
 from api.dialects.responses.write import (
     call_item,
     item_id,
-    message_item,
     needs_message,
-    reasoning_item,
-    reasoning_part,
     response_object,
     shows_call,
     status_of,
-    text_part,
 )
 from api.dialects.shared.answers.encoder import AnswerEncoder
 from api.dialects.shared.dialect import Head
@@ -62,6 +57,9 @@ class ResponseEncoder(AnswerEncoder[SseEvent]):
         self._params = params
         self._head = head
         self._has_logprobs = wants_logprobs(params)
+        self._thinking_kind: TextKind = (
+            "reasoning_summary_text" if wants_summary(params) else "reasoning_text"
+        )
         # The likelihoods that go with the next text.
         self._tokens: Sequence[TokenSpan] = ()
         self._number = 0
@@ -116,7 +114,7 @@ class ResponseEncoder(AnswerEncoder[SseEvent]):
         self._delta(item, text, f',"logprobs":{entries}')
 
     def _thinking(self, text: str, choice: int) -> None:
-        self._delta(self._item("reasoning_text"), text)
+        self._delta(self._item(self._thinking_kind), text)
 
     def _delta(self, item: OpenItem, text: str, more: str = "") -> None:
         item.texts.append(text)
@@ -130,23 +128,10 @@ class ResponseEncoder(AnswerEncoder[SseEvent]):
         self._start()
         self._close_item("completed")
         index = len(self._output)
-        is_message = kind == "output_text"
-        new_id = item_id(self._head, "msg" if is_message else "rs", index)
-        # What every delta of this item has in common is serialised once.
-        delta_head = json_text(
-            {
-                "type": f"response.{kind}.delta",
-                "item_id": new_id,
-                "output_index": index,
-                "content_index": 0,
-            }
-        )
-        item = OpenItem(kind, new_id, index, f'{delta_head[:-1]},"sequence_number":')
-        self._open = item
-        empty = (message_item if is_message else reasoning_item)(new_id, "in_progress")
-        self._item_event("response.output_item.added", index, empty)
-        part = text_part("", []) if is_message else reasoning_part("")
-        self._part_event("response.content_part.added", item, part)
+        new_id = item_id(self._head, "msg" if kind == "output_text" else "rs", index)
+        item = self._open = OpenItem(kind, new_id, index)
+        self._item_event("response.output_item.added", index, item.empty("in_progress"))
+        self._event(item.part_event("added", item.part(""), self._next()))
         return item
 
     def _close_item(self, status: Literal["completed", "incomplete"]) -> None:
@@ -154,41 +139,12 @@ class ResponseEncoder(AnswerEncoder[SseEvent]):
         if item is None:
             return
         self._open = None
-        text = "".join(item.texts)
-        entries = item.entries.json()
-        part: OutputPart
-        done: OutputItem
-        if item.kind == "output_text":
-            part = text_part(text, [])
-            done = message_item(item.item_id, status)
-            self._event(
-                {
-                    "type": "response.output_text.done",
-                    "sequence_number": self._next(),
-                    "item_id": item.item_id,
-                    "output_index": item.index,
-                    "content_index": 0,
-                    "text": text,
-                    "logprobs": [],
-                },
-                {"logprobs": entries},
-            )
-        else:
-            part = reasoning_part(text)
-            done = reasoning_item(item.item_id, status)
-            self._event(
-                {
-                    "type": "response.reasoning_text.done",
-                    "sequence_number": self._next(),
-                    "item_id": item.item_id,
-                    "output_index": item.index,
-                    "content_index": 0,
-                    "text": text,
-                }
-            )
-        part_json = json_with(part, {"logprobs": entries})
-        self._part_event("response.content_part.done", item, part, {"part": part_json})
-        self._done(done, {"content": f"[{part_json}]"})
+        encoded = {"logprobs": item.entries.json()} if item.kind == "output_text" else _NOTHING
+        self._event(item.text_done(self._next()), encoded)
+        part = item.part(item.text)
+        part_json = json_with(part, encoded)
+        self._event(item.part_event("done", part, self._next()), {"part": part_json})
+        self._done(item.empty(status), {item.holder: f"[{part_json}]"})
 
     # -- calls and the end -----------------------------------------------------------------
 
@@ -298,25 +254,6 @@ class ResponseEncoder(AnswerEncoder[SseEvent]):
     ) -> None:
         self._event(
             {"type": name, "sequence_number": self._next(), "output_index": index, "item": item},
-            encoded,
-        )
-
-    def _part_event(
-        self,
-        name: PartEventName,
-        item: OpenItem,
-        part: OutputPart,
-        encoded: Mapping[str, str] = _NOTHING,
-    ) -> None:
-        self._event(
-            {
-                "type": name,
-                "sequence_number": self._next(),
-                "item_id": item.item_id,
-                "output_index": item.index,
-                "content_index": 0,
-                "part": part,
-            },
             encoded,
         )
 

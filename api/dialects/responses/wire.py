@@ -135,9 +135,12 @@ class ResponseTool(WireModel):
 
 
 class ResponseReasoning(WireModel):
-    """Whether the model thinks first, and how hard."""
+    """Whether the model thinks first, how hard, and how the answer tells it."""
 
     effort: str | None = None
+    summary: Literal["auto", "concise", "detailed"] | None = None
+    # Its name in earlier versions of the API.
+    generate_summary: Literal["auto", "concise", "detailed"] | None = None
 
 
 class TextFormat(WireModel):

@@ -24,12 +24,14 @@ from api.dialects.responses.answers import (
     ResponseAnswer,
     ResponseStatus,
     ResponseUsage,
+    SummaryText,
 )
 from api.dialects.responses.read import (
     allows_parallel_calls,
     functions_of,
     wants_logprobs,
     wants_report,
+    wants_summary,
 )
 from api.dialects.responses.wire import ResponseParams
 from api.dialects.shared.answers.errors import not_an_ending
@@ -102,7 +104,7 @@ def response_object(
         "previous_response_id": params.previous_response_id,
         "reasoning": {
             "effort": params.reasoning.effort if params.reasoning else None,
-            "summary": None,
+            "summary": "detailed" if wants_summary(params) else None,
         },
         "store": params.store is not False,
         "temperature": sent(params, "OpenAI", "temperature"),
@@ -174,6 +176,11 @@ def reasoning_part(text: str) -> ReasoningText:
     return {"type": "reasoning_text", "text": text}
 
 
+def summary_part(text: str) -> SummaryText:
+    """Return the summary of a reasoning item."""
+    return {"type": "summary_text", "text": text}
+
+
 def message_item(
     item_id: str, status: ItemStatus, content: Sequence[OutputText] = ()
 ) -> OutputMessage:
@@ -188,14 +195,24 @@ def message_item(
 
 
 def reasoning_item(
-    item_id: str, status: ItemStatus, content: Sequence[ReasoningText] = ()
+    item_id: str,
+    status: ItemStatus,
+    content: Sequence[ReasoningText] = (),
+    summary: Sequence[SummaryText] = (),
 ) -> OutputReasoning:
-    """Return an item with reasoning, without a summary."""
+    """Return an item with reasoning.
+
+    Args:
+        item_id: Its id.
+        status: Whether it is whole.
+        content: The reasoning.
+        summary: The same where the request asked for a summary, in place of the content.
+    """
     return {
         "id": item_id,
         "type": "reasoning",
         "status": status,
-        "summary": [],
+        "summary": list(summary),
         "content": list(content),
         "encrypted_content": None,
     }
@@ -270,8 +287,12 @@ def _items(events: Sequence[Event], params: ResponseParams, head: Head) -> list[
                 if isinstance(event, ToolCallDelta)
             ]
         elif kind is ThinkingDelta:
-            thought = reasoning_part(reasoning_of(same))
-            items.append(reasoning_item(item_id(head, "rs", len(items)), "completed", [thought]))
+            thought, new_id = reasoning_of(same), item_id(head, "rs", len(items))
+            if wants_summary(params):
+                item = reasoning_item(new_id, "completed", summary=[summary_part(thought)])
+            else:
+                item = reasoning_item(new_id, "completed", [reasoning_part(thought)])
+            items.append(item)
         else:
             text = text_of(same)
             length += len(text)

@@ -96,6 +96,22 @@ def test_reasoning_is_an_item_of_its_own(client: openai.OpenAI, is_streamed: boo
     assert response.usage.output_tokens_details.reasoning_tokens > 0
 
 
+@STREAMED
+@pytest.mark.parametrize("summary", ["auto", "concise", "detailed"])
+def test_a_summary_is_the_whole_reasoning(
+    client: openai.OpenAI, is_streamed: bool, summary: Any
+) -> None:
+    asked: dict[str, Any] = {"input": COUNT, "max_output_tokens": 2000, "temperature": 0}
+    plain = answered(client, False, **asked, reasoning={"effort": "high"})
+    told = answered(client, is_streamed, **asked, reasoning={"effort": "high", "summary": summary})
+
+    reasoning, message = told.output
+    [part] = reasoning.summary
+    assert (part.type, part.text) == ("summary_text", plain.output[0].content[0].text)
+    assert reasoning.content == []
+    assert message.content[0].text == plain.output_text
+
+
 def test_without_effort_there_is_no_reasoning(client: openai.OpenAI) -> None:
     response = client.responses.create(
         model="m", input=COUNT, reasoning={"effort": "none"}, extra_body={"stop": "6"}

@@ -36,6 +36,18 @@ def test_the_match_of_a_stop_is_in_our_own_object(
     assert decoded(events)[-1]["response"]["fullstop"]["stop"]["value"] == "STOP"
 
 
+def test_a_summary_of_reasoning_is_the_reasoning_in_the_summarys_place(
+    scenario_named: Callable[..., Any], check_golden: Any
+) -> None:
+    events = encoded(scenario_named("thinking").batches, reasoning={"summary": "auto"})
+
+    check_golden("responses", "thinking_as_summary", events)
+    last = decoded(events)[-1]["response"]
+    assert last["reasoning"]["summary"] == "detailed"
+    assert last["output"][0]["summary"] == [{"type": "summary_text", "text": "Let me see."}]
+    assert last["output"][0]["content"] == []
+
+
 def test_events_are_numbered_and_carry_their_own_name(scenario: Any) -> None:
     events = encoded(scenario.batches)
 
