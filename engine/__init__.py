@@ -88,6 +88,7 @@ if TYPE_CHECKING:
         tokens_per_s,
     )
     from engine.values.figures import figures
+    from engine.values.prompt_scores import PromptScores, PromptScoring, PromptToken
     from engine.values.request import (
         CacheOwner,
         Effort,
@@ -175,6 +176,7 @@ _NAMES_BY_MODULE = {
         "tokens_per_s",
     ),
     "engine.values.figures": ("figures",),
+    "engine.values.prompt_scores": ("PromptScores", "PromptScoring", "PromptToken"),
     "engine.values.request": (
         "CacheOwner",
         "Effort",

@@ -13,6 +13,8 @@ from engine.distributed.messages import Close, Insert, Leave, StepBatch
 from engine.errors import EngineError
 from engine.inference.backend import BatchLimits, Joined, Step
 from engine.inference.batching.mlx_batch import RunningBatch
+from engine.inference.batching.scoring import PromptScorer
+from engine.values.prompt_scores import PromptScoring
 
 # Rank 0 limits the prompt cache, and tells the others how many entries are left.
 _NO_LIMIT = 1 << 62
@@ -37,13 +39,23 @@ class LeadingBatch(RunningBatch):
         self._followers = followers
         self._prompt_lengths: dict[int, int] = {}
 
-    def insert(self, tokens: list[int], *, turn_end: int = 0, **drawing: Any) -> Joined:
+    def insert(
+        self,
+        tokens: list[int],
+        *,
+        turn_end: int = 0,
+        scorer: PromptScorer | None = None,
+        **drawing: Any,
+    ) -> Joined:
         """Add a row everywhere."""
         self._followers.check()
         kept = self.cache_use.entries
-        joined = super().insert(tokens, turn_end=turn_end, **drawing)
+        joined = super().insert(tokens, turn_end=turn_end, scorer=scorer, **drawing)
         self._prompt_lengths[joined.row] = len(tokens)
-        self._followers.announce(Insert(tokens, joined.row, joined.cached, kept, turn_end))
+        scored_from = None if scorer is None else scorer.begins + 1
+        self._followers.announce(
+            Insert(tokens, joined.row, joined.cached, kept, turn_end, scored_from)
+        )
         return joined
 
     def _step(self, chunk: int, lane: int, together: int) -> Step:
@@ -83,7 +95,11 @@ class FollowingBatch(RunningBatch):
     def follow_insert(self, order: Insert) -> None:
         """Add the row that rank 0 has added; raises ``OutOfStep`` if it differs here."""
         self._prompt_cache.shrink_to(order.kept)
-        row, cached, *_ = self.insert(order.tokens, turn_end=order.turn_end)
+        scorer = None
+        if order.scored_from is not None:
+            # Rank 0 chooses how much is read in a step, so the vocabulary does not matter here.
+            scorer = PromptScorer(order.tokens, PromptScoring(order.scored_from), 1)
+        row, cached, *_ = self.insert(order.tokens, turn_end=order.turn_end, scorer=scorer)
         if (row, cached) != (order.row, order.cached):
             raise OutOfStep(
                 f"row {row} with {cached} cached tokens, where rank 0 has row {order.row} "

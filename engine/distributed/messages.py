@@ -70,6 +70,8 @@ class Insert:
         cached: How many of its tokens must be found in the prompt cache.
         kept: How many entries the prompt cache holds before that.
         turn_end: After how many of its tokens its last turn ends; 0 where that is not known.
+        scored_from: The first token of the prompt that is scored; None where none is. All
+            processes compute the scores, because the exchanges in that must be the same.
     """
 
     tokens: list[int]
@@ -77,6 +79,7 @@ class Insert:
     cached: int
     kept: int
     turn_end: int = 0
+    scored_from: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,6 +22,7 @@ from engine.speculating.counting import CheckedGuesses
 from engine.speculating.prediction import PredictedText
 from engine.stopping.record import Channel
 from engine.values.events import BudgetEnd, TokenStats
+from engine.values.prompt_scores import PromptScores
 from engine.values.request import GenerationRequest
 
 
@@ -97,6 +98,7 @@ class Step:
         failed: Per row that cannot go on after its token of this step: (row, why).
         checked: The rows whose guesses were checked.
         budget_ends: Per row whose reasoning has used up its budget: (row, where that ends).
+        scored: Per row whose prompt is scored: (row, scores of the tokens that it has read).
     """
 
     read: list[tuple[int, int]] = field(default_factory=list)
@@ -105,6 +107,7 @@ class Step:
     checked: dict[int, CheckedGuesses] = field(default_factory=dict)
     shared: list[tuple[int, int]] = field(default_factory=list)
     budget_ends: list[tuple[int, BudgetEnd]] = field(default_factory=list)
+    scored: list[tuple[int, PromptScores]] = field(default_factory=list)
 
     def unused(self, row: int, taken: int) -> int:
         """Return how many of a row's tokens are left once it took so many."""

@@ -19,6 +19,7 @@ from engine.constraining.token_constraint import TokenConstraint
 from engine.inference import prompts, sampling
 from engine.inference.backend import Joined, Prompt, PromptCacheUse, Step
 from engine.inference.batching.mlx_batch import RunningBatch
+from engine.inference.batching.scoring import PromptScorer
 from engine.inference.caching.disk.chains import LoadedBeginning
 from engine.inference.caching.disk.model_disk_cache import LEAST_TOKENS
 from engine.inference.call_parsing import call_parser
@@ -203,6 +204,7 @@ class MlxBackend:
                 sources=sources,
                 loaded=prompt.loaded,
                 owner=request.cache_owner,
+                scorer=self._scorer(prompt, request),
             )
         except BaseException:
             if draft is not None:  # it counts its answers
@@ -217,11 +219,17 @@ class MlxBackend:
             joined = joined._replace(budget_end=budget.end)
         return joined
 
+    def _scorer(self, prompt: Prompt, request: GenerationRequest) -> PromptScorer | None:
+        """Return what scores the prompt of a request; None where that asks for no scores."""
+        if request.prompt_scoring is None:
+            return None
+        return PromptScorer(prompt.tokens, request.prompt_scoring, self.info.vocabulary_size)
+
     def _guesses(
         self, prompt: Prompt, request: GenerationRequest, constraint: TokenConstraint | None
     ) -> tuple[list[GuessSource], DraftGuesses | None]:
         """Return all that guesses the tokens of an answer, and the draft model's part of it."""
-        if not self._batch.can_guess:
+        if not self._batch.can_guess or request.max_tokens == 0:
             return [], None
         sources = self.sources(prompt, request)
         if constraint is not None:

@@ -213,6 +213,22 @@ def set_reading(batch: Any, chunk: int, rows: int, together: int) -> None:
     batch.completion_batch_size = rows
 
 
+def read_as(batch: Any, kind: type[Any], **attributes: Any) -> None:
+    """Let a ``BatchGenerator`` read its prompts with another class than its own.
+
+    Upstream: ``BatchGenerator.__init__`` and ``PromptProcessingBatch`` in ``mlx_lm/generate.py``.
+
+    Args:
+        batch: The generator, a fresh one.
+        kind: A class derived from mlx-lm's.
+        attributes: Attributes that its object gets.
+    """
+    prompts = batch._prompt_batch
+    prompts.__class__ = kind
+    for name, value in attributes.items():
+        setattr(prompts, name, value)
+
+
 def straighten_windows(batch: Any) -> None:
     """Put the windows of the prompts that a ``BatchGenerator`` reads into the order of time.
 

@@ -115,7 +115,7 @@ def _check_size(request: GenerationRequest, context: int, longest: int | None) -
     """
     prompt = request.prompt
     if isinstance(prompt, tuple):
-        if len(prompt) >= context:
+        if len(prompt) + request.least_answer_tokens > context:
             raise PromptTooLong("prompt", len(prompt), context)
         return
     if len(request.messages) >= context:  # each has a role at least

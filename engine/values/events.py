@@ -8,6 +8,7 @@ from enum import StrEnum
 
 from engine.stopping.record import Channel, StopInfo
 from engine.values.chat import ToolCall
+from engine.values.prompt_scores import PromptScores
 
 
 @dataclass(frozen=True, slots=True)
@@ -307,6 +308,7 @@ class Finished:
 
 Event = (
     PromptProgress
+    | PromptScores
     | TextDelta
     | ThinkingDelta
     | ToolCallStarted

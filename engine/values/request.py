@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 from engine.stopping.rules import StopRules
 from engine.values.chat import Message, Tool
+from engine.values.prompt_scores import PromptScoring
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +118,7 @@ class GenerationRequest:
         sampling: How tokens are drawn.
         stops: What ends the answer beside EOS and limits.
         max_tokens: Most tokens to sample; None means until the context is full. It may be larger
-            than the context.
+            than the context. With 0 the prompt is read, and nothing is generated.
         tools: Tools the model may call.
         thinking: True or False switches reasoning where the template knows how; None leaves
             the template's own default.
@@ -136,6 +137,7 @@ class GenerationRequest:
             leaves none, and uses none.
         prediction: Text that the answer is expected to repeat for the most part; it makes the
             answer faster where it is right, and never changes it.
+        prompt_scoring: Which tokens of the prompt are scored (``PromptScores``); None scores none.
         model: The name of the model that is to answer, where several are offered; None for the
             default one. Where only one model is served, it answers whatever the name is.
     """
@@ -156,4 +158,10 @@ class GenerationRequest:
     allows_more_keys: bool = False
     cache_owner: CacheOwner | None = None
     prediction: str | None = None
+    prompt_scoring: PromptScoring | None = None
     model: str | None = None
+
+    @property
+    def least_answer_tokens(self) -> int:
+        """How many tokens the context must have room for beside the prompt."""
+        return 0 if self.max_tokens == 0 else 1

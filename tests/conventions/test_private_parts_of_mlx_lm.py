@@ -269,3 +269,30 @@ def test_the_limit_of_open_files_can_be_changed_again_after_the_import() -> None
         resource.setrlimit(resource.RLIMIT_NOFILE, (1, 1))
     assert resource.setrlimit is changed
     assert resource.getrlimit(resource.RLIMIT_NOFILE)[0] > 1
+
+
+def test_a_batch_of_mlx_lm_reads_its_prompts_with_the_class_that_it_was_given(batch: Any) -> None:
+    from mlx_lm.generate import PromptProcessingBatch
+
+    read: list[tuple[list[int], list[int]]] = []
+
+    class Noting(PromptProcessingBatch):  # type: ignore[misc]
+        name = "copies"
+
+        def prompt(self, tokens: Any) -> None:
+            if tokens:
+                before = [len(one) for one in self.tokens]
+                read.append((before, [len(one) for one in tokens]))
+                assert (self.name, len(self.uids)) == ("own", len(tokens))
+                assert callable(self.model)
+            super().prompt(tokens)
+
+    def reads() -> bool:
+        mlx_lm_internals.read_as(batch, Noting, name="own")
+        batch.insert([[5] * 12, [6] * 3], max_tokens=[8] * 2)
+        while not mlx_lm_internals.decoding_rows(batch):
+            batch.next()
+        # Eight tokens at once; the last of each prompt is read with the first step of its answer.
+        return read[0] == ([0, 0], [8, 2]) and read[1] == ([8], [3])
+
+    expect("mlx-lm", "BatchGenerator._prompt_batch", reads)

@@ -13,6 +13,7 @@ from engine import (
     Event,
     Finished,
     PromptProgress,
+    PromptScores,
     StopKind,
     StopRules,
     TextDelta,
@@ -164,7 +165,7 @@ class Run:
                 self.state = RunState.FINISHED
                 self.finished = self._placed(event)
                 self.is_cancelling = False
-            case TokenTrace():
+            case TokenTrace() | PromptScores():
                 pass
 
     def _placed(self, finished: Finished) -> Finished:

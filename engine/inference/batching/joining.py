@@ -33,6 +33,7 @@ class Arrival:
         cached: How many tokens that holds.
         snapshots_at: After how many tokens its cache is to be kept, where that cannot be cut.
         row: Its number in the batch, once it has one.
+        reads_alone: Whether it takes nothing from other rows.
     """
 
     tokens: list[int]
@@ -41,6 +42,7 @@ class Arrival:
     cached: int = 0
     snapshots_at: Sequence[int] = ()
     row: int = -1
+    reads_alone: bool = False
 
 
 @dataclass(slots=True)
@@ -179,7 +181,9 @@ class Joining:
 
     def _place(self, arrival: Arrival) -> None:
         """Let a prompt wait for a row that shares its beginning, or join at once."""
-        shared = self._sharing.best(arrival.tokens, arrival.cached)
+        shared = None
+        if not arrival.reads_alone:
+            shared = self._sharing.best(arrival.tokens, arrival.cached)
         if shared is not None and not shared.is_read:
             self._waiting[arrival.row] = arrival
             self._sharing.wait(arrival.row, shared)

@@ -23,6 +23,7 @@ from engine.inference.batching.guessing import Guessing
 from engine.inference.batching.joining import Arrival, Departure, Joining
 from engine.inference.batching.pacing import ReadingPace
 from engine.inference.batching.reading_turns import LANES, ReadingTurns
+from engine.inference.batching.scoring import PromptScorer, ScoredRows, ScoringPrompts
 from engine.inference.batching.shared_reading import WORTH_TOKENS
 from engine.inference.batching.unmasked import unmask
 from engine.inference.caching.disk.chains import LoadedBeginning
@@ -36,6 +37,7 @@ from engine.inference.mlx_lm_internals import (
     decode_together,
     decoding_rows,
     prompt_tokens_read,
+    read_as,
     set_reading,
     straighten_windows,
 )
@@ -89,6 +91,7 @@ class RunningBatch:
         self._lane_of: dict[int, int] = {}
         self._prompt_cache = PromptCache(_CACHED_PROMPTS, limits.cache_bytes)
         self._is_cut_anywhere = is_cut_anywhere(make_prompt_cache(model))
+        self._scored = ScoredRows()
         self._lanes = self._new_lanes()
         self._guessing = Guessing(model, new_curve)
         _open.add(self)
@@ -106,6 +109,8 @@ class RunningBatch:
             for _ in range(LANES)
         ]
         decode_together(lanes)
+        for lane in lanes:
+            read_as(lane, ScoringPrompts, scored=self._scored)
         return lanes
 
     def insert(
@@ -118,6 +123,7 @@ class RunningBatch:
         sources: Sequence[GuessSource] = (),
         loaded: LoadedBeginning | None = None,
         owner: CacheOwner | None = None,
+        scorer: PromptScorer | None = None,
     ) -> Joined:
         """Add a row.
 
@@ -133,11 +139,19 @@ class RunningBatch:
             sources: Guess its tokens, which the model then checks several at once.
             loaded: The cache of its first tokens that was read from disk.
             owner: Whose cache it leaves on disk; None leaves none.
+            scorer: Scores the prompt's tokens while they are read. What caches hold of the prompt
+                is used only up to the first token after which it wants the logits.
         """
         drawing = {"samplers": [sampler or greedy], "logits_processors": [processors or []]}
         with self._stream():
-            cache, cached, from_disk = self._fetched(tokens, loaded)
-        arrival = Arrival(tokens, drawing, cache, cached)
+            if scorer is None:
+                cache, cached, from_disk = self._fetched(tokens, loaded)
+            else:
+                (cache, cached), from_disk = (
+                    self._prompt_cache.fetch(tokens[: scorer.begins + 1]),
+                    0,
+                )
+        arrival = Arrival(tokens, drawing, cache, cached, reads_alone=scorer is not None)
         if not self._is_cut_anywhere:
             # The next turn seldom repeats an answer token by token. And where this prompt has
             # left the way of an earlier one, later ones may leave it, too.
@@ -145,6 +159,8 @@ class RunningBatch:
             is_long = branch - cached >= WORTH_TOKENS
             arrival.snapshots_at = [turn_end or len(tokens) - 1, *[branch] * is_long]
         row = self._joining.add(arrival)
+        if scorer is not None:
+            self._scored.join(row, scorer)
         if self.can_guess:
             self._guessing.join(row, sources)
         if owner is not None and self.disk is not None:
@@ -185,6 +201,9 @@ class RunningBatch:
             reading = min(together, waiting[lane])
             depth = self._depth(lane, reading)
             chunk = self._pace.chunk(decoding, reading, lane, depth)
+            if chunk and self._scored:
+                depths = {row: self._joining.depth_of(row) for row in self._rows_in(lane)}
+                chunk = self._scored.chunk(chunk, depths, together)
             if chunk:
                 self._turns.note(lane, waiting)
                 was_read = prompt_tokens_read(self._lanes[lane])
@@ -296,7 +315,9 @@ class RunningBatch:
             for part in sampled:
                 self._lane_of.pop(part.uid, None)
         return Step(
-            self._progress(read), [(part.uid, part.token, part.logprobs) for part in sampled]
+            self._progress(read),
+            [(part.uid, part.token, part.logprobs) for part in sampled],
+            scored=self._scored.take() if self._scored else [],
         )
 
     def _progress(self, read: Sequence[Any]) -> list[tuple[int, int]]:
@@ -338,6 +359,7 @@ class RunningBatch:
         of_lane: dict[int, list[int]] = {}
         for row in gone:
             self._guessing.leave(row)
+            self._scored.leave(row)
             if not self._joining.stop(row):
                 of_lane.setdefault(self._lane_of.pop(row, 0), []).append(row)
         for lane, leaving in of_lane.items():
@@ -394,6 +416,7 @@ class RunningBatch:
             The rows that go on: those that waited for one of the others.
         """
         self._close_lanes()
+        self._scored.clear()
         self._lane_of.clear()
         self._lanes[:] = self._new_lanes()
         rows = self._joining.begin_anew()

@@ -12,9 +12,12 @@ from engine.scheduling.generation import Generation
 from engine.scheduling.queue.preparing import choices_field
 from engine.scheduling.queue.room import Wanted
 from engine.scheduling.queue.row import Row
+from engine.values.prompt_scores import PromptScoring
 from engine.values.request import GenerationRequest, TraceLevel
 
 MAX_TOP_LOGPROBS = 20
+# Ids whose log-probabilities are told for each token of a prompt.
+MAX_CHOSEN_IDS = 128
 # So many last tokens of a prompt can change the text of an answer's first token.
 _NEIGHBOURS = 4
 
@@ -42,7 +45,7 @@ def admit(
     """
     request = generation.request
     context = backend.info.context_length
-    if len(prompt.tokens) >= context:
+    if len(prompt.tokens) + request.least_answer_tokens > context:
         raise PromptTooLong(_prompt_field(request), len(prompt.tokens), context)
     family = backend.answer_format(request, prompt)
     vocabulary = backend.vocabulary_of(request, prompt.beginning)
@@ -88,8 +91,8 @@ def check(backend: Backend, generation: Generation) -> None:
     request = generation.request
     backend.check_form(request, generation.form)
     size = backend.vocabulary.size
-    if request.max_tokens is not None and request.max_tokens < 1:
-        raise InvalidRequest("max_tokens", f"must be at least 1, not {request.max_tokens}")
+    if request.max_tokens is not None and request.max_tokens < 0:
+        raise InvalidRequest("max_tokens", f"must be at least 0, not {request.max_tokens}")
     if (budget := request.thinking_budget) is not None:
         if budget < 0:
             raise InvalidRequest("thinking_budget", f"must be at least 0, not {budget}")
@@ -101,6 +104,8 @@ def check(backend: Backend, generation: Generation) -> None:
             )
     if not 0 <= request.top_logprobs <= MAX_TOP_LOGPROBS:
         raise InvalidRequest("top_logprobs", f"must be from 0 to {MAX_TOP_LOGPROBS}")
+    if request.prompt_scoring is not None:
+        _check_scoring(request.prompt_scoring, size)
     for index, token_id in enumerate(request.stops.token_ids):
         if not 0 <= token_id < size:
             raise InvalidRequest(
@@ -111,6 +116,21 @@ def check(backend: Backend, generation: Generation) -> None:
         if not 0 <= token_id < size:
             raise InvalidRequest(
                 "sampling.logit_bias", f"token id {token_id} is outside the vocabulary of {size}"
+            )
+
+
+def _check_scoring(wanted: PromptScoring, size: int) -> None:
+    if wanted.start < 0:
+        raise InvalidRequest("prompt_scoring.start", f"must be at least 0, not {wanted.start}")
+    if not 0 <= wanted.top <= MAX_TOP_LOGPROBS:
+        raise InvalidRequest("prompt_scoring.top", f"must be from 0 to {MAX_TOP_LOGPROBS}")
+    if len(wanted.token_ids) > MAX_CHOSEN_IDS:
+        raise InvalidRequest("prompt_scoring.token_ids", f"at most {MAX_CHOSEN_IDS} are possible")
+    for token_id in wanted.token_ids:
+        if not 0 <= token_id < size:
+            raise InvalidRequest(
+                "prompt_scoring.token_ids",
+                f"token id {token_id} is outside the vocabulary of {size}",
             )
 
 

@@ -23,6 +23,7 @@ from engine.values.events import (
     TokenStats,
     Usage,
 )
+from engine.values.prompt_scores import PromptScores
 from engine.values.request import TraceLevel
 
 _log = logging.getLogger(__name__)
@@ -42,8 +43,8 @@ class Row:
     """
 
     __slots__ = ("_cached", "_expected_tokens", "_first_at", "_from_disk", "_joined_at",
-                 "_last_at", "_speculation", "budget_end", "builder", "generation", "number",
-                 "prompt", "submitted_at", "trace")  # fmt: skip
+                 "_last_at", "_read", "_speculation", "budget_end", "builder", "generation",
+                 "number", "prompt", "submitted_at", "trace")  # fmt: skip
 
     def __init__(
         self, generation: Generation, prompt: Prompt, builder: AnswerBuilder, submitted_at: float
@@ -57,7 +58,9 @@ class Row:
         self._cached = self._from_disk = 0
         self.submitted_at = submitted_at
         request, room = generation.request, generation.setting.context_room
-        self._expected_tokens = self.prompt_tokens + min(room, request.max_tokens or USUAL_ANSWER)
+        answer = USUAL_ANSWER if request.max_tokens is None else request.max_tokens
+        self._expected_tokens = self.prompt_tokens + min(room, answer)
+        self._read = 0
         self._joined_at: float | None = None
         self._first_at: float | None = None
         self._last_at = submitted_at
@@ -78,8 +81,18 @@ class Row:
         """Tokens for which memory has to be there: what ``tokens`` is expected to become."""
         return max(self._expected_tokens, self.tokens)
 
-    def joined(self, joined: Joined, now: float) -> PromptProgress:
-        """Note that the row has joined the batch; return the event for its reader."""
+    @property
+    def is_read_for_nothing(self) -> bool:
+        """Whether nothing is to be generated, and the prompt has been read as far as needed.
+
+        The last token only matters for what would follow it.
+        """
+        if self.generation.request.max_tokens != 0:
+            return False
+        return self._cached + self._read >= self.prompt_tokens - 1
+
+    def joined(self, joined: Joined, now: float) -> list[Event]:
+        """Note that the row has joined the batch; return the events for its reader."""
         self.number = joined.row
         self._cached = cached = joined.cached
         self.budget_end = joined.budget_end
@@ -87,15 +100,20 @@ class Row:
         self._joined_at = now
         # Only the batch needs the cache that was read from disk.
         self.prompt = replace(self.prompt, loaded=None)
-        return PromptProgress(cached, self.prompt_tokens, cached)
+        events: list[Event] = [PromptProgress(cached, self.prompt_tokens, cached)]
+        scoring = self.generation.request.prompt_scoring
+        if scoring is not None and scoring.start == 0:
+            events.append(PromptScores(0, tuple(self.prompt.tokens[:1])))
+        return events
 
     def shared(self, tokens: int) -> PromptProgress:
         """Note how much of the prompt another row has read for it; return the event."""
-        self._cached = tokens
+        self._cached, self._read = tokens, 0
         return PromptProgress(tokens, self.prompt_tokens, tokens)
 
     def read(self, tokens: int) -> PromptProgress:
-        """Return the event for ``tokens`` read beyond the cached ones."""
+        """Note ``tokens`` read beyond the cached ones; return the event."""
+        self._read = tokens
         return PromptProgress(self._cached + tokens, self.prompt_tokens, self._cached)
 
     def sampled(

@@ -168,7 +168,11 @@ class Scheduler:
                 self._finish(row, StopKind.ERROR, cause_of(error))
                 continue
             self.rows[joined.row] = row
-            self._outbox.put(row.generation, [row.joined(joined, time.perf_counter())])
+            self._outbox.put(row.generation, row.joined(joined, time.perf_counter()))
+            if row.is_read_for_nothing:
+                del self.rows[joined.row]
+                self._finish(row, StopKind.MAX_TOKENS)
+                self._leave(backend, {joined.row: 0})
 
     def _has_room_beside(self, backend: Backend, row: Row) -> bool:
         lengths = [one.reserved_tokens for one in (*self.rows.values(), row)]
@@ -299,6 +303,10 @@ class Scheduler:
             if row is not None:
                 self._finish(row, StopKind.ERROR, f"the answer could not be constrained: {why}")
                 leaving[number] = 0
+        for number, scores in step.scored:
+            row = rows.get(number)
+            if row is not None:
+                put(row.generation, [scores])
         for number, tokens in step.shared:
             row = rows.get(number)
             if row is not None:
@@ -307,6 +315,10 @@ class Scheduler:
             row = rows.get(number)
             if row is not None:
                 put(row.generation, [row.read(tokens)])
+        for number in [number for number, row in rows.items() if row.is_read_for_nothing]:
+            row = rows.pop(number)
+            ended.append((row.generation, row.end(StopKind.MAX_TOKENS, time.perf_counter())))
+            leaving[number] = 0
         if leaving or self._outbox.is_due:
             # Until a wake-up is due, events stay with their rows.
             for row in rows.values():

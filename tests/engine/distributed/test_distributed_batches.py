@@ -9,6 +9,8 @@ from engine.distributed.batches import FollowingBatch, LeadingBatch, OutOfStep
 from engine.distributed.followers import Followers, RankLost
 from engine.distributed.messages import Close, Insert, Leave, Message, StepBatch, decoded
 from engine.inference.backend import BatchLimits
+from engine.inference.batching.scoring import PromptScorer
+from engine.values.prompt_scores import PromptScores, PromptScoring
 from tests.support.models.guessing import Foreseen
 from tests.support.scripted import Stage
 
@@ -217,3 +219,25 @@ def test_a_batch_of_several_processes_decodes_token_by_token(tmp_path: Path) -> 
     both.leading.leave({row: 0})
     assert drawn == letters[:6]
     assert both.follow()[-1] == Leave([row], [drawn])
+
+
+def test_a_follower_computes_the_scores_of_a_prompt_as_rank_0_does(tmp_path: Path) -> None:
+    both = Both(tmp_path)
+    prompt = [5] * 30 + both.prompt("go")
+    scorer = PromptScorer(prompt, PromptScoring(12, top=3), 600)
+    row = both.leading.insert(prompt, scorer=scorer).row
+    scored: list[PromptScores] = []
+    sampled: list[int] = []
+    while not sampled:
+        step = both.leading.step()
+        scored += [scores for _, scores in step.scored]
+        sampled += [token for _, token, _ in step.sampled]
+    both.leading.leave({row: 0})
+    found: list[PromptScores] = []
+    both.following._scored.add = lambda _, scores: found.append(scores)  # type: ignore[method-assign]
+    told = both.follow()
+    assert isinstance(told[0], Insert)
+    assert told[0].scored_from == 12
+    assert [one.token_ids for one in found] == [one.token_ids for one in scored]
+    assert scored[0].start == found[0].start == 12
+    assert both.following._model.calls == both.stage.model.calls

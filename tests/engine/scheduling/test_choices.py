@@ -88,7 +88,7 @@ def test_choices_of_which_one_is_invalid_are_all_refused(tmp_path: Path) -> None
         await engine.load(tmp_path)
         asked = request("short")
         with pytest.raises(InvalidRequest, match="max_tokens"):
-            await engine.generate_together([asked, asked, replace(asked, max_tokens=0)])
+            await engine.generate_together([asked, asked, replace(asked, max_tokens=-1)])
         assert engine.status.running == engine.status.waiting == 0
         assert stage.model.calls == []
         assert (await ask(engine, "short")).text == "yes"

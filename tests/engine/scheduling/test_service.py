@@ -71,7 +71,7 @@ def test_bad_requests_never_reach_the_model_and_name_the_field(engine: Engine) -
 
     async def play() -> None:
         assert (await refused(GenerationRequest())).field == "messages"
-        assert (await refused(request("x", max_tokens=0))).field == "max_tokens"
+        assert (await refused(request("x", max_tokens=-1))).field == "max_tokens"
         ids = StopRules(token_ids=(1, 10**6))
         assert (await refused(request("x", rules=ids))).field == "stops.token_ids[1]"
         long = await refused(request("word " * 40_000))

@@ -14,6 +14,7 @@ from engine import (
     Event,
     Finished,
     PromptProgress,
+    PromptScores,
     TextDelta,
     ThinkingDelta,
     TokenTrace,
@@ -84,6 +85,8 @@ class AnswerEncoder(ABC, Generic[_Frame]):
                 self._add_call(event, choice)
             case PromptProgress():
                 self._progress(event, choice)
+            case PromptScores():
+                self._prompt(event, choice)
             case Finished():
                 # The one place that asks whether a streamed answer failed.
                 self.failure = failure_of(event)
@@ -137,6 +140,9 @@ class AnswerEncoder(ABC, Generic[_Frame]):
 
     def _progress(self, progress: PromptProgress, choice: int) -> None:
         """Tell that the prompt is being read."""
+
+    def _prompt(self, scores: PromptScores, choice: int) -> None:
+        """Add the scores of some tokens of the prompt."""
 
     @abstractmethod
     def _end(self, finished: Finished, choice: int) -> None:

@@ -17,7 +17,8 @@ from engine.scheduling.service import Engine
 from engine.stopping.record import StopKind
 from engine.stopping.rules import StopRules
 from engine.values.chat import Message
-from engine.values.events import TokenOrigin, TokenTrace
+from engine.values.events import TextDelta, TokenOrigin, TokenTrace
+from engine.values.prompt_scores import PromptScores, PromptScoring
 from engine.values.request import GenerationRequest, Sampling, TraceLevel
 from tests.engine.inference.drafting.asking_drafts import answered, asked
 from tests.support.models.tiny_models import VOCABULARY, tiny_model
@@ -246,3 +247,27 @@ def test_a_draft_model_that_is_always_wrong_rests(
         stops=StopRules(ignore_eos=True))))  # fmt: skip
     counts = answer.finished.speculation
     assert counts.guessed < 100
+
+
+@pytest.mark.usefixtures("_eager")
+def test_the_scores_of_a_prompt_and_the_answer_after_it_are_those_without_a_draft_model(
+    loop_engine: tuple[asyncio.Runner, Engine], demo_model_path: Path, perfect: Path
+) -> None:
+    runner, engine = loop_engine
+    wanted = PromptScoring(top=2)
+    some = asked(PROMPTS[0], prompt_scoring=wanted)
+    none = asked(PROMPTS[1], prompt_scoring=wanted, max_tokens=0)
+
+    async def told() -> tuple[str, list[float]]:
+        generations = [await engine.generate(one) for one in (some, none)]
+        events = [event async for one in generations for event in one.events()]
+        scores = [one for one in events if isinstance(one, PromptScores)]
+        text = "".join(one.text for one in events if isinstance(one, TextDelta))
+        return text, [logprob for one in scores for logprob in one.logprobs]
+
+    runner.run(engine.load(demo_model_path))
+    text, plain = runner.run(told())
+    runner.run(engine.load(demo_model_path, draft=perfect))
+    again, drafted = runner.run(told())
+    assert again == text != ""
+    assert drafted == pytest.approx(plain, abs=1e-4)

@@ -1,0 +1,94 @@
+"""How likely the tokens of a prompt were: what a request asks for, and the event that tells it.
+
+Pure values; any thread.
+"""
+
+from array import array
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+
+@dataclass(frozen=True, slots=True)
+class PromptScoring:
+    """Which tokens of a prompt are scored, and how much is told of each.
+
+    A score comes from the model's reading of the tokens before it. So whatever a cache holds of
+    the prompt is read again from the token before ``start`` on.
+
+    Attributes:
+        start: The first token that is scored. Nothing precedes token 0, which has no score.
+        top: How many of the likeliest tokens are named at each place.
+        token_ids: Ids whose log-probabilities are told at each place.
+    """
+
+    start: int = 0
+    top: int = 0
+    token_ids: tuple[int, ...] = ()
+
+
+class PromptToken(NamedTuple):
+    """A token of a prompt and its score.
+
+    Attributes:
+        token_id: Its id.
+        logprob: Its log-probability (natural logarithm); None for the first token of a prompt.
+        rank: 0 for the most likely token; None as above.
+        top: The likeliest tokens with their log-probabilities, best first.
+        chosen: The ids that the request chose, with theirs.
+    """
+
+    token_id: int
+    logprob: float | None
+    rank: int | None
+    top: tuple[tuple[int, float], ...]
+    chosen: tuple[tuple[int, float], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PromptScores:
+    """The scores of consecutive tokens of a prompt, as plain arrays because prompts are long.
+
+    The events of a generation come in the order of the tokens and leave none out.
+
+    Attributes:
+        start: The place of the first of them in the prompt.
+        token_ids: The tokens.
+        logprobs: Of each token; empty for the first token of a prompt, which has none.
+        ranks: Likewise.
+        top_ids: ``top`` ids for each token, best first.
+        top_logprobs: Likewise.
+        chosen_ids: The ids that were chosen.
+        chosen_logprobs: Theirs for each token.
+    """
+
+    start: int
+    token_ids: tuple[int, ...]
+    logprobs: "array[float]" = field(default_factory=lambda: array("f"))
+    ranks: "array[int]" = field(default_factory=lambda: array("i"))
+    top_ids: "array[int]" = field(default_factory=lambda: array("i"))
+    top_logprobs: "array[float]" = field(default_factory=lambda: array("f"))
+    chosen_ids: tuple[int, ...] = ()
+    chosen_logprobs: "array[float]" = field(default_factory=lambda: array("f"))
+
+    def __len__(self) -> int:
+        """Return how many tokens there are."""
+        return len(self.token_ids)
+
+    def tokens(self) -> Iterator[PromptToken]:
+        """Yield the tokens with their scores."""
+        if not self.logprobs:
+            yield from (PromptToken(one, None, None, (), ()) for one in self.token_ids)
+            return
+        count = len(self.token_ids)
+        top, chosen = len(self.top_ids) // count, len(self.chosen_ids)
+        for place, token_id in enumerate(self.token_ids):
+            best = slice(place * top, (place + 1) * top)
+            some = self.chosen_logprobs[place * chosen : (place + 1) * chosen]
+            yield PromptToken(
+                token_id,
+                self.logprobs[place],
+                self.ranks[place],
+                tuple(zip(self.top_ids[best], self.top_logprobs[best], strict=True)),
+                tuple(zip(self.chosen_ids, some, strict=True)),
+            )

@@ -1,0 +1,241 @@
+"""The tokens of prompts are scored while they are read; every figure is compared with MLX's own."""
+
+import asyncio
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import mlx.core as mx
+import mlx_lm
+import pytest
+
+from engine.errors import InvalidRequest, PromptTooLong
+from engine.inference.batching.scoring import PromptScorer, ScoredRows
+from engine.scheduling.limits import Limits
+from engine.scheduling.service import Engine
+from engine.stopping.record import StopKind
+from engine.values.events import Event, Finished, PromptProgress
+from engine.values.prompt_scores import PromptScores, PromptScoring, PromptToken
+from engine.values.request import GenerationRequest, Sampling
+from tests.support.asking import run
+
+CHUNK = 24
+CHOSEN = (65, 300, 767)
+
+
+def ids(length: int, seed: int = 1) -> tuple[int, ...]:
+    """Return ids that no tokenizer would make, so that likely and unlikely ones are there."""
+    return tuple(
+        (seed * 7919 + place * place * 31 + place * 17) % 700 + 3 for place in range(length)
+    )
+
+
+def asked(
+    prompt: Sequence[int], start: int = 0, *, max_tokens: int | None = 0, **values: Any
+) -> GenerationRequest:
+    return GenerationRequest(
+        prompt=tuple(prompt),
+        sampling=Sampling(temperature=0),
+        max_tokens=max_tokens,
+        prompt_scoring=PromptScoring(start, values.pop("top", 5), CHOSEN),
+        **values,
+    )
+
+
+@pytest.fixture(scope="module")
+def plain(demo_model_path: Path) -> Any:
+    """The model alone, as mlx-lm loads it."""
+    return mlx_lm.load(str(demo_model_path))[0]
+
+
+@pytest.fixture(scope="module")
+def loaded(demo_model_path: Path) -> Any:
+    """An engine that reads few tokens at once, and the loop on which it is asked."""
+    with asyncio.Runner() as runner:
+        engine = Engine(Limits(prefill_chunk=CHUNK, max_rows=4))
+        runner.run(engine.load(demo_model_path))
+        yield lambda *requests: runner.run(_answered(engine, requests))
+        engine.close()
+
+
+async def _answered(engine: Engine, requests: Sequence[GenerationRequest]) -> list[list[Event]]:
+    async def read(request: GenerationRequest) -> list[Event]:
+        generation = await engine.generate(request)
+        return [event async for event in generation.events()]
+
+    return list(await asyncio.wait_for(asyncio.gather(*map(read, requests)), 60))
+
+
+def scores_in(events: Sequence[Event]) -> tuple[int, list[PromptToken]]:
+    """Return where the scores of an answer begin, and all of them in order."""
+    parts = [event for event in events if isinstance(event, PromptScores)]
+    for before, part in pairwise(parts):
+        assert part.start == before.start + len(before)
+    return parts[0].start, [token for part in parts for token in part.tokens()]
+
+
+def agrees(plain: Any, request: GenerationRequest, events: Sequence[Event]) -> None:
+    """Compare every figure with one pass over the whole prompt."""
+    assert isinstance(request.prompt, tuple)
+    wanted = request.prompt_scoring
+    assert wanted is not None
+    tokens = list(request.prompt)
+    logits = plain(mx.array([tokens]))[0].astype(mx.float32)
+    expected = logits - mx.logsumexp(logits, axis=-1, keepdims=True)
+    start, found = scores_in(events)
+    assert start == wanted.start
+    assert [one.token_id for one in found] == tokens[start:]
+    for place, one in enumerate(found, start):
+        if place == 0:
+            assert one == PromptToken(tokens[0], None, None, (), ())
+            continue
+        row: list[float] = expected[place - 1].tolist()  # type: ignore[assignment]
+        assert one.logprob == pytest.approx(row[tokens[place]], abs=1e-4)
+        assert one.rank is not None
+        assert row[tokens[place]] <= sorted(row, reverse=True)[one.rank] + 1e-4
+        best = sorted(row, reverse=True)[: wanted.top]
+        assert [logprob for _, logprob in one.top] == pytest.approx(best, abs=1e-4)
+        assert all(row[token_id] == pytest.approx(value, abs=1e-4) for token_id, value in one.top)
+        assert dict(one.chosen) == pytest.approx({i: row[i] for i in CHOSEN}, abs=1e-4)
+
+
+@pytest.mark.parametrize("length", [1, 2, CHUNK, CHUNK + 1, CHUNK + 2, 3 * CHUNK + 5])
+def test_scores_equal_those_of_one_pass_whatever_the_chunks(
+    loaded: Any, plain: Any, length: int
+) -> None:
+    request = asked(ids(length, length))
+    [events] = loaded(request)
+    agrees(plain, request, events)
+
+
+def test_a_kept_beginning_is_used_up_to_the_first_token_that_is_scored(
+    loaded: Any, plain: Any
+) -> None:
+    prompt = ids(80, 2)
+    loaded(asked(prompt))
+    for start, cached in ((0, 0), (1, 0), (2, 1), (50, 49), (79, 78)):
+        request = asked(prompt, start)
+        [events] = loaded(request)
+        agrees(plain, request, events)
+        assert _end(events).usage.cached_tokens == cached
+
+
+def test_prompts_of_several_lengths_are_scored_together_and_beside_an_answer(
+    loaded: Any, plain: Any
+) -> None:
+    requests = [asked(ids(length, length + 3)) for length in (5, 30, 61, 90)]
+    requests[1] = replace(requests[1], max_tokens=40)
+    writing = GenerationRequest(prompt=ids(9, 5), max_tokens=60)
+    *scored, _ = loaded(*requests, writing)
+    for request, events in zip(requests, scored, strict=True):
+        agrees(plain, request, events)
+
+
+def test_the_choices_of_one_prompt_each_have_its_scores(loaded: Any, plain: Any) -> None:
+    request = asked(ids(40, 8), max_tokens=2)
+    for events in loaded(request, request, request):
+        agrees(plain, request, events)
+        assert _end(events).usage.output_tokens > 0
+
+
+def test_an_answer_of_no_tokens_ends_at_its_limit_and_leaves_its_prompt_to_the_next(
+    loaded: Any,
+) -> None:
+    prompt = ids(50, 9)
+    request = GenerationRequest(prompt=prompt, max_tokens=0)
+    [events] = loaded(request)
+    assert {type(event) for event in events} == {PromptProgress, Finished}
+    end = _end(events)
+    assert (end.stop.kind, end.stop.token_index, end.stop.held) == (StopKind.MAX_TOKENS, None, "")
+    assert (end.usage.prompt_tokens, end.usage.output_tokens) == (50, 0)
+    [again] = loaded(replace(request, max_tokens=1))
+    assert _end(again).usage.cached_tokens == 49
+
+
+def test_an_answer_is_the_same_with_the_scores_of_its_prompt(loaded: Any) -> None:
+    prompt = ids(70, 10)
+    [without] = loaded(GenerationRequest(prompt=prompt, max_tokens=12, sampling=Sampling(0.0)))
+    [scored] = loaded(asked(prompt, max_tokens=12))
+    assert _text(scored) == _text(without)
+    first = next(
+        i for i, one in enumerate(scored) if not isinstance(one, (PromptProgress, PromptScores))
+    )
+    assert not any(isinstance(one, PromptScores) for one in scored[first:])
+
+
+def test_a_prompt_as_long_as_the_context_can_be_scored_and_a_longer_one_cannot(
+    demo_model_path: Path, tmp_path: Path
+) -> None:
+    for file in demo_model_path.iterdir():
+        (tmp_path / file.name).symlink_to(file)
+    config = json.loads((demo_model_path / "config.json").read_text())
+    (tmp_path / "config.json").unlink()
+    (tmp_path / "config.json").write_text(json.dumps(config | {"max_position_embeddings": 64}))
+
+    async def play() -> None:
+        engine = Engine()
+        await engine.load(tmp_path)
+        for request in (asked(ids(65)), asked(ids(64), max_tokens=1)):
+            with pytest.raises(PromptTooLong):
+                await engine.generate(request)
+        [events] = await _answered(engine, [asked(ids(64), 61)])
+        assert len(scores_in(events)[1]) == 3
+        await engine.aclose()
+
+    run(play())
+
+
+def test_few_tokens_are_read_at_once_where_their_logits_would_take_much_memory() -> None:
+    prompt, size = ids(5000), 150_000
+    rows = ScoredRows()
+    rows.join(3, PromptScorer(prompt, PromptScoring(2000), size))
+    most = rows.chunk(2048, {3: 2000}, 4)
+    assert 16 <= most < 200
+    assert rows.chunk(2048, {3: 2000, 4: 0, 5: 0, 6: 0}, 4) == most // 4
+    assert rows.chunk(1024, {3: 0}, 4) == 1024  # nothing of it is scored
+    assert rows.chunk(2048, {4: 0}, 4) == 2048
+
+
+def test_wrong_wishes_are_refused_by_name(loaded: Any) -> None:
+    for scoring, field in (
+        (PromptScoring(-1), "prompt_scoring.start"),
+        (PromptScoring(top=21), "prompt_scoring.top"),
+        (PromptScoring(token_ids=(1 << 20,)), "prompt_scoring.token_ids"),
+    ):
+        with pytest.raises(InvalidRequest) as refused:
+            loaded(replace(asked(ids(5)), prompt_scoring=scoring))
+        assert refused.value.field == field
+
+
+def test_a_scored_prompt_can_be_cancelled_between_chunks(demo_model_path: Path) -> None:
+    async def play() -> None:
+        engine = Engine(Limits(prefill_chunk=4))
+        info = await engine.load(demo_model_path)
+        generation = await engine.generate(asked(ids(info.context_length)))
+        scored = 0
+        async for event in generation.events():
+            if isinstance(event, PromptScores):
+                scored += len(event)
+                generation.cancel()
+        assert generation.finished is not None
+        assert generation.finished.stop.kind is StopKind.CANCELLED
+        assert scored < info.context_length
+        [_, finished] = [event async for event in (await engine.generate(asked((5,)))).events()][
+            -2:
+        ]
+        assert isinstance(finished, Finished)
+        await engine.aclose()
+
+    run(play())
+
+
+def _end(events: Sequence[Event]) -> Finished:
+    assert isinstance(events[-1], Finished)
+    return events[-1]
+
+
+def _text(events: Sequence[Event]) -> str:
+    return "".join(getattr(event, "text", "") for event in events)
