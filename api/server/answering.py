@@ -29,7 +29,7 @@ from api.transport.observing import note_wanted
 from api.transport.running import batches_of, collected, running
 from api.transport.served_engine import ServedAnswer
 from api.transport.sse import Begun, stream
-from engine import EngineError, GenerationRequest
+from engine import EngineError, Event, GenerationRequest, PromptScores
 
 # Deltas of an answer are merged, so that many events are the tokens of a traced answer.
 _FEW_EVENTS = 200
@@ -123,11 +123,16 @@ async def _answered(
         route.on_accepted(service, params)
         head = _with_model(service, route, params, head, generations)
         answers = await asyncio.gather(*(collected(one) for one in generations))
-    if sum(len(events) for events, _ in answers) <= _FEW_EVENTS:
+    if sum(_weight(events) for events, _ in answers) <= _FEW_EVENTS:
         return _json(route.write_whole(answers, params, head))
     # Megabytes, if it tells how likely each token was: no stream waits for them to be written.
     text = await asyncio.to_thread(lambda: long_json_text(route.write_whole(answers, params, head)))
     return web.json_response(text=text)
+
+
+def _weight(events: Sequence[Event]) -> int:
+    """Return how many tokens and deltas an answer tells of."""
+    return sum(len(one) if isinstance(one, PromptScores) else 1 for one in events)
 
 
 @asynccontextmanager

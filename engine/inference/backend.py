@@ -214,10 +214,15 @@ class Backend(Protocol):
         """Note that something else ran since the last step, whose time is not this batch's."""
         ...
 
-    def stats(self, sampled: Sequence[tuple[int, Any]], count: int) -> list[TokenStats]:
-        """Say how likely tokens were: (id, log-probabilities) of one step, in order.
+    def stats(
+        self, sampled: Sequence[tuple[int, Any]], count: int, chosen: Sequence[int] = ()
+    ) -> list[TokenStats]:
+        """Say how likely tokens were.
 
-        ``count`` of the most likely tokens are named for each.
+        Args:
+            sampled: Of one step: id and log-probabilities, in order.
+            count: How many of the most likely tokens are named for each.
+            chosen: Ids whose log-probabilities are told for each.
         """
         ...
 

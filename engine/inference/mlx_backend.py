@@ -284,12 +284,14 @@ class MlxBackend:
         failures = ((row, held.failure) for row, held in self._held.items())
         return [(row, failure) for row, failure in failures if failure is not None]
 
-    def stats(self, sampled: Sequence[tuple[int, Any]], count: int) -> list[TokenStats]:
+    def stats(
+        self, sampled: Sequence[tuple[int, Any]], count: int, chosen: Sequence[int] = ()
+    ) -> list[TokenStats]:
         """Say how likely the tokens of one step were."""
         # On a separate stream: the next step already runs on the batch's stream, and waiting for it
         # would keep device and Python from working at the same time.
         with mx.stream(_stats_stream()):
-            return sampling.token_stats(sampled, self._eos, count)
+            return sampling.token_stats(sampled, self._eos, count, chosen)
 
     def leave(self, rows: Mapping[int, int]) -> None:
         """Take rows out of the batch and keep their caches for the next turn."""

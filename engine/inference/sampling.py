@@ -164,7 +164,10 @@ def _mask(bits: bytes, width: int) -> mx.array:
 
 
 def token_stats(
-    sampled: Sequence[tuple[int, mx.array]], eos: Sequence[int], count: int
+    sampled: Sequence[tuple[int, mx.array]],
+    eos: Sequence[int],
+    count: int,
+    chosen_ids: Sequence[int] = (),
 ) -> list[TokenStats]:
     """Say how likely sampled tokens were; computes on the device and fetches all values at once.
 
@@ -172,6 +175,7 @@ def token_stats(
         sampled: Per row the id and its log-probabilities of shape (vocabulary,).
         eos: Ids that end generation.
         count: How many of the most likely tokens to name.
+        chosen_ids: Ids whose log-probabilities are told, too.
     """
     logprobs = mx.stack([row for _, row in sampled])
     chosen = mx.take_along_axis(logprobs, mx.array([[token] for token, _ in sampled]), axis=-1)
@@ -182,7 +186,9 @@ def token_stats(
     if count > 0:
         best = mx.argpartition(-logprobs, kth=count - 1, axis=-1)[:, :count]
         best_logprobs = mx.take_along_axis(logprobs, best, axis=-1)
-    mx.eval([x for x in (chosen, ranks, ending, best, best_logprobs) if x is not None])
+    some = logprobs[:, mx.array(list(chosen_ids))] if chosen_ids else None
+    mx.eval([x for x in (chosen, ranks, ending, best, best_logprobs, some) if x is not None])
+    told: Any = some.tolist() if some is not None else [[]] * len(sampled)
     values: Any = chosen[:, 0].tolist()
     places: Any = ranks.tolist()
     endings: Any = ending.tolist() if ending is not None else [0.0] * len(sampled)
@@ -194,6 +200,7 @@ def token_stats(
             rank=places[row],
             top=_likeliest(zip(ids[row], tops[row], strict=True)),
             eos_probability=endings[row],
+            chosen=tuple(zip(chosen_ids, told[row], strict=True)),
         )
         for row in range(len(sampled))
     ]

@@ -105,12 +105,14 @@ class TokenStats:
         rank: 0 for the most likely token.
         top: The most likely tokens with their log-probabilities, best first.
         eos_probability: Probability, from 0 to 1, that the answer would have ended here.
+        chosen: The ids that the request chose, with their log-probabilities.
     """
 
     logprob: float
     rank: int
     top: tuple[tuple[int, float], ...]
     eos_probability: float
+    chosen: tuple[tuple[int, float], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -127,6 +127,7 @@ class GenerationRequest:
         effort: How hard to think, where the template knows how; else it becomes a budget.
         trace: Whether ``TokenTrace`` events are sent, and how much they tell.
         top_logprobs: Number of the most likely tokens in each full trace, at most 20.
+        chosen_logprobs: Ids whose log-probabilities each full trace tells.
         prompt: Instead of messages, text or token ids to continue as they are, no template.
         constraint: What the answer's text must be; None leaves it free.
         tool_choice: Whether one of ``tools`` may, must or must not be called.
@@ -152,6 +153,7 @@ class GenerationRequest:
     effort: Effort | None = None
     trace: TraceLevel = TraceLevel.OFF
     top_logprobs: int = 5
+    chosen_logprobs: tuple[int, ...] = ()
     prompt: str | tuple[int, ...] | None = None
     constraint: OutputConstraint | None = None
     tool_choice: ToolChoice = field(default_factory=ToolChoice)

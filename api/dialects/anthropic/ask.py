@@ -16,7 +16,7 @@ def ask(request: GenerationRequest, model: str, prompt: str) -> JsonObject | Non
     return {
         "model": model,
         **filled(
-            max_tokens=request.max_tokens or _ANSWER_ROOM,
+            max_tokens=_ANSWER_ROOM if request.max_tokens is None else request.max_tokens,
             system=system,
             messages=[_turn(message) for message in turns],
             stop_sequences=list(request.stops.strings),

@@ -52,7 +52,7 @@ def requests_from_wire(
         sampling=sampling_of(params, "Anthropic"),
         stops=scoped(stops, params.fullstop),
         # Reading the whole prompt samples one token.
-        max_tokens=max(params.max_tokens, 1),
+        max_tokens=params.max_tokens,
     )
     return [wanted]
 

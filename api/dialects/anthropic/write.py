@@ -6,7 +6,6 @@ https://docs.claude.com/en/docs/build-with-claude/streaming
 
 import json
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Literal, assert_never
 
 from api.dialects.anthropic.answers import (
@@ -99,12 +98,6 @@ def write_message(
     Takes what ``WriteWhole`` does.
     """
     [(events, finished)] = answers
-    if only_warms(params):
-        finished = replace(
-            finished,
-            stop=StopInfo(StopKind.MAX_TOKENS),
-            usage=replace(finished.usage, output_tokens=0, thinking_tokens=0),
-        )
     message = _message(head, usage_to_wire(finished.usage))
     message["content"] = [] if only_warms(params) else _content(events, params)
     message["stop_reason"], message["stop_sequence"] = stop_to_wire(finished.stop)

@@ -1,6 +1,6 @@
 """The engine's requests as bodies of Chat Completions. Pure; any thread."""
 
-from api.dialects.openai.asking import common_fields
+from api.dialects.openai.asking import common_fields, scoring_fields
 from api.dialects.shared.asking import JsonObject, filled, functions
 from engine import GenerationRequest, Message, OutputConstraint, ToolChoice
 
@@ -24,6 +24,7 @@ def ask(request: GenerationRequest, model: str, prompt: str) -> JsonObject | Non
             response_format=_format(request.constraint),
             prediction=_prediction(request),
             **_text_form(request.constraint),
+            **scoring_fields(request),
         ),
     }
 

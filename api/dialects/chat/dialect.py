@@ -28,6 +28,7 @@ DIALECT = Dialect(
     error_type=ErrorAnswer,
     field_names={
         **FIELD_NAMES,
+        "prompt_scoring.top": "prompt_logprobs",
         "tool_choice.name": "tool_choice",
         "constraint.json_schema": "response_format.json_schema.schema",
         "constraint": "response_format",

@@ -1,6 +1,7 @@
 """From Chat Completions' requests to the engine's. Pure functions, no web framework."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import assert_never
 
 from api.dialects.chat.wire import (
@@ -16,6 +17,7 @@ from api.dialects.chat.wire import (
 )
 from api.dialects.openai.decoding import stops_of, thinking_budget_of, thinking_of
 from api.dialects.openai.output_format import allows_more, constraint_of, guided
+from api.dialects.openai.prompt_logprobs import refuse_in_stream
 from api.dialects.openai.tool_choice import chosen_tools
 from api.dialects.openai.unhonoured import UNHONOURED
 from api.dialects.shared.parameters.content import TextPart
@@ -30,6 +32,7 @@ from engine import (
     GenerationRequest,
     Message,
     OutputConstraint,
+    PromptScoring,
     Tool,
     ToolCall,
     TraceLevel,
@@ -70,8 +73,13 @@ def requests_from_wire(
         trace=TraceLevel.FULL if params.logprobs else TraceLevel.OFF,
         top_logprobs=params.top_logprobs or 0,
         prediction=_prediction(params),
+        prompt_scoring=(
+            None if params.prompt_logprobs is None else PromptScoring(top=params.prompt_logprobs)
+        ),
     )
-    return choices_of(wanted, params.n or 1)
+    first, *others = choices_of(wanted, params.n or 1)
+    # The choices have one prompt, which the answer speaks of once.
+    return [first, *(replace(one, prompt_scoring=None) for one in others)]
 
 
 def allows_parallel_calls(params: ChatCompletionParams) -> bool:
@@ -107,6 +115,7 @@ def _is_enabled(params: ChatCompletionParams) -> bool:
 
 def _refuse_unsupported(params: ChatCompletionParams) -> None:
     refuse(params, UNHONOURED)
+    refuse_in_stream(params)
     count = params.n or 1
     if params.best_of is not None and params.best_of != count:
         raise unsupported(("best_of",), f"choosing among more answers than n ({count})")

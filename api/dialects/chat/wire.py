@@ -21,9 +21,10 @@ from api.dialects.openai.answers import (
 from api.dialects.openai.parameters import (
     FORMAT_TYPE,
     TOOL_CHOICE,
-    GenerationParams,
+    ScoringParams,
     StreamOptions,
 )
+from api.dialects.openai.prompt_logprobs import PromptLogprobs
 from api.dialects.shared.body import WireModel
 from api.dialects.shared.parameters.content import (
     TEXT_OR_PARTS,
@@ -143,7 +144,7 @@ class GatewayReasoning(WireModel):
     exclude: bool | None = None
 
 
-class ChatCompletionParams(GenerationParams):
+class ChatCompletionParams(ScoringParams):
     """``POST /v1/chat/completions``."""
 
     messages: list[ChatTurn] = Field(min_length=1)
@@ -202,6 +203,7 @@ class ChatCompletion(TypedDict):
     model: str
     choices: list[ChatChoice]
     usage: CompletionUsage
+    prompt_logprobs: NotRequired[PromptLogprobs]
 
 
 class ChatDelta(TypedDict):

@@ -19,6 +19,7 @@ from api.dialects.openai.choices import Choices, ChoicesEncoder
 from api.dialects.openai.endings import call_to_wire, ending_to_wire, usage_to_wire
 from api.dialects.openai.logprobs import answer_tokens, entries_to_wire
 from api.dialects.openai.parameters import includes_usage
+from api.dialects.openai.prompt_logprobs import prompt_logprobs_to_wire
 from api.dialects.shared.answers.said import reasoning_of, text_of
 from api.dialects.shared.dialect import Collected, Head
 from api.dialects.shared.parameters.extension import is_report_wanted
@@ -54,7 +55,7 @@ def write_completion(
         }
         for index, (events, finished) in enumerate(answers)
     ]
-    return {
+    found: ChatCompletion = {
         "id": _id(head),
         "object": "chat.completion",
         "created": int(head.created_s),
@@ -62,6 +63,11 @@ def write_completion(
         "choices": choices,
         "usage": usage_to_wire([finished for _, finished in answers]),
     }
+    if params.prompt_logprobs is not None:
+        found["prompt_logprobs"] = prompt_logprobs_to_wire(
+            answers[0][0], params.prompt_logprobs, head.vocabulary
+        )
+    return found
 
 
 def _id(head: Head) -> str:

@@ -1,6 +1,6 @@
 """The engine's requests as bodies of Completions. Pure; any thread."""
 
-from api.dialects.openai.asking import common_fields
+from api.dialects.openai.asking import common_fields, scoring_fields
 from api.dialects.shared.asking import JsonObject, filled
 from engine import GenerationRequest
 
@@ -12,5 +12,5 @@ def ask(request: GenerationRequest, model: str, prompt: str) -> JsonObject | Non
         "model": model,
         "prompt": list(raw) if isinstance(raw, tuple) else prompt,
         **common_fields(request),
-        **filled(max_tokens=request.max_tokens),
+        **filled(max_tokens=request.max_tokens, **scoring_fields(request)),
     }

@@ -16,7 +16,12 @@ DIALECT = Dialect(
     reference="https://platform.openai.com/docs/api-reference/completions",
     render_error=error_to_wire,
     error_type=ErrorAnswer,
-    field_names={**FIELD_NAMES, "messages": "prompt", "top_logprobs": "logprobs"},
+    field_names={
+        **FIELD_NAMES,
+        "messages": "prompt",
+        "top_logprobs": "logprobs",
+        "prompt_scoring.top": "prompt_logprobs",
+    },
     ask=ask,
     stream_fields={"stream_options": {"include_usage": True}},
     answers=(

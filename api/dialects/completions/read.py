@@ -5,11 +5,12 @@ from dataclasses import replace
 from api.dialects.completions.wire import CompletionParams
 from api.dialects.openai.decoding import stops_of, thinking_budget_of
 from api.dialects.openai.output_format import allows_more, guided
+from api.dialects.openai.prompt_logprobs import refuse_in_stream
 from api.dialects.openai.unhonoured import UNHONOURED
 from api.dialects.shared.parameters.refusing import refuse
 from api.dialects.shared.parameters.sampling import choices_of, sampling_of
 from api.transport.errors import invalid, unsupported
-from engine import GenerationRequest, TraceLevel
+from engine import GenerationRequest, PromptScoring, TraceLevel
 
 _MAX_CHOICES = 128
 # The reference's default: a raw prompt need not have a natural end.
@@ -27,12 +28,13 @@ def requests_from_wire(
     common = GenerationRequest(
         sampling=sampling_of(params, "OpenAI"),
         stops=stops_of(params, strict=strict),
-        max_tokens=params.max_tokens or _DEFAULT_MAX_TOKENS,
+        max_tokens=_DEFAULT_MAX_TOKENS if params.max_tokens is None else params.max_tokens,
         trace=TraceLevel.OFF if params.logprobs is None else TraceLevel.FULL,
         top_logprobs=params.logprobs or 0,
         constraint=guided(params),
         thinking_budget=thinking_budget_of(params),
         allows_more_keys=allows_more(params),
+        prompt_scoring=_scoring(params),
     )
     return [
         choice
@@ -49,6 +51,13 @@ def choices_per_prompt(params: CompletionParams) -> int:
     return params.n or 1
 
 
+def _scoring(params: CompletionParams) -> PromptScoring | None:
+    """Return which tokens of the prompts are scored: all, by either name, or none."""
+    asked = [params.prompt_logprobs, params.logprobs if params.echo else None]
+    counts = [count for count in asked if count is not None]
+    return PromptScoring(top=max(counts)) if counts else None
+
+
 def _refuse_unsupported(params: CompletionParams) -> None:
     refuse(params, UNHONOURED)
     count = choices_per_prompt(params)
@@ -58,9 +67,4 @@ def _refuse_unsupported(params: CompletionParams) -> None:
         raise invalid(("n",), f"at most {_MAX_CHOICES} choices are possible over all prompts")
     if params.suffix:
         raise unsupported(("suffix",), "completing text before a suffix")
-    if not params.echo:
-        return
-    if params.logprobs is not None:
-        raise unsupported(("echo",), "returning the log-probabilities of a prompt")
-    if not all(isinstance(prompt, str) for prompt in params.prompt):
-        raise unsupported(("echo",), "returning a prompt that was sent as token ids")
+    refuse_in_stream(params)

@@ -12,7 +12,8 @@ from pydantic_core import PydanticCustomError
 from typing_extensions import TypedDict
 
 from api.dialects.openai.answers import ChoiceEnding, CompletionUsage, ErrorAnswer
-from api.dialects.openai.parameters import GenerationParams, StreamOptions
+from api.dialects.openai.parameters import ScoringParams, StreamOptions
+from api.dialects.openai.prompt_logprobs import PromptLogprobs
 
 
 def _as_prompts(value: Any) -> Any:
@@ -49,11 +50,11 @@ _PROMPT = WithJsonSchema(
 )
 
 
-class CompletionParams(GenerationParams):
+class CompletionParams(ScoringParams):
     """``POST /v1/completions``."""
 
     prompt: Annotated[list[str | list[int]], BeforeValidator(_as_prompts), _PROMPT]
-    max_tokens: int | None = Field(default=None, ge=1)
+    max_tokens: int | None = Field(default=None, ge=0)
     n: int | None = Field(default=None, ge=1, le=128)
     best_of: int | None = Field(default=None, ge=1)
     echo: bool | None = None
@@ -66,11 +67,14 @@ class CompletionParams(GenerationParams):
 
 
 class TextLogprobs(TypedDict):
-    """How likely the tokens of the answer's text were: lists in step with each other."""
+    """How likely the tokens of the text were: lists in step with each other.
+
+    With ``echo`` those of the prompt come first, and nothing tells how likely its first one was.
+    """
 
     tokens: list[str]
-    token_logprobs: list[float]
-    top_logprobs: list[dict[str, float]] | None
+    token_logprobs: list[float | None]
+    top_logprobs: list[dict[str, float] | None] | None
     text_offset: Annotated[list[int], Field(description="where each token begins, in characters")]
 
 
@@ -82,6 +86,12 @@ class TextChoice(ChoiceEnding):
     logprobs: TextLogprobs | None
 
 
+class ScoredTextChoice(TextChoice):
+    """One choice with the log-probabilities of its prompt."""
+
+    prompt_logprobs: PromptLogprobs
+
+
 class Completion(TypedDict):
     """The answer of ``POST /v1/completions``, and one event of its stream."""
 
@@ -89,7 +99,7 @@ class Completion(TypedDict):
     object: Literal["text_completion"]
     created: int
     model: str
-    choices: list[TextChoice]
+    choices: list[TextChoice] | list[ScoredTextChoice]
     usage: NotRequired[CompletionUsage | None]
 
 

@@ -7,3 +7,11 @@ from engine import GenerationRequest
 def common_fields(request: GenerationRequest) -> JsonObject:
     """Return the fields that all three spell alike."""
     return sampling_and_stops(request, "OpenAI")
+
+
+def scoring_fields(request: GenerationRequest) -> JsonObject:
+    """Return the field that asks for the log-probabilities of a whole prompt."""
+    wanted = request.prompt_scoring
+    if wanted is None or wanted.start or wanted.token_ids:
+        return {}
+    return {"prompt_logprobs": wanted.top}

@@ -116,9 +116,13 @@ class ChoicesEncoder(AnswerEncoder[SseEvent]):
         if not self._choices.has_logprobs:
             return
         text, self._texts_due[choice] = self._texts_due[choice], ""
-        tokens = answer_tokens([event])
+        tokens = self._tokens_of(event, choice)
         if text or tokens:
             self._delta(choice, self._token_fields(text, tokens))
+
+    def _tokens_of(self, event: TokenTrace | Finished, choice: int) -> list[TokenSpan]:
+        """Return the tokens that an event settles, of which a chunk tells."""
+        return answer_tokens([event])
 
     def _end(self, finished: Finished, choice: int) -> None:
         self._start(choice)

@@ -80,3 +80,10 @@ class GenerationParams(WireModel):
     grammar: str | None = None
     structured_outputs: StructuredOutputs | None = None
     fullstop: FullstopOptions | None = None
+
+
+class ScoringParams(GenerationParams):
+    """The same in APIs that tell how likely the tokens of a prompt were."""
+
+    # As vLLM spells it.
+    prompt_logprobs: int | None = Field(default=None, ge=0, le=20)

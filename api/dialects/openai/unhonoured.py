@@ -32,6 +32,5 @@ UNHONOURED: Mapping[str, RefusedParameter] = {
     "truncate_prompt_tokens": RefusedParameter("truncating the prompt", (-1, 0)),
     "web_search_options": RefusedParameter("searching the web"),
     # What the answer tells.
-    "prompt_logprobs": RefusedParameter("returning the log-probabilities of a prompt", (False,)),
     "skip_special_tokens": RefusedParameter("text of special tokens in the answer", (True,)),
 }

@@ -39,6 +39,7 @@ from engine import (
 _LOGPROBS = "message.output_text.logprobs"
 _DEFAULT_EFFORT = "medium"
 _REFUSED = {
+    "prompt_logprobs": RefusedParameter("the log-probabilities of a prompt", (False,)),
     "conversation": RefusedParameter("keeping conversations"),
     "prompt": RefusedParameter("a stored prompt"),
     "background": RefusedParameter("answering in the background", (False,)),

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, PrivateAttr
+from pydantic.json_schema import SkipJsonSchema
 from pydantic_core import PydanticCustomError
 
 from api.dialects.openai.parameters import FORMAT_TYPE, TOOL_CHOICE, GenerationParams
@@ -178,6 +179,7 @@ class ResponseParams(GenerationParams):
     conversation: Any = None
     prompt: Any = None
     background: bool | None = None
+    prompt_logprobs: SkipJsonSchema[Any] = None
     # How many items at the beginning of ``input`` come from kept answers; None before they do.
     _recalled: int | None = PrivateAttr(default=None)
     # The items that were sent, as JSON, where ``input`` has been dropped.

@@ -20,6 +20,14 @@ def ask(request: GenerationRequest, model: str, prompt: str) -> JsonObject | Non
             **_form(request.constraint),
         ),
     }
+    wanted = request.prompt_scoring
+    if wanted is not None:
+        asked |= {
+            "return_logprob": True,
+            "logprob_start_len": wanted.start,
+            "top_logprobs_num": wanted.top,
+            **filled(token_ids_logprob=list(wanted.token_ids)),
+        }
     return asked
 
 

@@ -1,8 +1,8 @@
 """From the requests of ``/generate`` to the engine's. Pure functions, no web framework."""
 
 import json
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 from api.dialects.sglang.wire import MAX_PROMPTS, GenerateParams, SamplingParams
 from api.dialects.shared.parameters.extension import allows_more_keys, scoped
@@ -11,10 +11,11 @@ from api.dialects.shared.parameters.sampling import choices_of, sampling_of
 from api.dialects.shared.parameters.stop_options import stop_options_of
 from api.dialects.shared.parameters.stops import stop_strings
 from api.dialects.shared.parameters.text_forms import grammar_form, regex_form
-from api.transport.errors import invalid, unsupported
+from api.transport.errors import invalid
 from engine import (
     GenerationRequest,
     OutputConstraint,
+    PromptScoring,
     StopRules,
     TraceLevel,
     checked_token_ids,
@@ -32,15 +33,25 @@ _REFUSED = {
     "custom_logit_processor": RefusedParameter("custom_logit_processor", FALSY),
     "return_hidden_states": RefusedParameter("returning hidden states", FALSY),
 }
-_REFUSED_LOGPROBS = {
-    "token_ids_logprob": RefusedParameter("log-probabilities of chosen ids", FALSY),
-    "return_text_in_logprobs": RefusedParameter("text in log-probabilities", FALSY),
-}
 _REFUSED_SAMPLING = {
     "structural_tag": RefusedParameter("structural_tag", FALSY),
     "stop_regex": RefusedParameter("stop_regex", FALSY),
     "skip_special_tokens": RefusedParameter("text of special tokens in the answer", (True,)),
 }
+
+
+class _Scores(NamedTuple):
+    """What is told of the tokens of one prompt and of its answers.
+
+    Attributes:
+        scoring: Which tokens of the prompt are told; None for none.
+        top: How many of the likeliest tokens are named.
+        chosen: Ids whose log-probabilities are told.
+    """
+
+    scoring: PromptScoring | None
+    top: int
+    chosen: tuple[int, ...]
 
 
 def requests_from_wire(params: GenerateParams, *, strict: bool = False) -> list[GenerationRequest]:
@@ -51,10 +62,11 @@ def requests_from_wire(params: GenerateParams, *, strict: bool = False) -> list[
     _refuse_unsupported(params)
     prompts = _prompts(params)
     samplings = _samplings(params, len(prompts))
+    scores = _scores(params, len(prompts), samplings)
     wanted = [
         choice
-        for prompt, sampling in zip(prompts, samplings, strict=True)
-        for choice in choices_of(_request(prompt, sampling, params), sampling.n or 1)
+        for prompt, sampling, told in zip(prompts, samplings, scores, strict=True)
+        for choice in choices_of(_request(prompt, sampling, told, params), sampling.n or 1)
     ]
     if len(wanted) > MAX_PROMPTS:
         raise invalid(
@@ -110,7 +122,7 @@ def _samplings(params: GenerateParams, prompts: int) -> list[SamplingParams]:
 
 
 def _request(
-    prompt: str | tuple[int, ...], wanted: SamplingParams, params: GenerateParams
+    prompt: str | tuple[int, ...], wanted: SamplingParams, told: _Scores, params: GenerateParams
 ) -> GenerationRequest:
     return GenerationRequest(
         prompt=prompt,
@@ -125,7 +137,9 @@ def _request(
         max_tokens=wanted.max_new_tokens,
         # The ids of the sampled tokens are part of every answer.
         trace=TraceLevel.FULL if params.return_logprob else TraceLevel.STOPS,
-        top_logprobs=params.top_logprobs_num or 0,
+        top_logprobs=told.top,
+        chosen_logprobs=told.chosen,
+        prompt_scoring=told.scoring,
         constraint=_constraint(wanted),
         allows_more_keys=allows_more_keys(params.fullstop),
     )
@@ -161,16 +175,40 @@ def _json_constraint(text: str | None) -> OutputConstraint | None:
 
 def _refuse_unsupported(params: GenerateParams) -> None:
     refuse(params, _REFUSED)
-    if params.return_logprob:
-        _refuse_prompt_logprobs(params)
     given = params.sampling_params
     for sampling in given if isinstance(given, list) else [given] if given is not None else []:
         refuse(sampling, _REFUSED_SAMPLING, ("sampling_params",))
 
 
-def _refuse_prompt_logprobs(params: GenerateParams) -> None:
-    if params.logprob_start_len is not None and params.logprob_start_len >= 0:
-        raise unsupported(("logprob_start_len",), "log-probabilities of the prompt")
-    refuse(params, _REFUSED_LOGPROBS)
-    if (params.top_logprobs_num or 0) > _MAX_TOP_LOGPROBS:
-        raise invalid(("top_logprobs_num",), f"must be from 0 to {_MAX_TOP_LOGPROBS}")
+def _scores(
+    params: GenerateParams, prompts: int, samplings: Sequence[SamplingParams]
+) -> list[_Scores]:
+    """Return what is told of each prompt."""
+    if not params.return_logprob:
+        return [_Scores(None, 0, ())] * prompts
+    starts = _for_each(params.logprob_start_len, prompts, "logprob_start_len")
+    tops = _for_each(params.top_logprobs_num, prompts, "top_logprobs_num")
+    ids = params.token_ids_logprob
+    if ids and isinstance(ids[0], list):
+        chosen: list[Any] = _for_each(ids, prompts, "token_ids_logprob")
+    else:
+        chosen = [ids] * prompts
+    found = []
+    for start, top, some, sampling in zip(starts, tops, chosen, samplings, strict=True):
+        if (top or 0) > _MAX_TOP_LOGPROBS:
+            raise invalid(("top_logprobs_num",), f"must be from 0 to {_MAX_TOP_LOGPROBS}")
+        if start is None or start < 0:
+            # Without an answer, only those of the prompt can be meant.
+            start = 0 if sampling.max_new_tokens == 0 else None
+        told = (top or 0, tuple(some or ()))
+        found.append(_Scores(None if start is None else PromptScoring(start, *told), *told))
+    return found
+
+
+def _for_each(value: Any, prompts: int, field: str) -> list[Any]:
+    """Return a value for each prompt: the same for all, or those of a list."""
+    if not isinstance(value, list):
+        return [value] * prompts
+    if len(value) != prompts:
+        raise invalid((field,), f"has {len(value)} entries for {prompts} prompts; give as many")
+    return value

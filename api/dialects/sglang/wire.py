@@ -19,6 +19,7 @@ from api.dialects.shared.parameters.stops import STOPS
 
 MAX_PROMPTS = 128
 
+_Count = Annotated[int, Field(ge=0)]
 _Name = Annotated[str, Field(max_length=256)]
 
 
@@ -28,7 +29,7 @@ class SamplingParams(WireModel):
     """How one prompt is continued."""
 
     # The reference's own default: clients that leave it out expect a short answer.
-    max_new_tokens: int | None = Field(default=128, ge=1)
+    max_new_tokens: int | None = Field(default=128, ge=0)
     stop: Annotated[Any, STOPS] = None
     stop_token_ids: list[int] | None = None
     skip_special_tokens: bool | None = None
@@ -57,9 +58,10 @@ class GenerateParams(WireModel):
     # Every frame repeats it.
     rid: _Name | list[_Name] | None = None
     return_logprob: bool | None = None
-    logprob_start_len: int | None = None
-    top_logprobs_num: int | None = Field(default=None, ge=0)
-    token_ids_logprob: list[Any] | None = None
+    # One value for all prompts, or a list with one for each.
+    logprob_start_len: int | list[int] | None = None
+    top_logprobs_num: _Count | list[_Count] | None = None
+    token_ids_logprob: list[int] | list[list[int]] | None = None
     return_text_in_logprobs: bool | None = None
     return_hidden_states: bool | None = None
     image_data: Any = None
@@ -112,8 +114,11 @@ class Aborted(TypedDict):
 
 
 GenerateFinish = Stopped | OutOfLength | Aborted
-Likelihood = tuple[float, int, None]
-"""The log-probability of a token, its id, and no text."""
+Likelihood = tuple[float | None, int, str | None]
+"""The log-probability of a token, its id, and its text where that is wanted.
+
+The first token of a prompt has no log-probability.
+"""
 
 
 class GenerateMeta(TypedDict):
@@ -127,8 +132,14 @@ class GenerateMeta(TypedDict):
     cached_tokens: int
     e2e_latency: NotRequired[Annotated[float, Field(description="in seconds, at the end")]]
     input_token_logprobs: NotRequired[list[Likelihood]]
+    input_top_logprobs: NotRequired[list[list[Likelihood] | None]]
+    input_token_ids_logprobs: NotRequired[list[list[Likelihood] | None]]
+    normalized_prompt_logprob: NotRequired[
+        Annotated[float | None, Field(description="the mean over input_token_logprobs")]
+    ]
     output_token_logprobs: NotRequired[list[Likelihood]]
     output_top_logprobs: NotRequired[list[list[Likelihood]]]
+    output_token_ids_logprobs: NotRequired[list[list[Likelihood]]]
 
 
 class GenerateAnswer(TypedDict):

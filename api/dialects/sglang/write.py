@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import assert_never
 
 from api.dialects.sglang.errors import error_to_wire
+from api.dialects.sglang.likelihoods import Likelihoods
 from api.dialects.sglang.read import answer_count, is_batch
 from api.dialects.sglang.wire import (
     GenerateAnswer,
@@ -15,7 +16,6 @@ from api.dialects.sglang.wire import (
     GenerateFinish,
     GenerateMeta,
     GenerateParams,
-    Likelihood,
     SglangErrorFields,
 )
 from api.dialects.shared.answers.encoder import AnswerEncoder
@@ -27,7 +27,7 @@ from api.dialects.shared.parameters.extension import is_report_wanted
 from api.transport.errors import ApiError
 from api.transport.events import DONE, SseEvent
 from api.transport.json_text import GrowingJsonText, GrowingList, json_text, json_with
-from engine import Event, Finished, PromptProgress, StopKind, TokenStats, TokenTrace
+from engine import Event, Finished, PromptProgress, PromptScores, StopKind, TokenTrace
 
 
 def finish_reason_to_wire(finished: Finished) -> GenerateFinish:
@@ -44,14 +44,6 @@ def finish_reason_to_wire(finished: Finished) -> GenerateFinish:
             raise not_an_ending(stop)
         case _:
             assert_never(stop.kind)
-
-
-def _likelihood(token_id: int, stats: TokenStats) -> Likelihood:
-    return stats.logprob, token_id, None
-
-
-def _top_likelihoods(stats: TokenStats) -> list[Likelihood]:
-    return [(logprob, token_id, None) for token_id, logprob in stats.top]
 
 
 class _Meta:
@@ -108,22 +100,28 @@ def write_answers(
     Takes what ``WriteWhole`` does.
     """
     written = [
-        _whole(events, finished, params, _Meta(params, head, index))
+        _whole(events, finished, params, _Meta(params, head, index), head)
         for index, (events, finished) in enumerate(answers)
     ]
     return written if is_batch(params) else written[0]
 
 
 def _whole(
-    events: Sequence[Event], finished: Finished, params: GenerateParams, known: _Meta
+    events: Sequence[Event], finished: Finished, params: GenerateParams, known: _Meta, head: Head
 ) -> GenerateAnswer:
     traces = [event for event in events if isinstance(event, TokenTrace)]
     meta = known.to_wire(len(traces), finished, finish_reason_to_wire(finished))
-    if params.return_logprob:
-        described = [(one.token_id, one.stats) for one in traces if one.stats is not None]
-        meta["input_token_logprobs"] = []
-        meta["output_token_logprobs"] = [_likelihood(*one) for one in described]
-        meta["output_top_logprobs"] = [_top_likelihoods(stats) for _, stats in described]
+    likelihoods = Likelihoods(params, head.vocabulary)
+    if likelihoods.is_wanted:
+        for event in events:
+            if isinstance(event, PromptScores):
+                likelihoods.add_prompt(event)
+        likelihoods.put_prompt(meta)
+        told = [one for one in map(likelihoods.of, traces) if one is not None]
+        meta["output_token_logprobs"] = [one.own for one in told]
+        meta["output_top_logprobs"] = [one.top for one in told]
+        if likelihoods.has_chosen:
+            meta["output_token_ids_logprobs"] = [one.chosen for one in told]
     answer: GenerateAnswer = {
         "text": raw_text_of(events),
         "output_ids": [one.token_id for one in traces],
@@ -147,25 +145,29 @@ class _GrowingAnswer:
 
     Attributes:
         known: What is known of it beside its text and its tokens.
+        likelihoods: How likely its tokens and those of its prompt were.
         text: All text so far.
     """
 
     def __init__(self, params: GenerateParams, head: Head, index: int) -> None:
         self.known = _Meta(params, head, index)
         self.text = GrowingJsonText()
-        self._has_logprobs = bool(params.return_logprob)
+        self.likelihoods = Likelihoods(params, head.vocabulary)
         self._reports = is_report_wanted(params.fullstop)
         self._index = index if is_batch(params) else None
         self._tokens = 0
-        self._ids, self._likely, self._top = GrowingList(), GrowingList(), GrowingList()
+        self._ids = GrowingList()
+        self._likely, self._top, self._chosen = GrowingList(), GrowingList(), GrowingList()
 
     def add_token(self, trace: TokenTrace) -> None:
         """Take a token that was sampled."""
         self._tokens += 1
         self._ids.add([trace.token_id])
-        if trace.stats is not None and self._has_logprobs:
-            self._likely.add([_likelihood(trace.token_id, trace.stats)])
-            self._top.add([_top_likelihoods(trace.stats)])
+        told = self.likelihoods.of(trace)
+        if told is not None:
+            self._likely.add([told.own])
+            self._top.add([told.top])
+            self._chosen.add([told.chosen])
 
     def frame(
         self,
@@ -182,7 +184,7 @@ class _GrowingAnswer:
         """
         meta = self.known.to_wire(self._tokens, finished, reason)
         likelihoods: dict[str, str] = {}
-        if self._has_logprobs:
+        if self.likelihoods.is_wanted:
             meta |= {
                 "input_token_logprobs": [],
                 "output_token_logprobs": [],
@@ -192,6 +194,12 @@ class _GrowingAnswer:
                 "output_token_logprobs": self._likely.json(),
                 "output_top_logprobs": self._top.json(),
             }
+            if self.likelihoods.has_chosen:
+                meta["output_token_ids_logprobs"] = []
+                likelihoods["output_token_ids_logprobs"] = self._chosen.json()
+            if finished is not None:
+                # Once, at the end: a prompt's may have megabytes.
+                self.likelihoods.put_prompt(meta)
         answer: GenerateAnswer = {"text": "", "output_ids": [], "meta_info": meta}
         if self._reports and finished is not None:
             answer["fullstop"] = report_to_wire(finished)
@@ -228,6 +236,9 @@ class GenerateEncoder(AnswerEncoder[SseEvent]):
     def _text(self, text: str, choice: int) -> None:
         self._answers[choice].text.add(text)
         self._has_grown = True
+
+    def _prompt(self, scores: PromptScores, choice: int) -> None:
+        self._answers[choice].likelihoods.add_prompt(scores)
 
     def _token(self, trace: TokenTrace, choice: int) -> None:
         self._answers[choice].add_token(trace)

@@ -104,6 +104,7 @@ def check(backend: Backend, generation: Generation) -> None:
             )
     if not 0 <= request.top_logprobs <= MAX_TOP_LOGPROBS:
         raise InvalidRequest("top_logprobs", f"must be from 0 to {MAX_TOP_LOGPROBS}")
+    _check_chosen(request.chosen_logprobs, "chosen_logprobs", size)
     if request.prompt_scoring is not None:
         _check_scoring(request.prompt_scoring, size)
     for index, token_id in enumerate(request.stops.token_ids):
@@ -124,14 +125,15 @@ def _check_scoring(wanted: PromptScoring, size: int) -> None:
         raise InvalidRequest("prompt_scoring.start", f"must be at least 0, not {wanted.start}")
     if not 0 <= wanted.top <= MAX_TOP_LOGPROBS:
         raise InvalidRequest("prompt_scoring.top", f"must be from 0 to {MAX_TOP_LOGPROBS}")
-    if len(wanted.token_ids) > MAX_CHOSEN_IDS:
-        raise InvalidRequest("prompt_scoring.token_ids", f"at most {MAX_CHOSEN_IDS} are possible")
-    for token_id in wanted.token_ids:
+    _check_chosen(wanted.token_ids, "prompt_scoring.token_ids", size)
+
+
+def _check_chosen(token_ids: Sequence[int], field: str, size: int) -> None:
+    if len(token_ids) > MAX_CHOSEN_IDS:
+        raise InvalidRequest(field, f"at most {MAX_CHOSEN_IDS} ids are possible")
+    for token_id in token_ids:
         if not 0 <= token_id < size:
-            raise InvalidRequest(
-                "prompt_scoring.token_ids",
-                f"token id {token_id} is outside the vocabulary of {size}",
-            )
+            raise InvalidRequest(field, f"token id {token_id} is outside the vocabulary of {size}")
 
 
 def wanted(requests: Sequence[GenerationRequest], prompts: Sequence[Prompt] = ()) -> Wanted:

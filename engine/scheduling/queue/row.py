@@ -24,7 +24,7 @@ from engine.values.events import (
     Usage,
 )
 from engine.values.prompt_scores import PromptScores
-from engine.values.request import TraceLevel
+from engine.values.request import GenerationRequest, TraceLevel
 
 _log = logging.getLogger(__name__)
 
@@ -215,8 +215,8 @@ def drop_loaded(waiting: Iterable[Row], most: int) -> None:
             row.prompt = replace(row.prompt, loaded=None)
 
 
-_Wanted = tuple[int, int, Any, int]
-"""A token's place in the step, its id, its log-probabilities, and how many of the likeliest."""
+_Wanted = tuple[int, int, Any, GenerationRequest]
+"""A token's place in the step, its id, its log-probabilities, and the request that it answers."""
 
 
 def wanted_stats(
@@ -228,7 +228,7 @@ def wanted_stats(
     again gets its exception.
     """
     wanted = [
-        (place, token_id, logprobs, rows[number].generation.request.top_logprobs)
+        (place, token_id, logprobs, rows[number].generation.request)
         for place, (number, token_id, logprobs) in enumerate(step.sampled)
         if number in rows and rows[number].trace is TraceLevel.FULL
     ]
@@ -247,11 +247,23 @@ def wanted_stats(
 
 
 def _stats_of(backend: Backend, wanted: list[_Wanted]) -> dict[int, TokenStats | Exception]:
+    chosen = {token_id for *_, request in wanted for token_id in request.chosen_logprobs}
     found = backend.stats(
         [(token_id, logprobs) for _, token_id, logprobs, _ in wanted],
-        max(count for *_, count in wanted),
+        max(request.top_logprobs for *_, request in wanted),
+        tuple(chosen),
     )
     return {
-        place: stats if len(stats.top) <= count else replace(stats, top=stats.top[:count])
-        for (place, _, _, count), stats in zip(wanted, found, strict=True)
+        place: _as_asked(stats, request)
+        for (place, _, _, request), stats in zip(wanted, found, strict=True)
     }
+
+
+def _as_asked(stats: TokenStats, request: GenerationRequest) -> TokenStats:
+    """Return the likelihoods of a token without what only other requests asked for."""
+    if len(stats.top) > request.top_logprobs:
+        stats = replace(stats, top=stats.top[: request.top_logprobs])
+    if stats.chosen:
+        told = dict(stats.chosen)
+        stats = replace(stats, chosen=tuple((i, told[i]) for i in request.chosen_logprobs))
+    return stats

@@ -1,5 +1,6 @@
-"""A limit of no tokens: Messages reads the prompt and says nothing, elsewhere it is refused."""
+"""A limit of no tokens: some dialects read the prompt and say nothing, others refuse it."""
 
+import json
 from collections.abc import Callable
 from typing import Any
 
@@ -28,6 +29,30 @@ def test_a_message_of_no_tokens_leaves_its_prompt_in_the_cache(
     assert asked.content[0].text == "word word word "
 
 
+@pytest.mark.parametrize("is_streamed", [False, True])
+def test_raw_prompts_of_no_tokens_are_read_and_end_at_the_limit(
+    serve: Callable[..., Any], staged: Callable[..., Any], is_streamed: bool
+) -> None:
+    stage = staged(step_s=0)
+    site = serve(stage.engine)
+    prompt, stream = f"user:{LONG}{GO}", {"model": "m", "stream": is_streamed}
+    asked = {"prompt": prompt, "max_tokens": 0, "n": 2, **stream}
+    asked_sglang = {"text": prompt, "sampling_params": {"max_new_tokens": 0}, **stream}
+    completed = site.send("POST", "/v1/completions", asked)
+    generated = site.send("POST", "/generate", asked_sglang)
+    assert (completed.status, generated.status) == (200, 200)
+    if is_streamed:
+        chunks = [json.loads(data)["choices"][0] for _, data in completed.events[:-1]]
+        answer = json.loads(generated.events[-2][1])
+    else:
+        chunks, answer = completed.json["choices"], generated.json
+    assert {chunk["text"] for chunk in chunks} == {""}
+    assert [one["finish_reason"] for one in chunks if one["finish_reason"]] == ["length"] * 2
+    assert (answer["text"], answer["output_ids"]) == ("", [])
+    assert answer["meta_info"]["finish_reason"] == {"type": "length", "length": 0}
+    assert answer["meta_info"]["cached_tokens"] == answer["meta_info"]["prompt_tokens"] - 1
+
+
 @pytest.mark.parametrize(
     ("path", "body", "field"),
     [
@@ -37,16 +62,10 @@ def test_a_message_of_no_tokens_leaves_its_prompt_in_the_cache(
             {"messages": TURNS, "max_completion_tokens": 0},
             "max_completion_tokens",
         ),
-        ("/v1/completions", {"prompt": LONG, "max_tokens": 0}, "max_tokens"),
         ("/v1/responses", {"input": LONG, "max_output_tokens": 0}, "max_output_tokens"),
-        (
-            "/generate",
-            {"text": f"user:{LONG}{GO}", "sampling_params": {"max_new_tokens": 0}},
-            "sampling_params.max_new_tokens",
-        ),
     ],
 )
-def test_elsewhere_the_field_is_named(
+def test_where_the_vendor_refuses_it_the_field_is_named(
     serve: Callable[..., Any],
     staged: Callable[..., Any],
     path: str,

@@ -68,8 +68,6 @@ def refused_field(read: Any, **fields: Any) -> tuple[str | int, ...]:
     ("name", "value"),
     [
         ("web_search_options", {}),
-        ("prompt_logprobs", 0),
-        ("prompt_logprobs", 5),
         ("structural_tag", {"type": "x"}),
         ("allowed_token_ids", [1]),
         ("bad_words", ["no"]),
@@ -92,6 +90,11 @@ def refused_field(read: Any, **fields: Any) -> tuple[str | int, ...]:
 )
 def test_what_cannot_be_honoured_is_refused_by_its_name(read: Any, name: str, value: Any) -> None:
     assert refused_field(read, **{name: value}) == (name,)
+
+
+def test_responses_do_not_score_their_prompt() -> None:
+    assert refused_field(response, prompt_logprobs=0) == ("prompt_logprobs",)
+    assert refused_field(completion, prompt_logprobs=21) == ("prompt_logprobs",)
 
 
 @OPENAI

@@ -13,6 +13,7 @@ from api.transport.errors import ApiError
 from api.transport.events import SseEvent
 from api.transport.json_text import json_text
 from engine.values.events import Event
+from engine.values.prompt_scores import PromptScoring
 from engine.values.request import GenerationRequest, TraceLevel
 from tests.support.answers.encoding import chunks, written
 
@@ -67,6 +68,16 @@ def test_explicit_nulls_are_as_good_as_nothing() -> None:
 def test_an_answer_is_as_short_as_the_reference_says_unless_asked() -> None:
     assert requests()[0].max_tokens == 16
     assert requests(max_tokens=500)[0].max_tokens == 500
+    assert requests(max_tokens=0)[0].max_tokens == 0
+
+
+def test_log_probabilities_of_the_prompt_are_asked_for_by_two_names() -> None:
+    assert requests(logprobs=3)[0].prompt_scoring is None
+    assert requests(logprobs=3, echo=True)[0].prompt_scoring == PromptScoring(top=3)
+    assert requests(prompt_logprobs=0)[0].prompt_scoring == PromptScoring()
+    assert requests(prompt_logprobs=4, logprobs=2, echo=True)[0].prompt_scoring == PromptScoring(
+        top=4
+    )
 
 
 def test_the_parameters_of_decoding_are_those_of_chat() -> None:
@@ -93,8 +104,7 @@ def test_likelihoods_ask_for_a_full_trace(count: int | None, trace: TraceLevel) 
         ({"best_of": 2}, ("best_of",)),
         ({"best_of": 1, "n": 2}, ("best_of",)),
         ({"suffix": "end"}, ("suffix",)),
-        ({"echo": True, "logprobs": 0}, ("echo",)),
-        ({"echo": True, "prompt": [1, 2]}, ("echo",)),
+        ({"prompt_logprobs": 1, "stream": True}, ("prompt_logprobs",)),
         ({"n": 128, "prompt": ["a", "b"]}, ("n",)),
         ({"prompt": ["a", 1]}, ("prompt",)),
         ({"prompt": [[]]}, ("prompt",)),

@@ -19,6 +19,7 @@ from api.transport.json_text import json_text
 from engine.errors import InvalidRequest
 from engine.stopping.record import Channel
 from engine.values.events import Event, TextDelta, TokenTrace
+from engine.values.prompt_scores import PromptScoring
 from engine.values.request import GenerationRequest, TraceLevel
 from tests.api.conftest import LONG
 from tests.support.scripted import GO
@@ -115,6 +116,29 @@ def test_log_probabilities_ask_for_the_whole_trace() -> None:
     assert (wanted.trace, wanted.top_logprobs) == (TraceLevel.FULL, 3)
 
 
+@pytest.mark.parametrize(
+    ("fields", "scoring"),
+    [
+        ({}, None),
+        ({"logprob_start_len": -1}, None),
+        ({"logprob_start_len": 0}, PromptScoring()),
+        ({"logprob_start_len": 7, "top_logprobs_num": 2}, PromptScoring(7, 2)),
+        ({"logprob_start_len": [3], "token_ids_logprob": [5, 6]}, PromptScoring(3, 0, (5, 6))),
+        ({"logprob_start_len": 3, "token_ids_logprob": [[5, 6]]}, PromptScoring(3, 0, (5, 6))),
+        # Without an answer, those of the prompt are meant.
+        ({"sampling_params": {"max_new_tokens": 0}}, PromptScoring()),
+    ],
+)
+def test_the_prompt_is_scored_from_where_it_is_asked_for(
+    fields: dict[str, Any], scoring: PromptScoring | None
+) -> None:
+    [wanted] = read(return_logprob=True, **fields)
+    [unasked] = read(return_logprob=False, **fields)
+
+    assert wanted.prompt_scoring == scoring
+    assert unasked.prompt_scoring is None
+
+
 def test_a_json_schema_constrains_the_answer() -> None:
     [wanted] = read(sampling_params={"json_schema": '{"type": "object"}'})
 
@@ -131,7 +155,7 @@ def test_a_json_schema_constrains_the_answer() -> None:
         ({"lora_path": "x"}, ("lora_path",)),
         ({"input_embeds": [[0.5]]}, ("input_embeds",)),
         ({"return_hidden_states": True}, ("return_hidden_states",)),
-        ({"return_logprob": True, "logprob_start_len": 0}, ("logprob_start_len",)),
+        ({"return_logprob": True, "logprob_start_len": [0, 1]}, ("logprob_start_len",)),
         ({"return_logprob": True, "top_logprobs_num": 21}, ("top_logprobs_num",)),
         ({"sampling_params": [{}, {}]}, ("sampling_params",)),
         ({"sampling_params": {"regex": "a+", "ebnf": "x"}}, ("sampling_params", "ebnf")),
@@ -281,7 +305,7 @@ def test_log_probabilities_come_with_their_ids(
         ({"text": "x", "sampling_params": {"stop_token_ids": [-1]}}, "stop_token_ids[0]: "),
         ({"text": "x", "sampling_params": {"stop": ["", "a"]}}, "sampling_params.stop[0]: "),
         ({"text": 5}, "text: "),
-        ({"text": "x", "sampling_params": {"max_new_tokens": 0}}, "max_new_tokens: "),
+        ({"text": "x", "sampling_params": {"max_new_tokens": -1}}, "max_new_tokens: "),
     ],
 )
 def test_a_bad_request_names_the_field(

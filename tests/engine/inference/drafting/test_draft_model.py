@@ -260,7 +260,7 @@ def test_the_scores_of_a_prompt_and_the_answer_after_it_are_those_without_a_draf
 
     async def told() -> tuple[str, list[float]]:
         generations = [await engine.generate(one) for one in (some, none)]
-        events = [event async for one in generations for event in one.events()]
+        events = [event for one in generations async for event in one.events()]
         scores = [one for one in events if isinstance(one, PromptScores)]
         text = "".join(one.text for one in events if isinstance(one, TextDelta))
         return text, [logprob for one in scores for logprob in one.logprobs]

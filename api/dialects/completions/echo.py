@@ -1,0 +1,168 @@
+"""A prompt that Completions repeats before the answer: its text, and how likely its tokens were.
+
+Pure but for their own state; any thread.
+"""
+
+import codecs
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from api.dialects.completions.read import choices_per_prompt
+from api.dialects.completions.wire import CompletionParams, TextLogprobs
+from api.dialects.openai.logprobs import finite, token_text
+from engine import (
+    Channel,
+    Finished,
+    PromptScores,
+    PromptToken,
+    TokenSpan,
+    TokenTrace,
+    Vocabulary,
+)
+
+
+def echo_of(params: CompletionParams, choice: int, texts: Vocabulary | None) -> str:
+    """Return what precedes the answer in a choice's text: its prompt, if that is wanted."""
+    if not params.echo:
+        return ""
+    prompt = params.prompt[choice // choices_per_prompt(params)]
+    if isinstance(prompt, str):
+        return prompt
+    if texts is None:
+        return ""
+    return b"".join(map(texts.bytes_of, prompt)).decode("utf-8", "replace")
+
+
+def scores_echo(params: CompletionParams) -> bool:
+    """Whether the tokens of the prompt are told with the prompt."""
+    return bool(params.echo) and params.logprobs is not None
+
+
+class EchoedPart(NamedTuple):
+    """The next part of a prompt."""
+
+    text: str
+    logprobs: TextLogprobs
+
+
+class Echo:
+    """The text of a prompt, piece by piece with the tokens that stand for it.
+
+    The text is exactly the prompt. Tokens that a tokenizer adds to it, such as one for the
+    beginning, have no part of it. Where a tokenizer changes the text so that its tokens do not
+    spell it, what they do not spell goes with the last one.
+
+    Args:
+        params: The request.
+        choice: Which of its choices.
+        texts: What token ids stand for.
+
+    Attributes:
+        length: The characters of the parts so far.
+    """
+
+    def __init__(self, params: CompletionParams, choice: int, texts: Vocabulary | None) -> None:
+        self.length = 0
+        self._texts = texts
+        self._names_top = bool(params.logprobs)
+        prompt = params.prompt[choice // choices_per_prompt(params)]
+        # None for a prompt of ids: they themselves say what its text is.
+        self._left = prompt.encode("utf-8", "replace") if isinstance(prompt, str) else None
+        self._is_begun = False
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+
+    def part(self, scores: PromptScores) -> EchoedPart:
+        """Return the text of the next tokens of the prompt, and their scores."""
+        found: TextLogprobs = {
+            "tokens": [],
+            "token_logprobs": [],
+            "top_logprobs": [] if self._names_top else None,
+            "text_offset": [],
+        }
+        text = ""
+        for token in scores.tokens():
+            raw = self._texts.bytes_of(token.token_id) if self._texts is not None else b""
+            found["tokens"].append(token_text(raw))
+            found["token_logprobs"].append(None if token.logprob is None else finite(token.logprob))
+            if found["top_logprobs"] is not None:
+                found["top_logprobs"].append(self._top(token, raw))
+            found["text_offset"].append(self.length)
+            own = self._decoder.decode(self._spelled(raw))
+            self.length += len(own)
+            text += own
+        return EchoedPart(text, found)
+
+    def rest(self) -> str:
+        """Return what is left of the text after the last token."""
+        own = self._decoder.decode(self._left or b"", final=True)
+        self._left = b""
+        self.length += len(own)
+        return own
+
+    def _spelled(self, raw: bytes) -> bytes:
+        """Return which of a token's bytes are the next of the text."""
+        left = self._left
+        if left is None:
+            return raw
+        if not left.startswith(raw):
+            # Some tokenizers put a space before a text.
+            raw = raw[1:] if not self._is_begun and raw[:1] == b" " else b""
+            if not left.startswith(raw):
+                return b""
+        self._is_begun = self._is_begun or bool(raw)
+        self._left = left[len(raw) :]
+        return raw
+
+    def _top(self, token: PromptToken, raw: bytes) -> dict[str, float] | None:
+        if token.logprob is None:
+            return None
+        return top_of([*token.top, (token.token_id, token.logprob)], self._texts)
+
+
+def top_of(likely: Sequence[tuple[int, float]], texts: Vocabulary | None) -> dict[str, float]:
+    """Return log-probabilities by the tokens' texts; of several with one text the first counts."""
+    found: dict[str, float] = {}
+    for token_id, logprob in likely:
+        raw = texts.bytes_of(token_id) if texts is not None else b""
+        found.setdefault(token_text(raw), finite(logprob))
+    return found
+
+
+class EveryToken:
+    """All sampled tokens of an answer in their order, with the text of it that each stands for.
+
+    Clients that score a prompt count the tokens after it. So those without any text in the answer,
+    such as one that ends it or a stop that was cut, are there too, with an empty text.
+    """
+
+    def __init__(self) -> None:
+        self._traced: list[TokenTrace] = []
+        self._end = 0
+
+    def add(self, event: TokenTrace | Finished) -> list[TokenSpan]:
+        """Take an event; return the tokens of which it is now known what they are in the text."""
+        if isinstance(event, TokenTrace):
+            self._traced.append(event)
+        found: list[TokenSpan] = []
+        for span in event.settled:
+            if span.channel is not Channel.TEXT:
+                continue
+            found += self._without_text(span.index)
+            if self._traced and self._traced[0].index == span.index:
+                self._traced.pop(0)
+            found.append(span)
+            self._end = span.end
+        if isinstance(event, Finished):
+            found += self._without_text(None)
+        return found
+
+    def _without_text(self, before: int | None) -> list[TokenSpan]:
+        found = []
+        while self._traced and (before is None or self._traced[0].index < before):
+            one = self._traced.pop(0)
+            found.append(
+                TokenSpan(
+                    one.index, one.token_id, Channel.TEXT, self._end, "", b"", one.raw, one.stats
+                )
+            )
+        return found

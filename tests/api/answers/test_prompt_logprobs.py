@@ -1,0 +1,250 @@
+"""How likely the tokens of a prompt were, in the dialects that tell it; compared with plain MLX."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import mlx.core as mx
+import mlx_lm
+import pytest
+
+from tests.api.conftest import Site
+
+TEXT = "Count from 1 to 3: über 数!"
+OTHER = "Count from 1 to 5, one number per"
+STREAMED = pytest.mark.parametrize("is_streamed", [False, True], ids=["whole", "streamed"])
+
+
+class Plain:
+    """The model alone, as mlx-lm loads it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.model, self.tokenizer = mlx_lm.load(str(folder))[:2]
+
+    def ids(self, text: str) -> list[int]:
+        found: list[int] = self.tokenizer.encode(text)
+        return found
+
+    def rows(self, ids: Sequence[int]) -> list[list[float]]:
+        """Return the log-probabilities after each token."""
+        logits = self.model(mx.array([list(ids)]))[0].astype(mx.float32)
+        found = logits - mx.logsumexp(logits, axis=-1, keepdims=True)
+        rows: list[list[float]] = found.tolist()  # type: ignore[assignment]
+        return rows
+
+    def logprobs(self, ids: Sequence[int]) -> list[float]:
+        """Return the log-probability of each token but the first."""
+        rows = self.rows(ids)
+        return [row[token] for row, token in zip(rows, ids[1:], strict=False)]
+
+
+@pytest.fixture(scope="module")
+def plain(demo_model_path: Path) -> Plain:
+    return Plain(demo_model_path)
+
+
+def completed(site: Site, is_streamed: bool = False, **fields: Any) -> list[dict[str, Any]]:
+    """Return the choices of a completion, those of a stream put together."""
+    body = {"model": "m", "temperature": 0, "stream": is_streamed, **fields}
+    answer = site.send("POST", "/v1/completions", body)
+    assert answer.status == 200, answer.json
+    if not is_streamed:
+        choices: list[dict[str, Any]] = answer.json["choices"]
+        return choices
+    found: dict[int, dict[str, Any]] = {}
+    for _, data in answer.events[:-1]:
+        [choice] = json.loads(data)["choices"]
+        known = found.setdefault(choice["index"], choice | {"text": "", "logprobs": None})
+        known["text"] += choice["text"]
+        known["finish_reason"] = choice["finish_reason"]
+        if choice["logprobs"] is not None:
+            known["logprobs"] = known["logprobs"] or {name: [] for name in choice["logprobs"]}
+            for name, values in choice["logprobs"].items():
+                known["logprobs"][name] += values or ()
+    return [found[index] for index in sorted(found)]
+
+
+@STREAMED
+def test_an_echo_tells_every_token_of_the_prompt_and_of_the_answer(
+    site: Site, plain: Plain, is_streamed: bool
+) -> None:
+    ids = plain.ids(TEXT)
+    asked: dict[str, Any] = {"echo": True, "logprobs": 2, "max_tokens": 4, "ignore_eos": True}
+    [by_text] = completed(site, is_streamed, prompt=TEXT, **asked)
+    [by_ids] = completed(site, is_streamed, prompt=ids, **asked)
+    assert by_text == by_ids
+    found = by_text["logprobs"]
+    assert by_text["text"].startswith(TEXT)
+
+    assert found["token_logprobs"][0] is None
+    assert found["top_logprobs"][0] is None
+    assert found["token_logprobs"][1 : len(ids)] == pytest.approx(plain.logprobs(ids), abs=1e-4)
+    assert len(found["tokens"]) == len(ids) + 4
+    for row, own, top in zip(
+        plain.rows(ids), found["token_logprobs"][1:], found["top_logprobs"][1:], strict=False
+    ):
+        assert sorted(top.values(), reverse=True)[:2] == pytest.approx(
+            sorted(row, reverse=True)[:2], abs=1e-4
+        )
+        assert own in top.values()
+    # Each token begins where its text does; a character of several tokens begins with the first.
+    for token, place in zip(found["tokens"], found["text_offset"], strict=True):
+        assert token.startswith("bytes:") or by_text["text"].startswith(token, place)
+    assert found["text_offset"] == sorted(found["text_offset"])
+    assert found["text_offset"][len(ids)] == len(TEXT)
+    assert "".join(found["tokens"][len(ids) :]) == by_text["text"][len(TEXT) :]
+
+
+@STREAMED
+def test_nothing_is_generated_where_no_token_is_asked_for(
+    site: Site, plain: Plain, is_streamed: bool
+) -> None:
+    prompts = [plain.ids(TEXT), plain.ids(OTHER), plain.ids(OTHER)[:1]]
+    choices = completed(site, is_streamed, prompt=prompts, echo=True, logprobs=0, max_tokens=0, n=2)
+    assert [choice["finish_reason"] for choice in choices] == ["length"] * 6
+    assert [choice["text"] for choice in choices[::2]] == [TEXT, OTHER, "C"]
+    for index, choice in enumerate(choices):
+        ids = prompts[index // 2]
+        first, *others = choice["logprobs"]["token_logprobs"]
+        assert first is None
+        assert others == pytest.approx(plain.logprobs(ids)[: len(ids) - 1], abs=1e-4)
+
+
+def test_a_token_that_ends_the_answer_is_counted_with_an_empty_text(
+    site: Site, plain: Plain
+) -> None:
+    """Clients that score a prompt take as many entries off its end as tokens were generated."""
+    ids = plain.ids(OTHER)
+    [wanted] = completed(site, prompt=OTHER, max_tokens=1, logprobs=0)
+    stop = wanted["text"]
+    asked: dict[str, Any] = {"prompt": ids, "echo": True, "logprobs": 1}
+    for options in ({"stop": stop, "max_tokens": 5}, {"max_tokens": 1}):
+        [choice] = completed(site, **asked, **options)
+        assert len(choice["logprobs"]["tokens"]) == len(ids) + 1
+        assert choice["logprobs"]["tokens"][-1] == ("" if "stop" in options else stop)
+        assert choice["text"] == OTHER + choice["logprobs"]["tokens"][-1]
+
+
+def test_an_echo_without_log_probabilities_repeats_token_ids_as_text(
+    site: Site, plain: Plain
+) -> None:
+    for is_streamed in (False, True):
+        [choice] = completed(site, is_streamed, prompt=plain.ids(TEXT), echo=True, max_tokens=1)
+        assert choice["text"].startswith(TEXT)
+        assert choice["logprobs"] is None
+
+
+def test_prompt_logprobs_are_told_as_vllm_does(site: Site, plain: Plain) -> None:
+    ids = plain.ids(OTHER)
+    [choice] = completed(site, prompt=OTHER, max_tokens=1, prompt_logprobs=2)
+    first, *others = choice["prompt_logprobs"]
+    assert first is None
+    assert choice["text"]
+    assert not choice["text"].startswith(OTHER)
+    for token, row, told in zip(ids[1:], plain.rows(ids)[:-1], others, strict=True):
+        own = told[str(token)]
+        assert own["logprob"] == pytest.approx(row[token], abs=1e-4)
+        assert own["rank"] == 1 + sum(one > row[token] for one in row)
+        assert own["decoded_token"] == plain.tokenizer.decode([token])
+        assert {1, 2} <= {one["rank"] for one in told.values()}
+        assert len(told) in (2, 3)
+    body = {"model": "m", "messages": [{"role": "user", "content": OTHER}], "prompt_logprobs": 0}
+    chat = site.send("POST", "/v1/chat/completions", body | {"max_tokens": 1, "n": 2}).json
+    assert len(chat["prompt_logprobs"]) == chat["usage"]["prompt_tokens"]
+    refused = site.send("POST", "/v1/chat/completions", body | {"stream": True})
+    assert (refused.status, refused.json["error"]["param"]) == (400, "prompt_logprobs")
+
+
+@STREAMED
+def test_generate_tells_the_tokens_of_the_prompt_from_where_it_is_asked_to(
+    site: Site, plain: Plain, is_streamed: bool
+) -> None:
+    ids, chosen = plain.ids(TEXT), [65, 300]
+    body = {
+        "text": [TEXT, TEXT],
+        "sampling_params": {"max_new_tokens": 2, "temperature": 0, "ignore_eos": True},
+        "return_logprob": True,
+        "return_text_in_logprobs": True,
+        "logprob_start_len": [0, 3],
+        "top_logprobs_num": 2,
+        "token_ids_logprob": chosen,
+        "stream": is_streamed,
+    }
+    answer = site.send("POST", "/generate", body)
+    assert answer.status == 200, answer.json
+    if is_streamed:
+        frames = [json.loads(data) for _, data in answer.events[:-1]]
+        metas = [[one for one in frames if one["index"] == i][-1]["meta_info"] for i in (0, 1)]
+    else:
+        metas = [one["meta_info"] for one in answer.json]
+    rows = plain.rows(ids)
+    for start, meta in zip((0, 3), metas, strict=True):
+        told = meta["input_token_logprobs"]
+        assert [one[1] for one in told] == ids[start:]
+        assert [one[2] for one in told] == [plain.tokenizer.decode([one]) for one in ids[start:]]
+        expected = [row[token] for row, token in zip(rows, ids[1:], strict=False)][
+            max(start, 1) - 1 :
+        ]
+        values = [one[0] for one in told]
+        if start == 0:
+            assert values.pop(0) is None
+            assert meta["input_top_logprobs"][0] is meta["input_token_ids_logprobs"][0] is None
+        assert values == pytest.approx(expected, abs=1e-4)
+        assert meta["normalized_prompt_logprob"] == pytest.approx(
+            sum(expected) / len(expected), abs=1e-4
+        )
+        for place, (top, some) in enumerate(
+            zip(meta["input_top_logprobs"], meta["input_token_ids_logprobs"], strict=True), start
+        ):
+            if place:
+                row = rows[place - 1]
+                best = sorted(row, reverse=True)[:2]
+                assert [one[0] for one in top] == pytest.approx(best, abs=1e-4)
+                assert [one[1] for one in some] == chosen
+                assert [one[0] for one in some] == pytest.approx([row[i] for i in chosen], abs=1e-4)
+        # The answer's tokens are told in the same way.
+        assert [one[0] for one in meta["output_token_ids_logprobs"][0]] == pytest.approx(
+            [rows[-1][i] for i in chosen], abs=1e-4
+        )
+        assert len(meta["output_token_logprobs"]) == 2
+
+
+def test_generate_selects_among_choices_as_sglang_asks_for_it(site: Site, plain: Plain) -> None:
+    """The requests of ``RuntimeEndpoint.select`` in SGLang 0.5.23, and what it reads of them."""
+    context, choices = "Count from 1 to 3:", [" 1", " banana", " one two three"]
+    nothing: dict[str, Any] = {"max_new_tokens": 0}
+    first = site.send("POST", "/generate", {"text": context, "sampling_params": nothing}).json
+    assert first["text"] == ""
+    assert first["meta_info"]["finish_reason"] == {"type": "length", "length": 0}
+    start = max(first["meta_info"]["prompt_tokens"] - 2, 0)
+    answers = site.send(
+        "POST",
+        "/generate",
+        {
+            "text": [context + one for one in choices],
+            "sampling_params": nothing | {"temperature": 0},
+            "return_logprob": True,
+            "return_text_in_logprobs": True,
+            "logprob_start_len": start,
+        },
+    ).json
+    told = [one["meta_info"]["input_token_logprobs"] for one in answers]
+    # For token healing it looks at the text of the first token, and takes its figure away again.
+    assert all(context.endswith(tokens[1][2]) or tokens[1][2] for tokens in told)
+    assert all(isinstance(token[0], float) for tokens in told for token in tokens)
+    for choice, tokens in zip(choices, told, strict=True):
+        assert [one[0] for one in tokens] == pytest.approx(
+            plain.logprobs(plain.ids(context + choice))[start - 1 :], abs=1e-4
+        )
+    ids = [[one[1] for one in tokens] for tokens in told]
+    alone = site.send(
+        "POST",
+        "/generate",
+        {"input_ids": ids, "sampling_params": nothing, "return_logprob": True},
+    ).json
+    for tokens, one in zip(ids, alone, strict=True):
+        first_logprob, *others = [i[0] for i in one["meta_info"]["input_token_logprobs"]]
+        assert first_logprob is None
+        assert others == pytest.approx(plain.logprobs(tokens), abs=1e-4)
+        assert one["meta_info"]["output_token_logprobs"] == []
