@@ -315,10 +315,11 @@ class Scheduler:
             row = rows.get(number)
             if row is not None:
                 put(row.generation, [row.read(tokens)])
-        for number in [number for number, row in rows.items() if row.is_read_for_nothing]:
-            row = rows.pop(number)
-            ended.append((row.generation, row.end(StopKind.MAX_TOKENS, time.perf_counter())))
-            leaving[number] = 0
+        if step.read or step.shared:
+            for number in [number for number, row in rows.items() if row.is_read_for_nothing]:
+                row = rows.pop(number)
+                ended.append((row.generation, row.end(StopKind.MAX_TOKENS, time.perf_counter())))
+                leaving[number] = 0
         if leaving or self._outbox.is_due:
             # Until a wake-up is due, events stay with their rows.
             for row in rows.values():
