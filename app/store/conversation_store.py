@@ -153,6 +153,13 @@ class SqliteConversationStore:
         for message in messages:
             self._save_message(conversation, rows.message_snapshot(conversation, message))
 
+    def delete_messages(
+        self, conversation: Conversation, messages: Sequence[ConversationMessage]
+    ) -> None:
+        """Remove messages from the file; one that is saved again is back."""
+        for message in messages:
+            self._delete_message(conversation.id, message.id)
+
     def delete(self, conversation: Conversation) -> None:
         """Hide a conversation; it is gone from the file at the next start."""
         self._mark_deleted(conversation.id, True)
@@ -235,6 +242,13 @@ class SqliteConversationStore:
     def _save_message(self, conversation: Conversation, message: rows.MessageSnapshot) -> None:
         key = ("message", message.row.id)
         self._put(key, conversation.id, lambda database: writing.save_message(database, message))
+
+    def _delete_message(self, conversation_id: str, message_id: str) -> None:
+        self._put(
+            ("message", message_id),
+            conversation_id,
+            lambda database: writing.delete_message(database, message_id),
+        )
 
     def _mark_deleted(self, identity: str, is_deleted: bool) -> None:
         self._put(

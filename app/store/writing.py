@@ -143,6 +143,11 @@ def save_message(connection: sqlite3.Connection, message: MessageSnapshot) -> No
     connection.execute(_SAVE_MESSAGE, message.values())
 
 
+def delete_message(connection: sqlite3.Connection, message_id: str) -> None:
+    """Remove a message, which is removed from the search by a trigger."""
+    connection.execute("DELETE FROM messages WHERE id = ?", (message_id,))
+
+
 def mark_deleted(connection: sqlite3.Connection, conversation_id: str, is_deleted: bool) -> None:
     """Hide a conversation until the program ends, or show it again."""
     connection.execute(

@@ -25,6 +25,8 @@ INTERRUPTED_DETAIL = (
     "Fullstop ended before the answer did. The text up to then is kept; at most the last half "
     "second is missing."
 )
+WRITTEN_SENTENCE = "You wrote this answer."
+WRITTEN_DETAIL = "No model ran for it, so nothing stopped it."
 UNRECORDED_SENTENCE = "How this answer ended is not known."
 UNRECORDED_DETAIL = "It came from a file that does not say why the model stopped."
 

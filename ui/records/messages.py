@@ -109,6 +109,27 @@ class MessageTree:
             self._following.setdefault(parent_id, []).append(message)
         self._shown = None
 
+    def remove(self, message: ConversationMessage) -> list[ConversationMessage]:
+        """Take a message out with all that follows any version below it; returns them in order."""
+        removed = [message]
+        for one in removed:
+            removed.extend(self._following.get(one.id, ()))
+        for one in removed:
+            self._following.pop(one.id, None)
+            del self._by_id[one.id]
+        self._following[message.parent.id if message.parent else None].remove(message)
+        self._shown = None
+        return removed
+
+    def put_back(self, removed: Iterable[ConversationMessage]) -> None:
+        """Take messages in again that were taken out, in their order; they have their ranks."""
+        for message in removed:
+            self._by_id[message.id] = message
+            versions = self._following.setdefault(message.parent.id if message.parent else None, [])
+            versions.append(message)
+            versions.sort(key=lambda one: one.created_at)
+        self._shown = None
+
     def versions(self, message: ConversationMessage) -> list[ConversationMessage]:
         """Return a message with its siblings, oldest first."""
         return list(self._following.get(message.parent.id if message.parent else None, ()))

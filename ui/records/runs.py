@@ -30,6 +30,7 @@ class RunState(StrEnum):
 
     ``REFUSED`` ones never reached the model; ``INTERRUPTED`` ones were cut off with the program.
     ``UNRECORDED`` ones came from elsewhere, without a record of how they ended.
+    ``WRITTEN`` ones were written by a person, not by a model.
     """
 
     QUEUED = "queued"
@@ -39,9 +40,10 @@ class RunState(StrEnum):
     REFUSED = "refused"
     INTERRUPTED = "interrupted"
     UNRECORDED = "unrecorded"
+    WRITTEN = "written"
 
 
-_OVER = (RunState.FINISHED, RunState.REFUSED, RunState.INTERRUPTED, RunState.UNRECORDED)
+_OVER = frozenset(RunState) - {RunState.QUEUED, RunState.PREFILL, RunState.STREAMING}
 _CONTINUED = (StopKind.MAX_TOKENS, StopKind.CANCELLED, StopKind.STOP_STRING, StopKind.STOP_TOKEN)
 
 
@@ -120,7 +122,7 @@ class Run:
         """Whether the model could go on where this answer ends."""
         if not self.text.strip() or self.tool_calls:
             return False
-        if self.state in (RunState.INTERRUPTED, RunState.UNRECORDED):
+        if self.state in (RunState.INTERRUPTED, RunState.UNRECORDED, RunState.WRITTEN):
             return True
         return self.finished is not None and self.finished.stop.kind in _CONTINUED
 

@@ -97,6 +97,11 @@ class ConversationStore(Protocol):
     ) -> None:
         """Keep messages as they are now, each after the one it follows."""
 
+    def delete_messages(
+        self, conversation: Conversation, messages: Sequence[ConversationMessage]
+    ) -> None:
+        """Forget messages; saving them brings them back."""
+
     def delete(self, conversation: Conversation) -> None:
         """Forget a conversation; ``restore`` can bring it back until the program ends."""
 
@@ -204,6 +209,11 @@ class MemoryConversationStore:
         self._kept[conversation.id] = conversation
 
     def save_messages(
+        self, conversation: Conversation, messages: Sequence[ConversationMessage]
+    ) -> None:
+        """The conversation itself holds its messages."""
+
+    def delete_messages(
         self, conversation: Conversation, messages: Sequence[ConversationMessage]
     ) -> None:
         """The conversation itself holds its messages."""

@@ -17,6 +17,8 @@ from engine import (
     INTERRUPTED_SENTENCE,
     UNRECORDED_DETAIL,
     UNRECORDED_SENTENCE,
+    WRITTEN_DETAIL,
+    WRITTEN_SENTENCE,
     Channel,
     Finished,
     StopKind,
@@ -118,6 +120,8 @@ class VerdictView(QWidget):
             self._show_circumstances(run, self._new_facts())
         elif run.state is RunState.UNRECORDED:
             self._say("report", Tone.QUIET, UNRECORDED_SENTENCE, UNRECORDED_DETAIL)
+        elif run.state is RunState.WRITTEN:
+            self._say("pencil", Tone.QUIET, WRITTEN_SENTENCE, WRITTEN_DETAIL)
             self._show_circumstances(run, self._new_facts())
         elif finished is None:
             self._show_progress(run)

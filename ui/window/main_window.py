@@ -231,6 +231,7 @@ class MainWindow(QMainWindow):
             if self.workspace.store.has_unsaved:
                 self.come_forward()
             return
+        self.chat.handling.menu.speech.stop()
         self.others.close_all()
         self.workspace.cancel_all()
         super().closeEvent(event)

@@ -23,6 +23,7 @@ from ui.chat.messages.answer_view import AnswerView
 from ui.chat.messages.message_column import MessageColumn
 from ui.chat.messages.question_view import QuestionView
 from ui.chat.reading.finding_text import FindingText
+from ui.chat.reading.message_handling import MessageHandling
 from ui.chat.session.open_conversation import OpenConversation
 from ui.chat.session.workspace import Workspace
 from ui.chat.sides.sides_page import SidesPage
@@ -71,6 +72,7 @@ class ChatPanel(QWidget):
         self.welcome = Welcome(theme, workspace.answering)
         self.finding = FindingText(theme, workspace, self.column, self)
         self.composer = Composer(theme)
+        self.handling = MessageHandling(theme, workspace, self.column, self.composer, self)
         self.settings = SettingsPopover(theme, self, workspace.presets)
         self._drops = FileDrops(self)
         self._stack = QStackedWidget()
@@ -116,6 +118,8 @@ class ChatPanel(QWidget):
         self._theme.follow(middle, lambda: middle.setMaximumWidth(self._theme.px(_WIDEST_PX)))
         inner = QVBoxLayout(middle)
         inner.setContentsMargins(26, 0, 26, 18)
+        inner.setSpacing(0)
+        inner.addWidget(self.handling.undo_bar, 0, Qt.AlignmentFlag.AlignHCenter)
         inner.addWidget(self.composer)
         foot = QHBoxLayout()
         foot.setContentsMargins(0, 0, 0, 0)

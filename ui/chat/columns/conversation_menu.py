@@ -6,7 +6,7 @@ Main thread. Knows the panels it steers, not the window that holds it.
 import re
 from collections.abc import Callable
 
-from PySide6.QtCore import QObject
+from PySide6.QtCore import QObject, Qt
 from PySide6.QtWidgets import QMenu, QWidget
 
 from ui.chat.columns.chat_panel import ChatPanel
@@ -64,6 +64,14 @@ class ConversationMenu(QObject):
         menu.addSeparator()
         attach = chat.composer.attachments
         add_entry(menu, "Atta&ch Files…", attach.choose, "Ctrl+Shift+O")
+        handling = chat.handling
+        self._add = add_entry(
+            menu, "&Add Without Generating", handling.add_written, "Ctrl+Alt+Return"
+        )
+        # Also where one sends: at the button, with the other mouse button.
+        chat.composer.action.setContextMenuPolicy(Qt.ContextMenuPolicy.ActionsContextMenu)
+        chat.composer.action.addAction(self._add)
+        add_entry(menu, "&Quote the Selection", handling.quote_selection, "Ctrl+'")
         self._edit = add_entry(menu, "&Edit the Last Question", chat.edit_last_question, "Ctrl+E")
         self._again = add_entry(
             menu, "Re&generate", self._with_last_answer(workspace.regenerate), "Ctrl+Alt+G"
@@ -98,6 +106,7 @@ class ConversationMenu(QObject):
             self._export_one: conversation.has_messages,
             self._export_every: self._workspace.conversations.rowCount() > 1
             or conversation.has_messages,
+            self._add: not is_running,
             self._edit: bool(shown) and not is_running,
             self._again: is_ready and last is not None,
             self._continue: is_ready and last is not None and last.can_be_continued,

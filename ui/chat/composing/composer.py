@@ -84,6 +84,15 @@ class Composer(QFrame):
         cursor.movePosition(cursor.MoveOperation.End)
         self.input.setTextCursor(cursor)
 
+    def quote(self, quotation: str) -> None:
+        """Insert a quotation at the caret, on lines of its own, and write on below it."""
+        cursor = self.input.textCursor()
+        before = self.text[: cursor.position()]
+        gap = "" if not before.strip() else "\n" * max(0, 2 - _line_ends(before))
+        cursor.insertText(gap + quotation)
+        self.input.setTextCursor(cursor)
+        self.input.setFocus()
+
     def clear(self) -> None:
         """Empty the field and remove the files."""
         self.attachments.clear()
@@ -234,6 +243,11 @@ class Composer(QFrame):
 
     def _show_focus(self, has_focus: bool) -> None:
         restyle(self, "focused", has_focus)
+
+
+def _line_ends(text: str) -> int:
+    """Return how many line ends stand at the end of a text."""
+    return len(text) - len(text.rstrip("\n"))
 
 
 def full_words(count: Count) -> str:

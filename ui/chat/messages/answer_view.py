@@ -3,7 +3,8 @@
 Main thread. A signal of the session costs one edit block here, thirty times a second at most.
 """
 
-from PySide6.QtCore import Signal
+from PySide6.QtCore import QPoint, Signal
+from PySide6.QtGui import QContextMenuEvent
 from PySide6.QtWidgets import (
     QButtonGroup,
     QHBoxLayout,
@@ -13,7 +14,8 @@ from PySide6.QtWidgets import (
 )
 
 from engine import figures
-from ui.chat.messages.message_actions import MessageActions
+from ui.chat.composing.message_editor import MessageEditor
+from ui.chat.messages.message_actions import MessageActions, below
 from ui.chat.messages.prompt_progress import PromptProgressBar
 from ui.chat.messages.raw_text import RawText
 from ui.chat.messages.reason_line import ReasonLine
@@ -37,8 +39,13 @@ class AnswerView(QWidget):
     Signals:
         regenerate_wanted: The question is to be answered again: "Try again" or "Regenerate" was
             pressed.
+        rewritten: A person wrote another text in its place; carries it.
+        left: Its editor was put away; nothing is to be changed.
+        menu_wanted: Its menu is to be opened; carries the place on the screen.
 
     Attributes:
+        editor: The field in which its text is changed; None while it is not.
+        more: The button that opens its menu.
         message: The answer.
         run: The run that made it.
         text_view: The view of its text.
@@ -52,14 +59,18 @@ class AnswerView(QWidget):
     """
 
     regenerate_wanted = Signal()
+    rewritten = Signal(str)
+    left = Signal()
+    menu_wanted = Signal(QPoint)
 
     def __init__(self, theme: Theme, message: ConversationMessage, reasons: QButtonGroup) -> None:
         super().__init__()
         assert message.run is not None
         self.message = message
+        self.editor: MessageEditor | None = None
         run = self.run = message.run
         self._theme = theme
-        layout = QVBoxLayout(self)
+        layout = self._parts = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
         layout.setSpacing(8)
         self.thinking = ThinkingView(theme)
@@ -78,6 +89,7 @@ class AnswerView(QWidget):
         self.raw = self.action_row.add("report", "Show the raw text of this answer")
         self.raw.setCheckable(True)
         self._copy = self.action_row.add("copy", "Copy this answer as Markdown")
+        self.more = self.action_row.add("more", "More actions for this answer")
         foot = QHBoxLayout()
         foot.setSpacing(8)
         foot.addWidget(self.pace)
@@ -112,6 +124,32 @@ class AnswerView(QWidget):
         """Allow no other answer while one is running."""
         for button in (self.proceed, self._regenerate, self._retry):
             button.setEnabled(not is_busy)
+        if self.editor is not None:
+            self.editor.show_busy(is_busy)
+
+    def contextMenuEvent(self, event: QContextMenuEvent) -> None:
+        """Ask for the menu of the message."""
+        self.menu_wanted.emit(event.globalPos())
+        event.accept()
+
+    def begin_editing(self) -> None:
+        """Put an editor in the text's place."""
+        if self.editor is None:
+            self.editor = MessageEditor(self._theme, self.run.text, says="answer", sends="Save")
+            self.editor.submitted.connect(lambda text, _: self._submit(text))
+            self.editor.left.connect(self.end_editing)
+            self._parts.insertWidget(1, self.editor)
+        self._show_text()
+        self.editor.input.setFocus()
+
+    def end_editing(self) -> None:
+        """Show the text again."""
+        if self.editor is not None:
+            self.editor.hide()
+            self.editor.deleteLater()
+            self.editor = None
+        self._show_text()
+        self.left.emit()
 
     def append_text(self, text: str) -> None:
         """Show more of the answer."""
@@ -141,6 +179,7 @@ class AnswerView(QWidget):
         self._copy.setVisible(run.is_over and bool(run.text))
         self.raw.setVisible(run.is_over and bool(run.text))
         self._regenerate.setVisible(run.is_over)
+        self.more.setVisible(run.is_over)
         self.proceed.setVisible(run.is_over and run.can_be_continued)
         if run.is_over and run.can_be_continued:
             self.proceed.show_icon("continue", f"{continue_words(run)} (Ctrl+Shift+Return)")
@@ -151,6 +190,8 @@ class AnswerView(QWidget):
             self.reason.show_reason([], f"Not sent: {run.refusal}", "fault", Tone.FAULT)
         elif run.state is RunState.INTERRUPTED:
             self.reason.show_reason([], "Interrupted", "fault", Tone.FAULT)
+        elif run.state is RunState.WRITTEN:
+            self.reason.show_reason([], "Written by you", "pencil", Tone.QUIET)
         elif run.state is RunState.UNRECORDED:
             self.reason.show_reason([], "Reason not recorded", "report", Tone.QUIET)
         elif run.finished is not None:
@@ -169,13 +210,20 @@ class AnswerView(QWidget):
             self.reason.setChecked(is_shown)
 
     def _show_text(self) -> None:
-        is_raw = self.raw.isChecked()
-        self.text_view.setVisible(bool(self.run.text) and not is_raw)
-        self.raw_view.setVisible(is_raw)
+        is_raw, is_edited = self.raw.isChecked(), self.editor is not None
+        self.text_view.setVisible(bool(self.run.text) and not is_raw and not is_edited)
+        self.raw_view.setVisible(is_raw and not is_edited)
         if is_raw:
             self.raw_view.show_run(self.run)
 
+    def _submit(self, text: str) -> None:
+        if text == self.run.text:
+            self.end_editing()
+        else:
+            self.rewritten.emit(text)
+
     def _connect_signals(self) -> None:
+        self.more.clicked.connect(lambda: self.menu_wanted.emit(below(self.more)))
         self._retry.clicked.connect(self.regenerate_wanted)
         self._regenerate.clicked.connect(self.regenerate_wanted)
         self._copy.clicked.connect(lambda: copy_text(self.run.text))

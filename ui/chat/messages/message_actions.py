@@ -4,7 +4,7 @@ Main thread. The buttons of a question are not drawn until the pointer or the ke
 keyboard and screen readers reach them at all times.
 """
 
-from PySide6.QtCore import QEvent, QObject, Signal
+from PySide6.QtCore import QEvent, QObject, QPoint, Signal
 from PySide6.QtGui import QFocusEvent, QPaintEvent
 from PySide6.QtWidgets import QApplication, QHBoxLayout, QWidget
 
@@ -77,6 +77,11 @@ class MessageActions(QWidget):
         """Draw the buttons, or remove them from sight."""
         for button in self.findChildren(_ActionButton):
             button.update()
+
+
+def below(button: QWidget) -> QPoint:
+    """Return the place on the screen at which a button's menu opens."""
+    return button.mapToGlobal(QPoint(0, button.height()))
 
 
 class _ActionButton(IconButton):

@@ -139,6 +139,12 @@ class MessageColumn(QScrollArea):
         top = self.verticalScrollBar().value()
         return max(0, bisect_right(self._slots, top, key=MessageSlot.y) - 1)
 
+    @property
+    def views(self) -> list[QuestionView | AnswerView]:
+        """The messages that have views now, from the first to the last."""
+        found = (slot.view for slot in self._slots)
+        return [one for one in found if isinstance(one, QuestionView | AnswerView)]
+
     def answer_view(self, run: Run) -> AnswerView | None:
         """Return the view of a run's answer, None while it is far from the screen."""
         for slot in reversed(self._slots):

@@ -57,7 +57,8 @@ class MessageSlot(QWidget):
         """Whether nobody uses the view, and the message no longer grows."""
         focused = QApplication.focusWidget()
         is_used = focused is not None and self.isAncestorOf(focused)
-        is_edited = isinstance(self.view, QuestionView) and self.view.editor is not None
+        view = self.view
+        is_edited = isinstance(view, QuestionView | AnswerView) and view.editor is not None
         return self.message.is_settled and not is_used and not is_edited
 
     def empty(self) -> None:

@@ -143,6 +143,14 @@ class Workspace(QObject):
             following = self.conversations.at(min(row, count - 1)) if count else None
             self.open(following or self.conversations.create())
 
+    def forget_read(self, conversation: Conversation) -> None:
+        """Forget what the model has read of a conversation: some of it was deleted."""
+        self._engine.forget(cache_owner(conversation))
+
+    def answer(self, question: ConversationMessage) -> bool:
+        """Answer a question that has no answer yet; returns whether an answer was begun."""
+        return self._can_ask() and self._begun(self.current.session.answer(question))
+
     def send(self, text: str, files: Sequence[Attachment] = ()) -> bool:
         """Ask the open conversation's model; returns whether it was sent."""
         if not self._can_ask():

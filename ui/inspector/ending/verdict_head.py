@@ -13,6 +13,8 @@ from engine import (
     INTERRUPTED_SENTENCE,
     UNRECORDED_DETAIL,
     UNRECORDED_SENTENCE,
+    WRITTEN_DETAIL,
+    WRITTEN_SENTENCE,
     StopKind,
     figures,
 )
@@ -75,6 +77,8 @@ class VerdictHead(QWidget):
             self.keep_on.setVisible(self._can_continue(shown))
         elif run.state is RunState.UNRECORDED:
             self._say("report", Tone.QUIET, UNRECORDED_SENTENCE, [UNRECORDED_DETAIL])
+        elif run.state is RunState.WRITTEN:
+            self._say("pencil", Tone.QUIET, WRITTEN_SENTENCE, [WRITTEN_DETAIL])
             self.keep_on.setVisible(self._can_continue(shown))
         elif finished is None:
             self._say("clock", Tone.BUSY, progress_words(run), [self._held_words(shown)])

@@ -22,6 +22,8 @@ _PATHS = {
     "sidebar": '<rect x="3.5" y="4.5" width="17" height="15" rx="3"/><path d="M9 4.5v15"/>',
     "sliders": '<path d="M4 8h9M18 8h2M4 16h2M11 16h9"/><circle cx="15.5" cy="8" r="2.3"/>'
     '<circle cx="8.5" cy="16" r="2.3"/>',
+    "more": '<circle cx="6" cy="12" r="1.1" fill="COLOR"/><circle cx="12" cy="12" r="1.1" '
+    'fill="COLOR"/><circle cx="18" cy="12" r="1.1" fill="COLOR"/>',
     "copy": '<rect x="8.5" y="8.5" width="11" height="11" rx="2.2"/>'
     '<path d="M15.5 5.5v-.3a1.7 1.7 0 0 0-1.7-1.7H6.2a1.7 1.7 0 0 0-1.7 1.7v7.6a1.7 1.7 0 0 0 '
     '1.7 1.7h.3"/>',

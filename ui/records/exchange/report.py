@@ -5,6 +5,8 @@ from engine import (
     INTERRUPTED_SENTENCE,
     UNRECORDED_DETAIL,
     UNRECORDED_SENTENCE,
+    WRITTEN_DETAIL,
+    WRITTEN_SENTENCE,
     Finished,
     StopKind,
     channel_name,
@@ -29,6 +31,8 @@ def markdown_report(run: Run, question: str = "") -> str:
         lines += [f"{INTERRUPTED_SENTENCE} {INTERRUPTED_DETAIL}", ""]
     elif run.state is RunState.UNRECORDED:
         lines += [f"{UNRECORDED_SENTENCE} {UNRECORDED_DETAIL}", ""]
+    elif run.state is RunState.WRITTEN:
+        lines += [f"{WRITTEN_SENTENCE} {WRITTEN_DETAIL}", ""]
     elif run.finished is None:
         lines += ["The answer is still running.", ""]
     else:

@@ -29,7 +29,13 @@ def request_for(
     if settings.system_prompt.strip():
         messages.append(Message("system", settings.system_prompt))
     for message in _answered(conversation.tree.path_to(question)):
-        messages.append(Message(message.role, message.text))
+        before = messages[-1] if messages else None
+        if before is not None and before.role == message.role == "user":
+            # Many templates refuse two questions in a row: what was added without an answer, and
+            # what was asked then, are one question.
+            messages[-1] = Message("user", f"{before.content}\n\n{message.text}")
+        else:
+            messages.append(Message(message.role, message.text))
     if begun:
         messages.append(Message("assistant", begun))
     return fitted(

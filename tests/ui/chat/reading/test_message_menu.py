@@ -1,0 +1,243 @@
+"""The menu of a message: what it offers, and what becomes of the conversation."""
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+from PySide6.QtCore import Qt
+from PySide6.QtGui import QTextCursor
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QApplication, QMenu
+
+from engine.values.events import TextDelta
+from tests.support.shown import Use
+from tests.ui.chat.reading.conversations import END, long_conversation
+from tests.ui.driving import ScriptedEngine, eventually
+from tests.ui.keyboard import keyboard
+from ui.chat.messages.answer_view import AnswerView
+from ui.chat.messages.question_view import QuestionView
+from ui.chat.reading.message_menu import MessageView
+from ui.records.conversations import Conversation
+from ui.records.runs import RunState
+from ui.window.main_window import MainWindow
+
+
+def entries(window: MainWindow, view: MessageView) -> QMenu:
+    menu = QMenu(window)
+    window.chat.handling.menu.fill(menu, view)
+    return menu
+
+
+def choose(window: MainWindow, view: MessageView, words: str) -> None:
+    menu = entries(window, view)
+    (entry,) = (one for one in menu.actions() if one.text() == words)
+    assert entry.isEnabled()
+    entry.trigger()
+    menu.deleteLater()
+
+
+async def talk(window: MainWindow, turns: int = 3) -> list[MessageView]:
+    """Show a conversation of a few turns; returns the views of its messages."""
+    window.workspace.take_in(long_conversation(turns))
+    await eventually(lambda: len(window.chat.column.views) == 2 * turns)
+    return window.chat.column.views
+
+
+def texts(conversation: Conversation) -> list[str]:
+    return [message.said.split(":")[0] for message in conversation.messages]
+
+
+def test_a_message_is_copied_as_shown_or_as_markdown_or_the_selection_alone(use: Use) -> None:
+    async def steps(window: MainWindow) -> None:
+        answer = (await talk(window))[-1]
+        clipboard = QApplication.clipboard()
+        choose(window, answer, "Copy")
+        assert clipboard.text().startswith("Answer 2: bold words.\nMore words follow.\n")
+        choose(window, answer, "Copy as Markdown")
+        assert clipboard.text().startswith("Answer 2: **bold** words.\n\n")
+        answer.text_view.moveCursor(QTextCursor.MoveOperation.Start)
+        answer.text_view.find("bold")
+        choose(window, answer, "Copy")
+        assert clipboard.text() == "bold"
+
+    use(steps)
+
+
+def test_a_selection_is_quoted_in_the_message_that_is_being_written(use: Use) -> None:
+    async def steps(window: MainWindow) -> None:
+        answer = (await talk(window))[-1]
+        composer = window.chat.composer
+        composer.set_text("Look:")
+        answer.text_view.moveCursor(QTextCursor.MoveOperation.Start)
+        answer.text_view.find("bold words")
+        control = Qt.KeyboardModifier.ControlModifier
+        QTest.keyClick(window, Qt.Key.Key_Apostrophe, control)
+        assert composer.text == "Look:\n\n> bold words\n\n"
+        assert keyboard() is composer.input
+        QTest.keyClicks(keyboard(), "Why?")
+        assert composer.text.endswith("\n\nWhy?")
+
+    use(steps)
+
+
+def test_a_deleted_message_goes_with_what_follows_it_and_comes_back(use: Use) -> None:
+    async def steps(window: MainWindow) -> None:
+        views = await talk(window)
+        conversation = window.workspace.current.conversation
+        before = texts(conversation)
+        choose(window, views[2], "Delete With What Follows")
+        assert texts(conversation) == before[:2]
+        bar = window.chat.handling.undo_bar
+        await eventually(bar.button.isVisible)
+        QTest.mouseClick(bar.button, Qt.MouseButton.LeftButton)
+        assert texts(conversation) == before
+        await eventually(lambda: len(window.chat.column.views) == 6)
+        choose(window, window.chat.column.views[-1], "Delete")
+        assert texts(conversation) == before[:5]
+        window.chat.header.stop_panel.setFocus()
+        QTest.keyClick(window, Qt.Key.Key_Z, Qt.KeyboardModifier.ControlModifier)
+        assert texts(conversation) == before
+
+    use(steps)
+
+
+def test_deleting_one_version_shows_the_other_one(use: Use, scripted: ScriptedEngine) -> None:
+    async def steps(window: MainWindow) -> None:
+        views = await talk(window)
+        conversation = window.workspace.current.conversation
+        assert window.workspace.regenerate(views[-1].message)
+        await eventually(lambda: bool(scripted.generations))
+        scripted.say(TextDelta("Another answer"), END)
+        await eventually(lambda: not window.workspace.current.is_running)
+        assert conversation.messages[-1].said == "Another answer"
+        await eventually(lambda: window.chat.column.views[-1].message.said == "Another answer")
+        choose(window, window.chat.column.views[-1], "Delete")
+        assert conversation.messages[-1].said.startswith("Answer 2")
+
+    use(steps)
+
+
+def test_an_answer_is_edited_as_a_version_that_says_who_wrote_it(use: Use) -> None:
+    async def steps(window: MainWindow) -> None:
+        answer = (await talk(window))[1]
+        assert isinstance(answer, AnswerView)
+        choose(window, answer, "Edit…")
+        QTest.keyClick(keyboard(), Qt.Key.Key_A, Qt.KeyboardModifier.ControlModifier)
+        QTest.keyClicks(keyboard(), "My own")
+        QTest.keyClick(keyboard(), Qt.Key.Key_Return)
+        shown = window.workspace.current.conversation.messages
+        assert (shown[1].said, len(shown)) == ("My own", 6)
+        assert shown[1].run is not None
+        assert shown[1].run.state is RunState.WRITTEN
+        view = window.chat.column.answer_view(shown[1].run)
+        assert view is not None
+        assert view.reason.text() == "Written by you"
+        assert view.proceed.isVisibleTo(view), "the model can go on from it"
+        assert len(window.workspace.current.conversation.tree.versions(shown[1])) == 2
+
+    use(steps)
+
+
+def test_a_branch_is_a_conversation_of_its_own_up_to_the_message(use: Use) -> None:
+    async def steps(window: MainWindow) -> None:
+        views = await talk(window)
+        source = window.workspace.current.conversation
+        window.workspace.current.stops.ensure("END")
+        choose(window, views[3], "Branch to a New Conversation")
+        branch = window.workspace.current.conversation
+        assert branch is not source
+        assert branch.title == "Long (branch)"
+        assert texts(branch) == texts(source)[:4]
+        assert [stop.sequence for stop in branch.stops] == ["END"]
+        assert {one.id for one in branch.tree}.isdisjoint(one.id for one in source.tree)
+
+    use(steps)
+
+
+def test_a_message_is_added_without_an_answer_and_asked_with_the_next_one(
+    use: Use, scripted: ScriptedEngine
+) -> None:
+    async def steps(window: MainWindow) -> None:
+        composer = window.chat.composer
+        composer.set_text("Some context")
+        keys = Qt.KeyboardModifier.ControlModifier | Qt.KeyboardModifier.AltModifier
+        QTest.keyClick(window, Qt.Key.Key_Return, keys)
+        conversation = window.workspace.current.conversation
+        assert texts(conversation) == ["Some context"]
+        assert (composer.text, scripted.requests) == ("", [])
+        assert window.chat.header.title.text() == "Some context"
+        assert window.workspace.send("And the question")
+        await eventually(lambda: bool(scripted.requests))
+        asked = [(one.role, one.content) for one in scripted.requests[0].messages]
+        assert asked == [("user", "Some context\n\nAnd the question")]
+
+    use(steps)
+
+
+def test_a_question_without_an_answer_can_be_answered_later(
+    use: Use, scripted: ScriptedEngine
+) -> None:
+    async def steps(window: MainWindow) -> None:
+        assert window.chat.handling.changes.add("Answer me")
+        await eventually(lambda: len(window.chat.column.views) == 1)
+        (question,) = window.chat.column.views
+        assert isinstance(question, QuestionView)
+        choose(window, question, "Generate an Answer")
+        await eventually(lambda: bool(scripted.generations))
+        scripted.say(TextDelta("Here"), END)
+        await eventually(lambda: not window.workspace.current.is_running)
+        assert texts(window.workspace.current.conversation) == ["Answer me", "Here"]
+
+    use(steps)
+
+
+def test_the_button_below_a_message_opens_the_same_menu(use: Use) -> None:
+    async def steps(window: MainWindow) -> None:
+        answer = (await talk(window))[-1]
+        QTest.mouseClick(answer.more, Qt.MouseButton.LeftButton)
+        menu = QApplication.activePopupWidget()
+        assert isinstance(menu, QMenu)
+        words = [one.text() for one in menu.actions() if one.text() not in ("", "Speak")]
+        assert words == [
+            "Copy", "Copy as Markdown", "Quote", "Edit…", "Branch to a New Conversation", "Delete",
+        ]  # fmt: skip
+        menu.close()
+
+    use(steps)
+
+
+@pytest.mark.skipif(sys.platform == "darwin", reason="the Mac's own voice would speak")
+def test_a_message_is_read_aloud_by_the_systems_program_until_it_is_stopped(
+    use: Use, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    voice, said = tmp_path / "espeak-ng", tmp_path / "said"
+    voice.write_text(f'#!/bin/sh\ncat > "{said}.part"\nmv "{said}.part" "{said}"\nexec sleep 600\n')
+    voice.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}/bin{os.pathsep}/usr/bin")
+    monkeypatch.setattr("ui.kit.system.speech._OTHERS", (("espeak-ng", "--stdin"),))
+
+    async def steps(window: MainWindow) -> None:
+        answer = (await talk(window))[-1]
+        speech = window.chat.handling.menu.speech
+        choose(window, answer, "Speak")
+        await eventually(said.exists)
+        assert said.read_text().startswith("Answer 2: bold words.")
+        assert speech.is_speaking
+        choose(window, answer, "Stop Speaking")
+        assert not speech.is_speaking
+
+    use(steps)
+
+
+def test_no_voice_means_no_entry(use: Use, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ui.kit.system.speech._OTHERS", ())
+    monkeypatch.setattr("ui.kit.system.speech._MAC", ())
+
+    async def steps(window: MainWindow) -> None:
+        answer = (await talk(window))[-1]
+        menu = entries(window, answer)
+        assert "Speak" not in [one.text() for one in menu.actions()]
+        menu.deleteLater()
+
+    use(steps)
