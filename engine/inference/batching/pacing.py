@@ -9,6 +9,10 @@ from engine.inference.batching.reading_rates import ReadingRates
 
 # How long one step may read while answers are being decoded: a reader does not notice such a gap.
 _BESIDE_S = 0.03
+# A step that decodes and reads is not to take longer than this, where decoding alone takes less: no
+# stream is to stand still for a tenth of a second. So long it may read in any case.
+_GAP_S = 0.07
+_LEAST_BESIDE_S = 0.015
 # The same where nothing is decoded: a cancel, or a short prompt behind, waits that long.
 _ALONE_S = 0.2
 # So many tokens before anything was measured, where nothing is decoded.
@@ -78,7 +82,12 @@ class ReadingPace:
         return 0.0 if self._debt_s > 0 else self._share_s(decoding)
 
     def _share_s(self, decoding: int) -> float:
-        return max(_BESIDE_S, self.decode_s) if decoding else _ALONE_S
+        if not decoding:
+            return _ALONE_S
+        share_s = max(_BESIDE_S, self.decode_s)
+        if self.decode_s < _GAP_S:
+            share_s = min(share_s, max(_LEAST_BESIDE_S, _GAP_S - self.decode_s))
+        return share_s
 
     def decoded(
         self, took_s: float, decoding: int = 1, *, tokens: float = 1, is_beside: bool = False

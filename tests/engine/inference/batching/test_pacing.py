@@ -66,6 +66,17 @@ def test_a_stream_keeps_three_fifths_of_its_pace_beside_20_000_tokens(
     assert max(steps) <= slower * decode_s + max(0.04, 1.1 * slower * decode_s, 16 * token_s)
 
 
+@pytest.mark.parametrize("decode_s", [0.005, 0.03, 0.045, 0.06])
+def test_beside_streams_that_are_quick_enough_no_step_lasts_a_tenth_of_a_second(
+    decode_s: float,
+) -> None:
+    kept, steps = read_beside_a_stream(
+        paced(decode_s), 20_000, decode_s=decode_s, token_s=lambda _: 0.0002
+    )
+    assert max(steps) < 0.08
+    assert kept >= 0.6
+
+
 def test_it_keeps_it_where_each_token_of_the_prompt_takes_longer_than_the_one_before() -> None:
     kept, _ = read_beside_a_stream(
         paced(0.01), 20_000, decode_s=0.01, token_s=lambda done: 0.0001 + done * 5e-8
