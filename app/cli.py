@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from api.conformance.captures.harmless import harmless
-from app.command_line import arguments
+from app.command_line import arguments, launch_arguments
 from app.folders import paths
 from app.process import exits
 from app.process.exits import CommandError
@@ -34,8 +34,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     """
     words = list(sys.argv[1:] if argv is None else argv)
     parser = _parser()
+    ours, for_agent = launch_arguments.split(words)
     try:
-        given = parser.parse_args(_with_verbatim_values(words))
+        given = parser.parse_args(_with_verbatim_values(ours))
+        given.for_agent = for_agent
         if given.self_test:
             return _self_test(words)
         command: arguments.Command = given.command
@@ -59,6 +61,7 @@ def _parser() -> argparse.ArgumentParser:
         inspect=_inspect,
         probe=_probe,
         models=_models,
+        launch=_launch,
         completion=_completion,
     )
 
@@ -179,6 +182,21 @@ def _models(given: argparse.Namespace) -> int:
         case _:
             names_only = getattr(given, "names", False)
             return models.show(is_json=is_json, names_only=names_only)
+
+
+def _launch(given: argparse.Namespace) -> int:
+    _refuse_options_before("launch", given)
+    from app.commands import launch
+
+    options = launch.LaunchOptions(
+        agent=given.agent,
+        model=given.model,
+        url=given.url,
+        is_printed=given.is_printed,
+        is_insisted=given.anyway,
+        arguments=(*given.arguments, *given.for_agent),
+    )
+    return launch.run(options)
 
 
 def _completion(given: argparse.Namespace) -> int:

@@ -11,6 +11,7 @@ from typing import Any
 
 from app import __version__
 from app.command_line.inspect_arguments import add_inspect
+from app.command_line.launch_arguments import add_launch
 from app.command_line.model_arguments import add_completion, add_models
 from app.command_line.probe_arguments import add_probe
 from app.command_line.serve_arguments import add_serve
@@ -72,6 +73,7 @@ def parser(
     inspect: Command,
     probe: Command,
     models: Command,
+    launch: Command,
     completion: Command,
 ) -> argparse.ArgumentParser:
     """Return the parser; what it parses has the chosen command as ``command``."""
@@ -93,6 +95,7 @@ def parser(
     commands = root.add_subparsers(title="commands", metavar="COMMAND")
     _add_ask(commands, ask)
     add_serve(commands, serve)
+    add_launch(commands, launch)
     add_models(commands, models)
     _add_replay(commands, replay)
     add_inspect(commands, inspect, _add_stops)

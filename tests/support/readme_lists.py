@@ -48,7 +48,7 @@ def commands() -> dict[str, argparse.ArgumentParser]:
     def unused(_: argparse.Namespace) -> int:
         raise AssertionError("no command is run here")
 
-    root = parser(*[unused] * 8)
+    root = parser(*[unused] * 9)
     found = _choices(root)
     nested = {f"models {name}": one for name, one in _choices(found["models"]).items()}
     return {"window": root, **found, **nested}
@@ -158,6 +158,7 @@ LISTS: dict[str, Callable[[str], str]] = {
             "window",
             "ask",
             "serve",
+            "launch",
             "models list",
             "models search",
             "models download",

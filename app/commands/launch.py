@@ -1,0 +1,236 @@
+"""``fullstop launch``: starts a coding agent that uses this program's server.
+
+Finds the server of the window or of ``serve``, or starts one that ends with the agent. Changes none
+of the agent's own files. Main thread.
+"""
+
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from app.folders import paths
+from app.launching import servers
+from app.launching.agents import AGENTS, NO_KEY, AgentProgram, Target
+from app.launching.lines import lines, with_folder
+from app.launching.own_server import own_server
+from app.launching.servers import RunningServer, ServedModel
+from app.process import exits
+from app.process.exits import CommandError
+from app.settings import serve_settings
+from app.settings.serve_options import ServeOptions
+from engine import counted
+
+_PASSED_ON = (signal.SIGTERM, signal.SIGHUP)
+_PROXIES = ("http_proxy", "https_proxy", "all_proxy")
+_LOOPBACK = "127.0.0.1,localhost"
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchOptions:
+    """What ``fullstop launch`` was asked for.
+
+    Attributes:
+        agent: The agent's word, a key of ``AGENTS``.
+        model: The model to use; None for the one that the server uses by default.
+        url: The server's address; None to look for one.
+        is_printed: Whether only the lines of a shell are wanted.
+        is_insisted: Whether the agent starts even if the model is too small for it.
+        arguments: The person's own arguments for the agent.
+    """
+
+    agent: str
+    model: str | None = None
+    url: str | None = None
+    is_printed: bool = False
+    is_insisted: bool = False
+    arguments: tuple[str, ...] = ()
+
+
+def run(options: LaunchOptions) -> int:
+    """Start the agent and return its exit code.
+
+    Raises:
+        CommandError: The agent is not installed, there is no server, or the model will not do.
+    """
+    agent = AGENTS[options.agent]
+    settings = serve_settings.resolve({}, os.environ)
+    if options.is_printed:
+        return _print(agent, options, settings)
+    program = shutil.which(agent.program)
+    if program is None:
+        raise CommandError(
+            f"{agent.title} is not installed: there is no {agent.program} on the PATH. To install "
+            f"it: {agent.install}"
+        )
+    with (
+        tempfile.TemporaryDirectory(prefix="fullstop-") as name,
+        contextlib.ExitStack() as stack,
+    ):
+        folder = Path(name)
+        server = _running(options, settings)
+        if server is None:
+            which = options.model or (settings.model[0] if settings.model else "the demo model")
+            _tell(f"starting a server with {Path(which).name} …")
+            model = None if options.model is None else str(paths.model_folder(options.model))
+            url = stack.enter_context(own_server(folder, model))
+            server = servers.running(url, servers.known_keys(settings))
+            if server is None:
+                raise CommandError(f"the server at {url} does not list its models")
+        served = _model(server, options)
+        _check(agent, server, served, options)
+        _tell(f"{agent.title} uses {served.id} at {server.url}")
+        target = Target(server.url, served.id, served.context, server.key)
+        return _started(program, agent, target, options.arguments, folder)
+
+
+def _running(options: LaunchOptions, settings: ServeOptions) -> RunningServer | None:
+    """Return the server that is to be used; None where one has to be started."""
+    if options.url is not None:
+        url = options.url.rstrip("/").removesuffix("/v1")
+        return servers.required(_server_at(url, settings), url)
+    for url in servers.addresses(settings):
+        server = _server_at(url, settings)
+        if server is None or not server.models:
+            continue
+        if server.model(options.model) is not None:
+            return server
+        _tell(f"the server at {url} does not serve {options.model}")
+    return None
+
+
+def _server_at(url: str, settings: ServeOptions) -> RunningServer | None:
+    try:
+        return servers.running(url, servers.known_keys(settings))
+    except servers.KeyRefused:
+        raise CommandError(servers.key_words(url)) from None
+
+
+def _model(server: RunningServer, options: LaunchOptions) -> ServedModel:
+    # A server that was started for a model serves it, whatever its folder is called.
+    found = server.model(options.model) or (None if options.url else server.model(None))
+    if found is not None:
+        return found
+    names = ", ".join(one.id for one in server.models) or "none"
+    wanted = options.model or "a model"
+    raise CommandError(f"the server at {server.url} does not serve {wanted}; it serves: {names}")
+
+
+def _check(
+    agent: AgentProgram, server: RunningServer, model: ServedModel, options: LaunchOptions
+) -> None:
+    """Say what a model lacks for an agent; raise ``CommandError`` unless a person insists.
+
+    Args:
+        agent: The agent.
+        server: The server that offers the model.
+        model: The model.
+        options: What was asked for.
+    """
+    lacks = []
+    if model.context is not None and model.context < agent.least_context:
+        lacks.append(
+            f"its context holds {counted(model.context, 'token')}, and {agent.title} needs at "
+            f"least {agent.least_context:,} for its instructions, its tools and your work"
+        )
+    if agent.needs_tools and server.can_call_tools(model) is False:
+        lacks.append(f"it cannot call tools, by which {agent.title} does all its work")
+    if lacks:
+        remedy = (
+            f"Choose another model with --model (fullstop models lists those that are here, "
+            f"fullstop models search finds more), or start {agent.title} all the same with --anyway"
+        )
+        words = f"{model.id} will not do for {agent.title}: {'; '.join(lacks)}. {remedy}"
+        if not options.is_insisted:
+            raise CommandError(words)
+        _tell(f"warning: {words}")
+    if model.id == paths.demo_model().name:
+        _tell(
+            "warning: the demo model only counts, repeats and explains itself. For real work "
+            f"download a model (fullstop models search) and name it: fullstop launch "
+            f"{options.agent} --model owner/name"
+        )
+
+
+def _started(
+    program: str,
+    agent: AgentProgram,
+    target: Target,
+    more: tuple[str, ...],
+    folder: Path,
+) -> int:
+    """Run the agent until it ends; return its exit code, or 128 and the signal that ended it.
+
+    Args:
+        program: The path of its executable.
+        agent: The agent.
+        target: What it is to use.
+        more: The person's own arguments.
+        folder: A temporary folder.
+    """
+    setup = agent.set_up(target)
+    for name, text in setup.files.items():
+        (folder / name).write_text(text, encoding="utf-8")
+    words = [program, *with_folder(setup, str(folder)), *more]
+    try:
+        with _passing_on() as passing:
+            process = subprocess.Popen(words, env=_environment(setup.variables))
+            passing.append(process)
+            code = process.wait()
+    except OSError as error:
+        raise CommandError(f"{program} cannot be started: {error.strerror}") from error
+    return code if code >= 0 else 128 - code
+
+
+@contextlib.contextmanager
+def _passing_on() -> "Iterator[list[subprocess.Popen[bytes]]]":
+    """Leave Ctrl-C to the program in the list, and pass on what would end this one."""
+    running: list[subprocess.Popen[bytes]] = []
+
+    def leave(number: int, _frame: object) -> None:
+        if number in _PASSED_ON:
+            for process in running:
+                process.send_signal(number)
+
+    # A function, for the program would inherit that a signal is ignored.
+    old = {number: signal.signal(number, leave) for number in (signal.SIGINT, *_PASSED_ON)}
+    try:
+        yield running
+    finally:
+        for number, handler in old.items():
+            signal.signal(number, handler)
+
+
+def _environment(variables: dict[str, str]) -> dict[str, str]:
+    """Return this environment with the agent's variables; loopback goes past every proxy."""
+    found = {**os.environ, **variables}
+    if any(found.get(name) or found.get(name.upper()) for name in _PROXIES):
+        for name in ("no_proxy", "NO_PROXY"):
+            found[name] = ",".join(filter(None, (found.get(name), _LOOPBACK)))
+    return found
+
+
+def _print(agent: AgentProgram, options: LaunchOptions, settings: ServeOptions) -> int:
+    """Print the lines of a shell; start nothing."""
+    server = _running(options, settings)
+    if server is not None:
+        served = _model(server, options)
+        target = Target(server.url, served.id, served.context, server.key)
+    else:
+        name = options.model or (settings.model[0] if settings.model else paths.demo_model().name)
+        model = "" if options.model is None else f" --model {options.model}"
+        print(f"# No server runs yet. In another terminal: fullstop serve{model}")
+        key = settings.api_key or NO_KEY
+        target = Target(servers.addresses(settings)[-1], Path(name).name, key=key)
+    print(lines(agent, target, options.arguments), end="")
+    return exits.OK
+
+
+def _tell(words: str) -> None:
+    print(f"fullstop: {words}", file=sys.stderr, flush=True)

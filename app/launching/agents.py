@@ -1,0 +1,205 @@
+"""How each coding agent is told to use our server, without a change of the person's own files.
+
+Each is told by variables of the environment and by options, where it has no other way by a file in
+a temporary folder. Pure; any thread.
+"""
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+KEY_VARIABLE = "FULLSTOP_API_KEY"
+NO_KEY = "unused"
+"""What agents send to a server that asks for no key: many refuse to start without one."""
+FOLDER_MARK = "{folder}"
+"""Stands in arguments for the temporary folder of the files."""
+
+_PROVIDER = "fullstop"
+_NAME = "Fullstop"
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What an agent is to use.
+
+    Attributes:
+        url: The server's address.
+        model: The model's id.
+        context: Tokens that its context holds; None if that is not known yet.
+        key: The API key, or ``NO_KEY``.
+    """
+
+    url: str
+    model: str
+    context: int | None = None
+    key: str = NO_KEY
+
+
+@dataclass(frozen=True, slots=True)
+class Setup:
+    """What a program is started with.
+
+    Attributes:
+        variables: Variables of the environment; the key is always a whole value.
+        arguments: Options that come before the person's own.
+        files: Files in a temporary folder, by their names.
+    """
+
+    variables: dict[str, str]
+    arguments: tuple[str, ...] = ()
+    files: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class AgentProgram:
+    """A coding agent.
+
+    Attributes:
+        title: Its name.
+        program: The name of its executable.
+        install: The command that installs it.
+        least_context: Tokens that its own instructions and tools need, with room to work.
+        needs_tools: Whether it works by calls of tools.
+        set_up: Says how it is told what to use.
+    """
+
+    title: str
+    program: str
+    install: str
+    least_context: int
+    needs_tools: bool
+    set_up: Callable[[Target], Setup]
+
+
+def _claude(target: Target) -> Setup:
+    # https://docs.anthropic.com/en/docs/claude-code/settings#environment-variables
+    kinds = ("OPUS", "SONNET", "HAIKU")
+    variables = {
+        "ANTHROPIC_BASE_URL": target.url,
+        # With a token it asks nothing at its start; a key it would ask to confirm.
+        "ANTHROPIC_AUTH_TOKEN": target.key,
+        "ANTHROPIC_API_KEY": "",
+        "ANTHROPIC_MODEL": target.model,
+        **{f"ANTHROPIC_DEFAULT_{kind}_MODEL": target.model for kind in kinds},
+        "CLAUDE_CODE_SUBAGENT_MODEL": target.model,
+        "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+        # A header that differs each time would have the whole prompt read anew.
+        "CLAUDE_CODE_ATTRIBUTION_HEADER": "0",
+        # A picture becomes a note instead of an error that ends the conversation.
+        "CLAUDE_CODE_EXTRA_BODY": json.dumps({"fullstop": {"images": "note"}}),
+    }
+    if target.context is not None:
+        variables["CLAUDE_CODE_AUTO_COMPACT_WINDOW"] = str(target.context)
+    return Setup(variables)
+
+
+def _codex(target: Target) -> Setup:
+    # https://developers.openai.com/codex/config-reference
+    provider = f"model_providers.{_PROVIDER}"
+    values = {
+        "model_provider": _PROVIDER,
+        f"{provider}.name": _NAME,
+        f"{provider}.base_url": f"{target.url}/v1",
+        f"{provider}.wire_api": "responses",
+        f"{provider}.env_key": KEY_VARIABLE,
+    }
+    # Values are TOML, whose texts are written as JSON writes them.
+    settings = [f"{name}={json.dumps(value)}" for name, value in values.items()]
+    if target.context is not None:
+        settings.append(f"model_context_window={target.context}")
+    flags = [word for setting in settings for word in ("-c", setting)]
+    return Setup({KEY_VARIABLE: target.key}, ("--model", target.model, *flags))
+
+
+def _opencode(target: Target) -> Setup:
+    # https://opencode.ai/docs/config#precedence-order: added to the person's own configuration.
+    model: dict[str, object] = {"name": target.model, "tool_call": True}
+    if target.context is not None:
+        output = min(32_000, target.context // 2)
+        model["limit"] = {"context": target.context, "output": output}
+    config = {
+        "model": f"{_PROVIDER}/{target.model}",
+        "small_model": f"{_PROVIDER}/{target.model}",
+        "provider": {
+            _PROVIDER: {
+                "npm": "@ai-sdk/openai-compatible",
+                "name": _NAME,
+                "options": {
+                    "baseURL": f"{target.url}/v1",
+                    "apiKey": f"{{env:{KEY_VARIABLE}}}",
+                },
+                "models": {target.model: model},
+            }
+        },
+    }
+    return Setup({"OPENCODE_CONFIG_CONTENT": json.dumps(config), KEY_VARIABLE: target.key})
+
+
+def _aider(target: Target) -> Setup:
+    # https://aider.chat/docs/llms/openai-compat.html
+    name = f"openai/{target.model}"
+    variables = {
+        "OPENAI_API_BASE": f"{target.url}/v1",
+        "OPENAI_API_KEY": target.key,
+        # Its library fetches prices of models from the web otherwise.
+        "LITELLM_LOCAL_MODEL_COST_MAP": "True",
+    }
+    arguments = ["--model", name, "--weak-model", name, "--no-show-model-warnings"]
+    if target.context is None:
+        return Setup(variables, tuple(arguments))
+    # https://aider.chat/docs/config/adv-model-settings.html#context-window-size-and-token-costs
+    known = {
+        "max_input_tokens": target.context,
+        "max_tokens": target.context,
+        "input_cost_per_token": 0,
+        "output_cost_per_token": 0,
+        "litellm_provider": "openai",
+        "mode": "chat",
+    }
+    file = "fullstop-aider.json"
+    arguments += ["--model-metadata-file", f"{FOLDER_MARK}/{file}"]
+    return Setup(variables, tuple(arguments), {file: json.dumps({name: known})})
+
+
+def _goose(target: Target) -> Setup:
+    # https://block.github.io/goose/docs/getting-started/providers
+    variables = {
+        "GOOSE_PROVIDER": "openai",
+        "GOOSE_MODEL": target.model,
+        "OPENAI_HOST": target.url,
+        "OPENAI_BASE_PATH": "v1/chat/completions",
+        "OPENAI_API_KEY": target.key,
+    }
+    if target.context is not None:
+        variables["GOOSE_CONTEXT_LIMIT"] = str(target.context)
+    return Setup(variables)
+
+
+def _qwen(target: Target) -> Setup:
+    # https://qwenlm.github.io/qwen-code-docs/en/users/configuration/auth/
+    variables = {
+        "OPENAI_BASE_URL": f"{target.url}/v1",
+        "OPENAI_API_KEY": target.key,
+        "OPENAI_MODEL": target.model,
+    }
+    return Setup(variables, ("--auth-type", "openai", "--model", target.model))
+
+
+AGENTS = {
+    "claude": AgentProgram(
+        "Claude Code", "claude", "npm install -g @anthropic-ai/claude-code", 32_768, True, _claude
+    ),
+    "codex": AgentProgram("Codex", "codex", "npm install -g @openai/codex", 24_576, True, _codex),
+    "opencode": AgentProgram(
+        "opencode", "opencode", "npm install -g opencode-ai", 24_576, True, _opencode
+    ),
+    "aider": AgentProgram("aider", "aider", "pipx install aider-chat", 8_192, False, _aider),
+    "goose": AgentProgram(
+        "goose", "goose", "see https://block.github.io/goose/docs/getting-started/installation",
+        16_384, True, _goose,
+    ),
+    "qwen": AgentProgram(
+        "Qwen Code", "qwen", "npm install -g @qwen-code/qwen-code", 32_768, True, _qwen
+    ),
+}  # fmt: skip
+"""Every agent, by the word that ``fullstop launch`` takes."""

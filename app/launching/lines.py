@@ -1,0 +1,54 @@
+"""The lines of a shell that do what ``fullstop launch`` does, to be copied or read.
+
+Pure; any thread.
+"""
+
+import shlex
+from dataclasses import replace
+
+from app.launching.agents import FOLDER_MARK, KEY_VARIABLE, NO_KEY, AgentProgram, Setup, Target
+
+_KEY_REFERENCE = f'"${KEY_VARIABLE}"'
+# No key has this form.
+_KEY_MARK = "\0"
+_FOLDER = "${TMPDIR:-/tmp}"
+
+
+def lines(agent: AgentProgram, target: Target, more: tuple[str, ...] = ()) -> str:
+    """Return the lines; a key is never written out, but stands there as a variable.
+
+    Args:
+        agent: The agent.
+        target: What it is to use.
+        more: The person's own arguments.
+    """
+    has_key = target.key != NO_KEY
+    setup = agent.set_up(replace(target, key=_KEY_MARK) if has_key else target)
+    found: list[str] = []
+    if has_key:
+        found.append(f"# {KEY_VARIABLE} must hold the API key of the server.")
+    for name, value in setup.variables.items():
+        if value == _KEY_MARK and name == KEY_VARIABLE:
+            found.append(f"export {name}")
+        else:
+            found.append(f"export {name}={_written(value)}")
+    found += [
+        f"printf '%s' {shlex.quote(text)} > \"{_FOLDER}/{name}\""
+        for name, text in setup.files.items()
+    ]
+    words = (agent.program, *setup.arguments, *more)
+    found.append(" ".join(_written(word) for word in words))
+    return "\n".join(found) + "\n"
+
+
+def _written(word: str) -> str:
+    if word == _KEY_MARK:
+        return _KEY_REFERENCE
+    if word.startswith(FOLDER_MARK):
+        return f'"{_FOLDER}{word.removeprefix(FOLDER_MARK)}"'
+    return shlex.quote(word)
+
+
+def with_folder(setup: Setup, folder: str) -> tuple[str, ...]:
+    """Return the arguments of a setup whose files lie in a folder."""
+    return tuple(word.replace(FOLDER_MARK, folder) for word in setup.arguments)

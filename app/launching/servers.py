@@ -1,0 +1,180 @@
+"""The server that an agent uses: one that runs already, of the window or of ``serve``.
+
+Asks on loopback only, or where a person said. Blocks; main thread.
+"""
+
+import asyncio
+import json
+import urllib.error
+import urllib.request
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from app.folders import paths
+from app.launching.agents import NO_KEY
+from app.process.exits import CommandError
+from app.settings.keychain import KeyStore
+from app.settings.serve_options import API_KEY_VARIABLE, DEFAULT_HOST, ServeOptions
+from engine.files.bounded import read_bounded
+from ui.preferences.preferences import DEFAULT_PORT
+
+_TIMEOUT_S = 20.0
+_OWNER = "fullstop"
+_EVERYWHERE = ("0.0.0.0", "::", "")
+
+
+@dataclass(frozen=True, slots=True)
+class ServedModel:
+    """A model that a server offers.
+
+    Attributes:
+        id: Its name in requests.
+        context: Tokens that its context holds; None if the server does not know yet.
+        is_loaded: Whether it is in memory.
+    """
+
+    id: str
+    context: int | None
+    is_loaded: bool
+
+    def is_meant_by(self, name: str) -> bool:
+        """Return whether a person means it: by its id, the id without its owner, or its folder."""
+        short = self.id.rpartition("/")[2]
+        return name in (self.id, short) or Path(name).expanduser().name == short
+
+
+@dataclass(frozen=True, slots=True)
+class RunningServer:
+    """A server that answers.
+
+    Attributes:
+        url: Its address.
+        key: The API key that it takes, or ``NO_KEY``.
+        models: What it offers; the one that answers by default first.
+    """
+
+    url: str
+    key: str
+    models: tuple[ServedModel, ...]
+
+    def model(self, name: str | None) -> ServedModel | None:
+        """Return a model by its name; without one, that which answers by default."""
+        if name is not None:
+            return next((one for one in self.models if one.is_meant_by(name)), None)
+        loaded = (one for one in self.models if one.is_loaded)
+        return next(loaded, next(iter(self.models), None))
+
+    def can_call_tools(self, model: ServedModel) -> bool | None:
+        """Return whether a model can call tools; None if the server cannot say."""
+        try:
+            shown = _asked(f"{self.url}/api/show", self.key, {"model": model.id})
+        except (OSError, ValueError):
+            return None
+        abilities = shown.get("capabilities") if isinstance(shown, dict) else None
+        return "tools" in abilities if isinstance(abilities, list) else None
+
+
+class KeyRefused(Exception):
+    """A server wants an API key that is not known here."""
+
+
+def addresses(options: ServeOptions) -> list[str]:
+    """Return where our server may run: the window's port, and that of ``serve``."""
+    host = DEFAULT_HOST if options.host in _EVERYWHERE else options.host
+    places = [(DEFAULT_HOST, _window_port()), (host, options.port)]
+    named = [(f"[{one}]" if ":" in one else one, port) for one, port in places if port]
+    return list(dict.fromkeys(f"http://{one}:{port}" for one, port in named))
+
+
+def running(url: str, keys: Iterable[str]) -> RunningServer | None:
+    """Return the server at an address; None where none of ours answers.
+
+    Args:
+        url: The address.
+        keys: API keys to try; each is asked for only if the one before it was refused.
+
+    Raises:
+        KeyRefused: It takes none of the keys.
+    """
+    for key in (NO_KEY, *keys):
+        try:
+            listed = _asked(f"{url}/v1/models", key)
+        except urllib.error.HTTPError as error:
+            error.close()
+            if error.code != 401:
+                return None
+        except (OSError, ValueError):
+            return None
+        else:
+            models = _models(listed)
+            return None if models is None else RunningServer(url, key, models)
+    raise KeyRefused
+
+
+def known_keys(options: ServeOptions) -> Iterable[str]:
+    """Yield the API keys that are known here: of ``serve``'s settings, then of the window."""
+    if options.api_key:
+        yield options.api_key
+    try:
+        kept = asyncio.run(KeyStore(paths.config_folder()).key())
+    except OSError:
+        kept = None
+    if kept:
+        yield kept
+
+
+def key_words(url: str) -> str:
+    """Say that a server wants a key that is not known here."""
+    return (
+        f"the server at {url} requires an API key that is not known here; set {API_KEY_VARIABLE} "
+        "to it"
+    )
+
+
+def required(server: RunningServer | None, url: str) -> RunningServer:
+    """Return a server that a person named; raise ``CommandError`` where there is none."""
+    if server is None:
+        raise CommandError(
+            f"no Fullstop server answers at {url}; start one with fullstop serve, or leave --url "
+            "out"
+        )
+    return server
+
+
+def _window_port() -> int:
+    """Return the port of the window's server; the usual one if the settings do not say."""
+    try:
+        port = json.loads(read_bounded(paths.settings_file()))["server"]["port"]
+    except (OSError, ValueError, LookupError, TypeError, RecursionError):
+        return DEFAULT_PORT
+    return port if type(port) is int and 0 < port < 65_536 else DEFAULT_PORT
+
+
+def _models(listed: Any) -> tuple[ServedModel, ...] | None:
+    """Return the models of a list; None where another program has written it."""
+    found = listed.get("data") if isinstance(listed, dict) else None
+    if not isinstance(found, list):
+        return None
+    ours = [one for one in found if isinstance(one, dict) and one.get("owned_by") == _OWNER]
+    if len(ours) < len(found):
+        return None
+    return tuple(
+        ServedModel(
+            str(one.get("id")),
+            context if type(context := one.get("context_length")) is int else None,
+            one.get("loaded") is not False,
+        )
+        for one in ours
+    )
+
+
+def _asked(url: str, key: str, body: dict[str, str] | None = None) -> Any:
+    data = None if body is None else json.dumps(body).encode()
+    headers = {"authorization": f"Bearer {key}", "content-type": "application/json"}
+    request = urllib.request.Request(url, data, headers)
+    # A proxy has no part in what goes to this computer.
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    with opener.open(request, timeout=_TIMEOUT_S) as answer:
+        return json.load(answer)

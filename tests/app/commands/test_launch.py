@@ -1,0 +1,121 @@
+"""``fullstop launch`` with a server that runs: what the agent gets, and what is said in words."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from app.cli import main
+from app.launching.agents import AGENTS
+from tests.clients.servers import SAID, Server, scripted_server
+from tests.support.stand_in import CODE, StandIn
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Server]:
+    """A server with a key, whose model has a context for every agent but no tools."""
+    with scripted_server(context=100_000, key="right") as running:
+        yield running
+
+
+@pytest.fixture
+def agent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> StandIn:
+    made = StandIn(tmp_path)
+    monkeypatch.setenv("PATH", str(made.folder))
+    monkeypatch.setenv("FULLSTOP_API_KEY", "right")
+    monkeypatch.setenv("FULLSTOP_CONFIG_DIR", str(tmp_path / "config"))
+    return made
+
+
+def port_of(server: Server) -> str:
+    return server.url.rpartition(":")[2]
+
+
+def test_an_agent_uses_the_server_that_runs_and_gives_its_exit_code(
+    server: Server, agent: StandIn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FULLSTOP_PORT", port_of(server))
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
+    assert main(["launch", "claude", "--anyway", "--", "-p", "a b", "--model", "x"]) == CODE
+    found = agent.found
+    assert found["arguments"] == ["-p", "a b", "--model", "x"]
+    assert found["answer"]["content"][0]["text"] == SAID
+    variables = found["variables"]
+    assert variables["ANTHROPIC_BASE_URL"] == server.url
+    assert variables["ANTHROPIC_AUTH_TOKEN"] == "right"
+    assert "127.0.0.1" in variables["no_proxy"]
+
+
+def test_the_port_of_the_window_is_asked_too(
+    server: Server, agent: StandIn, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = tmp_path / "config"
+    config.mkdir()
+    settings = {"server": {"port": int(port_of(server))}}
+    (config / "settings.json").write_text(json.dumps(settings))
+    assert main(["launch", "claude", "--print"]) == 0
+    printed = capsys.readouterr().out
+    assert f"export ANTHROPIC_BASE_URL={server.url}\n" in printed
+    assert "right" not in printed
+    assert not agent.has_asked
+
+
+def test_a_model_that_is_too_small_is_refused_with_a_remedy(
+    agent: StandIn, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with scripted_server(context=4_096, key="right") as small:
+        assert main(["launch", "claude", "--url", small.url]) == 1
+    said = capsys.readouterr().err
+    assert "its context holds 4,096 tokens, and Claude Code needs at least 32,768" in said
+    assert "it cannot call tools" in said
+    assert "--model" in said
+    assert "--anyway" in said
+    assert not agent.has_asked
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["codex"], "Codex is not installed: there is no codex on the PATH. To install it: npm"),
+        (["claude", "--url", "http://127.0.0.1:1"], "no Fullstop server answers at http://127"),
+        (["claude", "--model", "other"], "does not serve other; it serves: "),
+    ],
+)
+def test_what_is_missing_is_said_in_words(
+    words: list[str],
+    said: str,
+    server: Server,
+    agent: StandIn,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    url = [] if "--url" in words else ["--url", server.url]
+    assert main(["launch", *words, *url]) == 1
+    assert said in capsys.readouterr().err
+    assert not agent.has_asked
+
+
+def test_a_key_that_is_not_known_is_asked_for(
+    server: Server,
+    agent: StandIn,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv("FULLSTOP_API_KEY", "wrong")
+    assert main(["launch", "claude", "--url", server.url]) == 1
+    assert "set FULLSTOP_API_KEY to it" in capsys.readouterr().err
+    assert not agent.has_asked
+
+
+def test_lines_are_printed_without_a_server_and_without_the_agent(
+    agent: StandIn, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("FULLSTOP_PORT", "1")
+    config = Path(str(agent.folder.parent / "config"))
+    config.mkdir()
+    (config / "settings.json").write_text('{"server": {"port": 1}}')
+    for name in AGENTS:
+        assert main(["launch", name, "--model", "owner/m", "--print"]) == 0
+        printed = capsys.readouterr().out
+        assert "fullstop serve --model owner/m" in printed
+        assert "http://127.0.0.1:1" in printed
