@@ -18,6 +18,7 @@ from ui.chat.columns.chat_header import ChatHeader
 from ui.chat.columns.welcome import Suggestion, Welcome
 from ui.chat.composing.composer import Composer
 from ui.chat.composing.context_meter import Counted
+from ui.chat.composing.preset_offers import PresetOffers
 from ui.chat.composing.settings_popover import SettingsPopover, settings_words
 from ui.chat.messages.answer_view import AnswerView
 from ui.chat.messages.message_column import MessageColumn
@@ -43,6 +44,7 @@ from ui.records.storing import StoreProblem
 from ui.words.failures import as_sentence
 
 _WIDEST_PX = 812
+_MOST_PROMPTS = 200
 
 
 class ChatPanel(QWidget):
@@ -72,6 +74,11 @@ class ChatPanel(QWidget):
         self.welcome = Welcome(theme, workspace.answering)
         self.finding = FindingText(theme, workspace, self.column, self)
         self.composer = Composer(theme)
+        self.offers = PresetOffers(theme, workspace.presets, self.composer, self)
+        self.offers.chosen.connect(self._use_preset)
+        self._sent: list[str] = []
+        self.composer.prompts = self._prompts
+        self.composer.draft_left.connect(self._note_prompt)
         self.handling = MessageHandling(theme, workspace, self.column, self.composer, self)
         self.settings = SettingsPopover(theme, self, workspace.presets)
         self._drops = FileDrops(self)
@@ -273,12 +280,24 @@ class ChatPanel(QWidget):
         typed, files = self.composer.text, self.composer.attachments.files
         if not self._workspace.send(typed, files):
             return
+        self._note_prompt(typed)
         self.composer.clear()
         self.focus_composer()
         opened.session.run_finished.connect(
             partial(self._give_back, opened, typed, files),
             Qt.ConnectionType.SingleShotConnection,
         )
+
+    def _note_prompt(self, typed: str) -> None:
+        self._sent = [*(one for one in self._sent if one != typed), typed][-_MOST_PROMPTS:]
+
+    def _prompts(self) -> list[str]:
+        """Return what was asked before, oldest first: here, and before that elsewhere."""
+        messages = self._workspace.current.conversation.messages
+        here = [one.typed for one in messages if one.run is None]
+        asked = (*(one for one in self._sent if one not in here), *here)
+        # Of a prompt that was asked again the last time counts.
+        return list(dict.fromkeys(one for one in reversed(asked) if one.strip()))[::-1]
 
     def _give_back(
         self, opened: OpenConversation, typed: str, files: tuple[Attachment, ...], run: Run
@@ -310,7 +329,7 @@ class ChatPanel(QWidget):
 
     def _keep_draft(self) -> None:
         if self._opened is not None:
-            self._workspace.change_draft(self.composer.text)
+            self._workspace.change_draft(self.composer.draft)
 
     def _keep_attachments(self) -> None:
         if self._opened is not None:

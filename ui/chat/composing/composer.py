@@ -1,5 +1,7 @@
 """Where a person writes: the text, what goes with it, Send and Stop. Main thread."""
 
+from collections.abc import Callable, Sequence
+
 from PySide6.QtCore import QSize, Qt, Signal
 from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QToolButton, QVBoxLayout, QWidget
@@ -7,6 +9,7 @@ from PySide6.QtWidgets import QFrame, QHBoxLayout, QToolButton, QVBoxLayout, QWi
 from engine import counted
 from ui.chat.composing.attachment_row import AttachmentRow
 from ui.chat.composing.context_meter import Count
+from ui.chat.composing.prompt_history import PromptHistory
 from ui.kit.controls.buttons import ChipButton, IconButton
 from ui.kit.controls.growing_input import GrowingInput
 from ui.kit.look import icons
@@ -28,9 +31,11 @@ class Composer(QFrame):
     Signals:
         submitted: The message is to be sent. The field keeps it until ``clear``.
         stop_wanted: The running answer is to end.
+        draft_left: A draft gave way to a changed earlier prompt; carries it, for the arrow keys.
 
     Attributes:
         input: The field.
+        prompts: Returns what was asked before, oldest first, for the arrow keys.
         thinking: The switch that lets the model reason first.
         stops: The button that shows the stop list.
         settings: The button that shows the conversation's settings.
@@ -38,6 +43,7 @@ class Composer(QFrame):
 
     submitted = Signal()
     stop_wanted = Signal()
+    draft_left = Signal(str)
 
     def __init__(self, theme: Theme) -> None:
         super().__init__()
@@ -63,6 +69,8 @@ class Composer(QFrame):
         self.action = QToolButton()
         self.action.setProperty("kind", "send")
         self.action.setCursor(Qt.CursorShape.PointingHandCursor)
+        self._history = PromptHistory()
+        self.prompts: Callable[[], Sequence[str]] = tuple
         self._lay_out()
         self._connect_signals()
         self._refresh()
@@ -73,15 +81,37 @@ class Composer(QFrame):
         return self.input.toPlainText()
 
     @property
+    def draft(self) -> str:
+        """What the person has written; an earlier prompt that was only looked at is none."""
+        return self._history.draft(self.text)
+
+    @property
     def message(self) -> str:
         """What would be sent: the text with its files."""
         return with_attachments(self.text, self.attachments.files)
 
     def set_text(self, text: str) -> None:
         """Put text into the field, the caret at its end."""
+        hidden = self._history.hidden_draft(self.text)
+        self._history.end()
+        if hidden.strip():
+            self.draft_left.emit(hidden)
         self.input.setPlainText(text)
         cursor = self.input.textCursor()
         cursor.movePosition(cursor.MoveOperation.End)
+        self.input.setTextCursor(cursor)
+
+    def _recall(self, by: int) -> None:
+        """Show the prompt before or after, in one step that can be undone."""
+        text = self._history.step(by, self.text, self.prompts())
+        if text is None:
+            return
+        cursor = self.input.textCursor()
+        cursor.select(cursor.SelectionType.Document)
+        cursor.insertText(text)
+        if by < 0:  # the next press leads further up, also from a text of several lines
+            cursor.movePosition(cursor.MoveOperation.Start)
+            cursor.movePosition(cursor.MoveOperation.EndOfBlock)
         self.input.setTextCursor(cursor)
 
     def quote(self, quotation: str) -> None:
@@ -94,9 +124,9 @@ class Composer(QFrame):
         self.input.setFocus()
 
     def clear(self) -> None:
-        """Empty the field and remove the files."""
+        """Empty the field and remove the files; a draft from before an earlier prompt is back."""
         self.attachments.clear()
-        self.input.clear()
+        self.set_text(self._history.end())
 
     def show_count(self, count: Count | None) -> None:
         """Say how many tokens the message has and how full the context would be."""
@@ -200,6 +230,7 @@ class Composer(QFrame):
 
     def _connect_signals(self) -> None:
         self.input.submitted.connect(self._submit)
+        self.input.edge_pressed.connect(self._recall)
         self.input.textChanged.connect(self._refresh)
         self.input.files_given.connect(self.attachments.attach)
         self.input.picture_given.connect(self.attachments.refuse_picture)

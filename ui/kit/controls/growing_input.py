@@ -26,10 +26,12 @@ class GrowingInput(QPlainTextEdit):
         submitted: Enter was pressed on finished text.
         files_given: Files were dropped or pasted; carries their paths.
         picture_given: A picture was dropped or pasted that is not a file.
+        edge_pressed: Up was pressed in the first line (-1), or Down in the last one (1).
         focus_changed: The field got or lost the keyboard; carries whether it has it.
     """
 
     submitted = Signal()
+    edge_pressed = Signal(int)
     focus_changed = Signal(bool)
     files_given = Signal(list)
     picture_given = Signal()
@@ -58,8 +60,25 @@ class GrowingInput(QPlainTextEdit):
         if is_enter and modifiers == Qt.KeyboardModifier.NoModifier and not self._is_composing:
             self.submitted.emit()
             event.accept()
+        elif modifiers == Qt.KeyboardModifier.NoModifier and (edge := self._edge_of(event.key())):
+            event.accept()
+            self.edge_pressed.emit(edge)
         else:
             super().keyPressEvent(event)
+
+    def _edge_of(self, key: int) -> int:
+        """Return which edge of the text a key leads over: -1 the upper, 1 the lower, 0 none."""
+        cursor = self.textCursor()
+        if cursor.hasSelection() or self._is_composing:
+            return 0
+        block = cursor.block()
+        line = block.layout().lineForTextPosition(cursor.positionInBlock()).lineNumber()
+        if key == Qt.Key.Key_Up and not block.previous().isValid() and line <= 0:
+            return -1
+        is_last = line >= block.layout().lineCount() - 1
+        if key == Qt.Key.Key_Down and not block.next().isValid() and is_last:
+            return 1
+        return 0
 
     def inputMethodEvent(self, event: QInputMethodEvent) -> None:
         """Notice whether an input method is composing."""
