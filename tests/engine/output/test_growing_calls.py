@@ -1,0 +1,254 @@
+"""What is told of a call while it is written, token by token, and what becomes of it at the end."""
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import pytest
+
+from engine.inference.backend import BatchLimits
+from engine.output.answer import AnswerBuilder
+from engine.output.call_readers.known import readers
+from engine.output.channels import Beginning
+from engine.output.setting import AnswerSetup, RunSetting
+from engine.stopping.record import Channel, StopInfo, StopKind
+from engine.stopping.rules import StopRules
+from engine.values.events import (
+    Event,
+    TextDelta,
+    ToolCallAbandoned,
+    ToolCallArguments,
+    ToolCallDelta,
+    ToolCallStarted,
+)
+from tests.engine.output.ended import ADD, ALL
+from tests.engine.output.test_families import CALL, FORMATS, HARMONY, tool_template
+from tests.support.asking import request
+from tests.support.scripted import END, Stage
+
+OPEN, CLOSE = "<tool_call>", "</tool_call>"
+HEAD = '{"name": "add", "arguments": {"b": "'
+
+
+def words(events: Sequence[Event]) -> list[str]:
+    """Return events in short: a call's start, its arguments, its end, and text."""
+    return [_word(event) for event in events]
+
+
+def _word(event: Event) -> str:
+    match event:
+        case ToolCallStarted():
+            return f"start {event.name}"
+        case ToolCallArguments():
+            return event.text
+        case ToolCallAbandoned():
+            return "abandoned"
+        case ToolCallDelta():
+            return f"call {event.call.name} {event.call.arguments}"
+        case TextDelta():
+            return f"text {event.text}"
+        case _:
+            raise AssertionError(event)
+
+
+class Play:
+    """One answer of a scripted model, fed token by token.
+
+    Attributes:
+        told: For each token, what it brought.
+        stop: The record.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        script: Sequence[str],
+        rules: StopRules | None = None,
+        *,
+        style: str = "json",
+        max_tokens: int | None = None,
+        beginning: Beginning | None = None,
+        **options: Any,
+    ) -> None:
+        if style in FORMATS:
+            tags, marker, _ = FORMATS[style]
+            options = {"special": tags, "template": tool_template(marker)}
+        stage = Stage(folder, {"go": script}, **options)
+        backend = stage.load(folder, limits=BatchLimits(64, 0, 1))
+        parse = backend.call_parser(request("go", tools=(ADD,)))
+        self.builder = AnswerBuilder(
+            AnswerSetup(
+                setting=RunSetting(
+                    family=backend.family, context_room=10_000, beginning=beginning or Beginning()
+                ),
+                rules=rules or StopRules(),
+                max_tokens=max_tokens,
+                vocabulary=backend.vocabulary,
+                detokenizer=backend.detokenizer(backend.vocabulary),
+                parse_calls=parse,
+                new_reader=readers(backend.family.call_style, parse),
+            )
+        )
+        self.told: list[list[str]] = []
+        self.stop: StopInfo | None = None
+        for token_id in stage.scripts["go"]:
+            self.stop = self.builder.add(token_id)
+            self.told.append(words(self.builder.take_events()))
+            if self.stop is not None:
+                break
+
+    @property
+    def all(self) -> list[str]:
+        return [word for told in self.told for word in told]
+
+
+def test_the_name_comes_first_and_strings_grow_token_by_token(tmp_path: Path) -> None:
+    play = Play(
+        tmp_path,
+        ["Sure. ", OPEN, '{"na', 'me": "a', 'dd"', ', "arguments": {', '"a":1', '2,"b"', ': "x\\',
+         'n\\u00e', '9y', '"}', "}", CLOSE, END],
+    )  # fmt: skip
+    assert play.told == [
+        ["text Sure. "], [], [], [], ["start add"], ["{"], ['"a": '], ['12, "b"'], [': "x'],
+        ["\\n"], ["éy"], ['"'], [], ["}", 'call add {"a": 12, "b": "x\\néy"}'], [],
+    ]  # fmt: skip
+    assert play.stop is not None
+    assert play.stop.kind is StopKind.TOOL_CALL
+
+
+def test_a_harmony_call_starts_with_its_header_and_goes_on_as_it_is_written(
+    tmp_path: Path,
+) -> None:
+    play = Play(tmp_path, [*CALL[2:-1], "<|return|>"], style="", **HARMONY)
+    assert play.told[-4:] == [
+        ["start get_weather"],
+        ['{"city":'],
+        ['"Paris"'],
+        ["}", 'call get_weather {"city":"Paris"}'],
+    ]
+
+
+def test_the_next_call_under_one_tag_completes_the_one_before(tmp_path: Path) -> None:
+    script = ["[TOOL_CALLS]", "add", "[ARGS]", '{"a": 1}', "sub[ARGS]", '{"b"', ": 2}", END]
+    play = Play(tmp_path, script, style="open-ended")
+    assert play.all == [
+        "start add", '{"a": 1', "}", "start sub", '{"b"', ": 2",
+        'call add {"a": 1}', "}", 'call sub {"b": 2}',
+    ]  # fmt: skip
+
+
+def test_arguments_that_come_before_the_name_wait_for_it(tmp_path: Path) -> None:
+    script = [OPEN, '{"arguments": {"a": 1}', ', "name": "add"', "}", CLOSE, END]
+    assert Play(tmp_path, script).told == [
+        [], [], ["start add", '{"a": 1'], [], ["}", 'call add {"a": 1}'], [],
+    ]  # fmt: skip
+
+
+def test_a_key_that_is_written_twice_is_in_the_arguments_twice(tmp_path: Path) -> None:
+    script = [OPEN, '{"name": "add", "arguments": {"a": 1, ', '"a": 2}}', CLOSE, END]
+    assert Play(tmp_path, script).all[-1] == 'call add {"a": 1, "a": 2}'
+
+
+def test_a_call_that_the_parser_reads_otherwise_is_given_up_and_comes_whole(
+    tmp_path: Path,
+) -> None:
+    script = [OPEN, '{"name": "add", "arguments": {"a": 1}, ', '"name": "sub"}', CLOSE, END]
+    play = Play(tmp_path, script)
+    assert play.all == ["start add", '{"a": 1', "abandoned", 'call sub {"a": 1}']
+    assert play.stop is not None
+    assert play.stop.kind is StopKind.TOOL_CALL
+
+
+def test_a_call_that_the_prompt_began_is_told_from_its_beginning(tmp_path: Path) -> None:
+    beginning = Beginning(Channel.TOOL, call='{"name": "add", "arguments": {"a')
+    play = Play(tmp_path, ['": 1', "}}", CLOSE, END], beginning=beginning)
+    assert play.all == ["start add", '{"a', '": ', "1", "}", 'call add {"a": 1}']
+
+
+# -- calls that are none ----------------------------------------------------------------------
+
+
+def test_a_call_cut_by_the_limit_is_given_up_and_its_arguments_stay_incomplete(
+    tmp_path: Path,
+) -> None:
+    play = Play(tmp_path, [OPEN, HEAD, "long ", "text", '"}}', CLOSE], max_tokens=5)
+    assert play.all == ["start add", '{"b": "', "long ", "text", '"', "abandoned"]
+    assert play.stop is not None
+    assert play.stop.kind is StopKind.MAX_TOKENS
+    assert play.builder.unfinished_call == f'{HEAD}long text"}}}}'
+
+
+def test_a_cancelled_call_is_given_up(tmp_path: Path) -> None:
+    play = Play(tmp_path, [OPEN, HEAD, "long "])
+    stop = play.builder.end(StopKind.CANCELLED)
+    assert words(play.builder.take_events()) == ["abandoned"]
+    assert (stop.kind, stop.channel) == (StopKind.CANCELLED, Channel.TOOL)
+
+
+def test_a_call_that_cannot_be_parsed_is_given_up_and_is_text(tmp_path: Path) -> None:
+    raw = f'{HEAD}x", oops}}}}'
+    play = Play(tmp_path, [OPEN, raw, CLOSE, " more", END])
+    assert play.all == ["start add", '{"b": "x", ', "abandoned", f"text {raw}", "text  more"]
+    assert play.stop is not None
+    assert play.stop.kind is StopKind.EOS
+
+
+# -- stops ------------------------------------------------------------------------------------
+
+
+def test_a_stop_that_counts_in_calls_is_held_back_in_arguments_and_leaks_nothing(
+    tmp_path: Path,
+) -> None:
+    rules = StopRules(("STOP",), scope=ALL)
+    held = Play(tmp_path / "a", [OPEN, HEAD, "1 ST", "ART", " 2", '"}}', CLOSE, END], rules)
+    assert held.told[2:6] == [["1 "], ["START"], [" 2"], ['"']]
+    cut = Play(tmp_path / "b", [OPEN, HEAD, "1 ST", "OP", '"}}', CLOSE, END], rules)
+    assert cut.told[2:] == [["1 "], ["abandoned"]]
+    assert cut.stop is not None
+    assert (cut.stop.kind, cut.stop.channel) == (StopKind.STOP_STRING, Channel.TOOL)
+
+
+@pytest.mark.parametrize("is_whole", [True, False])
+def test_nothing_of_a_stop_in_text_is_told_of_a_call_that_may_turn_out_to_be_text(
+    tmp_path: Path, is_whole: bool
+) -> None:
+    script = [OPEN, HEAD, "1 ST", "OP 2", '"}}' if is_whole else "oops", CLOSE, END]
+    play = Play(tmp_path, script, StopRules(("STOP",)))
+    assert play.told[:4] == [[], ["start add", '{"b": "'], ["1 "], []]
+    assert play.stop is not None
+    if is_whole:
+        assert play.told[5] == ['STOP 2"}', 'call add {"b": "1 STOP 2"}']
+        assert play.stop.kind is StopKind.TOOL_CALL
+    else:
+        assert play.told[5] == ["abandoned", f"text {HEAD}1 "]
+        assert play.stop.value == "STOP"
+
+
+# -- work -------------------------------------------------------------------------------------
+
+
+def _calls_made(length: int) -> int:
+    """Return how many functions are called while arguments of this many tokens are written."""
+    reader = readers("json_tools", lambda raw, name: [])(None)
+    assert reader is not None
+    reader.feed(HEAD)
+    count = 0
+
+    def note(frame: FrameType, event: str, value: object) -> None:
+        nonlocal count
+        count += event in ("call", "c_call")
+
+    sys.setprofile(note)
+    try:
+        for number in range(length):
+            reader.feed('\\"' if number % 5 == 0 else "word ")
+    finally:
+        sys.setprofile(None)
+    return count
+
+
+def test_a_token_of_arguments_costs_the_same_wherever_it_comes() -> None:
+    once, long = _calls_made(1_000), _calls_made(10_000)
+    assert long <= 10 * once + 10
