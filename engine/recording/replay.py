@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from engine.output.answer import AnswerBuilder
+from engine.output.call_readers.known import readers
 from engine.output.detokenizer import ByteDetokenizer, Detokenizer
 from engine.output.setting import AnswerSetup, RunSetting
 from engine.output.trace import traced
@@ -113,6 +114,7 @@ def replay(
     """
     vocabulary = _vocabulary(recording)
     detokenizer = _detokenizer(recording, vocabulary)
+    parse_calls = _CallLookup(recording.calls, recording.setting.beginning.call)
     builder = AnswerBuilder(
         AnswerSetup(
             setting=recording.setting,
@@ -120,7 +122,8 @@ def replay(
             max_tokens=recording.max_tokens,
             vocabulary=vocabulary,
             detokenizer=detokenizer,
-            parse_calls=_CallLookup(recording.calls, recording.setting.beginning.call),
+            parse_calls=parse_calls,
+            new_reader=readers(recording.setting.family.call_style, parse_calls),
         )
     )
     texts = detokenizer if isinstance(detokenizer, _RecordedText) else None

@@ -13,8 +13,10 @@ from engine.output.answer import AnswerBuilder
 from engine.output.call_readers.known import readers
 from engine.output.channels import Beginning
 from engine.output.setting import AnswerSetup, RunSetting
+from engine.scheduling.service import Engine
 from engine.stopping.record import Channel, StopInfo, StopKind
 from engine.stopping.rules import StopRules
+from engine.values.chat import Tool
 from engine.values.events import (
     Event,
     TextDelta,
@@ -23,9 +25,10 @@ from engine.values.events import (
     ToolCallDelta,
     ToolCallStarted,
 )
+from engine.values.request import ToolChoice
 from tests.engine.output.ended import ADD, ALL
 from tests.engine.output.test_families import CALL, FORMATS, HARMONY, tool_template
-from tests.support.asking import request
+from tests.support.asking import events_of, request, run
 from tests.support.scripted import END, Stage
 
 OPEN, CLOSE = "<tool_call>", "</tool_call>"
@@ -165,6 +168,18 @@ def test_a_call_that_the_prompt_began_is_told_from_its_beginning(tmp_path: Path)
     beginning = Beginning(Channel.TOOL, call='{"name": "add", "arguments": {"a')
     play = Play(tmp_path, ['": 1', "}}", CLOSE, END], beginning=beginning)
     assert play.all == ["start add", '{"a', '": ', "1", "}", 'call add {"a": 1}']
+
+
+def test_a_forced_call_is_told_while_it_is_written(engine: Engine) -> None:
+    schema = {"type": "object", "properties": {"b": {"type": "string"}}, "required": ["b"]}
+    asked = {"tools": (Tool("add", "", schema),), "tool_choice": ToolChoice("required")}
+    events = run(events_of(engine, "Say: hello", thinking=False, max_tokens=300, **asked))
+    told = [event for event in events if isinstance(event, ToolCallArguments)]
+    [call] = [event.call for event in events if isinstance(event, ToolCallDelta)]
+    [start] = [event for event in events if isinstance(event, ToolCallStarted)]
+    assert (start.call_id, start.name) == (call.id, "add")
+    assert "".join(event.text for event in told) == call.arguments
+    assert events.index(start) < events.index(told[0]) < len(events) - 2
 
 
 # -- calls that are none ----------------------------------------------------------------------

@@ -49,6 +49,15 @@ def test_instructions_at_the_beginning_are_one_turn(role: str) -> None:
     )
 
 
+def test_a_call_that_was_cut_short_is_left_out_unless_it_was_answered() -> None:
+    call = {"type": "function_call", "call_id": "c", "name": "f", "arguments": '{"a'}
+    begun = {**call, "status": "incomplete"}
+    output = {"type": "function_call_output", "call_id": "c", "output": "What?"}
+    assert turns(begun) == ()
+    for items in ([call], [begun, output]):
+        assert turns(*items)[0].tool_calls == (ToolCall("c", "f", '{"a'),)
+
+
 def test_an_answer_is_put_together_from_its_items() -> None:
     said = {
         "type": "message",

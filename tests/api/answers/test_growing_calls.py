@@ -1,0 +1,221 @@
+"""Tool calls in streams, as the vendors' own clients read them, from a model that is scripted."""
+
+import asyncio
+import json
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import anthropic
+import openai
+import pytest
+
+from engine.scheduling.service import Engine
+from tests.api.conftest import Site, serving
+from tests.engine.output.test_families import FORMATS, tool_template
+from tests.support.scripted import Stage
+
+OPEN, CLOSE = "<tool_call>", "</tool_call>"
+HEAD = '{"name": "add", "arguments": {"a": 1, "b": "'
+GIVEN = {"a": 1, "b": 'é "x" 🚀'}
+PIECES = [
+    OPEN,
+    '{"na',
+    'me": "add", "arg',
+    'uments": {"a":1,',
+    '"b": "é \\',
+    '"x',
+    '\\" 🚀"}',
+    "}",
+    CLOSE,
+]
+SCRIPTS: dict[str, list[str]] = {
+    "one": ["Sure. ", *PIECES],
+    "two": [*PIECES, "\n", *PIECES],
+    "broken": [OPEN, HEAD, "x", '", oops', CLOSE, "bye"],
+    "long": [OPEN, HEAD, *["word "] * 20_000],
+}
+SCHEMA = {"type": "object", "properties": {"a": {"type": "integer"}, "b": {"type": "string"}}}
+FUNCTION = {"name": "add", "parameters": SCHEMA}
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    """A server on a model that calls a tool in several ways."""
+    tags, marker, _ = FORMATS["json"]
+    folder = tmp_path_factory.mktemp("calling")
+    stage = Stage(
+        folder, SCRIPTS, special=tags, template=tool_template(marker), context=50_000, step_s=0.001
+    )
+    engine = Engine(loader=stage.load)
+    asyncio.run(engine.load(folder))
+    with serving(engine) as site:
+        yield site
+    engine.close()
+
+
+@pytest.fixture
+def messages(site: Site) -> Iterator[anthropic.resources.Messages]:
+    """The Messages API."""
+    with anthropic.Anthropic(base_url=site.url, api_key="none", max_retries=0) as client:
+        yield client.messages
+
+
+@pytest.fixture
+def openai_client(site: Site) -> Iterator[openai.OpenAI]:
+    """OpenAI's APIs."""
+    with openai.OpenAI(base_url=f"{site.url}/v1", api_key="none", max_retries=0) as client:
+        yield client
+
+
+def as_message(prompt: str, **more: Any) -> dict[str, Any]:
+    tool = {"name": "add", "input_schema": SCHEMA, "eager_input_streaming": True}
+    turns = [{"role": "user", "content": prompt}]
+    return {"model": "m", "max_tokens": 20_000, "messages": turns, "tools": [tool], **more}
+
+
+def as_chat(prompt: str, **more: Any) -> dict[str, Any]:
+    tools = [{"type": "function", "function": FUNCTION}]
+    return {"model": "m", "messages": [{"role": "user", "content": prompt}], "tools": tools, **more}
+
+
+def as_response(prompt: str, **more: Any) -> dict[str, Any]:
+    tools = [{"type": "function", "strict": False, **FUNCTION}]
+    return {"model": "m", "input": prompt, "tools": tools, **more}
+
+
+@pytest.mark.parametrize(("prompt", "count"), [("one", 1), ("two", 2)])
+def test_a_streamed_message_has_the_calls_of_the_whole_one(
+    messages: anthropic.resources.Messages, prompt: str, count: int
+) -> None:
+    beta = {"anthropic-beta": "fine-grained-tool-streaming-2025-05-14"}
+    whole = messages.create(**as_message(prompt))
+    growing: dict[int, str] = {}
+    with messages.stream(**as_message(prompt), extra_headers=beta) as stream:
+        for event in stream:
+            if event.type == "input_json":
+                growing[event_index(stream)] = growing.get(event_index(stream), "")
+                growing[event_index(stream)] += event.partial_json
+        streamed = stream.get_final_message()
+
+    assert [json.loads(text) for text in growing.values()] == [GIVEN] * count
+    assert streamed.stop_reason == whole.stop_reason == "tool_use"
+    calls = [block for block in streamed.content if block.type == "tool_use"]
+    assert [(call.name, call.input) for call in calls] == [("add", GIVEN)] * count
+    assert without_ids(streamed.model_dump()["content"]) == without_ids(
+        whole.model_dump()["content"]
+    )
+
+
+def event_index(stream: Any) -> int:
+    return len(stream.current_message_snapshot.content) - 1
+
+
+def without_ids(items: Iterable[Any]) -> list[dict[str, Any]]:
+    names = ("type", "text", "name", "input", "arguments", "status")
+    return [{name: getattr(item, name, None) for name in names} for item in items]
+
+
+@pytest.mark.parametrize(("prompt", "count"), [("one", 1), ("two", 2)])
+def test_each_choice_of_a_streamed_completion_has_the_calls_of_a_whole_one(
+    openai_client: openai.OpenAI, prompt: str, count: int
+) -> None:
+    chat = openai_client.chat.completions
+    [whole] = chat.create(**as_chat(prompt)).choices
+    wanted = [(call.function.name, call.function.arguments) for call in whole.message.tool_calls]
+    assert len(wanted) == count
+    firsts: list[Any] = []
+    with chat.stream(**as_chat(prompt, n=2)) as stream:
+        for event in stream:
+            if event.type == "chunk":
+                deltas = [d for c in event.chunk.choices for d in c.delta.tool_calls or ()]
+                firsts += [delta for delta in deltas if delta.id is not None]
+        choices = stream.get_final_completion().choices
+
+    assert [(first.function.name, first.function.arguments) for first in firsts] == [
+        ("add", "")
+    ] * (2 * count)
+    for choice in choices:
+        calls = choice.message.tool_calls
+        assert [(call.function.name, call.function.arguments) for call in calls] == wanted
+        assert choice.finish_reason == whole.finish_reason == "tool_calls"
+
+
+@pytest.mark.parametrize(("prompt", "count"), [("one", 1), ("two", 2)])
+def test_a_streamed_response_has_the_calls_of_the_whole_one(
+    openai_client: openai.OpenAI, prompt: str, count: int
+) -> None:
+    whole = openai_client.responses.create(**as_response(prompt))
+    done: list[str] = []
+    with openai_client.responses.stream(**as_response(prompt)) as stream:
+        for event in stream:
+            if event.type == "response.function_call_arguments.delta":
+                snapshot = event.snapshot
+            elif event.type == "response.function_call_arguments.done":
+                assert event.arguments == snapshot
+                done.append(event.arguments)
+        streamed = stream.get_final_response()
+
+    assert [json.loads(text) for text in done] == [GIVEN] * count
+    assert streamed.status == whole.status == "completed"
+    assert [item.type for item in streamed.output].count("function_call") == count
+    assert without_ids(streamed.output) == without_ids(whole.output)
+
+
+def test_a_call_cut_by_the_limit_stays_incomplete_in_every_stream(
+    messages: anthropic.resources.Messages, openai_client: openai.OpenAI
+) -> None:
+    with messages.stream(**as_message("long", max_tokens=20)) as stream:
+        message = stream.get_final_message()
+    chunks = list(
+        openai_client.chat.completions.create(**as_chat("long", max_tokens=20), stream=True)
+    )
+    with openai_client.responses.stream(**as_response("long", max_output_tokens=20)) as events:
+        response = list(events)[-1].response
+    [call] = message.content
+    assert (call.type, call.name, message.stop_reason) == ("tool_use", "add", "max_tokens")
+    deltas = [d for chunk in chunks for d in chunk.choices[0].delta.tool_calls or ()]
+    arguments = "".join(delta.function.arguments for delta in deltas)
+    assert arguments.startswith('{"a": 1, "b": "word ')
+    assert not arguments.endswith("}")
+    assert chunks[-1].choices[0].finish_reason == "length"
+    [item] = response.output
+    assert (response.status, item.status, item.arguments) == ("incomplete", "incomplete", arguments)
+
+
+def test_a_call_that_cannot_be_parsed_is_text_and_ends_as_text_does(
+    messages: anthropic.resources.Messages, openai_client: openai.OpenAI
+) -> None:
+    raw = f'{HEAD}x", oops'
+    whole = messages.create(**as_message("broken"))
+    assert [(block.type, block.text) for block in whole.content] == [("text", f"{raw}bye")]
+    with messages.stream(**as_message("broken")) as stream:
+        message = stream.get_final_message()
+    assert [block.type for block in message.content] == ["tool_use", "text"]
+    assert (message.content[1].text, message.stop_reason) == (f"{raw}bye", "end_turn")
+    with openai_client.chat.completions.stream(**as_chat("broken")) as events:
+        [choice] = events.get_final_completion().choices
+    assert (choice.message.content, choice.finish_reason) == (f"{raw}bye", "stop")
+    with openai_client.responses.stream(**as_response("broken")) as items:
+        response = items.get_final_response()
+    assert [(item.type, item.status) for item in response.output] == [
+        ("function_call", "incomplete"),
+        ("message", "completed"),
+    ]
+
+
+def test_arguments_arrive_while_the_model_is_writing_them(
+    site: Site, messages: anthropic.resources.Messages, openai_client: openai.OpenAI
+) -> None:
+    with messages.stream(**as_message("long")) as stream:
+        text = next(event.partial_json for event in stream if event.type == "input_json")
+        assert '{"a": 1, "b": "'.startswith(text[:15])
+        assert site.engine.status.running == 1
+    with openai_client.chat.completions.create(**as_chat("long"), stream=True) as chunks:
+        deltas = (delta for chunk in chunks for delta in chunk.choices[0].delta.tool_calls or ())
+        assert next(deltas).function.name == "add"
+        assert next(deltas).function.arguments
+        assert site.engine.status.running >= 1
+    with openai_client.responses.create(**as_response("long"), stream=True) as events:
+        kinds = (event.type for event in events)
+        assert "response.function_call_arguments.delta" in kinds
+        assert site.engine.status.running >= 1
