@@ -25,11 +25,13 @@ from app.desktop.request_feed import RequestFeed
 from app.desktop.rescued_text import RescuedText, rescue
 from app.desktop.several_models import DefaultModel, offer_found
 from app.desktop.single_instance import SingleInstance, only_instance, shown_on_demand
+from app.desktop.tools.process_groups import kill_all
+from app.desktop.tools.servers import ToolServers
 from app.desktop.tray_icon import in_tray
 from app.folders import logs, paths
 from app.folders.privacy import made_private, tighten
 from app.process import exits
-from app.process.ending_signals import EndingSignals
+from app.process.ending_signals import EndingSignals, exit_at_once
 from app.process.open_file_limit import raise_limit
 from app.settings.keychain import KeyStore
 from app.settings.options import AnswerOptions, ChatOptions
@@ -76,7 +78,7 @@ def run(options: ChatOptions) -> int:
         tighten(folder)
     _log_to_file()
     raise_limit()
-    with contextlib.closing(EndingSignals()) as signals:
+    with contextlib.closing(EndingSignals(_end_at_once)) as signals:
         application = QApplication(sys.argv[:1])
         application.setApplicationName("fullstop")
         application.setApplicationDisplayName("Fullstop")
@@ -91,6 +93,12 @@ def run(options: ChatOptions) -> int:
             with asyncio.Runner(loop_factory=lambda: qasync.QEventLoop(application)) as runner:
                 runner.run(session(application, options, signals, instance))
     return exits.OK
+
+
+def _end_at_once() -> None:
+    """End the process and the tool servers that it started."""
+    kill_all()
+    exit_at_once()
 
 
 async def session(
@@ -217,6 +225,11 @@ def server_window(
         preferences=preferences,
         server_panel=lambda switch: ServerPanel(switch, preferences, ApiKeyState(key), log, server),
         tools=tools,
+        tool_host=ToolServers(
+            paths.data_folder(),
+            call_time_out_s=lambda: preferences.now.tools.time_out_s,
+            most_result_bytes=lambda: preferences.now.tools.most_result_kb * 1_000,
+        ),
         model_folders=paths.library_folders,
         kept_traces=traces,
     )

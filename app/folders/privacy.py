@@ -14,6 +14,8 @@ _OUR_FILES = (
     "conversations*",
     "settings.json*",
     "api-key*",
+    "tool-servers*",
+    "tool-secrets*",
     "serve.toml",
     "running.lock",
     "fullstop.log*",

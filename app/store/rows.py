@@ -16,6 +16,7 @@ from ui.records.messages import ConversationMessage
 from ui.records.placement import Placement, clean_tags
 from ui.records.presets import Preset, presets_from_json, presets_json
 from ui.records.runs import Run, RunState
+from ui.records.tooling.choice import ToolsInUse, choice_from, choice_values
 
 _NAMELESS_FOLDER = "Folder"
 
@@ -124,20 +125,24 @@ def conversation_row(conversation: Conversation) -> ConversationRow:
 
 
 def _settings(conversation: Conversation) -> dict[str, Any]:
-    """Return the settings, and beside them the model, as one JSON object."""
+    """Return the settings, and beside them model and tools, as one JSON object."""
     values = codec.settings_values(conversation.settings)
-    model = codec.model_values(conversation.model)
-    return {**values, "model": model} if model else values
+    beside = {
+        "model": codec.model_values(conversation.model),
+        "tools": choice_values(conversation.tools),
+    }
+    return {**values, **{name: value for name, value in beside.items() if value}}
 
 
 def conversation_from(row: ConversationRow, preview: str | None) -> Conversation:
     """Return a conversation; with a preview, its messages are still to be loaded."""
     # Settings can be set again; for their sake no conversation is withheld, nor its stops.
-    settings, stops, model = None, [], None
+    settings, stops, model, tools = None, [], None, ToolsInUse()
     with contextlib.suppress(DamagedFile):
         kept = Fields(parsed_json(row.settings))
         settings = codec.settings_from(kept)
         model = codec.model_from(kept.inner("model")) if kept.has("model") else None
+        tools = choice_from(kept.inner("tools")) if kept.has("tools") else tools
     with contextlib.suppress(DamagedFile):
         stops = codec.stops_from(Fields({"stops": parsed_json(row.stops)}))
     created_at, updated_at = codec.moment(row.created_at), codec.moment(row.updated_at)
@@ -155,7 +160,7 @@ def conversation_from(row: ConversationRow, preview: str | None) -> Conversation
     tags = clean_tags(row.tags.split("\n"))
     conversation.placement = Placement(row.folder_id, tags, bool(row.is_archived))
     conversation.origin, conversation.stops_from = row.origin, row.stops_from
-    conversation.model = model
+    conversation.model, conversation.tools = model, tools
     if preview is not None:
         conversation.unload(preview_of(preview))
     return conversation

@@ -19,6 +19,7 @@ from ui.server.api_key import ApiKeyState, KeyPlace
 from ui.server.requests import RequestEntry, RequestLog
 from ui.server.server_panel import ServerPanel
 from ui.server.server_switch import ServerControl, ServerSwitch
+from ui.tools.tool_host import ToolHost
 from ui.window.main_window import MainWindow
 
 Use = Callable[[Callable[[MainWindow], Coroutine[Any, Any, None]]], None]
@@ -61,6 +62,7 @@ def main_window(
     tools: Callable[[], InspectorTools] | None = None,
     model_folders: Callable[[tuple[Path, ...]], ModelFolders] | None = None,
     kept_traces: TraceKeeper | None = None,
+    tool_host: ToolHost | None = None,
 ) -> MainWindow:
     """Return a window; parts that a test does not give keep everything in memory."""
     chosen = preferences or preferences_state(Preferences(theme=theme.mode))
@@ -78,6 +80,7 @@ def main_window(
         tools=tools or (lambda: ApiTools(engine, lambda: "")),
         model_folders=model_folders or (lambda added: ModelFolders(added=added)),
         kept_traces=kept_traces,
+        tool_host=tool_host,
     )
 
 

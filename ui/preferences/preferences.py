@@ -20,11 +20,14 @@ TEXT_PERCENTS = (70, 80, 90, 100, 110, 125, 150, 175, 200)
 # Where a preference is changed: a page of the dialog, or another window.
 GENERAL, SERVER, NEW_CONVERSATIONS = "General", "Server", "New conversations"
 STORAGE = "Storage"
+TOOLS = "Tools"
 PAGES = {
     GENERAL: "",
     SERVER: "While the server is on, the tray icon brings the window back. Quit ends everything. "
     "Port, network, key and origins are set in the server window.",
     NEW_CONVERSATIONS: "",
+    TOOLS: "Servers are added and switched on in the Tool Servers window. In each conversation, "
+    "Tools says which of them the model may use.",
     STORAGE: "What the model has read of your conversations is kept on this computer's disk, so "
     "that it need not be read again after a restart; the recorded tokens of their answers, so that "
     "the inspector can show them then. Only you can open these files. Requests of other apps leave "
@@ -110,6 +113,49 @@ class ModelPreferences:
     )
     last_used: tuple[tuple[str, float], ...] = declare(
         (), help="folder and Unix time of the models that were loaded, oldest first"
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class ToolPreferences:
+    """How far the model may go with tools. The servers are kept elsewhere."""
+
+    most_calls: int = declare(
+        20,
+        help="calls of tools that one question may lead to before you are asked",
+        least=1,
+        most=1_000,
+        place=TOOLS,
+        label="Calls for one question",
+        says="Calls of tools that one question may lead to before you are asked",
+        unit="calls",
+    )
+    time_out_s: int = declare(
+        120,
+        help="seconds that a call of a tool may take",
+        least=1,
+        most=86_400,
+        place=TOOLS,
+        label="Longest call",
+        says="Seconds that a call of a tool may take",
+        unit="s",
+    )
+    most_result_kb: int = declare(
+        64,
+        help="kilobytes of a tool's result that the model is given",
+        least=1,
+        most=16_000,
+        place=TOOLS,
+        label="Longest result",
+        says="Kilobytes of a tool's result that the model is given",
+        unit="kB",
+    )
+    allowed: tuple[tuple[str, str, str], ...] = declare(
+        (),
+        help="tools that may run without asking, as server, tool and fingerprint",
+        place=TOOLS,
+        label="Allowed always",
+        says="Tools that may run without asking",
     )
 
 
@@ -253,6 +299,7 @@ class Preferences:
     )
     new_conversation: NewConversation = field(default_factory=NewConversation)
     models: ModelPreferences = field(default_factory=ModelPreferences)
+    tools: ToolPreferences = field(default_factory=ToolPreferences)
 
     @property
     def kept_prompts_bytes(self) -> int:

@@ -4,7 +4,7 @@ It is made from the declarations. Main thread.
 """
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, get_origin
 
 from PySide6.QtCore import Qt, QTimer
 from PySide6.QtGui import QHideEvent
@@ -29,6 +29,7 @@ from ui.preferences.declaring import Declared, declared
 from ui.preferences.kept_prompts import KeptPrompts, KeptPromptsRow
 from ui.preferences.preferences import KEPT_PROMPTS, KEPT_TRACES, PAGES, Preferences
 from ui.preferences.preferences_state import PreferencesState
+from ui.preferences.removable_rows import RemovableRows
 
 _NAMES_PX = 150
 _FIELD_PX = 190
@@ -125,7 +126,18 @@ class PreferencesDialog(QDialog):
             return self._check_box(one, now)
         if one.kind is str:
             return self._text(one, now)
+        if get_origin(one.kind) is tuple:
+            return self._rows(one)
         return self._number(one, now)
+
+    def _rows(self, one: Declared) -> RemovableRows:
+        return RemovableRows(
+            one.setting.says or one.setting.label,
+            lambda: self._preferences.value_of(one.path),
+            # What comes after the first two is for the program alone.
+            lambda entry: " · ".join(entry[:2]),
+            lambda left: self._change(one, left),
+        )
 
     def _choice(self, one: Declared, now: Any) -> Choice:
         says = one.setting.says or one.setting.label
@@ -204,7 +216,7 @@ class _Page(QWidget):
     def add(self, name: str, control: QWidget) -> None:
         """Add a row; a control of several lines has its name at its top."""
         row = self._grid.rowCount()
-        is_tall = isinstance(control, QPlainTextEdit)
+        is_tall = isinstance(control, QPlainTextEdit | RemovableRows)
         if isinstance(control, Choice | NumberField):
             self._theme.follow(control, lambda: control.setFixedWidth(self._theme.px(_FIELD_PX)))
         title = label(name, is_wrapped=True)

@@ -75,6 +75,10 @@ class PreferencesState(QObject):
         """Give fields of ``ModelPreferences`` other values."""
         self.change(models=replace(self._now.models, **fields))
 
+    def change_tools(self, **fields: Any) -> None:
+        """Give fields of ``ToolPreferences`` other values."""
+        self.change(tools=replace(self._now.tools, **fields))
+
     def value_of(self, path: str) -> Any:
         """Return a preference by its path, such as ``server.port``."""
         value: Any = self._now

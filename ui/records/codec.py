@@ -31,6 +31,7 @@ from ui.records.conversations import (
 )
 from ui.records.placement import clean_tags
 from ui.records.runs import Run, RunState
+from ui.records.tooling.calls import result_from, result_values
 
 # The last second that a calendar with four digits knows, wherever on earth.
 _LAST_MOMENT_S = 253_370_000_000.0
@@ -188,6 +189,8 @@ def run_values(run: Run) -> dict[str, Any]:
         "prompt_cached": run.prompt_cached,
         "refusal": run.refusal,
         "continued_chars": run.continued_chars,
+        "results": [result_values(result) for result in run.results],
+        "paused_at": run.paused_at,
     }
     values.update((name, value) for name, value in optional.items() if value)
     if run.finished is not None:
@@ -228,6 +231,8 @@ def run_from(fields: Fields, text: str, without_end: RunState = RunState.INTERRU
         finished=_finished(fields.inner("finished")) if fields.has("finished") else None,
         refusal=fields.maybe("refusal", str) or "",
         continued_chars=fields.maybe("continued_chars", int) or 0,
+        results=[result_from(one) for one in fields.items("results")],
+        paused_at=max(fields.maybe("paused_at", int) or 0, 0),
         started_at=moment(fields.maybe("started_at", float)),
         id=fields.take("id", str),
     )

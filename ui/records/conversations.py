@@ -13,6 +13,7 @@ from ui.records.attachments import Attachment
 from ui.records.chosen_model import ChosenModel
 from ui.records.messages import ConversationMessage, MessageTree, chained, copied, frozen
 from ui.records.placement import Placement
+from ui.records.tooling.choice import ToolsInUse
 
 UNTITLED = "New conversation"
 _TITLE_CHARS = 48
@@ -89,6 +90,7 @@ class Conversation:
         draft: The text in the composer.
         attachments: The files that go with the draft.
         model: The model that answers it; None until one was chosen or has answered.
+        tools: What the model may call.
         is_pinned: Whether it stays at the top of the list.
         placement: Its folder, its tags, and whether it is archived.
         origin: What it was imported from, so that it is not imported twice; empty for none.
@@ -119,6 +121,7 @@ class Conversation:
         self.draft = draft
         self.attachments: tuple[Attachment, ...] = ()
         self.model: ChosenModel | None = None
+        self.tools = ToolsInUse()
         self.is_pinned = is_pinned
         self.placement = Placement()
         self.origin = ""
@@ -180,6 +183,7 @@ class Conversation:
         twin.attachments, twin.model = self.attachments, self.model
         twin.placement, twin.origin = self.placement, self.origin
         twin.stops_from = self.stops_from
+        twin.tools = self.tools
         twin.tree.fill(map(frozen, messages))
         return twin
 
@@ -190,6 +194,7 @@ class Conversation:
         )
         twin.attachments, twin.model = self.attachments, self.model
         twin.placement, twin.stops_from = self.placement, self.stops_from
+        twin.tools = self.tools
         twin.tree.fill(copied(message for message in self.tree if message.is_settled))
         return twin
 

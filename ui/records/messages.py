@@ -58,7 +58,7 @@ class ConversationMessage:
     @property
     def is_settled(self) -> bool:
         """Whether nothing more will come."""
-        return self.run is None or self.run.is_over
+        return self.run is None or (self.run.is_over and not self.run.is_calling)
 
 
 class MessageTree:
@@ -173,7 +173,8 @@ def frozen(message: ConversationMessage) -> ConversationMessage:
     """Return a message that changes no longer: itself, or a copy if its answer is running."""
     if message.is_settled or message.run is None:
         return message
-    run = replace(message.run, tool_calls=list(message.run.tool_calls))
+    calls, results = list(message.run.tool_calls), list(message.run.results)
+    run = replace(message.run, tool_calls=calls, results=results)
     return replace(message, run=run)
 
 

@@ -8,6 +8,8 @@ def progress_words(run: Run) -> str:
     """Return what a run that is not over is doing."""
     if run.is_cancelling:
         return "Stopping…"
+    if run.starting:
+        return f"Starting the tools of {', '.join(run.starting)}…"
     if run.state is RunState.QUEUED:
         return (
             f"Waiting for {run.model_id} to load…" if run.is_loading else "Waiting for the model…"

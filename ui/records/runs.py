@@ -23,6 +23,7 @@ from engine import (
     ToolCallDelta,
 )
 from ui.records.pace import Pace
+from ui.records.tooling.calls import CallProgress, CallResult
 
 
 class RunState(StrEnum):
@@ -62,6 +63,10 @@ class Run:
         thinking: The reasoning so far.
         thinking_s: How long the reasoning took, in seconds; None while it lasts or without any.
         tool_calls: Calls the model made.
+        results: What came of those calls that were run, denied or stopped.
+        progress: Calls that are asked about or running, by their ids.
+        is_calling: Whether its calls are being carried out.
+        paused_at: The limit of calls at which it was paused; 0 where it was not.
         prompt_processed: Prompt tokens read so far.
         prompt_total: Prompt tokens to read.
         prompt_cached: Prompt tokens that needed no reading.
@@ -72,6 +77,7 @@ class Run:
         held_s: For how long, in seconds.
         pace: How fast it is written, while it is.
         is_loading: Whether it waits until its model is loaded.
+        starting: The names of tool servers that it waits for.
         is_cancelling: Whether a cancel has been asked for and has not yet ended it.
         started_at: Unix time of the request, in seconds.
         id: Unique.
@@ -87,6 +93,10 @@ class Run:
     thinking: str = ""
     thinking_s: float | None = None
     tool_calls: list[ToolCall] = field(default_factory=list)
+    results: list[CallResult] = field(default_factory=list)
+    progress: dict[str, CallProgress] = field(default_factory=dict)
+    is_calling: bool = False
+    paused_at: int = 0
     prompt_processed: int = 0
     prompt_total: int = 0
     prompt_cached: int = 0
@@ -97,6 +107,7 @@ class Run:
     held_s: float = 0.0
     pace: Pace = field(default_factory=Pace, repr=False, compare=False)
     is_loading: bool = False
+    starting: tuple[str, ...] = ()
     is_cancelling: bool = False
     started_at: float = field(default_factory=time.time)
     id: str = field(default_factory=lambda: uuid.uuid4().hex)
@@ -107,6 +118,10 @@ class Run:
     def is_over(self) -> bool:
         """Whether nothing more will come."""
         return self.state in _OVER
+
+    def result_of(self, call_id: str) -> CallResult | None:
+        """Return what came of a call; None where nothing has yet."""
+        return next((one for one in self.results if one.call_id == call_id), None)
 
     @property
     def prompt_tokens_per_s(self) -> float | None:

@@ -58,6 +58,9 @@ class WindowWithMenus(Protocol):
     def toggle_sidebar(self) -> None:
         """Show or hide the conversations."""
 
+    def show_tools(self) -> None:
+        """Show which tools the model may use in the open conversation."""
+
     def close(self) -> bool:
         """Close the window."""
 
@@ -115,6 +118,7 @@ class MainMenus:
         add_entry(menu, "&Rename…", sidebar.rename_current, "Ctrl+R")
         add_entry(menu, "&Delete", sidebar.delete_current, "Ctrl+Shift+Backspace")
         add_entry(menu, "Se&ttings…", chat.show_settings, "Ctrl+Shift+S")
+        add_entry(menu, "T&ools…", self._window.show_tools, "Ctrl+T")
         add_entry(menu, "Switch &Model…", self._window.switch_model, "Ctrl+K")
         add_entry(menu, "Answer Side &by Side…", self._window.answer_twice, "Ctrl+Shift+K")
         self.conversation.fill_conversation(menu)
@@ -136,6 +140,7 @@ class MainMenus:
         _add_everywhere(menu, "&Probe a Server…", others.show_probe, "Ctrl+Shift+B")
         menu.addSeparator()
         _add_everywhere(menu, "Ser&ver and Requests…", others.show_server, "Ctrl+Shift+R")
+        _add_everywhere(menu, "&Tool Servers…", others.show_tool_servers, "Ctrl+Shift+U")
 
     def _fill_help(self, menu: QMenu) -> None:
         others = self._window.others

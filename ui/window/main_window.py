@@ -41,6 +41,8 @@ from ui.preferences.preferences_state import PreferencesState
 from ui.records.storing import ConversationStore
 from ui.server.server_panel import ServerPanel
 from ui.server.server_switch import ServerControl, ServerSwitch
+from ui.tools.tool_host import NoTools, ToolHost
+from ui.tools.toolbox import Toolbox
 from ui.window.answering_twice import AnsweringTwice
 from ui.window.main_menus import MainMenus
 from ui.window.other_windows import OtherWindows
@@ -66,6 +68,7 @@ class MainWindow(QMainWindow):
         tools: Makes the API's part of the inspector.
         model_folders: Says where models are looked for, given the folders that a person added.
         kept_traces: Keeps the recorded tokens of answers; None keeps them in memory alone.
+        tool_host: Runs tool servers; None where there are none.
 
     Attributes:
         goes_on_when_closed: Whether closing only hides the window. The application decides.
@@ -86,6 +89,7 @@ class MainWindow(QMainWindow):
         tools: Callable[[], InspectorTools],
         model_folders: Callable[[tuple[Path, ...]], ModelFolders],
         kept_traces: TraceKeeper | None = None,
+        tool_host: ToolHost | None = None,
     ) -> None:
         super().__init__()
         self.setWindowTitle("Fullstop")
@@ -98,6 +102,8 @@ class MainWindow(QMainWindow):
         self.preferences = preferences
         self.workspace = Workspace(engine, server, store, self)
         self.workspace.traces.keeper = kept_traces
+        self.toolbox = Toolbox(tool_host or NoTools(), preferences, self)
+        self.workspace = Workspace(engine, server, store, self, self.toolbox)
         self.model_library = ModelLibrary(self.workspace.model, preferences, model_folders, self)
         self.server_panel = server_panel(self.workspace.server)
         self.inspector = Inspector(engine, self.workspace, self)
@@ -110,6 +116,7 @@ class MainWindow(QMainWindow):
             server_panel=self.server_panel,
             make_tools=tools,
             kept_prompts=engine.disk,
+            toolbox=self.toolbox,
             kept_traces=None if kept_traces is None else self.workspace.traces,
         )
         self.sidebar = Sidebar(theme, self.workspace)
@@ -153,6 +160,7 @@ class MainWindow(QMainWindow):
         # The switcher opens at once with what is found now.
         self.model_library.refresh()
         self.server_panel.start()
+        self.toolbox.host.begin()
 
     def quit(self, *, asks: bool = True) -> None:
         """Close the window and end the program, even if closing only hides the window.
@@ -179,9 +187,12 @@ class MainWindow(QMainWindow):
         await self.chat.composer.attachments.reading.finish()
         await self.workspace.finish()
         await self.chat.sides.finish()
+        if self.chat.tools is not None:
+            await self.chat.tools.finish()
         await self.others.finish()
         await self.inspector.finish()
         await self.server_panel.finish()
+        await self.toolbox.host.finish()
 
     def new_conversation(self) -> None:
         """Show an empty conversation, to write in at once."""
@@ -267,6 +278,8 @@ class MainWindow(QMainWindow):
         self.switcher.closed.connect(self.chat.focus_composer)
         self.model_library.changed.connect(workspace.answering.look_again)
         self.others.chat_wanted.connect(self._start_chat)
+        if self.chat.tools is not None:
+            self.chat.tools.servers_wanted.connect(self.others.show_tool_servers)
         self.chat.welcome.find_wanted.connect(self.others.find_models)
         self.chat.problem.solved.connect(self._unsaved.note_saved)
         self.chat.stops_wanted.connect(self.stop_panel.show)
@@ -283,6 +296,11 @@ class MainWindow(QMainWindow):
     def toggle_sidebar(self) -> None:
         """Show or hide the conversations."""
         self.sidebar.setVisible(not self.sidebar.isVisible())
+
+    def show_tools(self) -> None:
+        """Show which tools the model may use in the open conversation."""
+        if self.chat.tools is not None:
+            self.chat.tools.pop_up()
 
     def answer_twice(self) -> None:
         """Ask what is to differ between two answers to one question."""

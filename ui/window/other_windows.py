@@ -20,6 +20,7 @@ from ui.records.runs import Run
 from ui.server.requests import RequestEntry
 from ui.server.server_panel import ServerPanel
 from ui.server.server_window import ServerWindow
+from ui.tools.toolbox import Toolbox
 from ui.window.about import show_about
 from ui.window.shortcuts import ShortcutsDialog
 
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from ui.inspector.servers.capture_window import CaptureWindow
     from ui.inspector.servers.probe_window import ProbeWindow
     from ui.models.models_window import ModelsWindow
+    from ui.tools.servers_window import ToolServersWindow
 
 
 class OtherWindows(QObject):
@@ -47,12 +49,15 @@ class OtherWindows(QObject):
         kept_prompts: What the Preferences dialog can forget; None where nothing is kept.
         kept_traces: The recorded tokens; likewise.
 
+        toolbox: What the window of tool servers lists.
+
     Attributes:
         inspector: The Stop Inspector; None until it is first shown, like the others.
         capture: The window for captured answers.
         probe: The window that probes servers.
         models: The window of models.
         server: The server's window.
+        tool_servers: The window of tool servers.
     """
 
     chat_wanted = Signal()
@@ -68,6 +73,7 @@ class OtherWindows(QObject):
         server_panel: ServerPanel,
         make_tools: Callable[[], InspectorTools],
         kept_prompts: KeptPrompts | None,
+        toolbox: Toolbox,
         kept_traces: KeptPrompts | None = None,
     ) -> None:
         super().__init__(main)
@@ -79,11 +85,13 @@ class OtherWindows(QObject):
         self._server_panel = server_panel
         self._make_tools = make_tools
         self._kept_prompts, self._kept_traces = kept_prompts, kept_traces
+        self._toolbox = toolbox
         self.inspector: InspectorWindow | None = None
         self.capture: CaptureWindow | None = None
         self.probe: ProbeWindow | None = None
         self.models: ModelsWindow | None = None
         self.server: ServerWindow | None = None
+        self.tool_servers: ToolServersWindow | None = None
 
     @cached_property
     def tools(self) -> InspectorTools:
@@ -146,6 +154,14 @@ class OtherWindows(QObject):
             self.server.detail.inspector_wanted.connect(self._inspect_request)
         _bring_forward(self.server)
 
+    def show_tool_servers(self) -> None:
+        """Show the tool servers: what they offer, how they are doing, and how they are reached."""
+        if self.tool_servers is None:
+            from ui.tools.servers_window import ToolServersWindow
+
+            self.tool_servers = ToolServersWindow(self._theme, self._toolbox, self._main)
+        _bring_forward(self.tool_servers)
+
     def show_preferences(self) -> None:
         """Show the dialog of preferences."""
         kept = (self._kept_prompts, self._kept_traces)
@@ -161,13 +177,15 @@ class OtherWindows(QObject):
 
     def close_all(self) -> None:
         """Close the windows that were shown."""
-        for window in (self.server, self.models, self.inspector, self.capture, self.probe):
+        windows = (self.server, self.models, self.inspector, self.capture, self.probe)
+        for window in (*windows, self.tool_servers):
             if window is not None:
                 window.close()
 
     async def finish(self) -> None:
         """Wait for the background work of all of them."""
-        for window in (self.inspector, self.capture, self.probe, self.server, self.models):
+        windows = (self.inspector, self.capture, self.probe, self.server, self.models)
+        for window in (*windows, self.tool_servers):
             if window is not None:
                 await window.finish()
 

@@ -13,8 +13,9 @@ from ui.kit.controls.choice import Choice
 from ui.kit.controls.number_field import NumberField
 from ui.kit.look.colors import DARK, LIGHT, strengthened
 from ui.kit.look.theme import Theme
-from ui.preferences.preferences import Preferences, ServerPreferences
+from ui.preferences.preferences import Preferences, ServerPreferences, ToolPreferences
 from ui.preferences.preferences_dialog import PreferencesDialog
+from ui.preferences.removable_rows import RemovableRows
 from ui.server.origins_editor import origin_problem
 
 Control = TypeVar("Control", bound=QWidget)
@@ -153,3 +154,22 @@ def test_names_and_controls_begin_at_the_left_of_the_page(
     assert {one.x() for one in names} == {0}
     rows = [dialog.controls[name] for name in ("theme", "has_high_contrast", "text_percent")]
     assert len({one.x() for one in rows}) == 1
+
+
+def test_what_may_run_without_asking_is_listed_and_can_be_taken_back(
+    theme: Theme, parent: QWidget, run: RunOnLoop
+) -> None:
+    allowed = (("sums", "add", "f1"), ("files", "read", "f2"))
+    state = preferences_state(Preferences(tools=ToolPreferences(allowed=allowed)))
+
+    async def take_back() -> None:
+        dialog = PreferencesDialog(theme, state, parent)
+        rows = dialog.controls["tools.allowed"]
+        assert isinstance(rows, RemovableRows)
+        assert rows.buttons[0].accessibleName() == "Take back: sums · add"
+        rows.buttons[0].click()
+        assert len(rows.buttons) == 1
+        await state.finish()
+
+    run(take_back())
+    assert state.now.tools.allowed == (("files", "read", "f2"),)

@@ -75,6 +75,11 @@ class AttachmentRow(QWidget):
         self._say("")
         self.reading.begin(paths, self._owner)
 
+    def add(self, file: Attachment) -> None:
+        """Add a file that has been read."""
+        if file not in self.files:
+            self.show_files((*self.files, file), self._owner)
+
     def refuse(self, why: str) -> None:
         """Say why a file is not attached, below what was said of others before."""
         self._say("\n".join(filter(None, (self.refusal.text(), why))))

@@ -38,6 +38,7 @@ class Composer(QFrame):
         prompts: Returns what was asked before, oldest first, for the arrow keys.
         thinking: The switch that lets the model reason first.
         stops: The button that shows the stop list.
+        tools: The button that shows which tools the model may use; hidden until there are any.
         settings: The button that shows the conversation's settings.
     """
 
@@ -60,9 +61,11 @@ class Composer(QFrame):
         self.thinking.setToolTip("Let the model reason before it answers")
         self.stops = ChipButton(theme, "stop-match", "No stops")
         self.stops.setToolTip("The stop sequences of this conversation")
+        self.tools = ChipButton(theme, "tool", "Tools")
+        self.tools.hide()
         self.settings = ChipButton(theme, "sliders", "Settings")
         self.settings.setToolTip(_SETTINGS_HINT)
-        self._chips = (self.stops, self.thinking, self.settings)
+        self._chips = (self.stops, self.thinking, self.tools, self.settings)
         self.attach = IconButton(theme, "attach", "Attach files: text, PDF or Word (Ctrl+Shift+O)")
         self.attachments = AttachmentRow(theme)
         self.meter = label("", "faint", 0.9)
@@ -176,6 +179,13 @@ class Composer(QFrame):
         """Offer reasoning where the model can."""
         self.thinking.setVisible(can_think)
         self.thinking.setChecked(is_thinking)
+        self._fit()
+
+    def show_tools(self, words: str, says: str) -> None:
+        """Offer tools, and say which are in use."""
+        self.tools.setVisible(True)
+        self.tools.say(words, says)
+        self.tools.setToolTip(f"{says} (Ctrl+T)")
         self._fit()
 
     def show_settings(self, words: str) -> None:

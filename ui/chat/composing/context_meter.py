@@ -4,12 +4,12 @@ Main thread; the engine's thread counts, a moment after the last key and never w
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from PySide6.QtCore import QObject, QTimer, Signal
 
-from engine import EngineError, GenerationRequest, ModelInfo
+from engine import EngineError, GenerationRequest, ModelInfo, Tool
 from ui.kit.background.tasks import Tasks
 from ui.records.attachments import Attachment
 from ui.records.conversations import Conversation
@@ -85,9 +85,15 @@ class ContextMeter(QObject):
 
     counted = Signal(object)
 
-    def __init__(self, engine: CountingEngine, parent: QObject | None = None) -> None:
+    def __init__(
+        self,
+        engine: CountingEngine,
+        parent: QObject | None = None,
+        tools_of: Callable[[Conversation], tuple[Tool, ...]] = lambda _: (),
+    ) -> None:
         super().__init__(parent)
         self._engine = engine
+        self._tools_of = tools_of
         self._tasks = Tasks()
         self._is_counting = False
         self._ask: Callable[[], Counted | None] = lambda: None
@@ -145,6 +151,8 @@ class ContextMeter(QObject):
         message = question(asked.typed, files)
         message.parent = shown[-1] if shown else None
         request = request_for(asked.conversation, asked.model, message)
+        if asked.model.can_call_tools:
+            request = replace(request, tools=self._tools_of(asked.conversation))
         return await self._engine.count_tokens(request)
 
     async def _file_tokens(self, asked: Counted) -> dict[Attachment, int]:

@@ -2,90 +2,81 @@
 
 import json
 
-from PySide6.QtGui import QFont
-from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QSizePolicy, QVBoxLayout, QWidget
+from PySide6.QtCore import Signal
+from PySide6.QtWidgets import QLabel, QVBoxLayout, QWidget
 
-from ui.kit.controls.buttons import IconBadge
-from ui.kit.controls.copy_button import CopyButton
-from ui.kit.look.theme import Theme, fixed_font
+from ui.chat.calling.call_words import share_done, state_words
+from ui.chat.calling.tool_card import PausedRow, ToolCard
+from ui.kit.look.theme import Theme
 from ui.kit.text.flow_text import FlowText
-from ui.kit.text.labels import ElidedLabel, clear_layout_of, label, rescale
 from ui.records.runs import Run
+from ui.records.tooling.calls import Decision
 from ui.words.tones import Tone
-
-_ICON_PX = 26
 
 
 class ToolCards(QWidget):
-    """Shows what a run called; a call that the end cut short is shown as such."""
+    """Shows what a run called; a call that the end cut short is shown as such.
+
+    Signals:
+        decided: The person said whether a call may run; carries its id and the ``Decision``.
+        continue_wanted: The person lets the model go on beyond the limit of calls.
+
+    Attributes:
+        cards: The cards, by the ids of their calls.
+        paused: What is said where the limit of calls was reached.
+    """
+
+    decided = Signal(str, object)
+    continue_wanted = Signal()
 
     def __init__(self, theme: Theme) -> None:
         super().__init__()
         self._theme = theme
-        self._shown: tuple[object, ...] = ()
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.setSpacing(8)
+        self.cards: dict[str, ToolCard] = {}
+        self._unfinished: ToolCard | None = None
+        self.paused = PausedRow()
+        self.paused.proceed.clicked.connect(self.continue_wanted)
+        self._column = QVBoxLayout(self)
+        self._column.setContentsMargins(0, 0, 0, 0)
+        self._column.setSpacing(8)
+        self._column.addWidget(self.paused)
         self.hide()
 
     def show_run(self, run: Run) -> None:
         """Show a run's calls as they are now."""
         unfinished = run.finished.unfinished_tool_call if run.finished is not None else ""
-        wanted = (*run.tool_calls, unfinished)
-        if wanted == self._shown:
+        if not (run.tool_calls or unfinished):
             return
-        self._shown = wanted
-        clear_layout_of(self)
-        layout = self.layout()
-        assert layout is not None
         for call in run.tool_calls:
-            layout.addWidget(self._card(call.name, pretty(call.arguments), "waits for its result"))
-        if unfinished:
-            layout.addWidget(self._card("Unfinished call", unfinished, "cut short", Tone.LIMIT))
-        self.setVisible(bool(run.tool_calls or unfinished))
-
-    def _card(self, name: str, arguments: str, state: str, tone: Tone = Tone.TOOL) -> QFrame:
-        card = QFrame()
-        card.setObjectName("card")
-        card.setAccessibleName(f"Tool call {name}, {state}: {arguments}")
-        badge = IconBadge(self._theme, _ICON_PX)
-        badge.show_icon("tool", tone)
-        head = QHBoxLayout()
-        head.setSpacing(9)
-        head.addWidget(badge)
-        title = ElidedLabel(name)
-        rescale(title, 1.0, QFont.Weight.DemiBold)
-        title.setSizePolicy(QSizePolicy.Policy.Maximum, QSizePolicy.Policy.Preferred)
-        head.addWidget(title)
-        # Cut short where there is no room: a card never makes the chat wider.
-        said = ElidedLabel(state)
-        said.setProperty("role", "muted")
-        rescale(said, 0.92)
-        head.addWidget(said, 1)
-        head.addWidget(CopyButton(self._theme, f"Copy the arguments of {name}", lambda: arguments))
-        layout = QVBoxLayout(card)
-        layout.setContentsMargins(11, 9, 9, 10)
-        layout.setSpacing(6)
-        layout.addLayout(head)
-        if arguments.strip() in ("", "{}"):
-            layout.addWidget(label("no arguments", "faint", 0.92))
-        else:
-            layout.addWidget(self._arguments(name, arguments))
-        return card
-
-    def _arguments(self, name: str, arguments: str) -> QWidget:
-        text = FlowText()
-        text.setObjectName("answer_text")
-        text.setAccessibleName(f"Arguments of {name}")
-        text.setFont(fixed_font(self.font(), 0.95))
-        text.setPlainText(arguments)
-        return text
+            card = self.cards.get(call.id)
+            if card is None:
+                card = self.cards[call.id] = ToolCard(
+                    self._theme, call.name, pretty(call.arguments)
+                )
+                card.decided.connect(lambda said, name=call.id: self._pass_on(name, said))
+                self._add(card)
+            progress = run.progress.get(call.id)
+            card.show_state(*state_words(run, call.id))
+            card.show_progress(progress, share_done(progress))
+            card.show_result(run.result_of(call.id))
+        if unfinished and self._unfinished is None:
+            self._unfinished = ToolCard(self._theme, "Unfinished call", unfinished)
+            self._unfinished.show_state("cut short", Tone.LIMIT)
+            self._add(self._unfinished)
+        self.paused.show_limit(0 if run.is_calling else run.paused_at)
+        self.setVisible(True)
 
     def words(self) -> str:
         """Return all that the cards say."""
         parts = [item.text() for item in self.findChildren(QLabel)]
         parts += [item.toPlainText() for item in self.findChildren(FlowText)]
         return "\n".join(part for part in parts if part)
+
+    def _add(self, card: ToolCard) -> None:
+        self._column.insertWidget(self._column.indexOf(self.paused), card)
+
+    def _pass_on(self, call_id: str, decision: Decision) -> None:
+        self.decided.emit(call_id, decision)
 
 
 def pretty(arguments: str) -> str:

@@ -9,6 +9,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Protocol
 
@@ -24,6 +25,7 @@ from engine import (
     Timing,
     Usage,
 )
+from ui.chat.calling.tool_loop import ToolLoop
 from ui.chat.session.models_on_demand import ModelsOnDemand, RequestForModel, loaded_model
 from ui.chat.session.running_answer import AnsweringEngine, RunningAnswer
 from ui.chat.session.traces import Traces
@@ -33,6 +35,8 @@ from ui.records.conversations import Conversation
 from ui.records.messages import ConversationMessage, question
 from ui.records.runs import Run
 from ui.records.sending.asking import new_run, request_for
+from ui.records.tooling.calls import Decision
+from ui.tools.toolbox import Toolbox
 
 _log = logging.getLogger(__name__)
 
@@ -68,6 +72,7 @@ class ConversationSession(QObject):
         run_changed: A run went to another stage or read more of its prompt; carries the ``Run``.
         run_finished: A run ended; carries the ``Run``.
         is_running_changed: An answer began or ended; carries whether one is running.
+        went_on: The model goes on with the results of its calls; carries the new ``Run``.
     """
 
     message_appended = Signal(object)
@@ -77,6 +82,7 @@ class ConversationSession(QObject):
     run_changed = Signal(object)
     run_finished = Signal(object)
     is_running_changed = Signal(bool)
+    went_on = Signal(object)
 
     def __init__(
         self,
@@ -86,9 +92,12 @@ class ConversationSession(QObject):
         traces: Traces,
         parent: QObject | None = None,
         models: ModelsOnDemand | None = None,
+        toolbox: Toolbox | None = None,
     ) -> None:
         super().__init__(parent)
         self.conversation = conversation
+        self._tools = None if toolbox is None else self._tool_loop(toolbox)
+        self._calling: asyncio.Task[None] | None = None
         self._models = models
         self._traces = traces
         self._store = store
@@ -107,8 +116,8 @@ class ConversationSession(QObject):
 
     @property
     def is_running(self) -> bool:
-        """Whether an answer is on its way."""
-        return self._answer is not None
+        """Whether an answer is on its way, or its calls are being carried out."""
+        return self._answer is not None or self._calling is not None
 
     @property
     def run(self) -> Run | None:
@@ -173,6 +182,21 @@ class ConversationSession(QObject):
         past = answer.run.stopped_by if without is None else without
         return self._begin(answer.parent, without=past, replaced=answer)
 
+    def continue_calls(self, answer: ConversationMessage) -> bool:
+        """Carry out the calls of an answer that was paused; returns whether that was begun."""
+        run = answer.run
+        if self._tools is None or self.is_running or run is None or not run.paused_at:
+            return False
+        self._begin_calls(answer, is_continued=True)
+        self.is_running_changed.emit(True)
+        self.run_changed.emit(run)
+        return True
+
+    def decide(self, call_id: str, decision: Decision) -> None:
+        """Say whether a call that waits for it may run."""
+        if self._tools is not None:
+            self._tools.decide(call_id, decision)
+
     def show_version(self, message: ConversationMessage) -> None:
         """Show a version of a message, with all that follows it."""
         if self.is_running:
@@ -188,8 +212,11 @@ class ConversationSession(QObject):
     def cancel(self) -> None:
         """End the running answer within one step of the model; its text is kept.
 
-        One that the engine has not taken yet, because a model is being read for it, ends at once.
+        So do calls that are being carried out, and their server is told. An answer that the engine
+        has not taken yet, because a model is being read for it, ends at once.
         """
+        if self._calling is not None:
+            self._calling.cancel()
         answer = self._answer
         if answer is None or answer.run.is_cancelling:
             return
@@ -232,7 +259,9 @@ class ConversationSession(QObject):
         conversation.tree.add(message, asked)
         for one in followers:
             conversation.tree.add(one, one.parent)
-        asking = RequestForModel(request, conversation.settings, without, self._held_model)
+        tools = self._tools
+        offered = None if tools is None else partial(tools.offered, run)
+        asking = RequestForModel(request, conversation.settings, without, self._held_model, offered)
         answer = self._answer = RunningAnswer(self._engine, run, asking, self._traces)
         self._answer_message = message
         if is_first:
@@ -341,5 +370,51 @@ class ConversationSession(QObject):
             message.text = run.text
             self._store.save_messages(self.conversation, [message])
         self._traces.end(run.id, self.conversation.id)
+        goes_on = message is not None and self._tools is not None and self._tools.takes(run)
+        if message is not None and goes_on:
+            self._begin_calls(message)
         self.run_finished.emit(run)
-        self.is_running_changed.emit(False)
+        if not goes_on:
+            self.is_running_changed.emit(False)
+
+    # -- calls -----------------------------------------------------------------------------
+
+    def _tool_loop(self, toolbox: Toolbox) -> ToolLoop:
+        return ToolLoop(
+            self.conversation,
+            toolbox,
+            tell=self.run_changed.emit,
+            keep=lambda answer: self._store.save_messages(self.conversation, [answer]),
+            keep_conversation=lambda: self._store.save(self.conversation),
+        )
+
+    def _begin_calls(self, answer: ConversationMessage, *, is_continued: bool = False) -> None:
+        assert self._tools is not None
+        self._tools.begin(answer, is_continued=is_continued)
+        calling = self._calling = self._tasks.start(self._call(answer), "carry out calls")
+        # A task that is cancelled before its first step never reaches its own end.
+        calling.add_done_callback(lambda task: self._end_calls(answer, task, goes_on=False))
+
+    async def _call(self, answer: ConversationMessage) -> None:
+        assert self._tools is not None
+        goes_on = False
+        try:
+            goes_on = await self._tools.carry_out(answer)
+        finally:
+            self._end_calls(answer, asyncio.current_task(), goes_on=goes_on)
+
+    def _end_calls(
+        self, answer: ConversationMessage, calling: asyncio.Task[None] | None, *, goes_on: bool
+    ) -> None:
+        if self._calling is not calling:
+            return  # has been told
+        self._calling = None
+        run = answer.run
+        assert run is not None
+        run.is_calling = False
+        self._store.save_messages(self.conversation, [answer])
+        self.run_changed.emit(run)
+        if goes_on:
+            self.went_on.emit(self._begin(answer))
+        else:
+            self.is_running_changed.emit(False)

@@ -1,11 +1,12 @@
 """The model of a conversation, loaded when a message needs it. Main thread."""
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
 
-from engine import GenerationRequest, ModelInfo
+from engine import GenerationRequest, ModelInfo, Tool
 from ui.records.conversations import Conversation, ConversationSettings
 from ui.records.sending.asking import fitted
 
@@ -36,6 +37,7 @@ class RequestForModel:
         settings: The settings that it was asked with.
         without: A stop of the conversation that does not count this time.
         hold: Loads the model and holds it until the engine has taken the request.
+        offered: Starts tool servers and returns what the model may call; None for no tools.
     """
 
     def __init__(
@@ -44,11 +46,13 @@ class RequestForModel:
         settings: ConversationSettings,
         without: str | int | None,
         hold: Callable[[], AbstractAsyncContextManager[ModelInfo | None]],
+        offered: Callable[[], Awaitable[tuple[Tool, ...]]] | None = None,
     ) -> None:
         self._request = request
         self._settings = settings
         self._without = without
         self._hold = hold
+        self._offered = offered
 
     @asynccontextmanager
     async def held(self) -> AsyncIterator[tuple[GenerationRequest, ModelInfo | None]]:
@@ -57,5 +61,7 @@ class RequestForModel:
         Raises:
             ModelLoadFailed: The model cannot be loaded, or loading was cancelled.
         """
+        tools = () if self._offered is None else await self._offered()
+        request = replace(self._request, tools=tools) if tools else self._request
         async with self._hold() as model:
-            yield fitted(self._request, self._settings, model, self._without), model
+            yield fitted(request, self._settings, model, self._without), model

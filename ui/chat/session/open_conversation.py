@@ -19,6 +19,7 @@ from ui.records.sending.variants import Variant
 from ui.records.storing import ConversationStore
 from ui.stops.stop_history import history_of
 from ui.stops.stop_list import StopListModel
+from ui.tools.toolbox import Toolbox
 
 
 class OpenConversation(QObject):
@@ -45,10 +46,14 @@ class OpenConversation(QObject):
         traces: Traces,
         parent: QObject,
         models: ModelsOnDemand | None = None,
+        toolbox: Toolbox | None = None,
     ) -> None:
         super().__init__(parent)
         self.conversation = conversation
-        self.session = ConversationSession(engine, conversation, store, traces, self, models)
+        self.session = ConversationSession(
+            engine, conversation, store, traces, self, models, toolbox
+        )
+        self.session.went_on.connect(self._show_next)
         self.session.is_running_changed.connect(self.is_running_changed)
         self.sides: SideBySide | None = None
         self._make_sides = partial(SideBySide, engine, conversation, store, traces, models)
@@ -120,6 +125,10 @@ class OpenConversation(QObject):
         if self.session.is_running:
             self._is_applying, self._applied = True, self.session.run
             self.session.cancel()
+
+    def _show_next(self, run: Run) -> None:
+        self.shown_run = run
+        self.went_on.emit(run)
 
     def _go_on(self, is_running: bool) -> None:
         if is_running or not self._is_applying:

@@ -16,6 +16,7 @@ from ui.kit.background.tasks import Tasks
 from ui.models.model_state import ModelState
 from ui.records.conversations import Conversation
 from ui.records.storing import ConversationStore
+from ui.tools.toolbox import Toolbox
 
 # So many conversations stay in memory beside those that are being answered.
 MOST_OPEN = 6
@@ -32,6 +33,7 @@ class OpenConversations(QObject):
         conversations: The list of all conversations.
         is_wanted: Whether a conversation must stay in memory because it is shown, or will be.
         parent: Owns this object.
+        toolbox: What models may call; None for nothing.
     """
 
     def __init__(
@@ -43,8 +45,10 @@ class OpenConversations(QObject):
         conversations: ConversationList,
         is_wanted: Callable[[Conversation], bool],
         parent: QObject,
+        toolbox: Toolbox | None = None,
     ) -> None:
         super().__init__(parent)
+        self._toolbox = toolbox
         self._engine = engine
         self._model = model
         self._store = store
@@ -61,7 +65,13 @@ class OpenConversations(QObject):
         opened = self._open.pop(conversation.id, None)
         if opened is None:
             opened = OpenConversation(
-                self._engine, conversation, self._store, self._traces, self, self._model
+                self._engine,
+                conversation,
+                self._store,
+                self._traces,
+                self,
+                self._model,
+                self._toolbox,
             )
             self._offer(opened)
             opened.is_running_changed.connect(lambda: self._keep(conversation))

@@ -29,7 +29,9 @@ from ui.records.runs import Run
 from ui.records.sending.asking import cache_owner
 from ui.records.sending.variants import Variant
 from ui.records.storing import ConversationStore
+from ui.records.tooling.choice import ToolsInUse
 from ui.server.server_switch import ServerControl, ServerSwitch
+from ui.tools.toolbox import Toolbox
 
 
 class Workspace(QObject):
@@ -60,16 +62,19 @@ class Workspace(QObject):
         server: ServerControl,
         store: ConversationStore,
         parent: QObject | None = None,
+        toolbox: Toolbox | None = None,
     ) -> None:
         super().__init__(parent)
         self._engine = engine
+        self.toolbox = toolbox
         self.store = store
         self.traces = Traces(self)
         self.model = ModelState(engine, self)
         self.answering = AnsweringModel(self.model, self)
         self.server = ServerSwitch(server, self)
         self.conversations = ConversationList(store, self)
-        self.meter = ContextMeter(engine, self)
+        tools_of = (lambda _: ()) if toolbox is None else toolbox.offered_to
+        self.meter = ContextMeter(engine, self, tools_of)
         self.search = Search(store, self)
         self.presets = PresetList(store, self)
         self.files = ConversationFiles(store, self.conversations, self)
@@ -84,6 +89,7 @@ class Workspace(QObject):
             self.conversations,
             lambda one: one is self.current.conversation or one is self._wanted,
             self,
+            toolbox,
         )
         self._drafts = DraftKeeping(self.conversations.changed, self)
         store.on_found(self._take_found)
@@ -261,6 +267,13 @@ class Workspace(QObject):
         """Give the open conversation other settings; they count from the next answer on."""
         if settings != self.current.conversation.settings:
             self.current.conversation.settings = settings
+            self.conversations.changed(self.current.conversation)
+            self.settings_changed.emit()
+
+    def change_tools(self, tools: ToolsInUse) -> None:
+        """Let the open conversation's model use other tools, from the next answer on."""
+        if tools != self.current.conversation.tools:
+            self.current.conversation.tools = tools
             self.conversations.changed(self.current.conversation)
             self.settings_changed.emit()
 

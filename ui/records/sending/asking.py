@@ -6,6 +6,7 @@ from engine import CacheOwner, GenerationRequest, Message, ModelInfo, StopKind, 
 from ui.records.conversations import Conversation, ConversationSettings, rules_of
 from ui.records.messages import ConversationMessage
 from ui.records.runs import Run, RunState
+from ui.records.sending.turns import has_tools, questions_joined, turns_of, without_tools
 
 
 def request_for(
@@ -28,14 +29,7 @@ def request_for(
     messages: list[Message] = []
     if settings.system_prompt.strip():
         messages.append(Message("system", settings.system_prompt))
-    for message in _answered(conversation.tree.path_to(question)):
-        before = messages[-1] if messages else None
-        if before is not None and before.role == message.role == "user":
-            # Many templates refuse two questions in a row: what was added without an answer, and
-            # what was asked then, are one question.
-            messages[-1] = Message("user", f"{before.content}\n\n{message.text}")
-        else:
-            messages.append(Message(message.role, message.text))
+    messages += questions_joined(turns_of(_answered(conversation.tree.path_to(question))))
     if begun:
         messages.append(Message("assistant", begun))
     return fitted(
@@ -58,7 +52,7 @@ def fitted(
     model: ModelInfo | None,
     without: str | int | None = None,
 ) -> GenerationRequest:
-    """Return a request with what depends on the model: its end tokens, and whether it reasons.
+    """Return a request with what depends on the model: end tokens, reasoning, and calls.
 
     Args:
         request: What is asked, whatever model answers.
@@ -68,6 +62,10 @@ def fitted(
     """
     ids = tuple(one for one in _known(settings, model) if one != without)
     can_think = model is not None and model.can_think
+    if model is not None and not model.can_call_tools:
+        told = request.messages
+        told = without_tools(told) if has_tools(told) else told
+        request = replace(request, messages=told, tools=())
     return replace(
         request,
         model=None if model is None else model.id,

@@ -1,0 +1,103 @@
+"""What a server offers, in the window's terms and within its limits. Pure; tool thread."""
+
+import hashlib
+import json
+from collections.abc import Iterable
+from typing import Any
+
+from app.desktop.tools.server_log import printable
+from engine import counted
+from ui.records.tooling.servers import (
+    PromptArgument,
+    PromptInfo,
+    ResourceInfo,
+    ToolInfo,
+    ToolServerConfig,
+)
+
+MOST_TOOLS = 128
+MOST_RESOURCES = 500
+MOST_PROMPTS = 100
+_MOST_NAME_CHARS = 200
+_MOST_DESCRIPTION_CHARS = 4_000
+_MOST_SCHEMA_CHARS = 65_536
+
+
+def tools_from(found: Iterable[Any], config: ToolServerConfig) -> tuple[list[ToolInfo], list[str]]:
+    """Return a server's tools, and remarks about those that are left out."""
+    tools: dict[str, ToolInfo] = {}
+    count, unusable = 0, 0
+    for one in found:
+        count += 1
+        if len(tools) >= MOST_TOOLS:
+            continue
+        tool = _tool(one, config)
+        if tool is None or tool.name in tools:
+            unusable += 1
+        else:
+            tools[tool.name] = tool
+    remarks = []
+    if unusable:
+        remarks.append(
+            f"{counted(unusable, 'tool')} cannot be used: the name is missing, too long or there "
+            "twice, or the description of the arguments is too long."
+        )
+    if count - unusable > len(tools):
+        remarks.append(f"It lists more tools than can be used; the first {MOST_TOOLS} are.")
+    return list(tools.values()), remarks
+
+
+def resources_from(found: Iterable[Any], server: str) -> list[ResourceInfo]:
+    """Return what can be read from a server."""
+    return [
+        ResourceInfo(server, str(one.uri), printable(one.title or one.name or str(one.uri), 120))
+        for one in list(found)[:MOST_RESOURCES]
+        if len(str(one.uri)) <= 4_000
+    ]
+
+
+def prompts_from(found: Iterable[Any], server: str) -> list[PromptInfo]:
+    """Return a server's prepared prompts."""
+    return [
+        PromptInfo(
+            server,
+            one.name,
+            printable(one.title or one.name, 120),
+            tuple(
+                PromptArgument(
+                    each.name, printable(each.description or "", 300), bool(each.required)
+                )
+                for each in (one.arguments or [])[:20]
+            ),
+        )
+        for one in list(found)[:MOST_PROMPTS]
+        if one.name and len(one.name) <= _MOST_NAME_CHARS
+    ]
+
+
+def _tool(one: Any, config: ToolServerConfig) -> ToolInfo | None:
+    if not one.name or len(one.name) > _MOST_NAME_CHARS:
+        return None
+    try:
+        schema = json.dumps(one.input_schema, sort_keys=True)
+        (one.name + (one.description or "") + schema).encode()
+    except (ValueError, RecursionError):
+        return None
+    if len(schema) > _MOST_SCHEMA_CHARS:
+        return None
+    description = (one.description or "")[:_MOST_DESCRIPTION_CHARS]
+    return ToolInfo(
+        config.name,
+        one.name,
+        printable(one.name, 80),
+        "".join(char if char.isprintable() or char in "\n\t" else "\ufffd" for char in description),
+        one.input_schema,
+        _fingerprint(config, one.name, one.description or "", schema),
+    )
+
+
+def _fingerprint(config: ToolServerConfig, *said: str) -> str:
+    """Return what an approval counts for: this program or address, and this tool as it is now."""
+    reached = [config.command, *config.args, config.cwd, config.url]
+    whole = json.dumps([reached, said])
+    return hashlib.sha256(whole.encode("utf-8", "surrogatepass")).hexdigest()[:32]

@@ -1,0 +1,123 @@
+"""Keeps the secrets of tool servers: in the keychain, or in a private file where there is none.
+
+Keychains may ask the person something or hang: called on threads that may wait, never the main one.
+"""
+
+import json
+import logging
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+from app.folders.privacy import made_private
+from app.settings.keychain import SERVICE, Keychain, NoKeychain, system_keychain
+from engine.files.bounded import read_bounded
+from engine.files.whole_file import write_whole
+
+FILE_NAME = "tool-secrets.json"
+
+_T = TypeVar("_T")
+
+_log = logging.getLogger(__name__)
+
+
+class ToolSecrets:
+    """Values by the names of their servers and variables.
+
+    Args:
+        folder: Where the file is, if it has to be a file.
+        keychain: Returns the keychain or raises ``NoKeychain``.
+
+    Attributes:
+        place_words: Where secrets are kept, as a sentence; empty until that is known.
+    """
+
+    def __init__(self, folder: Path, keychain: Callable[[], Keychain] = system_keychain) -> None:
+        self._file = folder / FILE_NAME
+        self._find_keychain = keychain
+        self._lock = threading.Lock()
+        self.place_words = ""
+
+    def keep(self, server: str, name: str, value: str) -> None:
+        """Keep a value.
+
+        Raises:
+            OSError: It cannot be kept anywhere.
+        """
+        with self._lock:
+            filed = self._filed()
+            user = _user(server, name)
+            try:
+                self._ask(lambda chain: chain.set_password(SERVICE, user, value))
+            except NoKeychain as error:
+                _log.warning("a tool server's secret is kept in a file: %s", error)
+                self.place_words = f"Secrets are in a private file, because {error}."
+                self._write(filed | {user: value})
+            else:
+                self.place_words = "Secrets are in the system’s keychain."
+                if filed.pop(user, None) is not None:
+                    self._write(filed)
+
+    def value(self, server: str, name: str) -> str | None:
+        """Return a value, None where there is none.
+
+        Raises:
+            OSError: The file cannot be read.
+        """
+        user = _user(server, name)
+        with self._lock:
+            # A value is in the file only if there was no keychain when it was kept.
+            if (filed := self._filed().get(user)) is not None:
+                return filed
+            try:
+                return self._ask(lambda chain: chain.get_password(SERVICE, user))
+            except NoKeychain:
+                return None
+
+    def forget(self, server: str, name: str) -> None:
+        """Take a value away.
+
+        Raises:
+            OSError: The file cannot be written.
+        """
+        user = _user(server, name)
+        with self._lock:
+            filed = self._filed()
+            if filed.pop(user, None) is not None:
+                self._write(filed)
+            try:
+                if self._ask(lambda chain: chain.get_password(SERVICE, user)) is not None:
+                    self._ask(lambda chain: chain.delete_password(SERVICE, user))
+            except NoKeychain as error:
+                _log.info("a secret was not looked for in the keychain: %s", error)
+
+    def _filed(self) -> dict[str, str]:
+        try:
+            values = json.loads(read_bounded(self._file).decode("utf-8"))
+        except FileNotFoundError:
+            return {}
+        except ValueError as error:
+            raise OSError(f"{self._file.name} is damaged; fill in the secrets again") from error
+        if not isinstance(values, dict):
+            raise OSError(f"{self._file.name} is damaged; fill in the secrets again")
+        return {name: value for name, value in values.items() if isinstance(value, str)}
+
+    def _write(self, values: dict[str, str]) -> None:
+        made_private(self._file.parent)
+        if values:
+            write_whole(self._file, json.dumps(values, indent=1) + "\n")
+        else:
+            self._file.unlink(missing_ok=True)
+
+    def _ask(self, question: Callable[[Keychain], _T]) -> _T:
+        try:
+            return question(self._find_keychain())
+        except NoKeychain:
+            raise
+        except Exception as error:  # backends raise what they like; none may end the program
+            raise NoKeychain(f"the keychain failed ({type(error).__name__})") from error
+
+
+def _user(server: str, name: str) -> str:
+    return f"tool-server/{server}/{name}"

@@ -1,0 +1,51 @@
+"""The last lines that a tool server wrote for people, within bounds. Tool thread."""
+
+from collections import deque
+
+MOST_LINES = 400
+MOST_LINE_CHARS = 1_000
+
+
+class ServerLog:
+    """Keeps the newest lines, without what would control a terminal or turn text around."""
+
+    def __init__(self) -> None:
+        self._lines: deque[str] = deque(maxlen=MOST_LINES)
+        self._begun = b""
+
+    @property
+    def lines(self) -> tuple[str, ...]:
+        """The lines, oldest first."""
+        return tuple(self._lines)
+
+    @property
+    def last_words(self) -> str:
+        """The last line that says something."""
+        return next((line for line in reversed(self._lines) if line.strip()), "")
+
+    def add(self, line: str) -> None:
+        """Add a line."""
+        self._lines.append(printable(line[: MOST_LINE_CHARS + 1], MOST_LINE_CHARS))
+
+    def add_bytes(self, data: bytes) -> None:
+        """Add output as it comes; the end of an unfinished line is waited for."""
+        *whole, self._begun = (self._begun + data).split(b"\n")
+        # Of a flood, only the last lines are ever seen.
+        for line in whole[-MOST_LINES:]:
+            self.add(line[: 4 * MOST_LINE_CHARS].decode("utf-8", "replace").rstrip("\r"))
+        if len(self._begun) > 4 * MOST_LINE_CHARS:
+            self.end_line()
+
+    def end_line(self) -> None:
+        """Take the line that was begun as it is."""
+        if self._begun:
+            self.add(self._begun[: 4 * MOST_LINE_CHARS].decode("utf-8", "replace"))
+        self._begun = b""
+
+
+def printable(text: str, most_chars: int) -> str:
+    """Return one line of a limited length with no characters that do more than be seen."""
+    short = text if len(text) <= most_chars else text[: most_chars - 1] + "…"
+    return "".join(
+        one if one.isprintable() else " " if one in "\t\n\r" else "\ufffd" for one in short
+    )

@@ -1,0 +1,108 @@
+"""The file with the tool servers: private, written whole or not at all, never overwritten damaged.
+
+Any thread; blocks while the disk works.
+"""
+
+import logging
+import os
+import sys
+import time
+from collections.abc import Iterable
+from pathlib import Path
+
+from app.desktop.tools.configuration import BadConfiguration, servers_from, text_of
+from app.folders.privacy import made_private
+from engine.files.bounded import read_bounded
+from engine.files.causes import os_cause
+from engine.files.whole_file import write_whole
+from ui.records.tooling.servers import ToolServerConfig
+
+FILE_NAME = "tool-servers.json"
+_EMPTY = '{"mcpServers": {}}'
+
+_log = logging.getLogger(__name__)
+
+
+class ServersFile:
+    """The file in a folder.
+
+    Attributes:
+        path: Where it is.
+        notice: What a person should know of how it was found; empty where all was well.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.path = folder / FILE_NAME
+        self.notice = ""
+
+    def load(self) -> list[ToolServerConfig]:
+        """Return the servers. A file that cannot be used is set aside, never overwritten."""
+        try:
+            text = read_bounded(self.path).decode("utf-8")
+        except FileNotFoundError:
+            return []
+        except UnicodeDecodeError:
+            return self._set_aside("it is not text.")
+        except OSError as error:
+            return self._set_aside(f"{os_cause(error)}.")
+        if "".join(text.split()) == "".join(_EMPTY.split()):
+            return []
+        try:
+            return servers_from(text)
+        except BadConfiguration as error:
+            return self._set_aside(str(error))
+
+    def save(self, configs: Iterable[ToolServerConfig]) -> None:
+        """Write the servers; secrets are not in the file.
+
+        Raises:
+            OSError: They cannot be written.
+        """
+        made_private(self.path.parent)
+        # A file that is written beside its place is private from its first moment on.
+        write_whole(self.path, text_of(configs))
+
+    def _set_aside(self, reason: str) -> list[ToolServerConfig]:
+        aside = self.path.with_name(f"{FILE_NAME}.broken-{time.strftime('%Y%m%d-%H%M%S')}")
+        try:
+            os.replace(self.path, aside)
+        except OSError as error:
+            _log.warning("cannot set %s aside: %s", self.path, error)
+            kept = f"It could not be set aside: {os_cause(error)}."
+        else:
+            kept = f"It is kept as {aside.name}; correct it there and paste it again."
+        self.notice = f"The file of tool servers could not be used: {reason} {kept}"
+        return []
+
+
+def claude_desktop_file(home: Path | None = None, platform: str = sys.platform) -> Path:
+    """Return where Claude Desktop keeps its servers.
+
+    https://modelcontextprotocol.io/docs/develop/connect-local-servers names the place on macOS.
+    """
+    home = home or Path.home()
+    if platform == "darwin":
+        folder = home / "Library" / "Application Support"
+    else:
+        chosen = os.environ.get("XDG_CONFIG_HOME")
+        folder = Path(chosen) if chosen and Path(chosen).is_absolute() else home / ".config"
+    return folder / "Claude" / "claude_desktop_config.json"
+
+
+def claude_desktop_servers(path: Path) -> list[ToolServerConfig]:
+    """Return the servers of Claude Desktop's file, all of them switched off.
+
+    Raises:
+        BadConfiguration: There is no such file, or it cannot be used; the message says why.
+    """
+    try:
+        text = read_bounded(path).decode("utf-8")
+    except FileNotFoundError as error:
+        raise BadConfiguration(f"Claude Desktop has no servers here: {path} is missing.") from error
+    except UnicodeDecodeError as error:
+        raise BadConfiguration(f"{path} is not text in UTF-8.") from error
+    except OSError as error:
+        raise BadConfiguration(f"{path} could not be read: {os_cause(error)}.") from error
+    if '"mcpServers"' not in text:
+        raise BadConfiguration(f"{path} names no tool servers.")
+    return servers_from(text)

@@ -1,0 +1,253 @@
+"""A tool server that is a program: its process group, its three streams, and their limits.
+
+The ``mcp`` package's own transport takes lines of any length and leaves behind what a server
+started; here each line, each second and each group of processes has its bound. Tool thread.
+https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#stdio
+"""
+
+import asyncio
+import contextlib
+import os
+import shutil
+import signal
+from collections.abc import Callable, Mapping
+from types import TracebackType
+from typing import Any
+
+import anyio
+from mcp.client.stdio import get_default_environment
+from mcp.shared.message import SessionMessage
+from mcp_types import jsonrpc_message_adapter
+
+from app.desktop.tools.allowance import Allowance, Flooding
+from app.desktop.tools.process_groups import end_group, note_group
+from app.desktop.tools.server_log import ServerLog, printable
+
+MOST_LINE_BYTES = 16 << 20
+MOST_JUNK_LINES = 200
+_PIECE = 1 << 16
+_LEAVES_WITHIN_S = 2.0
+# Programs that were started from the desktop know fewer folders than those from a terminal.
+_MORE_FOLDERS = (
+    "/opt/homebrew/bin",
+    "/usr/local/bin",
+    "~/.local/bin",
+    "~/.bun/bin",
+    "~/.cargo/bin",
+)
+
+
+class ProgramTransport:
+    """Runs a server's program while it is entered; yields the streams that a session needs.
+
+    Args:
+        command: The program.
+        args: Its arguments.
+        env: Its variables, beside the few that are safe to inherit.
+        cwd: Its folder; empty for the home folder.
+        log: Takes what it writes to its standard error.
+        ended: Told once the program ends or is ended by itself, with the reason as a sentence's
+            end ("it ended with code 1").
+    """
+
+    def __init__(
+        self,
+        command: str,
+        args: tuple[str, ...],
+        env: Mapping[str, str],
+        cwd: str,
+        log: ServerLog,
+        ended: Callable[[str], None],
+    ) -> None:
+        self._command = command
+        self._args = args
+        self._env = environment(env)
+        self._cwd = os.path.expanduser(cwd or "~")
+        self._log = log
+        self._tell_ended = ended
+        self._process: asyncio.subprocess.Process | None = None
+        self._tasks: list[asyncio.Task[None]] = []
+        self._junk_lines = 0
+        self._has_ended = False
+        self._bytes = Allowance(48 << 20, 1 << 20, "it floods its output")
+        self._messages = Allowance(5_000, 50, "it floods its output with messages")
+
+    async def __aenter__(self) -> Any:
+        """Start the program; return the streams of messages from it and to it.
+
+        Raises:
+            OSError: It cannot be started; its text is a whole sentence.
+        """
+        found = self._found()
+        try:
+            process = await asyncio.create_subprocess_exec(
+                found,
+                *self._args,
+                stdin=asyncio.subprocess.PIPE,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=asyncio.subprocess.PIPE,
+                env=self._env,
+                cwd=self._cwd,
+                start_new_session=True,
+                limit=_PIECE,
+            )
+        except FileNotFoundError as error:
+            raise OSError(f"Its folder {self._cwd} does not exist. Correct it.") from error
+        except ValueError as error:
+            raise OSError("Its command has a character that no program can take.") from error
+        note_group(process.pid)
+        self._process = process
+        self._arriving, arrived = anyio.create_memory_object_stream[SessionMessage | Exception](0)
+        sending, self._leaving = anyio.create_memory_object_stream[SessionMessage](0)
+        self._streams = (self._arriving, arrived, sending, self._leaving)
+        self._tasks = [
+            asyncio.create_task(self._read_messages(process)),
+            asyncio.create_task(self._read_errors(process)),
+            asyncio.create_task(self._write(process)),
+        ]
+        return arrived, sending
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """End the program and all that it started."""
+        process = self._process
+        if process is None:
+            return
+        try:
+            if process.stdin is not None:
+                process.stdin.close()
+            # Well-behaved servers leave when their input ends.
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_LEAVES_WITHIN_S):
+                    await _left(process)
+                self._end(_exit_words(process))
+        finally:
+            try:
+                await end_group(process.pid, lambda: process.returncode is not None)
+            finally:
+                for task in self._tasks:
+                    task.cancel()
+                for stream in self._streams:
+                    stream.close()
+                _close_pipes(process)
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def _found(self) -> str:
+        found = shutil.which(os.path.expanduser(self._command), path=self._env.get("PATH"))
+        if found is None:
+            raise OSError(
+                f"{printable(self._command, 80)} was not found. Install it, or give its whole path."
+            )
+        return found
+
+    async def _read_messages(self, process: asyncio.subprocess.Process) -> None:
+        assert process.stdout is not None
+        begun = bytearray()
+        try:
+            while piece := await process.stdout.read(_PIECE):
+                self._bytes.take(len(piece))
+                begun += piece
+                if b"\n" in piece:
+                    *lines, rest = begun.split(b"\n")
+                    begun = bytearray(rest)
+                    for line in lines:
+                        await self._take_line(bytes(line))
+                if len(begun) > MOST_LINE_BYTES:
+                    size = MOST_LINE_BYTES >> 20
+                    raise Flooding(f"it sent a message of more than {size} MB")
+        except Flooding as flooding:
+            self._kill(str(flooding))
+        except (anyio.BrokenResourceError, anyio.ClosedResourceError, ConnectionError):
+            pass  # the session is gone
+        finally:
+            self._arriving.close()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_LEAVES_WITHIN_S):
+                await _left(process)
+        self._end(_exit_words(process))
+
+    def _kill(self, why: str) -> None:
+        """End a program that does what none may do."""
+        self._end(why)
+        if self._process is not None:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(self._process.pid, signal.SIGKILL)
+
+    def _end(self, why: str) -> None:
+        """Tell, once, why the program is at its end."""
+        if not self._has_ended:
+            self._has_ended = True
+            self._log.end_line()
+            self._log.add(f"— {why} —")
+            self._tell_ended(why)
+
+    async def _take_line(self, line: bytes) -> None:
+        if not line.strip():
+            return
+        self._messages.take(1)
+        try:
+            message = jsonrpc_message_adapter.validate_json(line, by_name=False)
+        except ValueError:
+            # Many servers greet on the wrong stream. What goes on and on is no greeting.
+            self._log.add("(not a message) " + line[:2_000].decode("utf-8", "replace"))
+            self._junk_lines += 1
+            if self._junk_lines > MOST_JUNK_LINES:
+                raise Flooding("its output is not MCP messages") from None
+            return
+        await self._arriving.send(SessionMessage(message))
+
+    async def _read_errors(self, process: asyncio.subprocess.Process) -> None:
+        assert process.stderr is not None
+        try:
+            while piece := await process.stderr.read(_PIECE):
+                self._log.add_bytes(piece)
+                self._bytes.take(len(piece))
+        except Flooding:
+            self._kill("it floods its log")
+
+    async def _write(self, process: asyncio.subprocess.Process) -> None:
+        assert process.stdin is not None
+        with contextlib.suppress(OSError, anyio.ClosedResourceError, anyio.BrokenResourceError):
+            async for message in self._leaving:
+                text = message.message.model_dump_json(by_alias=True, exclude_unset=True)
+                process.stdin.write(text.encode() + b"\n")
+                await process.stdin.drain()
+
+
+def environment(env: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables of a server: the few that are safe to inherit, and its own."""
+    usual = get_default_environment()
+    known = usual.get("PATH", os.defpath).split(os.pathsep)
+    more = [os.path.expanduser(one) for one in _MORE_FOLDERS]
+    usual["PATH"] = os.pathsep.join([*known, *(one for one in more if one not in known)])
+    return {**usual, **env}
+
+
+async def _left(process: asyncio.subprocess.Process) -> None:
+    """Wait until the program has left, whoever still holds its pipes open."""
+    # ``wait`` also waits for the pipes, which what the program started may have inherited.
+    while process.returncode is None:  # noqa: ASYNC110
+        await asyncio.sleep(0.01)
+
+
+def _exit_words(process: asyncio.subprocess.Process) -> str:
+    """Return how a program ended that has closed its output."""
+    code = process.returncode
+    if code is None:
+        return "it closed its output"
+    if code < 0:
+        with contextlib.suppress(ValueError):
+            return f"it was ended by {signal.Signals(-code).name}"
+    return f"it ended with code {code}"
+
+
+def _close_pipes(process: asyncio.subprocess.Process) -> None:
+    """Close the pipes, which a program that has left its group may still hold open."""
+    transport = getattr(process, "_transport", None)
+    if transport is not None:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            transport.close()

@@ -1,0 +1,88 @@
+"""A server that misbehaves in the way that its first argument names. Needs only Python."""
+
+import json
+import os
+import sys
+import time
+from typing import Any
+
+how = sys.argv[1]
+
+
+def say(message: dict[str, Any]) -> None:
+    sys.stdout.write(json.dumps({"jsonrpc": "2.0", **message}) + "\n")
+    sys.stdout.flush()
+
+
+def tools() -> list[dict[str, Any]]:
+    schema: dict[str, Any] = {"type": "object"}
+    named = [{"name": "go", "inputSchema": schema}]
+    match how:
+        case "thousands":
+            return [{"name": f"tool-{n}", "inputSchema": schema} for n in range(5_000)]
+        case "names":
+            bad = ["a\x1b[31mred\x00", "x" * 5_000, "", "two words", "ünï", "go", "go"]
+            return [{"name": name, "inputSchema": schema} for name in bad]
+        case _:
+            return named
+
+
+def call(request_id: Any) -> None:
+    match how:
+        case "dies":
+            os._exit(7)
+        case "hangs":
+            time.sleep(600)
+        case "endless-line":
+            while True:
+                sys.stdout.write("x" * 65_536)
+        case "flood":
+            note = '{"jsonrpc":"2.0","method":"notifications/message",'
+            note += '"params":{"level":"info","data":"spam"}}\n'
+            while True:
+                sys.stdout.write(note * 100)
+        case "stderr":
+            while True:
+                sys.stderr.write("spam\n" * 10_000)
+        case "junk":
+            while True:
+                sys.stdout.write("this is not a message\n")
+        case "nonsense":
+            say({"id": request_id, "result": {"content": "not a list"}})
+        case _:
+            text = [{"type": "text", "text": "fine"}]
+            say({"id": request_id, "result": {"content": text}})
+
+
+if how == "silent":
+    time.sleep(600)
+if how == "gone":
+    print("there is no such folder", file=sys.stderr)
+    sys.exit(2)
+if how == "greets":
+    print("Welcome to my server!", flush=True)
+for line in sys.stdin:
+    request = json.loads(line)
+    if "id" not in request:
+        continue
+    match request["method"]:
+        case "initialize":
+            version = request["params"]["protocolVersion"]
+            info = {"name": "hostile\x1b[2J", "version": "1"}
+            offers = {"tools": {}}
+            say(
+                {
+                    "id": request["id"],
+                    "result": {
+                        "protocolVersion": version,
+                        "capabilities": offers,
+                        "serverInfo": info,
+                    },
+                }
+            )
+        case "tools/list":
+            say({"id": request["id"], "result": {"tools": tools()}})
+        case "tools/call":
+            call(request["id"])
+        case _:
+            say({"id": request["id"], "error": {"code": -32601, "message": "unknown"}})

@@ -1,0 +1,161 @@
+"""A real server of the ``mcp`` package, over stdio and over HTTP on loopback."""
+
+import asyncio
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tests.app.desktop.tools.served import SERVERS, Served
+from ui.records.tooling.servers import NamedValue, ServerStage, ToolServerConfig
+from ui.tools.tool_host import ToolsRefused
+
+
+def test_its_tools_are_listed_with_their_schemas(plain: Served) -> None:
+    tool = plain.tool("plain", "add")
+    assert tool.description == "Add two numbers."
+    assert set(tool.parameters["properties"]) == {"a", "b"}
+    assert plain.state("plain").version == "plain 1.2"
+
+
+def test_a_call_returns_what_the_tool_returned(plain: Served) -> None:
+    assert plain.call("plain", "add", a=2, b=40) == ("42", False)
+
+
+def test_a_tool_that_fails_says_so_and_the_server_goes_on(plain: Served) -> None:
+    text, is_error = plain.call("plain", "fail")
+    assert is_error
+    assert "fail" in text
+    assert plain.state("plain").stage is ServerStage.READY
+
+
+def test_a_long_result_is_cut_and_says_so(plain: Served) -> None:
+    text, _ = plain.call("plain", "large", size=1_000_000)
+    assert len(text) < 2_100
+    assert text.endswith("[Cut: this is the first 2.0 kB of 1.0 MB.]")
+
+
+def test_a_secret_reaches_the_server_and_not_the_file(plain: Served) -> None:
+    assert plain.call("plain", "variable", name="MY_TOKEN") == ("hidden", False)
+    assert plain.call("plain", "variable", name="LEVEL") == ("3", False)
+    file = plain.folder / "tool-servers.json"
+    assert "hidden" not in file.read_text()
+    assert "hidden" not in repr(plain.host.servers)
+    for one in (file, plain.folder / "tool-secrets.json"):
+        assert one.stat().st_mode & 0o777 == 0o600
+
+
+def test_the_servers_variables_are_few(plain: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SOMEBODYS_API_KEY", "abc")
+    plain.do(plain.host.restart("plain"))
+    assert plain.call("plain", "variable", name="SOMEBODYS_API_KEY") == ("(unset)", False)
+
+
+def test_resources_and_prompts_are_read(plain: Served) -> None:
+    assert plain.do(plain.host.read_resource("plain", "notes://today")) == "Buy cheese."
+    text = plain.do(plain.host.prompt_text("plain", "review", {"code": "x = 1"}))
+    assert text == "Review this code:\nx = 1"
+
+
+def test_a_cancelled_call_is_cancelled_at_the_server(plain: Served, tmp_path: Path) -> None:
+    marker, told = tmp_path / "marker", []
+
+    async def stop_it() -> None:
+        begun = asyncio.Event()
+
+        def note(*progress: object) -> None:
+            told.append(progress)
+            begun.set()
+
+        tool = plain.tool("plain", "slow")
+        call = asyncio.create_task(plain.host.call(tool, {"marker": str(marker)}, note))
+        await begun.wait()
+        call.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await call
+
+    plain.do(stop_it())
+    plain.until(marker.exists)
+    assert told == [(1.0, 4.0, "counting")]
+    assert plain.call("plain", "add", a=1, b=1) == ("2", False)
+
+
+def test_a_call_that_takes_too_long_is_cancelled_and_named(plain: Served, tmp_path: Path) -> None:
+    plain.call_time_out_s = 0.5
+    try:
+        said = plain.refusal("plain", "slow", marker=str(tmp_path / "marker"))
+    finally:
+        plain.call_time_out_s = 60
+    assert said == (
+        "The tool server “plain” took longer than 0.50 s; the call of slow was cancelled."
+    )
+
+
+def test_a_server_that_dies_is_named_with_its_last_words_and_starts_again_by_hand(
+    plain: Served,
+) -> None:
+    said = plain.refusal("plain", "die")
+    assert said.startswith("The tool server “plain” stopped: it ended with code 3.")
+    assert "“out of cheese”" in said
+    plain.until(lambda: plain.state("plain").stage is ServerStage.FAILED)
+    plain.do(plain.host.ready(["plain"]))
+    assert plain.state("plain").stage is ServerStage.FAILED
+    plain.do(plain.host.restart("plain"))
+    assert plain.call("plain", "add", a=1, b=2) == ("3", False)
+
+
+def test_switching_off_ends_the_server_and_all_that_it_started(
+    plain: Served, tmp_path: Path
+) -> None:
+    marker = tmp_path / "child"
+    plain.call("plain", "start_child", marker=str(marker))
+    child = int(marker.read_text())
+    plain.do(plain.host.switch("plain", False))
+    assert plain.state("plain").stage is ServerStage.OFF
+    plain.until(lambda: not psutil.pid_exists(child) or _is_dead(child))
+    plain.do(plain.host.ready(["plain"]))
+    assert plain.state("plain").stage is ServerStage.OFF
+    with pytest.raises(ToolsRefused, match="switched off"):
+        plain.do(plain.host.read_resource("plain", "notes://today"))
+
+
+def test_over_http_it_is_used_with_its_headers_and_without_a_process(served: Served) -> None:
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        port = found.getsockname()[1]
+    process = subprocess.Popen(
+        [sys.executable, str(SERVERS / "plain.py"), str(port)], stderr=subprocess.DEVNULL
+    )
+    try:
+        served.until(lambda: _answers(port))
+        url = f"http://127.0.0.1:{port}/mcp"
+        headers = (NamedValue("Authorization", "Bearer abc", is_secret=True),)
+        served.do(served.host.put(ToolServerConfig("web", url=url, headers=headers, is_on=True)))
+        served.do(served.host.ready(["web"]))
+        assert served.state("web").problem == ""
+        assert served.call("web", "add", a=20, b=22) == ("42", False)
+        process.kill()
+        process.wait()
+        assert "The tool server “web”" in served.refusal("web", "add", a=1, b=1)
+    finally:
+        process.kill()
+        process.wait()
+
+
+def _answers(port: int) -> bool:
+    try:
+        socket.create_connection(("127.0.0.1", port), 1).close()
+    except OSError:
+        return False
+    return True
+
+
+def _is_dead(pid: int) -> bool:
+    # In a container nobody may wait for an orphan.
+    try:
+        return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return True

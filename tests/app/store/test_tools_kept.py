@@ -1,0 +1,59 @@
+"""Calls, their results, and which tools a conversation may use outlive the program."""
+
+import asyncio
+from pathlib import Path
+
+from app.store.conversation_store import open_store
+from engine import ToolCall
+from ui.records.conversations import Conversation
+from ui.records.exchange.archive import conversations_from_json, conversations_json
+from ui.records.messages import ConversationMessage, question
+from ui.records.runs import Run, RunState
+from ui.records.tooling.calls import CallResult, CallState
+from ui.records.tooling.choice import ToolsInUse
+
+RESULTS = [
+    CallResult("c1", CallState.DONE, "5", "sums", "add", 0.25),
+    CallResult("c2", CallState.DENIED, "The user did not allow this call.", "sums", "add"),
+]
+IN_USE = ToolsInUse(("sums",), (("sums", "root"),), (("sums", "add", "f1"),))
+
+
+def with_calls() -> Conversation:
+    calls = [ToolCall("c1", "add", '{"a": 2}'), ToolCall("c2", "add", "{}")]
+    run = Run(state=RunState.UNRECORDED, tool_calls=calls, results=list(RESULTS), paused_at=20)
+    answer = ConversationMessage("assistant", run=run)
+    conversation = Conversation("Sums", [question("What is 2 + 3?"), answer])
+    conversation.tools = IN_USE
+    return conversation
+
+
+def test_results_and_tools_are_stored_with_the_conversation(tmp_path: Path) -> None:
+    async def kept() -> Conversation:
+        store = await open_store(tmp_path / "conversations.db")
+        conversation = with_calls()
+        store.save(conversation)
+        store.save_messages(conversation, conversation.messages)
+        await store.close()
+        again = await open_store(tmp_path / "conversations.db")
+        [found] = again.load_all()
+        await again.fill(found)
+        await again.close()
+        return found
+
+    found = asyncio.run(kept())
+    run = found.messages[-1].run
+    assert run is not None
+    assert (run.results, run.paused_at, found.tools) == (RESULTS, 20, IN_USE)
+
+
+def test_an_archive_has_the_results_and_switches_no_tool_on() -> None:
+    [found] = conversations_from_json(conversations_json([with_calls()]))
+    run = found.messages[-1].run
+    assert run is not None
+    assert run.results == RESULTS
+    assert found.tools == ToolsInUse()
+
+
+def test_a_copy_of_a_conversation_may_use_the_same_tools() -> None:
+    assert with_calls().duplicate().tools == IN_USE

@@ -1,0 +1,73 @@
+"""Tool servers whose answers a test dictates."""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from ui.records.tooling.choice import ToolsInUse
+from ui.records.tooling.servers import ServerStage, ServerState, ToolInfo, ToolServerConfig
+from ui.tools.tool_host import NoTools, OnProgress, ToolsRefused
+
+ADD = ToolInfo(
+    "sums",
+    "add",
+    "add",
+    "Add two numbers.",
+    {"type": "object", "properties": {"a": {"type": "integer"}, "b": {"type": "integer"}}},
+    "f1",
+)
+SUMS = ServerState(
+    ToolServerConfig("sums", "sums-server", is_on=True), ServerStage.READY, tools=(ADD,)
+)
+SUMS_ON = ToolsInUse(("sums",))
+
+
+class DictatedHost(NoTools):
+    """One server that adds, waits for the test, or refuses.
+
+    Attributes:
+        calls: The arguments of each call so far.
+        answers: Set by a test that wants to answer later.
+        refusal: Why calls are refused, if they are.
+        cancelled: How many calls were cancelled.
+    """
+
+    def __init__(self, *servers: ServerState) -> None:
+        self.servers = servers or (SUMS,)
+        self.calls: list[dict[str, Any]] = []
+        self.answers: asyncio.Event | None = None
+        self.refusal = ""
+        self.cancelled = 0
+        self.ready_for: list[tuple[str, ...]] = []
+        self.switched: list[tuple[str, bool]] = []
+        self._tell: Any = lambda: None
+
+    def on_change(self, tell: Any) -> None:
+        self._tell = tell
+
+    def become(self, **fields: Any) -> None:
+        """Let the first server be in another state."""
+        self.servers = (replace(self.servers[0], **fields), *self.servers[1:])
+        self._tell()
+
+    async def ready(self, names: Sequence[str]) -> None:
+        self.ready_for.append(tuple(names))
+
+    async def switch(self, name: str, is_on: bool) -> None:
+        self.switched.append((name, is_on))
+
+    async def call(
+        self, tool: ToolInfo, arguments: dict[str, Any], on_progress: OnProgress
+    ) -> tuple[str, bool]:
+        self.calls.append(arguments)
+        if self.refusal:
+            raise ToolsRefused(self.refusal)
+        on_progress(1, 2, "half way")
+        if self.answers is not None:
+            try:
+                await self.answers.wait()
+            except asyncio.CancelledError:
+                self.cancelled += 1
+                raise
+        return str(arguments.get("a", 0) + arguments.get("b", 0)), False

@@ -1,0 +1,302 @@
+"""The loop of calls: asked, allowed, denied, stopped, limited, and told to the model."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from engine import Finished, StopInfo, StopKind, TextDelta, Timing, ToolCall, ToolCallDelta, Usage
+from tests.support.kept import preferences_state
+from tests.support.tool_hosts import ADD, SUMS_ON, DictatedHost
+from tests.ui.driving import RunOnLoop, ScriptedEngine, eventually, push
+from ui.chat.session.conversation_session import ConversationSession
+from ui.chat.session.traces import Traces
+from ui.preferences.preferences import Preferences, ToolPreferences
+from ui.records.conversations import Conversation
+from ui.records.runs import Run
+from ui.records.storing import MemoryConversationStore
+from ui.records.tooling.calls import CallState, Decision
+from ui.records.tooling.choice import approval_of
+from ui.tools.toolbox import Toolbox
+
+ONCE = Decision("once")
+
+
+class Talk:
+    """A conversation whose model, servers and person are the test."""
+
+    def __init__(self, scripted: ScriptedEngine, **tools: Any) -> None:
+        self.engine = scripted
+        self.host = DictatedHost()
+        self.preferences = preferences_state(Preferences(tools=ToolPreferences(**tools)))
+        self.conversation = Conversation()
+        self.conversation.tools = SUMS_ON
+        self.store = MemoryConversationStore()
+        self.toolbox = Toolbox(self.host, self.preferences)
+        self.session = ConversationSession(
+            scripted, self.conversation, self.store, Traces(), toolbox=self.toolbox
+        )
+
+    @property
+    def run(self) -> Run:
+        run = self.conversation.messages[-1].run
+        assert run is not None
+        return run
+
+    async def asked(self, number: int) -> None:
+        await eventually(lambda: len(self.engine.generations) == number)
+
+    def answer(self, text: str) -> None:
+        self.engine.say(TextDelta(text), ended(StopKind.EOS))
+
+    def call(self, *calls: ToolCall) -> None:
+        deltas = [ToolCallDelta(number, one) for number, one in enumerate(calls)]
+        self.engine.say(*deltas, ended(StopKind.TOOL_CALL))
+
+    async def waits_for_person(self) -> None:
+        await eventually(lambda: any(one.asks for one in self.run.progress.values()))
+
+
+def ended(kind: StopKind) -> Finished:
+    return Finished(StopInfo(kind), Usage(), Timing())
+
+
+def adding(a: int, b: int, name: str = "add") -> ToolCall:
+    return ToolCall(f"call-{a}-{b}", name, f'{{"a": {a}, "b": {b}}}')
+
+
+def talked(run: RunOnLoop, talk: Talk, work: Any) -> None:
+    async def whole() -> None:
+        try:
+            await work()
+        finally:
+            ending = asyncio.create_task(talk.session.finish())
+            await asyncio.sleep(0)
+            for generation in talk.engine.cancelled:
+                push(generation, [ended(StopKind.CANCELLED)])
+            await ending
+
+    run(whole())
+
+
+def test_an_allowed_call_is_run_and_the_model_goes_on_with_its_result(
+    run: RunOnLoop, scripted: ScriptedEngine
+) -> None:
+    talk = Talk(scripted)
+    running: list[bool] = []
+    talk.session.is_running_changed.connect(running.append)
+
+    async def work() -> None:
+        talk.session.send("What is 2 + 3?")
+        await talk.asked(1)
+        [tool] = scripted.requests[0].tools
+        assert (tool.name, tool.parameters) == ("add", ADD.parameters)
+        talk.call(adding(2, 3))
+        await talk.waits_for_person()
+        assert talk.host.calls == []
+        assert talk.session.is_running
+        talk.session.decide("call-2-3", ONCE)
+        await talk.asked(2)
+        question, called, result = scripted.requests[1].messages
+        assert (question.role, called.tool_calls) == ("user", (adding(2, 3),))
+        assert (result.role, result.content, result.tool_call_id, result.name) == (
+            "tool", "5", "call-2-3", "add",
+        )  # fmt: skip
+        talk.answer("It is 5.")
+        await eventually(lambda: not talk.session.is_running)
+
+    talked(run, talk, work)
+    assert [message.role for message in talk.conversation.messages] == ["user"] + ["assistant"] * 2
+    assert talk.run.text == "It is 5."
+    assert running[-1] is False
+    assert running.count(False) == 1
+
+
+def test_a_denied_call_is_not_run_and_the_model_sees_the_reason(
+    run: RunOnLoop, scripted: ScriptedEngine
+) -> None:
+    talk = Talk(scripted)
+
+    async def work() -> None:
+        talk.session.send("Add.")
+        await talk.asked(1)
+        talk.call(adding(1, 1))
+        await talk.waits_for_person()
+        talk.session.decide("call-1-1", Decision("denied", "I can do that myself."))
+        await talk.asked(2)
+
+    talked(run, talk, work)
+    assert talk.host.calls == []
+    assert scripted.requests[1].messages[-1].content == (
+        "The user did not allow this call. Reason: I can do that myself."
+    )
+
+
+def test_allowed_for_the_conversation_asks_no_more_there_and_is_kept_with_it(
+    run: RunOnLoop, scripted: ScriptedEngine
+) -> None:
+    talk = Talk(scripted)
+
+    async def work() -> None:
+        talk.session.send("Add.")
+        await talk.asked(1)
+        talk.call(adding(1, 1))
+        await talk.waits_for_person()
+        talk.session.decide("call-1-1", Decision("conversation"))
+        await talk.asked(2)
+        talk.call(adding(2, 2))
+        await talk.asked(3)
+
+    talked(run, talk, work)
+    assert len(talk.host.calls) == 2
+    assert talk.conversation.tools.approved == (approval_of(ADD),)
+    assert talk.preferences.now.tools.allowed == ()
+
+
+def test_allowed_always_asks_no_more_until_the_tool_changes_or_it_is_taken_back(
+    run: RunOnLoop, scripted: ScriptedEngine
+) -> None:
+    talk = Talk(scripted, allowed=(("sums", "add", "an earlier tool of that name"),))
+
+    async def work() -> None:
+        talk.session.send("Add.")
+        await talk.asked(1)
+        talk.call(adding(1, 1))
+        await talk.waits_for_person()
+        talk.session.decide("call-1-1", Decision("always"))
+        await talk.asked(2)
+        assert talk.preferences.now.tools.allowed == (approval_of(ADD),)
+        talk.call(adding(2, 2))
+        await talk.asked(3)
+        talk.preferences.change_tools(allowed=())
+        talk.call(adding(3, 3))
+        await talk.waits_for_person()
+        await talk.preferences.finish()
+
+    talked(run, talk, work)
+    assert len(talk.host.calls) == 2
+
+
+def test_the_loop_pauses_at_the_limit_and_goes_on_when_the_person_says_so(
+    run: RunOnLoop, scripted: ScriptedEngine
+) -> None:
+    talk = Talk(scripted, most_calls=2, allowed=(approval_of(ADD),))
+
+    async def work() -> None:
+        talk.session.send("Add.")
+        await talk.asked(1)
+        talk.call(adding(1, 1), adding(2, 2), adding(3, 3))
+        await eventually(lambda: not talk.session.is_running)
+        assert talk.run.paused_at == 2
+        assert len(talk.host.calls) == 2
+        assert talk.session.continue_calls(talk.conversation.messages[-1])
+        await talk.asked(2)
+        assert len(talk.host.calls) == 3
+        talk.call(adding(4, 4), adding(5, 5))
+        await eventually(lambda: not talk.session.is_running)
+        assert len(talk.host.calls) == 4
+
+    talked(run, talk, work)
+
+
+def test_stop_ends_the_running_call_and_the_loop(run: RunOnLoop, scripted: ScriptedEngine) -> None:
+    talk = Talk(scripted)
+
+    async def work() -> None:
+        talk.host.answers = asyncio.Event()
+        talk.session.send("Add.")
+        await talk.asked(1)
+        talk.call(adding(1, 1), adding(2, 2))
+        await talk.waits_for_person()
+        talk.session.decide("call-1-1", ONCE)
+        await eventually(lambda: talk.host.calls != [])
+        await eventually(lambda: any(one.done == 1 for one in talk.run.progress.values()))
+        talk.session.cancel()
+        await eventually(lambda: not talk.session.is_running)
+
+    talked(run, talk, work)
+    assert talk.host.cancelled == 1
+    assert [one.state for one in talk.run.results] == [CallState.CANCELLED] * 2
+    assert len(scripted.requests) == 1
+
+
+def test_stop_while_the_person_is_asked_ends_the_loop(
+    run: RunOnLoop, scripted: ScriptedEngine
+) -> None:
+    talk = Talk(scripted)
+
+    async def work() -> None:
+        talk.session.send("Add.")
+        await talk.asked(1)
+        talk.call(adding(1, 1))
+        await talk.waits_for_person()
+        talk.session.cancel()
+        await eventually(lambda: not talk.session.is_running)
+        assert talk.run.progress == {}
+        talk.session.send("Then tell me.")
+        await talk.asked(2)
+
+    talked(run, talk, work)
+    roles = [message.role for message in scripted.requests[1].messages]
+    assert roles == ["user", "assistant", "tool", "user"]
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (adding(1, 1, "subtract"), "There is no tool called subtract. The tools are: add."),
+        (ToolCall("c", "add", "[1, 2]"), "The arguments are not a JSON object."),
+        (ToolCall("c", "add", '{"a": '), "The arguments are not a JSON object."),
+    ],
+)
+def test_a_call_that_cannot_be_run_is_told_to_the_model(
+    run: RunOnLoop, scripted: ScriptedEngine, call: ToolCall, words: str
+) -> None:
+    talk = Talk(scripted)
+
+    async def work() -> None:
+        talk.session.send("Add.")
+        await talk.asked(1)
+        talk.call(call)
+        await talk.asked(2)
+
+    talked(run, talk, work)
+    assert scripted.requests[1].messages[-1].content.startswith(words)
+
+
+def test_a_server_that_fails_is_named_and_the_answer_goes_on(
+    run: RunOnLoop, scripted: ScriptedEngine
+) -> None:
+    talk = Talk(scripted)
+    talk.host.refusal = "The tool server “sums” stopped: it ended with code 1."
+    talk.conversation.tools = SUMS_ON.with_approval(approval_of(ADD))
+
+    async def work() -> None:
+        talk.session.send("Add.")
+        await talk.asked(1)
+        talk.call(adding(1, 1))
+        await talk.asked(2)
+        talk.answer("I cannot.")
+        await eventually(lambda: not talk.session.is_running)
+
+    talked(run, talk, work)
+    assert scripted.requests[1].messages[-1].content == talk.host.refusal
+    assert talk.run.text == "I cannot."
+
+
+def test_without_tools_nothing_is_started_and_calls_stay_as_they_are(
+    run: RunOnLoop, scripted: ScriptedEngine
+) -> None:
+    talk = Talk(scripted)
+    talk.conversation.tools = talk.conversation.tools.with_server("sums", False)
+
+    async def work() -> None:
+        talk.session.send("Add.")
+        await talk.asked(1)
+        talk.call(adding(1, 1))
+        await eventually(lambda: not talk.session.is_running)
+
+    talked(run, talk, work)
+    assert scripted.requests[0].tools == ()
+    assert talk.host.ready_for == []
+    assert talk.run.results == []

@@ -1,0 +1,59 @@
+"""Asks whether a call may run: once, in this conversation, always, or not. Main thread."""
+
+from PySide6.QtCore import Signal
+from PySide6.QtWidgets import QLineEdit, QPushButton, QVBoxLayout, QWidget
+
+from ui.kit.controls.flow_layout import FlowLayout
+from ui.kit.text.labels import label
+from ui.records.tooling.calls import Decision, Permission
+
+
+class PermissionRow(QWidget):
+    """The question, its answers, and a reason that the model is told with a refusal.
+
+    Signals:
+        decided: Carries the ``Decision``.
+
+    Attributes:
+        reason: Why not, for the model.
+        buttons: The answers, by what they allow.
+    """
+
+    decided = Signal(object)
+
+    def __init__(self, server: str, tool: str) -> None:
+        super().__init__()
+        self.reason = QLineEdit()
+        self.reason.setPlaceholderText("Reason, if you deny it; the model reads it")
+        self.reason.setAccessibleName(f"Reason for not allowing {tool}")
+        self.reason.setMaxLength(2_000)
+        self.buttons: dict[Permission, QPushButton] = {}
+        answers: tuple[tuple[Permission, str, str], ...] = (
+            ("once", "Allow Once", "once"),
+            ("conversation", "Allow in This Conversation", "in this conversation"),
+            ("always", "Always Allow", "always, in every conversation"),
+            ("denied", "Deny", ""),
+        )
+        row = QWidget()
+        flow = FlowLayout(row)
+        for permission, words, when in answers:
+            button = QPushButton(words)
+            says = f"Allow {tool} of {server} {when}" if when else f"Deny {tool} of {server}"
+            button.setAccessibleName(says)
+            button.setAutoDefault(False)
+            button.clicked.connect(lambda _=False, chosen=permission: self._decide(chosen))
+            flow.addWidget(button)
+            self.buttons[permission] = button
+        self.reason.returnPressed.connect(lambda: self._decide("denied"))
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(0, 2, 0, 0)
+        layout.setSpacing(7)
+        question = f"May the tool server “{server}” run {tool} with these arguments?"
+        layout.addWidget(label(question, "", 0.95, is_wrapped=True))
+        layout.addWidget(row)
+        layout.addWidget(self.reason)
+
+    def _decide(self, permission: Permission) -> None:
+        for button in self.buttons.values():
+            button.setEnabled(False)
+        self.decided.emit(Decision(permission, self.reason.text()))

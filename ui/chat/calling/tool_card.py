@@ -1,0 +1,183 @@
+"""The card of one call: what is asked, whether it may run, how far it is, what came of it.
+
+Main thread. A card is changed in place, so that whoever types in it, or is in it with the keyboard,
+stays there while another call goes on.
+"""
+
+from PySide6.QtCore import Signal
+from PySide6.QtGui import QFont
+from PySide6.QtWidgets import (
+    QFrame,
+    QHBoxLayout,
+    QProgressBar,
+    QPushButton,
+    QSizePolicy,
+    QVBoxLayout,
+    QWidget,
+)
+
+from ui.chat.calling.permission_row import PermissionRow
+from ui.kit.controls.buttons import IconBadge
+from ui.kit.controls.copy_button import CopyButton
+from ui.kit.look.theme import Theme, fixed_font
+from ui.kit.text.flow_text import FlowText
+from ui.kit.text.labels import ElidedLabel, label, rescale
+from ui.records.tooling.calls import CallProgress, CallResult
+from ui.words.tones import Tone
+from ui.words.visible import with_control_pictures
+
+_ICON_PX = 26
+_SHORT_CHARS, _SHORT_LINES = 600, 8
+_MOST_SHOWN_CHARS = 20_000
+
+
+class ToolCard(QFrame):
+    """One call.
+
+    Signals:
+        decided: The person said whether it may run; carries the ``Decision``.
+
+    Attributes:
+        permission: The question whether it may run; None while nobody asks.
+        result: What came of it; hidden until something did.
+        fold: Shows all of a long result.
+    """
+
+    decided = Signal(object)
+
+    def __init__(self, theme: Theme, name: str, arguments: str) -> None:
+        super().__init__()
+        self.setObjectName("card")
+        self._theme = theme
+        self._name = name
+        self._arguments = arguments
+        self._whole = ""
+        self.permission: PermissionRow | None = None
+        self._badge = IconBadge(theme, _ICON_PX)
+        self._said = ElidedLabel("")
+        self._said.setProperty("role", "muted")
+        rescale(self._said, 0.92)
+        title = ElidedLabel(name)
+        rescale(title, 1.0, QFont.Weight.DemiBold)
+        title.setSizePolicy(QSizePolicy.Policy.Maximum, QSizePolicy.Policy.Preferred)
+        head = QHBoxLayout()
+        head.setSpacing(9)
+        head.addWidget(self._badge)
+        head.addWidget(title)
+        # Cut short where there is no room: a card never makes the chat wider.
+        head.addWidget(self._said, 1)
+        head.addWidget(CopyButton(theme, f"Copy the arguments of {name}", lambda: arguments))
+        self._bar = QProgressBar()
+        self._bar.setTextVisible(False)
+        self._bar.setFixedHeight(4)
+        self._bar.setRange(0, 1000)
+        self._bar.setAccessibleName(f"Progress of {name}")
+        self._bar.hide()
+        self.result = self._flow_text(f"Result of {name}")
+        self.result.hide()
+        self.fold = QPushButton("Show all")
+        self.fold.setProperty("kind", "fold")
+        self.fold.setCheckable(True)
+        self.fold.setAccessibleName(f"Show all of the result of {name}")
+        self.fold.toggled.connect(lambda _: self._show_text())
+        self.fold.hide()
+        self._copy = CopyButton(theme, f"Copy the result of {name}", lambda: self._whole)
+        self._copy.hide()
+        foot = QHBoxLayout()
+        foot.addWidget(self.fold)
+        foot.addStretch(1)
+        foot.addWidget(self._copy)
+        self._column = QVBoxLayout(self)
+        self._column.setContentsMargins(11, 9, 9, 10)
+        self._column.setSpacing(6)
+        self._column.addLayout(head)
+        if arguments.strip() in ("", "{}"):
+            self._column.addWidget(label("no arguments", "faint", 0.92))
+        else:
+            text = self._flow_text(f"Arguments of {name}")
+            text.setPlainText(arguments)
+            self._column.addWidget(text)
+        self._column.addWidget(self._bar)
+        self._column.addWidget(self.result)
+        self._column.addLayout(foot)
+
+    def show_state(self, words: str, tone: Tone) -> None:
+        """Say how the call is doing."""
+        self._said.setText(words)
+        self._badge.show_icon("tool", tone)
+        self.setAccessibleName(f"Tool call {self._name}, {words}: {self._arguments}")
+
+    def show_progress(self, progress: CallProgress | None, share: float | None) -> None:
+        """Ask whether it may run, or show how far it is."""
+        asks = progress is not None and progress.asks
+        if progress is not None and asks and self.permission is None:
+            self.permission = PermissionRow(progress.server, progress.tool)
+            self.permission.decided.connect(self.decided)
+            self._column.insertWidget(self._column.indexOf(self._bar), self.permission)
+        elif not asks and self.permission is not None:
+            self.permission.hide()
+            self.permission.deleteLater()
+            self.permission = None
+        self._bar.setVisible(share is not None)
+        if share is not None:
+            self._bar.setValue(round(share * 1000))
+
+    def show_result(self, result: CallResult | None) -> None:
+        """Show what came of it."""
+        whole = "" if result is None else result.text
+        if whole == self._whole and self.result.isHidden() == (result is None):
+            return
+        self._whole = whole
+        self.result.setVisible(result is not None)
+        self._copy.setVisible(result is not None)
+        self.fold.setVisible(_shortened(whole) != whole)
+        self._show_text()
+
+    def _show_text(self) -> None:
+        is_whole = self.fold.isChecked()
+        self.fold.setText("Show less" if is_whole else "Show all")
+        shown = self._whole[:_MOST_SHOWN_CHARS] if is_whole else _shortened(self._whole)
+        if is_whole and len(self._whole) > _MOST_SHOWN_CHARS:
+            shown += "\n… Copy shows the rest."
+        self.result.setPlainText(with_control_pictures(shown))
+
+    def _flow_text(self, says: str) -> FlowText:
+        text = FlowText()
+        text.setObjectName("answer_text")
+        text.setAccessibleName(says)
+        text.setFont(fixed_font(self.font(), 0.95))
+        return text
+
+
+class PausedRow(QWidget):
+    """Says that the limit of calls was reached, and lets the model go on.
+
+    Attributes:
+        proceed: The button that lets it go on.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._words = label("", "muted", 0.95, is_wrapped=True)
+        self.proceed = QPushButton("Continue")
+        self.proceed.setAutoDefault(False)
+        row = QHBoxLayout(self)
+        row.setContentsMargins(2, 0, 2, 0)
+        row.addWidget(self._words, 1)
+        row.addWidget(self.proceed)
+        self.hide()
+
+    def show_limit(self, limit: int) -> None:
+        """Say which limit was reached; 0 for none."""
+        self.setVisible(limit > 0)
+        calls = "1 call" if limit == 1 else f"{limit:,} calls"
+        self._words.setText(f"Paused: the limit of {calls} for one question was reached.")
+        self.proceed.setAccessibleName(f"Continue with up to {calls} more")
+
+
+def _shortened(text: str) -> str:
+    lines = text.split("\n")
+    short = "\n".join(lines[:_SHORT_LINES])
+    if len(short) > _SHORT_CHARS:
+        short = short[:_SHORT_CHARS]
+    return text if short == text else f"{short}…"

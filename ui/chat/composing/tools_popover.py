@@ -1,0 +1,238 @@
+"""Which tools the model may use in a conversation, in a small card. Main thread."""
+
+from functools import partial
+
+from PySide6.QtCore import QPoint, Qt, Signal
+from PySide6.QtWidgets import (
+    QFrame,
+    QHBoxLayout,
+    QPushButton,
+    QScrollArea,
+    QVBoxLayout,
+    QWidget,
+)
+
+from engine import counted
+from ui.kit.background.tasks import Tasks
+from ui.kit.controls.check_box import CheckBox
+from ui.kit.controls.reading_order import move_focus
+from ui.kit.look.theme import Theme
+from ui.kit.system.menus import add_entry, empty_menu, literal, passing_menu
+from ui.kit.text.labels import clear_layout_of, label
+from ui.records.tooling.choice import ToolsInUse
+from ui.records.tooling.servers import PromptInfo, ResourceInfo, ServerStage, ServerState
+from ui.tools.server_words import stage_words
+from ui.tools.tool_host import ToolsRefused
+from ui.tools.toolbox import Toolbox
+
+_MOST_HEIGHT_PX = 340
+_WIDTH_PX = 360
+_INDENT_PX = 24
+
+
+class ToolsPopover(QFrame):
+    """Servers and their tools, each on or off.
+
+    Signals:
+        edited: Other tools may be used now; carries the ``ToolsInUse``.
+        servers_wanted: The window of tool servers is to be shown.
+        resource_wanted: A resource is to be attached; carries the ``ResourceInfo``.
+        prompt_wanted: A prompt is to be put into the message; carries the ``PromptInfo``.
+
+    Attributes:
+        boxes: The check boxes: of servers by their names, of tools by server and name.
+        attach: The button with what can be attached.
+        manage: The button that shows the window of tool servers.
+    """
+
+    edited = Signal(object)
+    servers_wanted = Signal()
+    resource_wanted = Signal(object)
+    prompt_wanted = Signal(object)
+
+    def __init__(self, theme: Theme, parent: QWidget, toolbox: Toolbox) -> None:
+        super().__init__(parent, Qt.WindowType.Popup | Qt.WindowType.FramelessWindowHint)
+        self.setObjectName("popover")
+        self._theme = theme
+        self._toolbox = toolbox
+        self._tasks = Tasks()
+        self._choice = ToolsInUse()
+        self._can_call = True
+        self.boxes: dict[tuple[str, ...], CheckBox] = {}
+        self._shown: object = None
+        self._hint = label("", "muted", 0.92, is_wrapped=True)
+        self._list = QWidget()
+        self._list.setObjectName("scrolled")
+        column = QVBoxLayout(self._list)
+        column.setContentsMargins(0, 0, 4, 0)
+        column.setSpacing(7)
+        self._scroll = QScrollArea()
+        self._scroll.setWidgetResizable(True)
+        self._scroll.setFrameShape(QFrame.Shape.NoFrame)
+        self._scroll.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self._scroll.setWidget(self._list)
+        self._scroll.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+        self.attach = QPushButton("Attach…")
+        self.attach.setAccessibleName("Attach a resource or a prompt of a tool server")
+        self.attach.clicked.connect(self._offer)
+        self.manage = QPushButton("Tool Servers…")
+        self.manage.clicked.connect(self._manage)
+        foot = QHBoxLayout()
+        foot.addWidget(self.attach)
+        foot.addStretch(1)
+        foot.addWidget(self.manage)
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(16, 14, 16, 14)
+        layout.setSpacing(9)
+        layout.addWidget(label("Tools in this conversation", "title"))
+        layout.addWidget(self._hint)
+        layout.addWidget(self._scroll)
+        layout.addLayout(foot)
+        toolbox.changed.connect(self._refresh)
+
+    def show_choice(self, choice: ToolsInUse, can_call: bool) -> None:
+        """Show what may be used, and whether the model can call tools at all."""
+        self._choice, self._can_call = choice, can_call
+        self._shown = None
+        self._refresh()
+
+    def pop_up(self, anchor: QWidget) -> None:
+        """Appear above a widget."""
+        self._place(anchor.mapToGlobal(QPoint(0, -8)), anchor)
+        self.show()
+        first = next((box for box in self.boxes.values() if box.isEnabled()), None)
+        (first or self.manage).setFocus()
+
+    def focusNextPrevChild(self, is_next: bool) -> bool:  # noqa: N802 - Qt's name
+        """Move the focus by Tab in reading order."""
+        return move_focus(self, is_next)
+
+    async def finish(self) -> None:
+        """Wait for servers that are being started."""
+        await self._tasks.finish()
+
+    # -- inside ----------------------------------------------------------------------------
+
+    def _place(self, above: QPoint, anchor: QWidget) -> None:
+        self.setFixedWidth(self._theme.px(_WIDTH_PX))
+        wanted = self._list.sizeHint().height() + 4
+        self._scroll.setFixedHeight(min(self._theme.px(_MOST_HEIGHT_PX), max(wanted, 8)))
+        self.adjustSize()
+        room = anchor.screen().availableGeometry()
+        x = max(room.left(), min(above.x(), room.right() - self.width()))
+        self.move(x, max(room.top(), above.y() - self.height()))
+
+    def _refresh(self) -> None:
+        servers = self._toolbox.servers
+        shown = (servers, self._choice, self._can_call)
+        if shown == self._shown:
+            return
+        self._shown = shown
+        focused = next((key for key, box in self.boxes.items() if box.hasFocus()), None)
+        bottom = self.geometry().bottom()
+        self._hint.setText(self._hint_words(servers))
+        self._hint.setVisible(bool(self._hint.text()))
+        self.boxes.clear()
+        clear_layout_of(self._list)
+        for server in servers:
+            self._add_server(server)
+        in_use = [one for one in servers if one.name in self._choice.servers]
+        self.attach.setVisible(any(one.resources or one.prompts for one in in_use))
+        if self.isVisible():
+            self._place(QPoint(self.x(), bottom + 1), self)
+            if focused is not None and focused in self.boxes:
+                self.boxes[focused].setFocus()
+
+    def _hint_words(self, servers: tuple[ServerState, ...]) -> str:
+        if not servers:
+            return (
+                "There are no tool servers yet. Add one, for example by pasting the mcpServers "
+                "JSON from its page."
+            )
+        if not self._can_call:
+            return "This model has no format for tool calls, so it is not given any tools."
+        return ""
+
+    def _add_server(self, server: ServerState) -> None:
+        column = self._list.layout()
+        assert column is not None
+        is_used = server.name in self._choice.servers
+        words = stage_words(server)
+        box = CheckBox(self._theme, server.name)
+        box.setAccessibleName(f"{server.name}, {words}")
+        box.setChecked(is_used)
+        box.setEnabled(server.config.is_on or is_used)
+        box.toggled.connect(partial(self._use_server, server.name))
+        self.boxes[(server.name,)] = box
+        column.addWidget(box)
+        said = label(words, "fault" if server.problem else "faint", 0.9, is_wrapped=True)
+        said.setContentsMargins(_INDENT_PX, 0, 0, 0)
+        column.addWidget(said)
+        if not is_used:
+            return
+        for tool in server.tools:
+            inner = CheckBox(self._theme, tool.title)
+            inner.setStyleSheet(f"margin-left: {_INDENT_PX}px")
+            inner.setAccessibleName(f"{tool.title} of {server.name}")
+            inner.setToolTip(tool.description[:300])
+            inner.setChecked(self._choice.uses(tool))
+            inner.toggled.connect(
+                lambda is_on, one=tool: self._take(self._choice.with_tool(one, is_on))
+            )
+            self.boxes[tool.key] = inner
+            column.addWidget(inner)
+
+    def _use_server(self, name: str, is_on: bool) -> None:
+        self._take(self._choice.with_server(name, is_on))
+        if is_on:
+            self._tasks.start(self._start(name), "start a tool server")
+
+    async def _start(self, name: str) -> None:
+        try:
+            await self._toolbox.host.ready([name])
+        except ToolsRefused:
+            return  # the program is ending
+
+    def _take(self, choice: ToolsInUse) -> None:
+        self._choice = choice
+        self.edited.emit(choice)
+        self._refresh()
+
+    def _offer(self) -> None:
+        menu = passing_menu(self, "What can be attached")
+        empty_menu(menu)
+        for server in self._toolbox.servers:
+            if server.name not in self._choice.servers:
+                continue
+            for resource in server.resources:
+                words = literal(f"{resource.title}  ({server.name})")
+                add_entry(menu, words, partial(self._want_resource, resource))
+            for prompt in server.prompts:
+                words = literal(f"Prompt: {prompt.title}  ({server.name})")
+                add_entry(menu, words, partial(self._want_prompt, prompt))
+        menu.popup(self.attach.mapToGlobal(QPoint(0, self.attach.height())))
+
+    def _want_resource(self, resource: ResourceInfo) -> None:
+        self.hide()
+        self.resource_wanted.emit(resource)
+
+    def _want_prompt(self, prompt: PromptInfo) -> None:
+        self.hide()
+        self.prompt_wanted.emit(prompt)
+
+    def _manage(self) -> None:
+        self.hide()
+        self.servers_wanted.emit()
+
+
+def chip_words(servers: tuple[ServerState, ...], choice: ToolsInUse) -> tuple[str, str]:
+    """Return what the button says, and its name for screen readers."""
+    used = [one for one in servers if one.name in choice.servers]
+    lost = [one for one in used if one.stage is ServerStage.FAILED]
+    if lost:
+        return "Tools ⚠", f"Tools: {lost[0].problem}"
+    if not used:
+        return "Tools", "Tools: none in this conversation"
+    count = sum(choice.uses(tool) for one in used for tool in one.tools)
+    names = ", ".join(one.name for one in used)
+    return f"Tools {len(used)}", f"Tools of {names}: {counted(count, 'tool')} known"

@@ -1,0 +1,84 @@
+"""Which tools a conversation may use, and which of them it may use without asking. Plain values.
+
+It belongs to the conversation on this computer: no file that others give away carries it, so that
+nothing runs which this person has not switched on.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from engine.files.fields import Fields
+from ui.records.tooling.servers import ToolInfo
+
+Approval = tuple[str, str, str]
+"""Server, tool and fingerprint of a tool that may run without asking."""
+
+
+def approval_of(tool: ToolInfo) -> Approval:
+    """Return what is kept of a tool that may run without asking."""
+    return tool.server, tool.name, tool.fingerprint
+
+
+@dataclass(frozen=True, slots=True)
+class ToolsInUse:
+    """The servers of a conversation.
+
+    Attributes:
+        servers: The names of those that are on.
+        without: Tools of theirs that are off, as (server, tool).
+        approved: What may run without asking in this conversation.
+    """
+
+    servers: tuple[str, ...] = ()
+    without: tuple[tuple[str, str], ...] = ()
+    approved: tuple[Approval, ...] = ()
+
+    def with_server(self, name: str, is_on: bool) -> "ToolsInUse":
+        """Return this with a server on or off."""
+        others = tuple(one for one in self.servers if one != name)
+        return replace(self, servers=(*others, name) if is_on else others)
+
+    def with_tool(self, tool: ToolInfo, is_on: bool) -> "ToolsInUse":
+        """Return this with one tool on or off."""
+        others = tuple(one for one in self.without if one != tool.key)
+        return replace(self, without=others if is_on else (*others, tool.key))
+
+    def with_approval(self, approval: Approval) -> "ToolsInUse":
+        """Return this with a tool that may run without asking."""
+        others = tuple(one for one in self.approved if one[:2] != approval[:2])
+        return replace(self, approved=(*others, approval))
+
+    def uses(self, tool: ToolInfo) -> bool:
+        """Return whether the model may call a tool."""
+        return tool.server in self.servers and tool.key not in self.without
+
+
+def choice_values(choice: ToolsInUse) -> dict[str, Any]:
+    """Return a conversation's tools as JSON values; empty where it has none."""
+    values = {
+        "servers": list(choice.servers),
+        "without": [list(one) for one in choice.without],
+        "approved": [list(one) for one in choice.approved],
+    }
+    return {name: value for name, value in values.items() if value}
+
+
+def choice_from(fields: Fields) -> ToolsInUse:
+    """Return a conversation's tools; what is not understood is off.
+
+    Raises:
+        DamagedFile: A value has a wrong type.
+    """
+    return ToolsInUse(
+        tuple(one for one in fields.maybe("servers", list) or () if isinstance(one, str)),
+        tuple(_texts(fields.maybe("without", list) or (), 2)),
+        tuple(_texts(fields.maybe("approved", list) or (), 3)),
+    )
+
+
+def _texts(values: Iterable[Any], count: int) -> Iterable[Any]:
+    """Yield those values that are lists of so many texts."""
+    for one in values:
+        if isinstance(one, list) and len(one) == count and all(isinstance(t, str) for t in one):
+            yield tuple(one)

@@ -1,0 +1,50 @@
+"""The tools of a conversation as the engine is told of them. Pure; main thread."""
+
+import re
+from collections.abc import Iterable
+
+from engine import Tool
+from ui.records.tooling.choice import ToolsInUse
+from ui.records.tooling.servers import ServerStage, ServerState, ToolInfo
+
+_MOST_NAME_CHARS = 64
+_FOREIGN = re.compile(r"[^A-Za-z0-9_-]+")
+
+
+def tools_in_use(servers: Iterable[ServerState], choice: ToolsInUse) -> list[ToolInfo]:
+    """Return the tools that the model may call: of servers that run, and are on here."""
+    return [
+        tool
+        for server in servers
+        if server.stage is ServerStage.READY
+        for tool in server.tools
+        if choice.uses(tool)
+    ]
+
+
+def named(tools: Iterable[ToolInfo]) -> dict[str, ToolInfo]:
+    """Return tools by names that models and their templates can write, each of them once.
+
+    A name that two servers have goes with the server's name.
+    """
+    listed = list(tools)
+    plain = [_writable(tool.name) for tool in listed]
+    found: dict[str, ToolInfo] = {}
+    for tool, name in zip(listed, plain, strict=True):
+        if plain.count(name) > 1:
+            name = f"{_writable(tool.server)[:24]}__{name}"[:_MOST_NAME_CHARS]
+        free, number = name, 2
+        while free in found:
+            free = f"{name[: _MOST_NAME_CHARS - 4]}_{number}"
+            number += 1
+        found[free] = tool
+    return found
+
+
+def engine_tools(tools: dict[str, ToolInfo]) -> tuple[Tool, ...]:
+    """Return tools as a request names them."""
+    return tuple(Tool(name, one.description, one.parameters) for name, one in tools.items())
+
+
+def _writable(name: str) -> str:
+    return _FOREIGN.sub("_", name).strip("_")[:_MOST_NAME_CHARS] or "tool"

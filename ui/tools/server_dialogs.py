@@ -1,0 +1,221 @@
+"""The dialogs of tool servers: a form for one, and a field for pasted JSON. Main thread."""
+
+from collections.abc import Callable, Coroutine
+from dataclasses import replace
+from typing import Any
+
+from PySide6.QtWidgets import (
+    QDialog,
+    QDialogButtonBox,
+    QFormLayout,
+    QFrame,
+    QLineEdit,
+    QPlainTextEdit,
+    QScrollArea,
+    QVBoxLayout,
+    QWidget,
+)
+
+from ui.kit.background.tasks import Tasks
+from ui.kit.controls.choice import Choice
+from ui.kit.controls.reading_order import move_focus
+from ui.kit.look.theme import Theme
+from ui.kit.text.labels import label
+from ui.records.tooling.servers import ToolServerConfig
+from ui.tools.named_value_rows import NamedValueRows
+from ui.tools.tool_host import ToolsRefused
+
+_EXAMPLE = '{\n  "mcpServers": {\n    "files": {"command": "npx", "args": ["-y", "…"]}\n  }\n}'
+
+
+class _KeptDialog(QDialog):
+    """A dialog that stays, with all that was typed, until what it asks for is done.
+
+    Attributes:
+        problem: Why it could not be done.
+        buttons: Save and Cancel.
+    """
+
+    def __init__(self, title: str, done: str, parent: QWidget) -> None:
+        super().__init__(parent)
+        self.setWindowTitle(title)
+        self._tasks = Tasks()
+        self.problem = label("", "fault", 0.95, is_wrapped=True)
+        self.problem.hide()
+        kinds = QDialogButtonBox.StandardButton
+        self.buttons = QDialogButtonBox(kinds.Save | kinds.Cancel)
+        self.save = self.buttons.button(kinds.Save)
+        self.save.setText(done)
+        self.buttons.rejected.connect(self.reject)
+        self.finished.connect(lambda _: self.deleteLater())
+
+    def focusNextPrevChild(self, is_next: bool) -> bool:  # noqa: N802 - Qt's name
+        """Move the focus by Tab in reading order."""
+        return move_focus(self, is_next)
+
+    def _begin(self, work: Coroutine[Any, Any, object]) -> None:
+        self.save.setEnabled(False)
+        self._tasks.start(self._do(work), "keep a tool server")
+
+    async def _do(self, work: Coroutine[Any, Any, object]) -> None:
+        try:
+            await work
+        except ToolsRefused as refused:
+            self.problem.setText(str(refused))
+            self.problem.show()
+            self.save.setEnabled(True)
+        else:
+            self.accept()
+
+
+class PasteDialog(_KeptDialog):
+    """Takes an ``mcpServers`` JSON.
+
+    Args:
+        theme: The look.
+        parent: The window that it belongs to.
+        add: Adds the servers of a text.
+
+    Attributes:
+        text: The field.
+    """
+
+    def __init__(
+        self,
+        theme: Theme,
+        parent: QWidget,
+        add: Callable[[str], Coroutine[Any, Any, object]],
+    ) -> None:
+        super().__init__("Paste JSON", "Add", parent)
+        self.text = QPlainTextEdit()
+        self.text.setAccessibleName("mcpServers JSON")
+        self.text.setPlaceholderText(_EXAMPLE)
+        self.text.setTabChangesFocus(True)
+        self.buttons.accepted.connect(lambda: self._begin(add(self.text.toPlainText())))
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(18, 16, 18, 16)
+        layout.setSpacing(12)
+        hint = (
+            "Paste the mcpServers JSON that a server’s page shows. The servers are added, and stay "
+            "switched off until you switch them on."
+        )
+        layout.addWidget(label(hint, "muted", is_wrapped=True))
+        layout.addWidget(self.text, 1)
+        layout.addWidget(self.problem)
+        layout.addWidget(self.buttons)
+        theme.open_size(self, 560, 420)
+
+
+class ServerForm(_KeptDialog):
+    """Edits one server, or adds one.
+
+    Args:
+        theme: The look.
+        parent: The window that it belongs to.
+        config: The server; None for a new one.
+        put: Keeps a server in the place of the one of a name.
+
+    Attributes:
+        name: Its name.
+        kind: Whether it is a program or an address.
+        command: The program.
+        args: Its arguments, one on each line.
+        cwd: Its folder.
+        env: Its variables.
+        url: The address.
+        headers: What is sent with each request.
+    """
+
+    def __init__(
+        self,
+        theme: Theme,
+        parent: QWidget,
+        config: ToolServerConfig | None,
+        put: Callable[[ToolServerConfig, str], Coroutine[Any, Any, None]],
+    ) -> None:
+        super().__init__("Edit Tool Server" if config else "Add Tool Server", "Save", parent)
+        self._config = config or ToolServerConfig("")
+        self._put = put
+        self._is_new = config is None
+        shown = self._config
+        self.name = _line(shown.name, "Name", "files")
+        self.kind = Choice(
+            theme, "How it is reached", [("program", "A program"), ("address", "An address")]
+        )
+        self.kind.choose("program" if shown.is_program else "address")
+        self.command = _line(shown.command, "Program", "npx")
+        self.args = QPlainTextEdit("\n".join(shown.args))
+        self.args.setAccessibleName("Arguments, one on each line")
+        self.args.setPlaceholderText("One argument on each line")
+        self.args.setTabChangesFocus(True)
+        theme.follow(self.args, lambda: self.args.setFixedHeight(theme.px(84)))
+        self.cwd = _line(shown.cwd, "Folder that it runs in", "The home folder")
+        self.env = NamedValueRows(theme, "variable")
+        self.env.show_values(shown.env)
+        self.url = _line(shown.url, "Address", "https://example.org/mcp")
+        self.headers = NamedValueRows(theme, "header")
+        self.headers.show_values(shown.headers)
+        self._form = QFormLayout()
+        self._form.setFieldGrowthPolicy(QFormLayout.FieldGrowthPolicy.ExpandingFieldsGrow)
+        self._form.setRowWrapPolicy(QFormLayout.RowWrapPolicy.WrapLongRows)
+        rows: tuple[tuple[str, QWidget], ...] = (
+            ("Name", self.name),
+            ("Reached by", self.kind),
+            ("Program", self.command),
+            ("Arguments", self.args),
+            ("Folder", self.cwd),
+            ("Variables", self.env),
+            ("Address", self.url),
+            ("Headers", self.headers),
+        )
+        for words, field in rows:
+            self._form.addRow(words, field)
+        inner = QWidget()
+        inner.setObjectName("scrolled")
+        inner.setLayout(self._form)
+        scroll = QScrollArea()
+        scroll.setWidgetResizable(True)
+        scroll.setFrameShape(QFrame.Shape.NoFrame)
+        scroll.setWidget(inner)
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(18, 16, 18, 16)
+        layout.setSpacing(12)
+        layout.addWidget(scroll, 1)
+        layout.addWidget(self.problem)
+        layout.addWidget(self.buttons)
+        theme.open_size(self, 620, 560)
+        self.kind.currentIndexChanged.connect(lambda _: self._show_kind())
+        self.buttons.accepted.connect(self._keep)
+        self._show_kind()
+
+    def edited(self) -> ToolServerConfig:
+        """Return the server as the form has it."""
+        is_program = self.kind.currentData() == "program"
+        args = self.args.toPlainText()
+        return replace(
+            self._config,
+            name=self.name.text(),
+            command=self.command.text().strip() if is_program else "",
+            args=tuple(args.split("\n")) if args and is_program else (),
+            cwd=self.cwd.text().strip() if is_program else "",
+            env=self.env.values() if is_program else (),
+            url="" if is_program else self.url.text().strip(),
+            headers=() if is_program else self.headers.values(),
+        )
+
+    def _keep(self) -> None:
+        self._begin(self._put(self.edited(), "" if self._is_new else self._config.name))
+
+    def _show_kind(self) -> None:
+        is_program = self.kind.currentData() == "program"
+        for field in (self.command, self.args, self.cwd, self.env):
+            self._form.setRowVisible(field, is_program)
+        for field in (self.url, self.headers):
+            self._form.setRowVisible(field, not is_program)
+
+
+def _line(text: str, says: str, example: str) -> QLineEdit:
+    field = QLineEdit(text)
+    field.setAccessibleName(says)
+    field.setPlaceholderText(example)
+    return field

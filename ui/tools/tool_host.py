@@ -1,0 +1,148 @@
+"""What runs tool servers, as the window sees it. Main thread; knows no MCP and no process."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+from ui.records.tooling.servers import ServerState, ToolInfo, ToolServerConfig
+
+OnProgress = Callable[[float, float | None, str], None]
+"""Told how much of a call is done, of how much (None where nobody says), and a message."""
+
+
+class ToolsRefused(Exception):
+    """What was asked cannot be done; the message says why and what to do, as whole sentences."""
+
+
+class ToolHost(Protocol):
+    """Keeps tool servers and runs them. Calls run on the window's loop and never block it."""
+
+    @property
+    def servers(self) -> tuple[ServerState, ...]:
+        """All servers as they are now, in the order in which they were added."""
+
+    @property
+    def notice(self) -> str:
+        """What a person should know of how servers and secrets are kept; empty for nothing."""
+
+    def on_change(self, tell: Callable[[], None]) -> None:
+        """Call ``tell`` on the main thread whenever ``servers`` or ``notice`` are others."""
+
+    def begin(self) -> None:
+        """Read which servers there are, in the background. Starts none."""
+
+    async def add_text(self, text: str) -> list[str]:
+        """Add the servers of an ``mcpServers`` JSON, switched off; return their names.
+
+        Raises:
+            ToolsRefused: The text cannot be used; nothing of it was added.
+        """
+
+    async def import_claude_desktop(self) -> list[str]:
+        """Add the servers of Claude Desktop's file, switched off; return their names.
+
+        Raises:
+            ToolsRefused: There is none, or it cannot be used.
+        """
+
+    async def put(self, config: ToolServerConfig, replaced: str = "") -> None:
+        """Add a server, or put it in the place of another one, which is ended.
+
+        A secret without a value keeps the value that it had.
+
+        Raises:
+            ToolsRefused: A field cannot be used, or it cannot be kept.
+        """
+
+    async def remove(self, name: str) -> None:
+        """End a server and forget it with its secrets.
+
+        Raises:
+            ToolsRefused: The change cannot be kept.
+        """
+
+    async def switch(self, name: str, is_on: bool) -> None:
+        """Switch a server on, which starts it, or off, which ends it.
+
+        Raises:
+            ToolsRefused: The change cannot be kept.
+        """
+
+    async def restart(self, name: str) -> None:
+        """End a server and start it again."""
+
+    async def ready(self, names: Sequence[str]) -> None:
+        """Start those servers that are switched on, and wait until each is ready or has failed."""
+
+    async def call(
+        self, tool: ToolInfo, arguments: dict[str, Any], on_progress: OnProgress
+    ) -> tuple[str, bool]:
+        """Call a tool; return its text and whether it calls that an error.
+
+        Cancelling this cancels the call at the server.
+
+        Raises:
+            ToolsRefused: The server ended, took too long, refused or answered with nonsense.
+        """
+
+    async def read_resource(self, server: str, uri: str) -> str:
+        """Return the text of a resource; raises ``ToolsRefused`` as ``call`` does."""
+
+    async def prompt_text(self, server: str, name: str, arguments: dict[str, str]) -> str:
+        """Return a prepared prompt; raises ``ToolsRefused`` as ``call`` does."""
+
+    async def finish(self) -> None:
+        """End all servers with their processes."""
+
+
+class NoTools:
+    """Stands where no servers can be run; it has none, and adds none."""
+
+    servers: tuple[ServerState, ...] = ()
+    notice = ""
+
+    def on_change(self, tell: Callable[[], None]) -> None:
+        """Never happens."""
+
+    def begin(self) -> None:
+        """There is nothing to read."""
+
+    async def add_text(self, text: str) -> list[str]:
+        """Refuse."""
+        raise ToolsRefused("Tools cannot be used here.")
+
+    async def import_claude_desktop(self) -> list[str]:
+        """Refuse."""
+        raise ToolsRefused("Tools cannot be used here.")
+
+    async def put(self, config: ToolServerConfig, replaced: str = "") -> None:
+        """Refuse."""
+        raise ToolsRefused("Tools cannot be used here.")
+
+    async def remove(self, name: str) -> None:
+        """There is none to remove."""
+
+    async def switch(self, name: str, is_on: bool) -> None:
+        """There is none to switch."""
+
+    async def restart(self, name: str) -> None:
+        """There is none to restart."""
+
+    async def ready(self, names: Sequence[str]) -> None:
+        """There is nothing to wait for."""
+
+    async def call(
+        self, tool: ToolInfo, arguments: dict[str, Any], on_progress: OnProgress
+    ) -> tuple[str, bool]:
+        """Refuse."""
+        raise ToolsRefused("Tools cannot be used here.")
+
+    async def read_resource(self, server: str, uri: str) -> str:
+        """Refuse."""
+        raise ToolsRefused("Tools cannot be used here.")
+
+    async def prompt_text(self, server: str, name: str, arguments: dict[str, str]) -> str:
+        """Refuse."""
+        raise ToolsRefused("Tools cannot be used here.")
+
+    async def finish(self) -> None:
+        """There is nothing to end."""

@@ -1,0 +1,61 @@
+"""The tool servers and what a person has allowed for all conversations. Main thread."""
+
+from PySide6.QtCore import QObject, Signal
+
+from engine import Tool
+from ui.preferences.preferences_state import PreferencesState
+from ui.records.conversations import Conversation
+from ui.records.tooling.choice import approval_of
+from ui.records.tooling.servers import ServerState, ToolInfo
+from ui.tools.offering import engine_tools, named, tools_in_use
+from ui.tools.tool_host import ToolHost
+
+
+class Toolbox(QObject):
+    """Servers, limits and approvals.
+
+    Signals:
+        changed: Servers are others, or another thing is allowed.
+
+    Args:
+        host: Runs the servers.
+        preferences: Limits, and what may run without asking.
+        parent: Owns this object.
+
+    Attributes:
+        host: The same host.
+    """
+
+    changed = Signal()
+
+    def __init__(
+        self, host: ToolHost, preferences: PreferencesState, parent: QObject | None = None
+    ) -> None:
+        super().__init__(parent)
+        self.host = host
+        self._preferences = preferences
+        host.on_change(self.changed.emit)
+        preferences.changed.connect(lambda _: self.changed.emit())
+
+    @property
+    def servers(self) -> tuple[ServerState, ...]:
+        """All servers as they are now."""
+        return self.host.servers
+
+    @property
+    def most_calls(self) -> int:
+        """How many calls one question may lead to before the person is asked."""
+        return self._preferences.now.tools.most_calls
+
+    def offered_to(self, conversation: Conversation) -> tuple[Tool, ...]:
+        """Return what a conversation's model is told of tools, as far as servers run now."""
+        return engine_tools(named(tools_in_use(self.servers, conversation.tools)))
+
+    def is_allowed(self, tool: ToolInfo) -> bool:
+        """Return whether a tool may run in every conversation without asking."""
+        return approval_of(tool) in self._preferences.now.tools.allowed
+
+    def allow(self, tool: ToolInfo) -> None:
+        """Let a tool run in every conversation without asking."""
+        kept = [one for one in self._preferences.now.tools.allowed if one[:2] != tool.key]
+        self._preferences.change_tools(allowed=(*kept, approval_of(tool)))
