@@ -3,12 +3,13 @@
 from api.dialects.openai.answers import ErrorAnswer
 from api.dialects.openai.errors import FIELD_NAMES, error_to_wire
 from api.dialects.openai.output_format import form_names
-from api.dialects.responses import memory
+from api.dialects.responses import compacting, memory
 from api.dialects.responses.answers import ResponseAnswer, ResponseEvent
 from api.dialects.responses.ask import ask
+from api.dialects.responses.asking_summary import summary_asked
 from api.dialects.responses.read import requests_from_wire
 from api.dialects.responses.stream import ResponseEncoder
-from api.dialects.responses.wire import InputTokensParams, ResponseParams
+from api.dialects.responses.wire import CompactParams, InputTokensParams, ResponseParams
 from api.dialects.responses.write import write_response
 from api.dialects.shared.dialect import AnswerRoute, Dialect, QueryRoute
 
@@ -52,6 +53,16 @@ DIALECT = Dialect(
             read=requests_from_wire,
             reply=memory.count_input,
             answer=memory.InputTokens,
+            recall=memory.recall,
+        ),
+        QueryRoute(
+            method="POST",
+            path="/v1/responses/compact",
+            summary="A long conversation as its questions and a summary",
+            request=CompactParams,
+            read=summary_asked,
+            reply=compacting.compact,
+            answer=compacting.CompactedResponse,
             recall=memory.recall,
         ),
         QueryRoute(

@@ -13,7 +13,6 @@ from typing import Any
 _LEFT_OUT = (
     "apply_patch_call_output",
     "code_interpreter_call",
-    "compaction",
     "computer_call",
     "computer_call_output",
     "file_search_call",

@@ -7,7 +7,9 @@ from api.dialects.openai.decoding import stops_of, thinking_budget_of, thinking_
 from api.dialects.openai.output_format import allows_more, constraint_of, guided
 from api.dialects.openai.tool_choice import chosen_tools
 from api.dialects.openai.unhonoured import UNHONOURED
+from api.dialects.responses.sealing import opened
 from api.dialects.responses.wire import (
+    CompactionItem,
     FunctionCallItem,
     FunctionCallOutputItem,
     InputFilePart,
@@ -37,6 +39,7 @@ from engine import (
 )
 
 _LOGPROBS = "message.output_text.logprobs"
+_SUMMARY = "A summary of the conversation after these messages:"
 _DEFAULT_EFFORT = "medium"
 _REFUSED = {
     "prompt_logprobs": RefusedParameter("the log-probabilities of a prompt", (False,)),
@@ -148,6 +151,7 @@ def _constraint(params: ResponseParams) -> OutputConstraint | None:
 def _messages(params: ResponseParams) -> tuple[Message, ...]:
     turns = [Message("system", params.instructions)] if params.instructions else []
     tool_names: dict[str, str] = {}
+    has_summary = False
     has_notes = wants_image_notes(params.fullstop)
     answered = {item.call_id for item in params.input if isinstance(item, FunctionCallOutputItem)}
     for index, item in enumerate(params.input):
@@ -176,13 +180,28 @@ def _messages(params: ResponseParams) -> tuple[Message, ...]:
                         name=tool_names.get(item.call_id),
                     )
                 )
+            case CompactionItem():
+                if (summary := opened(item.encrypted_content)) is not None:
+                    has_summary = True
+                    turns.append(Message("user", f"{_SUMMARY}\n\n{summary}"))
             case ReasoningItem():
                 pass
             case ItemReference():
                 raise not_kept()
             case _:
                 assert_never(item)
-    return tuple(turns)
+    return tuple(_joined(turns) if has_summary else turns)
+
+
+def _joined(turns: Sequence[Message]) -> list[Message]:
+    """Return turns of which none of a person follows another: many templates refuse that."""
+    found: list[Message] = []
+    for turn in turns:
+        if found and turn.role == found[-1].role == "user":
+            found[-1] = Message("user", f"{found[-1].content}\n\n{turn.content}")
+        else:
+            found.append(turn)
+    return found
 
 
 def _text(parts: Sequence[Part], path: FieldPath, has_notes: bool, *, joint: str = "\n") -> str:

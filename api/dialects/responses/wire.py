@@ -4,6 +4,7 @@ https://platform.openai.com/docs/api-reference/responses
 Only shapes: what they mean is ``read``'s business. Unknown fields are ignored. Any thread.
 """
 
+import json
 from collections.abc import Sequence
 from typing import Annotated, Any, Literal, Self
 
@@ -101,8 +102,20 @@ class ItemReference(WireModel):
     id: str
 
 
+class CompactionItem(WireModel):
+    """What a compacted conversation has in place of all but the person's messages."""
+
+    type: Literal["compaction"]
+    encrypted_content: str = ""
+
+
 Item = Annotated[
-    MessageItem | FunctionCallItem | FunctionCallOutputItem | ReasoningItem | ItemReference,
+    MessageItem
+    | FunctionCallItem
+    | FunctionCallOutputItem
+    | ReasoningItem
+    | CompactionItem
+    | ItemReference,
     Field(discriminator="type"),
 ]
 
@@ -223,6 +236,27 @@ class ResponseParams(GenerationParams):
             item.model_dump_json(by_alias=True, exclude_none=True)
             for item in self.input[self.recalled :]
         )
+
+
+class CompactParams(ResponseParams):
+    """``POST /v1/responses/compact``: a conversation, or an earlier response that ends one."""
+
+    input: Annotated[list[Item], TextOr(_as_items)] = Field(default_factory=list)
+
+    def without_turns(self) -> Self:
+        """Return it without its items but for their JSON, which the answer repeats in part."""
+        copy = self.model_copy(update={"input": []})
+        copy._sent = self.sent_items()  # noqa: SLF001 - its own
+        return copy
+
+    def messages_of_user(self) -> list[dict[str, Any]]:
+        """Return the person's messages, those of earlier responses first."""
+        earlier = (
+            item.model_dump(by_alias=True, exclude_none=True)
+            for item in self.input[: self.recalled]
+        )
+        items = [*earlier, *map(json.loads, self.sent_items())]
+        return [one for one in items if one["type"] == "message" and one["role"] == "user"]
 
 
 class InputTokensParams(ResponseParams):

@@ -66,8 +66,10 @@ ASKED: dict[str, list[dict[str, Any]]] = {
             "tool_choice": "required",
         },
         {"input": COUNT, "max_output_tokens": 30, "reasoning": {"effort": "high"}},
+        {"input": COUNT, "max_output_tokens": 30, "reasoning": {"summary": "auto"}},
         {"input": COUNT, "max_output_tokens": 90, "text": {"format": {"type": "json_object"}}},
     ],
+    "/v1/responses/compact": [{"input": TURNS, "max_output_tokens": 5}],
     "/v1/responses/input_tokens": [{"input": COUNT}, {"input": TURNS, "instructions": "Hi"}],
     "/generate": [
         {"text": COUNT, "sampling_params": {"max_new_tokens": 9, "stop": "2"}, **REPORT},
@@ -91,7 +93,7 @@ ASKED: dict[str, list[dict[str, Any]]] = {
     "/api/generate": [{"prompt": COUNT, "options": {"num_predict": 5}}, {"prompt": ""}],
     "/api/show": [{"model": "demo-model"}],
 }
-STREAMED = [path for path in ASKED if not path.endswith(("tokens", "show"))]
+STREAMED = [path for path in ASKED if not path.endswith(("tokens", "show", "compact"))]
 # The folders of golden event lists, and the route whose streams they are.
 CONVERSATIONS = {
     "messages": "/v1/messages",

@@ -1,0 +1,61 @@
+"""``POST /v1/responses/compact``: a long conversation becomes a short one that means the same.
+
+As at the vendor's, the answer holds all messages of the person and one item that stands for the
+rest. Here that item carries a summary that the loaded model writes. It is not encrypted: it is
+UTF-8 in base64 behind a mark, and only items with this mark are read again. Nothing is kept: the
+client sends the items with its next request. Runs on the server's loop.
+https://platform.openai.com/docs/api-reference/responses/compact
+"""
+
+import asyncio
+import time
+from typing import Any, Literal
+
+from typing_extensions import TypedDict
+
+from api.dialects.responses.answers import ResponseUsage
+from api.dialects.responses.sealing import sealed
+from api.dialects.responses.wire import CompactParams
+from api.dialects.responses.write import usage_to_wire
+from api.dialects.shared.answers.said import text_of
+from api.dialects.shared.requested import Asked
+from api.transport.context import Service, addressed, new_id
+from api.transport.running import collected, running
+
+
+class SummaryItem(TypedDict):
+    """The item that stands for everything but the person's messages."""
+
+    id: str
+    type: Literal["compaction"]
+    encrypted_content: str
+
+
+class CompactedResponse(TypedDict):
+    """The answer of ``POST /v1/responses/compact``."""
+
+    id: str
+    object: Literal["response.compaction"]
+    created_at: int
+    output: list[dict[str, Any] | SummaryItem]
+    usage: ResponseUsage
+
+
+async def compact(service: Service, asked: Asked[CompactParams]) -> CompactedResponse:
+    """Answer ``POST /v1/responses/compact``."""
+    wanted = addressed(service, asked.requests(), asked.params.model)
+    async with running(service, wanted) as generations:
+        [(events, finished)] = await asyncio.gather(*(collected(one) for one in generations))
+    items = [{"id": new_id("msg_"), **item} for item in asked.params.messages_of_user()]
+    summary: SummaryItem = {
+        "id": new_id("cmp_"),
+        "type": "compaction",
+        "encrypted_content": sealed(text_of(events)),
+    }
+    return {
+        "id": new_id("resp_"),
+        "object": "response.compaction",
+        "created_at": int(time.time()),
+        "output": [*items, summary],
+        "usage": usage_to_wire(finished.usage),
+    }

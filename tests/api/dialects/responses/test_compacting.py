@@ -1,0 +1,122 @@
+"""A conversation is compacted: its questions stay, and a summary stands for the rest."""
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import openai
+import pytest
+
+from api.dialects.responses.asking_summary import TASK, summary_asked
+from api.dialects.responses.read import requests_from_wire
+from api.dialects.responses.sealing import opened, sealed
+from api.dialects.responses.wire import CompactParams, ResponseParams
+from engine.scheduling.service import Engine
+from tests.support.answers.watched import watched
+from tests.support.scripted import Stage
+
+ITEMS: list[Any] = [
+    {"role": "developer", "content": "Be brief."},
+    {"role": "user", "content": "Look at the house."},
+    {"type": "function_call", "call_id": "c1", "name": "look", "arguments": '{"at":"house"}'},
+    {"type": "function_call_output", "call_id": "c1", "output": "It is red."},
+    {"type": "message", "role": "assistant", "content": "It is red."},
+    {"role": "user", "content": [{"type": "input_text", "text": "And the door?"}]},
+]
+SUMMARY: list[str | int] = ["The house", " is red; ", "the door is “blue” 🚪."]
+WRITTEN = "".join(map(str, SUMMARY))
+
+
+QUESTIONS = ["Look at the house.", "And the door?"]
+
+
+def said(request: Any) -> list[tuple[str, str]]:
+    return [(turn.role, turn.content) for turn in request.messages]
+
+
+@pytest.fixture
+def site(serve: Any, tmp_path: Path) -> Iterator[Any]:
+    """A server whose model says the summary when it is asked for one."""
+    engine = Engine(loader=Stage(tmp_path, {f"{QUESTIONS[-1]}\n\n{TASK}": SUMMARY}).load)
+    asyncio.run(engine.load(tmp_path))
+    yield serve(engine)
+    engine.close()
+
+
+def test_a_client_goes_on_from_a_compacted_conversation(
+    site: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = watched(site, monkeypatch)
+    with openai.OpenAI(base_url=f"{site.url}/v1", api_key="none", max_retries=0) as client:
+        found = client.responses.compact(model="m", input=ITEMS, instructions="Speak plainly.")
+        output = found.to_dict(warnings=False)["output"]
+        *questions, summary = output
+        items: Any = [*output, {"role": "user", "content": "Go on."}]
+        client.responses.create(model="m", input=items)
+
+    assert found.object == "response.compaction"
+    assert [one["content"][0]["text"] for one in questions] == QUESTIONS
+    assert (summary["type"], opened(summary["encrypted_content"])) == ("compaction", WRITTEN)
+    assert found.usage.output_tokens == len(SUMMARY) + 1
+    assert said(asked[0]) == [
+        ("system", "Speak plainly.\n\nBe brief."),
+        ("user", QUESTIONS[0]),
+        ("assistant", ""),
+        ("tool", "It is red."),
+        ("assistant", "It is red."),
+        ("user", f"{QUESTIONS[1]}\n\n{TASK}"),
+    ]
+    # One turn: many templates refuse two turns of a person.
+    [(role, text)] = said(asked[1])
+    assert role == "user"
+    assert text.startswith("\n\n".join(QUESTIONS))
+    assert text.endswith(f"{WRITTEN}\n\nGo on.")
+
+
+def test_a_response_that_is_kept_can_be_compacted(site: Any) -> None:
+    def send(path: str, **fields: Any) -> Any:
+        reply = site.send("POST", path, {"model": "m", **fields})
+        assert reply.status == 200, reply.body
+        return reply.json
+
+    first = send("/v1/responses", input=ITEMS[:-1])
+    found = send("/v1/responses/compact", previous_response_id=first["id"], input=ITEMS[-1:])
+    assert [one["content"][0]["text"] for one in found["output"][:-1]] == QUESTIONS
+    again = send("/v1/responses/compact", previous_response_id=first["id"])
+    assert [one["content"][0]["text"] for one in again["output"][:-1]] == QUESTIONS[:1]
+
+
+def test_a_conversation_is_compacted_again_with_its_summary() -> None:
+    items = [{"role": "user", "content": "One"}, {"type": "compaction", "id": "x"}]
+    items[1]["encrypted_content"] = sealed("It was two.")
+    params = CompactParams.model_validate({"model": "m", "input": items})
+    [asked] = summary_asked(params)
+    [(_, text)] = said(asked)
+    assert "It was two." in text
+    assert text.endswith(TASK)
+    assert asked.thinking is False
+
+
+@pytest.mark.parametrize("content", ["gAAAAB", "fullstop-summary-1:no base64!", ""])
+def test_an_item_of_another_server_is_left_out(content: str) -> None:
+    items = [
+        {"type": "compaction", "id": "x", "encrypted_content": content},
+        {"role": "user", "content": "One"},
+    ]
+    [asked] = requests_from_wire(ResponseParams.model_validate({"model": "m", "input": items}))
+    assert said(asked) == [("user", "One")]
+
+
+def test_nothing_to_compact_is_refused_in_words(site: Any) -> None:
+    reply = site.send("POST", "/v1/responses/compact", {"model": "m"})
+    assert (reply.status, reply.json["error"]["param"]) == (400, "input")
+
+
+def test_a_long_conversation_is_compacted_though_its_body_is_read_apart(site: Any) -> None:
+    long = [
+        {"role": "user", "content": "word " * 300},
+        *({"role": "assistant", "content": "x" * 300_000},),
+    ]
+    reply = site.send("POST", "/v1/responses/compact", {"model": "m", "input": long})
+    assert reply.json["error"]["code"] == "context_length_exceeded"
