@@ -18,6 +18,7 @@ from pathlib import Path
 from app.folders import paths
 from app.launching import servers
 from app.launching.agents import AGENTS, NO_KEY, AgentProgram, Target
+from app.launching.checking import lacks
 from app.launching.lines import lines, with_folder
 from app.launching.own_server import own_server
 from app.launching.servers import RunningServer, ServedModel
@@ -25,7 +26,6 @@ from app.process import exits
 from app.process.exits import CommandError
 from app.settings import serve_settings
 from app.settings.serve_options import ServeOptions
-from engine import counted
 
 _PASSED_ON = (signal.SIGTERM, signal.SIGHUP)
 _PROXIES = ("http_proxy", "https_proxy", "all_proxy")
@@ -133,20 +133,12 @@ def _check(
         model: The model.
         options: What was asked for.
     """
-    lacks = []
-    if model.context is not None and model.context < agent.least_context:
-        lacks.append(
-            f"its context holds {counted(model.context, 'token')}, and {agent.title} needs at "
-            f"least {agent.least_context:,} for its instructions, its tools and your work"
-        )
-    if agent.needs_tools and server.can_call_tools(model) is False:
-        lacks.append(f"it cannot call tools, by which {agent.title} does all its work")
-    if lacks:
+    if missing := lacks(agent, model.context, server.can_call_tools(model)):
         remedy = (
             f"Choose another model with --model (fullstop models lists those that are here, "
             f"fullstop models search finds more), or start {agent.title} all the same with --anyway"
         )
-        words = f"{model.id} will not do for {agent.title}: {'; '.join(lacks)}. {remedy}"
+        words = f"{model.id} will not do for {agent.title}: {missing}. {remedy}"
         if not options.is_insisted:
             raise CommandError(words)
         _tell(f"warning: {words}")

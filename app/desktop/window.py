@@ -30,6 +30,7 @@ from app.desktop.tools.servers import ToolServers
 from app.desktop.tray_icon import in_tray
 from app.folders import logs, paths
 from app.folders.privacy import made_private, tighten
+from app.launching.copied_lines import CopiedLines
 from app.process import exits
 from app.process.ending_signals import EndingSignals, exit_at_once
 from app.process.open_file_limit import raise_limit
@@ -231,6 +232,7 @@ def server_window(
             most_result_bytes=lambda: preferences.now.tools.most_result_kb * 1_000,
         ),
         model_folders=paths.library_folders,
+        agents=CopiedLines(),
         kept_traces=traces,
     )
     library = window.model_library

@@ -20,8 +20,11 @@ from ui.kit.look.theme import Theme
 from ui.kit.system.menus import add_entry
 from ui.preferences.appearance_menu import AppearanceMenu
 from ui.preferences.preferences_state import PreferencesState
+from ui.server.agent_menu import AgentLines, AgentMenu
+from ui.server.server_panel import ServerPanel
 from ui.window.edit_menu import EditMenu
 from ui.window.other_windows import OtherWindows
+from ui.window.server_menu import ServerMenu
 
 _KEYS = QKeySequence.StandardKey
 # Their shortcuts work in the program's other windows, too.
@@ -38,6 +41,8 @@ class WindowWithMenus(Protocol):
     chat: ChatPanel
     stop_panel: StopPanel
     others: OtherWindows
+    server_panel: ServerPanel
+    agents: AgentLines | None
     undo_group: QUndoGroup
 
     def menuBar(self) -> QMenuBar:  # noqa: N802 - Qt's name
@@ -75,6 +80,7 @@ class MainMenus:
         edit: The entries of the Edit menu.
         stop: The entry that ends the running answer; the window enables it.
         conversation: The entries that belong to conversations.
+        server: The entries of the Server menu.
     """
 
     def __init__(self, window: WindowWithMenus, parent: QWidget) -> None:
@@ -87,6 +93,7 @@ class MainMenus:
         self._fill_edit(bar.addMenu("&Edit"))
         self._fill_conversation(bar.addMenu("&Conversation"))
         self._fill_view(bar.addMenu("&View"))
+        self._fill_server(bar.addMenu("&Server"))
         self._fill_help(bar.addMenu("&Help"))
 
     def _fill_file(self, menu: QMenu) -> None:
@@ -139,8 +146,19 @@ class MainMenus:
         _add_everywhere(menu, "Captured &Answer…", others.show_capture, "Ctrl+Shift+A")
         _add_everywhere(menu, "&Probe a Server…", others.show_probe, "Ctrl+Shift+B")
         menu.addSeparator()
-        _add_everywhere(menu, "Ser&ver and Requests…", others.show_server, "Ctrl+Shift+R")
         _add_everywhere(menu, "&Tool Servers…", others.show_tool_servers, "Ctrl+Shift+U")
+
+    def _fill_server(self, menu: QMenu) -> None:
+        window = self._window
+        agents = None
+        if window.agents is not None:
+            answering = window.workspace.answering
+            agents = AgentMenu(
+                window.server_panel, window.agents, lambda: answering.info, self._parent
+            )
+        self.server = ServerMenu(
+            menu, window.server_panel.switch, window.others.show_server, agents
+        )
 
     def _fill_help(self, menu: QMenu) -> None:
         others = self._window.others

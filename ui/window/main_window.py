@@ -39,6 +39,7 @@ from ui.kit.system.file_dialogs import choose_folder
 from ui.models.model_library import ModelLibrary
 from ui.preferences.preferences_state import PreferencesState
 from ui.records.storing import ConversationStore
+from ui.server.agent_menu import AgentLines
 from ui.server.server_panel import ServerPanel
 from ui.server.server_switch import ServerControl, ServerSwitch
 from ui.tools.tool_host import NoTools, ToolHost
@@ -67,6 +68,7 @@ class MainWindow(QMainWindow):
         server_panel: Makes the state of the server's window from the server's switch.
         tools: Makes the API's part of the inspector.
         model_folders: Says where models are looked for, given the folders that a person added.
+        agents: What is known of coding agents; None offers no lines for them.
         kept_traces: Keeps the recorded tokens of answers; None keeps them in memory alone.
         tool_host: Runs tool servers; None where there are none.
 
@@ -88,6 +90,7 @@ class MainWindow(QMainWindow):
         server_panel: Callable[[ServerSwitch], ServerPanel],
         tools: Callable[[], InspectorTools],
         model_folders: Callable[[tuple[Path, ...]], ModelFolders],
+        agents: AgentLines | None = None,
         kept_traces: TraceKeeper | None = None,
         tool_host: ToolHost | None = None,
     ) -> None:
@@ -96,6 +99,7 @@ class MainWindow(QMainWindow):
         self.resize(1280, 820)
         self.setMinimumHeight(480)
         self.theme = theme
+        self.agents = agents
         self.goes_on_when_closed: Callable[[], bool] = lambda: False
         self._is_quitting = False
         self._may_lose = False

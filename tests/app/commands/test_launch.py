@@ -24,8 +24,17 @@ def agent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> StandIn:
     made = StandIn(tmp_path)
     monkeypatch.setenv("PATH", str(made.folder))
     monkeypatch.setenv("FULLSTOP_API_KEY", "right")
+    # A program that runs on this machine is not to be found.
+    monkeypatch.setenv("FULLSTOP_PORT", "1")
     monkeypatch.setenv("FULLSTOP_CONFIG_DIR", str(tmp_path / "config"))
+    (tmp_path / "config").mkdir()
+    keep_window_port(tmp_path, 1)
     return made
+
+
+def keep_window_port(folder: Path, port: int) -> None:
+    settings = {"server": {"port": port}}
+    (folder / "config" / "settings.json").write_text(json.dumps(settings))
 
 
 def port_of(server: Server) -> str:
@@ -50,10 +59,7 @@ def test_an_agent_uses_the_server_that_runs_and_gives_its_exit_code(
 def test_the_port_of_the_window_is_asked_too(
     server: Server, agent: StandIn, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    config = tmp_path / "config"
-    config.mkdir()
-    settings = {"server": {"port": int(port_of(server))}}
-    (config / "settings.json").write_text(json.dumps(settings))
+    keep_window_port(tmp_path, int(port_of(server)))
     assert main(["launch", "claude", "--print"]) == 0
     printed = capsys.readouterr().out
     assert f"export ANTHROPIC_BASE_URL={server.url}\n" in printed
@@ -108,14 +114,11 @@ def test_a_key_that_is_not_known_is_asked_for(
 
 
 def test_lines_are_printed_without_a_server_and_without_the_agent(
-    agent: StandIn, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    agent: StandIn, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setenv("FULLSTOP_PORT", "1")
-    config = Path(str(agent.folder.parent / "config"))
-    config.mkdir()
-    (config / "settings.json").write_text('{"server": {"port": 1}}')
     for name in AGENTS:
         assert main(["launch", name, "--model", "owner/m", "--print"]) == 0
         printed = capsys.readouterr().out
         assert "fullstop serve --model owner/m" in printed
         assert "http://127.0.0.1:1" in printed
+    assert not agent.has_asked

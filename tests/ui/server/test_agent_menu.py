@@ -1,0 +1,113 @@
+"""Lines for coding agents: the server is turned on, the lines are copied, what lacks is said."""
+
+import errno
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+from PySide6.QtWidgets import QMenu, QMessageBox, QWidget
+from pytestqt.qtbot import QtBot
+
+from app.launching.copied_lines import CopiedLines
+from engine import ModelInfo
+from tests.support.kept import preferences_state
+from tests.support.shown import NoKey, SilentServer
+from tests.ui.driving import MODEL, RunOnLoop, eventually
+from ui.kit.system.clipboard import copied_text, copy_text
+from ui.preferences.preferences import Preferences, ServerPreferences
+from ui.server.agent_menu import AgentMenu
+from ui.server.api_key import ApiKeyState
+from ui.server.requests import RequestLog
+from ui.server.server_panel import ServerPanel
+from ui.server.server_switch import ServerControl, ServerSwitch
+
+LARGE = replace(MODEL, context_length=65_536)
+
+
+class PortTakenServer:
+    """A port that another program has."""
+
+    async def start(self) -> str:
+        raise OSError(errno.EADDRINUSE, "taken")
+
+    async def stop(self) -> None:
+        pass
+
+
+@pytest.fixture
+def parent(qtbot: QtBot) -> Iterator[QWidget]:
+    made = QWidget()
+    qtbot.addWidget(made)
+    copy_text("")
+    yield made
+    copy_text("")
+
+
+def menu_of(
+    parent: QWidget,
+    model: ModelInfo | None,
+    control: ServerControl | None = None,
+    *,
+    is_key_required: bool = False,
+) -> tuple[AgentMenu, ServerPanel]:
+    server = ServerPreferences(is_key_required=is_key_required)
+    preferences = preferences_state(Preferences(server=server))
+    switch = ServerSwitch(control or SilentServer(), parent)
+    panel = ServerPanel(switch, preferences, ApiKeyState(NoKey()), RequestLog(), SilentServer())
+    return AgentMenu(panel, CopiedLines(), lambda: model, parent), panel
+
+
+def said(parent: QWidget) -> list[str]:
+    boxes = parent.findChildren(QMessageBox)
+    return [f"{box.text()} {box.informativeText()}" for box in boxes]
+
+
+def test_an_entry_turns_the_server_on_and_copies_the_lines(run: RunOnLoop, parent: QWidget) -> None:
+    agents, panel = menu_of(parent, LARGE)
+    menu = QMenu(parent)
+    agents.fill(menu)
+    assert "Claude Code" in [action.text() for action in menu.actions()]
+
+    async def steps() -> None:
+        menu.actions()[0].trigger()
+        await eventually(lambda: bool(copied_text()))
+        assert panel.switch.stage == "on"
+        await panel.switch.finish()
+
+    run(steps())
+    assert "export ANTHROPIC_BASE_URL=http://127.0.0.1:4711\n" in copied_text()
+    assert "export ANTHROPIC_MODEL=scripted\n" in copied_text()
+    (words,) = said(parent)
+    assert "The lines for Claude Code are on the clipboard." in words
+    assert "will not do" not in words
+
+
+def test_a_key_is_named_and_a_small_model_is_said_in_words(run: RunOnLoop, parent: QWidget) -> None:
+    agents, panel = menu_of(parent, MODEL, is_key_required=True)
+
+    async def steps() -> None:
+        agents.copy("codex")
+        await eventually(lambda: bool(copied_text()))
+        await panel.switch.finish()
+
+    run(steps())
+    assert "export FULLSTOP_API_KEY\n" in copied_text()
+    (words,) = said(parent)
+    assert "Set FULLSTOP_API_KEY" in words
+    assert "its context holds 4,096 tokens, and Codex needs at least" in words
+
+
+def test_without_a_model_or_a_server_nothing_is_copied(run: RunOnLoop, parent: QWidget) -> None:
+    without, _ = menu_of(parent, None)
+    taken, panel = menu_of(parent, LARGE, PortTakenServer())
+
+    async def steps() -> None:
+        without.copy("claude")
+        assert "There is no model to answer." in said(parent)[0]
+        taken.copy("claude")
+        await eventually(lambda: len(said(parent)) == 2)
+        assert "The server could not be started." in said(parent)[1]
+        await panel.switch.finish()
+
+    run(steps())
+    assert copied_text() == ""
