@@ -1,10 +1,11 @@
 """The window's engine holds several models: those of the library, each loaded when it is needed.
 
-Other programs that use the window's server are answered by the default model, the one that was
-loaded last, whatever name they give. Main thread; ``DefaultModel`` runs on the server's loop.
+Requests of other programs choose among them by the field ``model``, unless the preferences let the
+default model, the one that was loaded last, answer all of them. Main thread; ``ServedModels`` runs
+on the server's loop.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from app.composition.offers import offered_models
@@ -25,19 +26,22 @@ def offer_found(engine: Engine, library: ModelLibrary) -> None:
     )
 
 
-class DefaultModel:
-    """Serves the default model of an engine to requests of any name.
+class ServedModels:
+    """What other programs see of the window's engine.
 
     Args:
         engine: What answers.
+        are_chosen: Returns whether requests choose the model by name. Where the library has only
+            one, that answers all requests in any case.
     """
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: Engine, are_chosen: Callable[[], bool]) -> None:
         self._engine = engine
+        self._are_chosen = are_chosen
 
     @property
     def model(self) -> ModelInfo | None:
-        """The loaded model, if there is one."""
+        """The default model, if it is loaded."""
         return self._engine.model
 
     @property
@@ -47,34 +51,41 @@ class DefaultModel:
 
     @property
     def models(self) -> tuple[ModelStatus, ...]:
-        """What the default model is doing; the others are the window's business."""
-        return tuple(one for one in self._engine.models if one.is_default)
+        """What each model is doing that requests can name."""
+        models = self._engine.models
+        return models if self.is_choosing else tuple(one for one in models if one.is_default)
 
     @property
     def is_choosing(self) -> bool:
-        """One model answers all requests."""
-        return False
+        """Whether requests choose among several models; else one answers all of them."""
+        engine = self._engine
+        return self._are_chosen() and engine.is_choosing and len(engine.models) > 1
+
+    def _known(self, name: str | None) -> str | None:
+        return name if self.is_choosing else None
 
     def model_status(self, name: str | None = None) -> ModelStatus | None:
-        """Return what the default model is doing, whatever name is asked for."""
-        return self._engine.model_status()
+        """Return what a model is doing; raises ``UnknownModel``."""
+        return self._engine.model_status(self._known(name))
 
     async def generate_together(self, requests: Sequence[GenerationRequest]) -> list[Generation]:
-        """Start the choices of one request with the default model."""
-        return await self._engine.generate_together([replace(one, model=None) for one in requests])
+        """Start the choices of one request."""
+        return await self._engine.generate_together(
+            [replace(one, model=self._known(one.model)) for one in requests]
+        )
 
     async def count_tokens(self, request: GenerationRequest) -> int:
         """Return the number of prompt tokens of a request."""
-        return await self._engine.count_tokens(replace(request, model=None))
+        return await self._engine.count_tokens(replace(request, model=self._known(request.model)))
 
     async def tokenize(self, text: str, name: str | None = None) -> tuple[tuple[int, str], ...]:
         """Return the (id, text) pairs of a text."""
-        return await self._engine.tokenize(text)
+        return await self._engine.tokenize(text, self._known(name))
 
     def unload_when_idle(self, name: str | None = None) -> None:
-        """Free the default model's memory once nothing runs."""
-        self._engine.unload_when_idle()
+        """Free a model's memory once nothing runs."""
+        self._engine.unload_when_idle(self._known(name))
 
     def unload_after(self, idle_s: float | None, name: str | None = None) -> None:
-        """Free the default model's memory whenever nothing was asked for so long."""
-        self._engine.unload_after(idle_s)
+        """Free a model's memory whenever nothing was asked for so long."""
+        self._engine.unload_after(idle_s, self._known(name))

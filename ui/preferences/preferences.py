@@ -62,6 +62,12 @@ class ServerPreferences:
         place=SERVER_WINDOW,
         label="Require the key on this computer too",
     )
+    is_model_chosen: bool = declare(
+        True,
+        help="whether requests choose the model by its name; else the one loaded last answers all",
+        place=SERVER_WINDOW,
+        label="Requests choose the model by its name",
+    )
     allowed_origins: tuple[str, ...] = declare(
         (),
         help="web origins whose pages may call the server, such as https://example.org",

@@ -52,6 +52,7 @@ class ServerSettings(QWidget):
         self.port.lineEdit().setTextMargins(8, 0, 8, 0)
         theme.follow(self.port, lambda: self.port.setFixedWidth(theme.px(96)))
         self.requires_key = CheckBox(theme, declaration("server.is_key_required").label)
+        self.chooses_model = CheckBox(theme, declaration("server.is_model_chosen").label)
         self._key_state = label("", "muted", 0.95, is_wrapped=True)
         self.key_field = QLineEdit()
         self.key_field.setReadOnly(True)
@@ -100,6 +101,13 @@ class ServerSettings(QWidget):
         buttons.addStretch(1)
         inner.addLayout(buttons)
         inner.addWidget(self.requires_key)
+        inner = _card(layout, "Which model answers")
+        inner.addWidget(self.chooses_model)
+        hint = (
+            "A model that is not in memory is loaded for the request. If this is off, the model that "
+            "was loaded last answers every request, whatever name it gives."
+        )
+        inner.addWidget(label(hint, "muted", 0.95, is_wrapped=True))
         inner = _card(layout, declaration("server.allowed_origins").label)
         hint = (
             "Web pages can call this server only if their origin is listed here. For desktop apps "
@@ -117,6 +125,9 @@ class ServerSettings(QWidget):
         self.requires_key.clicked.connect(
             lambda is_on: preferences.change_server(is_key_required=is_on)
         )
+        self.chooses_model.clicked.connect(
+            lambda is_on: preferences.change_server(is_model_chosen=is_on)
+        )
         self.origins.edited.connect(
             lambda origins: preferences.change_server(allowed_origins=origins)
         )
@@ -130,11 +141,12 @@ class ServerSettings(QWidget):
         self.network.setChecked(server.is_on_network)
         self.this_computer.setChecked(not server.is_on_network)
         self._in_clear.setVisible(server.is_on_network)
-        for field in (self.port, self.requires_key):
+        for field in (self.port, self.requires_key, self.chooses_model):
             field.blockSignals(True)
         self.port.setValue(server.port)
         self.requires_key.setChecked(server.is_key_required)
-        for field in (self.port, self.requires_key):
+        self.chooses_model.setChecked(server.is_model_chosen)
+        for field in (self.port, self.requires_key, self.chooses_model):
             field.blockSignals(False)
         self.origins.show_origins(server.allowed_origins)
         self._show_key()
