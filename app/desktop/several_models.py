@@ -1,7 +1,7 @@
 """The window's engine holds several models: those of the library, each loaded when it is needed.
 
 Requests of other programs choose among them by the field ``model``, unless the preferences let the
-default model, the one that was loaded last, answer all of them. Main thread; ``ServedModels`` runs
+default model, the one that was loaded last, answer all of them. Main thread; ``SharedModels`` runs
 on the server's loop.
 """
 
@@ -26,7 +26,7 @@ def offer_found(engine: Engine, library: ModelLibrary) -> None:
     )
 
 
-class ServedModels:
+class SharedModels:
     """What other programs see of the window's engine.
 
     Args:

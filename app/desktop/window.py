@@ -23,7 +23,7 @@ from app.desktop.last_session import chosen_model, keep_for_next_time, tell
 from app.desktop.local_server import LocalServer
 from app.desktop.request_feed import RequestFeed
 from app.desktop.rescued_text import RescuedText, rescue
-from app.desktop.several_models import ServedModels, offer_found
+from app.desktop.several_models import SharedModels, offer_found
 from app.desktop.single_instance import SingleInstance, only_instance, shown_on_demand
 from app.desktop.tools.process_groups import kill_all
 from app.desktop.tools.servers import ToolServers
@@ -205,7 +205,7 @@ def server_window(
         keep_trace=lambda name, trace: window.workspace.traces.keep(name, trace),
     )
     server = LocalServer(
-        ServedModels(engine, lambda: preferences.now.server.is_model_chosen),
+        SharedModels(engine, lambda: preferences.now.server.is_model_chosen),
         preferences=lambda: preferences.now.server,
         key=key.key,
         observer=lambda: feed,

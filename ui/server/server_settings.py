@@ -104,8 +104,8 @@ class ServerSettings(QWidget):
         inner = _card(layout, "Which model answers")
         inner.addWidget(self.chooses_model)
         hint = (
-            "A model that is not in memory is loaded for the request. If this is off, the model that "
-            "was loaded last answers every request, whatever name it gives."
+            "A model that is not in memory is loaded for the request. If this is off, the model "
+            "that was loaded last answers every request, whatever name it gives."
         )
         inner.addWidget(label(hint, "muted", 0.95, is_wrapped=True))
         inner = _card(layout, declaration("server.allowed_origins").label)

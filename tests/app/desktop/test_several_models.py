@@ -1,4 +1,4 @@
-"""Other programs choose among the models of the window's engine, unless a person does not want it."""
+"""Programs choose among the models of the window's engine, unless a person does not want it."""
 
 import asyncio
 import shutil
@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from app.composition.offers import offered_models
-from app.desktop.several_models import ServedModels
+from app.desktop.several_models import SharedModels
 from engine.errors import UnknownModel
 from engine.library.discovery import ModelFolders, discover
 from engine.scheduling.service import Engine
@@ -22,7 +22,7 @@ def asking(model: str) -> GenerationRequest:
     return GenerationRequest(messages=(Message("user", "Count from 1 to 3"),), model=model)
 
 
-async def answered_by(served: ServedModels, name: str) -> str:
+async def answered_by(served: SharedModels, name: str) -> str:
     """Return the model that answers a request."""
     [answer] = await served.generate_together([asking(name)])
     async for _ in answer.batches():
@@ -54,7 +54,7 @@ def test_a_request_is_answered_by_the_model_that_it_names(
     tmp_path: Path, demo_model_path: Path
 ) -> None:
     async def play(engine: Engine) -> None:
-        served = ServedModels(engine, lambda: True)
+        served = SharedModels(engine, lambda: True)
         assert served.is_choosing
         assert sorted(one.id for one in served.models) == ["alpha", "beta"]
         assert [await answered_by(served, name) for name in ("beta", "alpha")] == ["beta", "alpha"]
@@ -68,7 +68,7 @@ def test_a_request_is_answered_by_the_model_that_it_names(
 
 def test_a_name_that_no_model_has_is_refused(tmp_path: Path, demo_model_path: Path) -> None:
     async def play(engine: Engine) -> None:
-        served = ServedModels(engine, lambda: True)
+        served = SharedModels(engine, lambda: True)
         with pytest.raises(UnknownModel):
             await served.generate_together([asking("claude-of-no-such-name")])
         with pytest.raises(UnknownModel):
@@ -81,7 +81,7 @@ def test_if_requests_do_not_choose_the_model_loaded_last_answers_all(
     tmp_path: Path, demo_model_path: Path
 ) -> None:
     async def play(engine: Engine) -> None:
-        served = ServedModels(engine, lambda: False)
+        served = SharedModels(engine, lambda: False)
         assert not served.is_choosing
         assert await answered_by(served, "claude-of-no-such-name") == "beta"
         assert await answered_by(served, "alpha") == "beta"
@@ -93,7 +93,7 @@ def test_if_requests_do_not_choose_the_model_loaded_last_answers_all(
 
 def test_a_single_model_answers_requests_of_any_name(tmp_path: Path, demo_model_path: Path) -> None:
     async def play(engine: Engine) -> None:
-        served = ServedModels(engine, lambda: True)
+        served = SharedModels(engine, lambda: True)
         assert not served.is_choosing
         assert await answered_by(served, "claude-of-no-such-name") == "alpha"
 
@@ -105,7 +105,7 @@ def test_the_choice_acts_at_once(tmp_path: Path, demo_model_path: Path) -> None:
 
     async def play(engine: Engine) -> None:
         nonlocal is_on
-        served = ServedModels(engine, lambda: is_on)
+        served = SharedModels(engine, lambda: is_on)
         assert await answered_by(served, "alpha") == "alpha"
         is_on = False
         assert await answered_by(served, "alpha") == "beta"
