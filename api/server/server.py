@@ -82,7 +82,7 @@ class ApiServer:
             PortTaken: The port is in use.
             CannotListen: The host is not an address of this computer, or the port
                 cannot be used.
-            ConfigError: The certificate or its key will not do.
+            ConfigError: The certificate, its key, or the folder of kept answers will not do.
         """
         if self.address is not None:
             return self.address
@@ -132,6 +132,7 @@ class ApiServer:
         for generation in list(service.running):
             generation.cancel()
         await runner.cleanup()
+        await asyncio.to_thread(service.kept_responses.close)
 
     def _connections(self, runner: web.AppRunner) -> Callable[[], Connection]:
         """Return what makes the protocol of each new connection."""

@@ -62,6 +62,8 @@ class ServerConfig:
         kept_responses_bytes: Memory for answers of the Responses API that later requests can go on
             from; 0 keeps none.
         kept_responses_s: How long each is kept after it was last used.
+        kept_responses_folder: Where they are kept on disk as well, within the same bounds, for this
+            server alone; None for nowhere.
         keeps_prompts: Whether the engine may keep the caches of requests on disk, if it has a
             place for them: the prompts of everybody who uses the server would lie there.
     """
@@ -85,6 +87,7 @@ class ServerConfig:
     stop_grace_s: float = 2.0
     kept_responses_bytes: int = 64 * 1024 * 1024
     kept_responses_s: float = 86_400.0
+    kept_responses_folder: Path | None = None
     keeps_prompts: bool = False
 
     def __post_init__(self) -> None:

@@ -12,6 +12,7 @@ from api.transport.config import ServerConfig
 from api.transport.errors import ApiError, ErrorKind
 from api.transport.kept_responses import KeptResponses
 from api.transport.metrics.counting import Metrics
+from api.transport.response_folder import ResponseFolder
 from api.transport.served_engine import ServedAnswer, ServedEngine
 from engine import EngineError, GenerationRequest, ModelInfo, NoModel
 
@@ -34,7 +35,12 @@ class Service:
         self.config = config
         self.running: set[ServedAnswer] = set()
         self.metrics = Metrics()
-        self.kept_responses = KeptResponses(config.kept_responses_bytes, config.kept_responses_s)
+        folder = config.kept_responses_folder
+        self.kept_responses = KeptResponses(
+            config.kept_responses_bytes,
+            config.kept_responses_s,
+            folder=None if folder is None else ResponseFolder(folder),
+        )
         self._trying: asyncio.Task[None] | None = None
         self._draining: set[asyncio.Task[None]] = set()
         self._is_idle = asyncio.Event()

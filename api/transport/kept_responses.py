@@ -1,47 +1,15 @@
 """Answers that are kept for a while, so that a later request can go on from them.
 
-In memory only, bounded in bytes and in time; the one that was used least lately goes first. Knows
-no vendor. Any thread.
+Bounded in bytes and in time; the one that was used least lately goes first. They are in memory, and
+where a folder is given on disk as well, within the same bounds. Knows no vendor. Any thread.
 """
 
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 
-
-@dataclass(frozen=True, slots=True)
-class KeptResponse:
-    """An answer with what it answered, as JSON.
-
-    Attributes:
-        id: Its id.
-        previous: The id of the answer that it goes on from; empty for none.
-        sent: The items that were sent for it, those of earlier answers left out.
-        sent_ids: Their ids.
-        answer: The whole answer.
-        output_ids: The ids of its items.
-    """
-
-    id: str
-    previous: str
-    sent: tuple[str, ...]
-    sent_ids: tuple[str, ...]
-    answer: str
-    output_ids: tuple[str, ...]
-
-    @property
-    def size_bytes(self) -> int:
-        """About what it takes in memory: a text takes at most four bytes a character."""
-        texts = (self.answer, *self.sent)
-        return sum(len(text) * (1 if text.isascii() else 4) for text in texts) + 1_024
-
-    @property
-    def item_ids(self) -> Iterator[str]:
-        """The ids of all its items."""
-        yield from self.sent_ids
-        yield from self.output_ids
+from api.transport.response_folder import KeptResponse, ResponseFolder
 
 
 class KeptResponses:
@@ -51,10 +19,15 @@ class KeptResponses:
         most_bytes: Memory for all of them; 0 keeps none.
         most_s: How long each is kept after it was last used.
         clock: Seconds that never go back.
+        folder: Where they are kept on disk as well; those that are there come back.
     """
 
     def __init__(
-        self, most_bytes: int, most_s: float, clock: Callable[[], float] = time.monotonic
+        self,
+        most_bytes: int,
+        most_s: float,
+        clock: Callable[[], float] = time.monotonic,
+        folder: ResponseFolder | None = None,
     ) -> None:
         self._most_bytes = most_bytes
         self._most_s = most_s
@@ -64,6 +37,10 @@ class KeptResponses:
         self._used_s: dict[str, float] = {}
         self._response_of_item: dict[str, str] = {}
         self._bytes = 0
+        self._folder = folder
+        for unused_s, response in [] if folder is None else folder.read(most_s):
+            self._add(response, self._clock() - unused_s)
+        self._tidy()
 
     @property
     def is_on(self) -> bool:
@@ -79,11 +56,9 @@ class KeptResponses:
         """Keep an answer; others go where there is no room."""
         with self._lock:
             self._forget(response.id)
-            self._kept[response.id] = response
-            self._used_s[response.id] = self._clock()
-            self._bytes += response.size_bytes
-            for item_id in response.item_ids:
-                self._response_of_item[item_id] = response.id
+            self._add(response, self._clock())
+            if self._folder is not None:
+                self._folder.keep(response)
             self._tidy()
 
     def get(self, response_id: str) -> KeptResponse | None:
@@ -116,11 +91,25 @@ class KeptResponses:
         with self._lock:
             return self._forget(response_id)
 
+    def close(self) -> None:
+        """Wait until all is on disk that is to be."""
+        if self._folder is not None:
+            self._folder.close()
+
+    def _add(self, response: KeptResponse, used_s: float) -> None:
+        self._kept[response.id] = response
+        self._used_s[response.id] = used_s
+        self._bytes += response.size_bytes
+        for item_id in (*response.sent_ids, *response.output_ids):
+            self._response_of_item[item_id] = response.id
+
     def _found(self, response_id: str) -> KeptResponse | None:
         found = self._kept.get(response_id)
         if found is not None:
             self._kept.move_to_end(response_id)
             self._used_s[response_id] = self._clock()
+            if self._folder is not None:
+                self._folder.touch(response_id)
         return found
 
     def _tidy(self) -> None:
@@ -137,7 +126,9 @@ class KeptResponses:
             return False
         del self._used_s[response_id]
         self._bytes -= response.size_bytes
-        for item_id in response.item_ids:
+        if self._folder is not None:
+            self._folder.forget(response_id)
+        for item_id in (*response.sent_ids, *response.output_ids):
             if self._response_of_item.get(item_id) == response_id:
                 del self._response_of_item[item_id]
         return True

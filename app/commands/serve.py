@@ -18,6 +18,7 @@ from api.server.access import tls
 from api.server.server import ApiServer
 from api.telemetry.starting import telemetry_for
 from api.transport.config import ConfigError, ServerConfig
+from api.transport.response_folder import prepared
 from api.transport.served_engine import ServedEngine
 from app import __version__
 from app.composition import ranks
@@ -42,6 +43,7 @@ _OPTIONS = {
     "api_key": "--api-key",
     "tls_cert": "--tls-cert",
     "tls_key": "--tls-key",
+    "kept_responses_folder": "--kept-responses-folder",
 }
 _IN_CLEAR = (
     "traffic is not encrypted: anyone on the network can read the API key, the "
@@ -72,6 +74,8 @@ def run(options: ServeOptions) -> int:
             **_shared(options, ServerConfig),
         )
         tls.context_of(config)  # before anything is loaded
+        if config.kept_responses_folder is not None:
+            prepared(config.kept_responses_folder)
     except ConfigError as error:
         option = _OPTIONS.get(error.setting, f"--{error.setting}")
         reason = str(error).removeprefix(f"{error.setting}: ")

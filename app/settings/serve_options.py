@@ -215,6 +215,15 @@ class ServeOptions:
         _SERVER.kept_responses_s,
         "seconds after which such an answer is forgotten if it is not used",
     )
+    kept_responses_folder: Path | None = declare(
+        None,
+        help="a folder, for this server alone, in which such answers are kept as well, so that "
+        "they outlive the server (default: none is written to disk, where it would tell what "
+        "everybody who uses the server has asked)",
+        metavar="FOLDER",
+        example="~/fullstop-responses",
+        place=_LIMITS,
+    )
     plain_decoding: bool = declare(
         False,
         help=PLAIN_HELP,

@@ -1,6 +1,6 @@
 """Answers of the Responses API that are kept: going on from them, listing and deleting them.
 
-In memory only. Runs on the server's loop, and beside it.
+Runs on the server's loop, and beside it.
 https://platform.openai.com/docs/api-reference/responses
 """
 
@@ -17,7 +17,8 @@ from api.dialects.shared.dialect import Addressed, KeepAnswer
 from api.dialects.shared.requested import Asked
 from api.transport.context import Service, addressed, check_model, new_id, shown_name
 from api.transport.errors import ApiError, ErrorKind, invalid
-from api.transport.kept_responses import KeptResponse, KeptResponses
+from api.transport.kept_responses import KeptResponses
+from api.transport.response_folder import KeptResponse
 
 _ITEMS: TypeAdapter[list[Item]] = TypeAdapter(list[Item])
 _LISTED = 20

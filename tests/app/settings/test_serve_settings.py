@@ -18,7 +18,8 @@ from ui.preferences.declaring import declared
 LIMITS = [
     one.name
     for one in declared(ServeOptions)
-    if one.setting.place == "limits" and one.setting.metavar  # switches have none
+    # Switches have none, and folders are no numbers.
+    if one.setting.place == "limits" and one.setting.metavar not in ("", "FOLDER")
 ]
 
 
@@ -70,6 +71,7 @@ def test_everything_can_be_said_in_every_place(tmp_path: Path) -> None:
         "verbose": True,
         "log": "json",
         "plain_decoding": True,
+        "kept_responses_folder": "/r",
         **dict.fromkeys(LIMITS, 7),
     }
     assert example.keys() == {one.name for one in fields(ServeOptions)}
@@ -81,6 +83,7 @@ def test_everything_can_be_said_in_every_place(tmp_path: Path) -> None:
             .replace("= /d", "= '/d'")
             .replace("= /c", "= '/c'")
             .replace("= /k", "= '/k'")
+            .replace("= /r", "= '/r'")
             .replace("= 127.0.0.2", "= '127.0.0.2'")
             .replace("= secret", "= 'secret'")
             .replace("= json", "= 'json'"),

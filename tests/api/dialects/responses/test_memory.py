@@ -5,7 +5,8 @@ from typing import Any
 import openai
 import pytest
 
-from api.transport.kept_responses import KeptResponse, KeptResponses
+from api.transport.kept_responses import KeptResponses
+from api.transport.response_folder import KeptResponse
 from tests.support.answers.watched import watched
 
 URL = "/v1/responses"

@@ -1,0 +1,223 @@
+"""Answers that are kept on disk as well, so that they outlive their server.
+
+Each is a file that its owner alone can read. It appears whole or not at all, and its name ends in
+the digest of its content: a damaged one is deleted, never read. A thread of its own writes and
+deletes, so that no answer waits for the disk. Knows no vendor.
+"""
+
+import contextlib
+import hashlib
+import json
+import logging
+import os
+import re
+import shutil
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from threading import BoundedSemaphore
+
+from api.transport.config import ConfigError
+from engine.files.whole_file import write_whole
+
+_log = logging.getLogger(__name__)
+_NAME = re.compile(r"response-([0-9a-f]{32})-([0-9a-f]{64})\.txt")
+# What was being written when a server was killed; see ``engine.files.whole_file``.
+_UNFINISHED = re.compile(r"\.response-[0-9a-f]{32}-[0-9a-f]{64}\.txt\..+")
+_ABANDONED_S = 60.0
+# The last space of a disk is for other things.
+_LEFT_FREE_BYTES = 512 << 20
+# So many changes may wait for the disk; an answer more is kept in memory alone.
+_MOST_WAITING = 1_024
+
+
+@dataclass(frozen=True, slots=True)
+class KeptResponse:
+    """An answer with what it answered, as JSON.
+
+    Attributes:
+        id: Its id.
+        previous: The id of the answer that it goes on from; empty for none.
+        sent: The items that were sent for it, those of earlier answers left out.
+        sent_ids: Their ids.
+        answer: The whole answer.
+        output_ids: The ids of its items.
+    """
+
+    id: str
+    previous: str
+    sent: tuple[str, ...]
+    sent_ids: tuple[str, ...]
+    answer: str
+    output_ids: tuple[str, ...]
+
+    @property
+    def size_bytes(self) -> int:
+        """About what it takes in memory, and at most on disk.
+
+        A text takes at most four bytes a character.
+        """
+        texts = (self.answer, *self.sent, *self.sent_ids, *self.output_ids)
+        # On disk each id stands between quotes and before a comma, and each text on its line.
+        beside = 8 * (len(self.sent_ids) + len(self.output_ids) + len(self.sent))
+        return sum(len(text) * (1 if text.isascii() else 4) for text in texts) + beside + 1_024
+
+
+def prepared(folder: Path) -> Path:
+    """Return the folder for kept answers after making sure that files can be written there.
+
+    Raises:
+        ConfigError: It cannot be made, or not be written to.
+    """
+    folder = folder.expanduser()
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if not os.access(folder, os.R_OK | os.W_OK | os.X_OK):
+            raise PermissionError(0, "it is not writable")
+    except OSError as error:
+        reason = f"{folder} cannot be used: {error.strerror}"
+        raise ConfigError("kept_responses_folder", reason) from error
+    return folder
+
+
+class ResponseFolder:
+    """The kept answers of one server on disk.
+
+    Args:
+        folder: Where they are, for this server alone; raises ``ConfigError`` where it will not do.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = prepared(folder)
+        self._thread = ThreadPoolExecutor(1, "fullstop-kept-responses")
+        self._room = BoundedSemaphore(_MOST_WAITING)
+        # By the ids of the answers; the thread alone uses it once they are read.
+        self._names: dict[str, str] = {}
+        self._was_told = False
+
+    def read(self, most_s: float) -> list[tuple[float, KeptResponse]]:
+        """Return what earlier servers kept, the one used least lately first.
+
+        What is damaged, or was not used for too long, is deleted. Called once, before anything
+        else.
+
+        Args:
+            most_s: How long an answer is kept after it was last used.
+
+        Returns:
+            With each answer how many seconds ago it was used.
+        """
+        found: list[tuple[float, KeptResponse]] = []
+        now = time.time()
+        for path in self._paths():
+            with contextlib.suppress(OSError):
+                unused_s = max(0.0, now - path.stat().st_mtime)
+                if _UNFINISHED.fullmatch(path.name):
+                    if unused_s > _ABANDONED_S:
+                        path.unlink()
+                    continue
+                response = None if unused_s > most_s else _read(path)
+                if response is None:
+                    path.unlink()
+                    continue
+                self._names[response.id] = path.name
+                found.append((unused_s, response))
+        return sorted(found, key=lambda one: -one[0])
+
+    def keep(self, response: KeptResponse) -> None:
+        """Write an answer, soon."""
+        self._do(lambda: self._write(response))
+
+    def touch(self, response_id: str) -> None:
+        """Note that an answer was used."""
+        self._do(lambda: self._touch(response_id))
+
+    def forget(self, response_id: str) -> None:
+        """Delete an answer, soon. It is deleted even where the disk is behind."""
+        self._thread.submit(self._delete, response_id)
+
+    def close(self) -> None:
+        """Wait until all is written."""
+        self._thread.shutdown()
+
+    def _paths(self) -> list[Path]:
+        with contextlib.suppress(OSError):
+            return [
+                one
+                for one in self._folder.iterdir()
+                if _NAME.fullmatch(one.name) or _UNFINISHED.fullmatch(one.name)
+            ]
+        return []
+
+    def _do(self, work: Callable[[], None]) -> None:
+        if not self._room.acquire(blocking=False):
+            self._tell("the disk is behind: answers are kept in memory alone")
+            return
+
+        def done() -> None:
+            try:
+                work()
+            except (OSError, UnicodeEncodeError) as error:
+                why = getattr(error, "strerror", None) or error
+                self._tell(f"answers are kept in memory alone: {why}")
+            finally:
+                self._room.release()
+
+        self._thread.submit(done)
+
+    def _write(self, response: KeptResponse) -> None:
+        self._delete(response.id)
+        text = _written(response)
+        if shutil.disk_usage(self._folder).free < len(text) + _LEFT_FREE_BYTES:
+            raise OSError(0, "the disk is nearly full")
+        name = _name_of(response.id, text)
+        write_whole(self._folder / name, text)
+        self._names[response.id] = name
+
+    def _touch(self, response_id: str) -> None:
+        if (name := self._names.get(response_id)) is not None:
+            with contextlib.suppress(FileNotFoundError):
+                os.utime(self._folder / name)
+
+    def _delete(self, response_id: str) -> None:
+        if (name := self._names.pop(response_id, None)) is not None:
+            try:
+                (self._folder / name).unlink(missing_ok=True)
+            except OSError as error:
+                self._tell(f"a kept answer cannot be deleted: {error.strerror or error}")
+
+    def _tell(self, what: str) -> None:
+        if not self._was_told:
+            self._was_told = True
+            _log.warning("%s: %s", self._folder, what)
+
+
+def _name_of(response_id: str, text: str) -> str:
+    digest = hashlib.sha256(response_id.encode()).hexdigest()[:32]
+    return f"response-{digest}-{hashlib.sha256(text.encode()).hexdigest()}.txt"
+
+
+def _written(response: KeptResponse) -> str:
+    """Return an answer as lines: what it is, the answer, and each item that was sent."""
+    facts = [response.id, response.previous, response.sent_ids, response.output_ids]
+    # JSON has no line ends of its own here: nothing that is kept is written with indents.
+    return "\n".join([json.dumps(facts), response.answer, *response.sent])
+
+
+def _read(path: Path) -> KeptResponse | None:
+    """Return the answer in a file; None where it is damaged.
+
+    Raises:
+        OSError: It cannot be read.
+    """
+    try:
+        text = path.read_bytes().decode()
+        facts, answer, *sent = text.split("\n")
+        its_id, previous, sent_ids, output_ids = json.loads(facts)
+        if path.name != _name_of(its_id, text) or len(sent) != len(sent_ids):
+            return None
+    except (ValueError, TypeError, AttributeError):
+        return None
+    return KeptResponse(its_id, previous, tuple(sent), tuple(sent_ids), answer, tuple(output_ids))
