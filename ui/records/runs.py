@@ -20,7 +20,10 @@ from engine import (
     ThinkingDelta,
     TokenTrace,
     ToolCall,
+    ToolCallAbandoned,
+    ToolCallArguments,
     ToolCallDelta,
+    ToolCallStarted,
 )
 from ui.records.pace import Pace
 from ui.records.tooling.calls import CallProgress, CallResult
@@ -49,6 +52,21 @@ _CONTINUED = (StopKind.MAX_TOKENS, StopKind.CANCELLED, StopKind.STOP_STRING, Sto
 
 
 @dataclass(eq=False)
+class GrowingCall:
+    """A tool call that the model is writing.
+
+    Attributes:
+        call_id: Its identifier.
+        name: The tool.
+        texts: Its arguments so far, part by part.
+    """
+
+    call_id: str
+    name: str
+    texts: list[str] = field(default_factory=list)
+
+
+@dataclass(eq=False)
 class Run:
     """One generation and its result.
 
@@ -63,6 +81,7 @@ class Run:
         thinking: The reasoning so far.
         thinking_s: How long the reasoning took, in seconds; None while it lasts or without any.
         tool_calls: Calls the model made.
+        growing_calls: Calls that it is writing.
         results: What came of those calls that were run, denied or stopped.
         progress: Calls that are asked about or running, by their ids.
         is_calling: Whether its calls are being carried out.
@@ -97,6 +116,7 @@ class Run:
     progress: dict[str, CallProgress] = field(default_factory=dict)
     is_calling: bool = False
     paused_at: int = 0
+    growing_calls: list[GrowingCall] = field(default_factory=list, repr=False)
     prompt_processed: int = 0
     prompt_total: int = 0
     prompt_cached: int = 0
@@ -173,17 +193,30 @@ class Run:
                 self.state = RunState.STREAMING
                 self._end_thinking()
                 self.text += event.text
+            case ToolCallStarted():
+                self.state = RunState.STREAMING
+                self._end_thinking()
+                self.growing_calls.append(GrowingCall(event.call_id, event.name))
+            case ToolCallArguments():
+                self.growing_calls[-1].texts.append(event.text)
+            case ToolCallAbandoned():
+                self._end_growing(event.call_id)
             case ToolCallDelta():
                 self.state = RunState.STREAMING
                 self._end_thinking()
+                self._end_growing(event.call.id)
                 self.tool_calls.append(event.call)
             case Finished():
+                self.growing_calls.clear()
                 self._end_thinking()
                 self.state = RunState.FINISHED
                 self.finished = self._placed(event)
                 self.is_cancelling = False
             case TokenTrace() | PromptScores():
                 pass
+
+    def _end_growing(self, call_id: str) -> None:
+        self.growing_calls = [one for one in self.growing_calls if one.call_id != call_id]
 
     def _placed(self, finished: Finished) -> Finished:
         """Return the end with its place in the whole text, not in what was added to it."""

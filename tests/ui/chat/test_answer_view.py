@@ -4,16 +4,25 @@ import time
 from dataclasses import replace
 
 import pytest
+from PySide6.QtCore import QEvent
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QApplication, QButtonGroup, QToolButton
 
 from engine.stopping.record import StopInfo, StopKind
 from engine.values.chat import ToolCall
-from engine.values.events import PromptProgress
+from engine.values.events import (
+    PromptProgress,
+    ToolCallAbandoned,
+    ToolCallArguments,
+    ToolCallDelta,
+    ToolCallStarted,
+)
 from tests.support.answers.said import FINISHED, finished_run
+from ui.chat.calling.growing_card import GrowingCard
 from ui.chat.messages.answer_view import AnswerView
 from ui.chat.messages.tool_cards import pretty
 from ui.kit.look.theme import Theme
+from ui.kit.text.flow_text import FlowText
 from ui.records.messages import ConversationMessage
 from ui.records.progress import progress_words
 from ui.records.runs import Run
@@ -39,6 +48,29 @@ def test_each_call_has_a_card_with_its_arguments_line_by_line(
     assert isinstance(copy, QToolButton)
     copy.click()
     assert QGuiApplication.clipboard().text() == pretty(calls[0].arguments)
+
+
+def test_the_card_of_a_call_grows_while_the_model_writes_it(
+    theme: Theme, qapp: QApplication
+) -> None:
+    run = Run()
+    view = shown(theme, run)
+    call = ToolCall("1", "add", '{"a": 1}')
+    for event, growing, complete in (
+        (ToolCallStarted(0, "1", "add"), [""], []),
+        (ToolCallArguments("1", '{"a": '), ['{"a": '], []),
+        (ToolCallArguments("1", "1"), ['{"a": 1'], []),
+        (ToolCallDelta(0, call), [], ["1"]),
+        (ToolCallStarted(1, "2", "now"), [""], ["1"]),
+        (ToolCallAbandoned("2"), [], ["1"]),
+    ):
+        run.apply(event)
+        view.refresh()
+        QApplication.sendPostedEvents(None, QEvent.Type.DeferredDelete)
+        cards = view.calls.findChildren(GrowingCard)
+        assert [card.findChildren(FlowText)[0].toPlainText() for card in cards] == growing
+        assert list(view.calls.cards) == complete
+        assert view.calls.isVisible()
 
 
 def test_a_call_that_was_cut_short_is_shown_as_such(theme: Theme, qapp: QApplication) -> None:

@@ -1,11 +1,13 @@
 """The tool calls of an answer, a card each. Main thread."""
 
 import json
+from collections.abc import Collection
 
 from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QLabel, QVBoxLayout, QWidget
 
 from ui.chat.calling.call_words import share_done, state_words
+from ui.chat.calling.growing_card import GrowingCard
 from ui.chat.calling.tool_card import PausedRow, ToolCard
 from ui.kit.look.theme import Theme
 from ui.kit.text.flow_text import FlowText
@@ -16,6 +18,8 @@ from ui.words.tones import Tone
 
 class ToolCards(QWidget):
     """Shows what a run called; a call that the end cut short is shown as such.
+
+    A call that is being written has a card that grows.
 
     Signals:
         decided: The person said whether a call may run; carries its id and the ``Decision``.
@@ -33,6 +37,7 @@ class ToolCards(QWidget):
         super().__init__()
         self._theme = theme
         self.cards: dict[str, ToolCard] = {}
+        self._growing: dict[str, GrowingCard] = {}
         self._unfinished: ToolCard | None = None
         self.paused = PausedRow()
         self.paused.proceed.clicked.connect(self.continue_wanted)
@@ -45,8 +50,9 @@ class ToolCards(QWidget):
     def show_run(self, run: Run) -> None:
         """Show a run's calls as they are now."""
         unfinished = run.finished.unfinished_tool_call if run.finished is not None else ""
-        if not (run.tool_calls or unfinished):
+        if not (run.tool_calls or run.growing_calls or self._growing or unfinished):
             return
+        self._drop_growing({call.call_id for call in run.growing_calls})
         for call in run.tool_calls:
             card = self.cards.get(call.id)
             if card is None:
@@ -59,12 +65,17 @@ class ToolCards(QWidget):
             card.show_state(*state_words(run, call.id))
             card.show_progress(progress, share_done(progress))
             card.show_result(run.result_of(call.id))
+        for growing in run.growing_calls:
+            if (grown := self._growing.get(growing.call_id)) is None:
+                grown = self._growing[growing.call_id] = GrowingCard(self._theme, growing)
+                self._add(grown)
+            grown.grow()
         if unfinished and self._unfinished is None:
             self._unfinished = ToolCard(self._theme, "Unfinished call", unfinished)
             self._unfinished.show_state("cut short", Tone.LIMIT)
             self._add(self._unfinished)
         self.paused.show_limit(0 if run.is_calling else run.paused_at)
-        self.setVisible(True)
+        self.setVisible(bool(self.cards or self._growing or self._unfinished))
 
     def words(self) -> str:
         """Return all that the cards say."""
@@ -72,7 +83,14 @@ class ToolCards(QWidget):
         parts += [item.toPlainText() for item in self.findChildren(FlowText)]
         return "\n".join(part for part in parts if part)
 
-    def _add(self, card: ToolCard) -> None:
+    def _drop_growing(self, kept: Collection[str]) -> None:
+        """Remove the cards of calls that are no longer being written."""
+        for call_id in self._growing.keys() - kept:
+            card = self._growing.pop(call_id)
+            card.hide()
+            card.deleteLater()
+
+    def _add(self, card: QWidget) -> None:
         self._column.insertWidget(self._column.indexOf(self.paused), card)
 
     def _pass_on(self, call_id: str, decision: Decision) -> None:

@@ -69,7 +69,8 @@ class ConversationSession(QObject):
         path_changed: Other versions are shown; carries the index of the first such message.
         text_appended: The running answer grew; carries the ``Run`` and the new text.
         thinking_appended: Its reasoning grew; carries the ``Run`` and the new text.
-        run_changed: A run went to another stage or read more of its prompt; carries the ``Run``.
+        run_changed: A run went to another stage, read more of its prompt, or began or ended a
+            call; carries the ``Run``.
         run_finished: A run ended; carries the ``Run``.
         is_running_changed: An answer began or ended; carries whether one is running.
         went_on: The model goes on with the results of its calls; carries the new ``Run``.
@@ -339,7 +340,7 @@ class ConversationSession(QObject):
         if not events:
             return
         self._is_unsaved = True
-        state_before, progress_before = run.state, run.prompt_processed
+        before = _stage(run)
         for event in events:
             run.apply(event)
             match event:
@@ -349,7 +350,7 @@ class ConversationSession(QObject):
                     self.text_appended.emit(run, event.text)
                 case _:
                     pass
-        if (run.state, run.prompt_processed) != (state_before, progress_before):
+        if _stage(run) != before:
             self.run_changed.emit(run)
 
     def _end(self, answer: RunningAnswer) -> None:
@@ -418,3 +419,8 @@ class ConversationSession(QObject):
             self.went_on.emit(self._begin(answer))
         else:
             self.is_running_changed.emit(False)
+
+
+def _stage(run: Run) -> tuple[object, ...]:
+    """Return what a run's views have to be told of at once."""
+    return run.state, run.prompt_processed, len(run.tool_calls), len(run.growing_calls)
