@@ -41,6 +41,7 @@ else:
         "app/desktop/test_displays.py",
         "app/desktop/test_local_server.py",
         "app/desktop/test_finder_files.py",
+        "app/desktop/test_notifications.py",
         "app/desktop/test_server_window.py",
         "app/desktop/test_single_instance.py",
         "app/settings/test_stored_preferences.py",

@@ -261,6 +261,13 @@ class Preferences:
         label="Text size",
         choices={percent: f"{percent} %" for percent in TEXT_PERCENTS},
     )
+    tells_of_answers: bool = declare(
+        True,
+        help="whether a notification tells of a long answer that ended in the background",
+        place=GENERAL,
+        label="Notifications",
+        says="Tell when a long answer ends in the background",
+    )
     server: ServerPreferences = field(default_factory=ServerPreferences)
     stays_in_tray: bool = declare(
         True,

@@ -25,6 +25,7 @@ from ui.server.server_panel import ServerPanel
 from ui.window.edit_menu import EditMenu
 from ui.window.other_windows import OtherWindows
 from ui.window.server_menu import ServerMenu
+from ui.window.window_menu import WindowMenu
 
 _KEYS = QKeySequence.StandardKey
 # Their shortcuts work in the program's other windows, too.
@@ -78,6 +79,7 @@ class MainMenus:
 
     Attributes:
         edit: The entries of the Edit menu.
+        window: The entries of the Window menu.
         stop: The entry that ends the running answer; the window enables it.
         conversation: The entries that belong to conversations.
         server: The entries of the Server menu.
@@ -94,6 +96,7 @@ class MainMenus:
         self._fill_conversation(bar.addMenu("&Conversation"))
         self._fill_view(bar.addMenu("&View"))
         self._fill_server(bar.addMenu("&Server"))
+        self.window = WindowMenu(bar.addMenu("&Window"))
         self._fill_help(bar.addMenu("&Help"))
 
     def _fill_file(self, menu: QMenu) -> None:

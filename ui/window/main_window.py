@@ -44,6 +44,7 @@ from ui.server.server_panel import ServerPanel
 from ui.server.server_switch import ServerControl, ServerSwitch
 from ui.tools.tool_host import NoTools, ToolHost
 from ui.tools.toolbox import Toolbox
+from ui.window.answer_notices import AnswerNotices
 from ui.window.answering_twice import AnsweringTwice
 from ui.window.main_menus import MainMenus
 from ui.window.other_windows import OtherWindows
@@ -75,6 +76,7 @@ class MainWindow(QMainWindow):
     Attributes:
         goes_on_when_closed: Whether closing only hides the window. The application decides.
         others: The program's other windows.
+        notices: Tells of answers that end while another program is in front.
     """
 
     closed = Signal()
@@ -134,6 +136,7 @@ class MainWindow(QMainWindow):
         self.undo_group = QUndoGroup(self)
         self._lay_out()
         self.columns = SideColumns(self, self.sidebar, self.chat, self.stop_panel)
+        self.notices = AnswerNotices(self.workspace, preferences, self)
         self._menus = MainMenus(self, self)
         self._unsaved = UnsavedText(
             self,

@@ -62,6 +62,8 @@ class Tray(QObject):
         self.icon.setContextMenu(self.menu)
         self._show = show
         self.icon.activated.connect(self._activate)
+        self._chosen: Callable[[], None] | None = None
+        self.icon.messageClicked.connect(self._choose)
         switch.changed.connect(self._refresh)
         theme.changed.connect(self._refresh)
         self._refresh()
@@ -69,6 +71,11 @@ class Tray(QObject):
     def show(self) -> None:
         """Show the icon in the tray."""
         self.icon.show()
+
+    def notify(self, title: str, text: str, chosen: Callable[[], None]) -> None:
+        """Show a notification of the system; ``chosen`` is called when a person clicks it."""
+        self._chosen = chosen
+        self.icon.showMessage(title, text, self.icon.icon())
 
     def close(self) -> None:
         """Remove the icon from the tray."""
@@ -78,6 +85,12 @@ class Tray(QObject):
     def _activate(self, reason: QSystemTrayIcon.ActivationReason) -> None:
         if reason == QSystemTrayIcon.ActivationReason.Trigger:
             self._show()
+
+    def _choose(self) -> None:
+        """Do what the notification that was shown last is about."""
+        chosen, self._chosen = self._chosen, None
+        if chosen is not None:
+            chosen()
 
     def _refresh(self) -> None:
         word = pill_of(self._switch)[0].lower()

@@ -57,6 +57,6 @@ def test_a_change_writes_the_other_settings_as_an_earlier_version_did(tmp_path: 
     earlier = json.loads(EARLIER.read_text(encoding="utf-8"))
     assert written.pop("models") == {**earlier.pop("models"), **SINCE}
     assert written["new_conversation"].pop("thinking_budget") is None
-    names = ("kept_prompts_gb", "kept_traces_mb")
+    names = ("kept_prompts_gb", "kept_traces_mb", "tells_of_answers")
     newer = {name: getattr(Preferences(), name) for name in names}
     assert written == earlier | {"last_model": "", **newer}

@@ -6,7 +6,7 @@ Main thread. Knows no widgets.
 from collections.abc import Callable
 from functools import partial
 
-from PySide6.QtCore import QObject
+from PySide6.QtCore import QObject, Signal
 
 from engine import Engine
 from ui.chat.history.conversation_list import ConversationList
@@ -25,6 +25,9 @@ MOST_OPEN = 6
 class OpenConversations(QObject):
     """Opens conversations and releases those that nobody has looked at for a while.
 
+    Signals:
+        answer_ended: An answer ended; carries its ``Conversation`` and its ``Run``.
+
     Args:
         engine: Answers.
         model: The loaded model.
@@ -35,6 +38,8 @@ class OpenConversations(QObject):
         parent: Owns this object.
         toolbox: What models may call; None for nothing.
     """
+
+    answer_ended = Signal(object, object)
 
     def __init__(
         self,
@@ -76,6 +81,7 @@ class OpenConversations(QObject):
             self._offer(opened)
             opened.is_running_changed.connect(lambda: self._keep(conversation))
             opened.is_running_changed.connect(self.release_unseen)
+            opened.session.run_finished.connect(partial(self.answer_ended.emit, conversation))
             opened.stops.edited.connect(lambda: self._keep(conversation))
         self._open[conversation.id] = opened
         return opened

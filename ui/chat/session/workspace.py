@@ -45,6 +45,8 @@ class Workspace(QObject):
         answering_changed: The open conversation began or ended an answer; carries whether one is
             running. Told of whichever conversation is open.
         stops_edited: The stop list of the open conversation was edited; likewise.
+        answer_ended: An answer of any conversation ended; carries the ``Conversation`` and the
+            ``Run``.
         message_wanted: A message of the open conversation is to be seen; carries it.
     """
 
@@ -54,6 +56,7 @@ class Workspace(QObject):
     settings_changed = Signal()
     answering_changed = Signal(bool)
     stops_edited = Signal()
+    answer_ended = Signal(object, object)
     message_wanted = Signal(object)
 
     def __init__(
@@ -91,6 +94,7 @@ class Workspace(QObject):
             self,
             toolbox,
         )
+        self._open.answer_ended.connect(self.answer_ended)
         self._drafts = DraftKeeping(self.conversations.changed, self)
         store.on_found(self._take_found)
         self.conversations.restored.connect(self.open)

@@ -57,3 +57,14 @@ def test_its_entries_do_what_they_say(theme: Theme) -> None:
     tray.icon.activated.emit(QSystemTrayIcon.ActivationReason.Trigger)
     assert done == ["show", "show server", "quit", "show"]
     tray.close()
+
+
+def test_a_click_on_a_notification_does_what_it_is_about_once(theme: Theme) -> None:
+    done: list[str] = []
+    tray = made(theme, ServerSwitch(_Control()), [])
+    tray.notify("Title", "Text", lambda: done.append("first"))
+    tray.notify("Title", "Text", lambda: done.append("second"))
+    tray.icon.messageClicked.emit()
+    tray.icon.messageClicked.emit()
+    assert done == ["second"]
+    tray.close()

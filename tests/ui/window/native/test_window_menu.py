@@ -1,0 +1,122 @@
+"""The Window menu, and notifications of answers that end in the background."""
+
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import pytest
+from PySide6.QtGui import QAction
+from PySide6.QtWidgets import QMenu
+
+from engine.stopping.record import StopInfo, StopKind
+from engine.values.events import Finished, TextDelta, Timing, Usage
+from tests.support.kept import preferences_state
+from tests.support.shown import Use, main_window, shown
+from tests.ui.driving import RunOnLoop, ScriptedEngine, eventually, push
+from ui.kit.look.theme import Theme
+from ui.preferences.preferences import Preferences
+from ui.preferences.preferences_state import PreferencesState
+from ui.window.main_window import MainWindow
+from ui.window.shortcuts import plain
+
+END = Finished(StopInfo(StopKind.STOP_STRING, "</s>"), Usage(7, 0, 12), Timing())
+
+
+@pytest.fixture
+def preferences(theme: Theme) -> PreferencesState:
+    return preferences_state(Preferences(theme=theme.mode))
+
+
+@pytest.fixture
+def use(
+    run: RunOnLoop, scripted: ScriptedEngine, theme: Theme, preferences: PreferencesState
+) -> Use:
+    def use_window(steps: Callable[[MainWindow], Coroutine[Any, Any, None]]) -> None:
+        async def whole() -> None:
+            window = main_window(scripted, theme, preferences=preferences)  # type: ignore[arg-type]
+            async with shown(window, quits=True):
+                window.activateWindow()
+                await eventually(window.isActiveWindow)
+                try:
+                    await steps(window)
+                finally:
+                    for generation in scripted.generations:
+                        push(generation, [END])
+
+        run(whole())
+
+    return use_window
+
+
+def entries(window: MainWindow) -> dict[str, QAction]:
+    """Return the entries of the Window menu as it is about to be shown, by their words."""
+    found = next(a.menu() for a in window.menuBar().actions() if plain(a.text()) == "Window")
+    assert isinstance(found, QMenu)
+    found.aboutToShow.emit()
+    return {plain(action.text()): action for action in found.actions() if action.text()}
+
+
+def test_the_window_menu_lists_the_windows_and_brings_one_forward(use: Use) -> None:
+    async def steps(window: MainWindow) -> None:
+        assert list(entries(window))[-1:] == ["Fullstop"]
+        window.others.show_inspector()
+        inspector = window.others.inspector
+        assert inspector is not None
+        await eventually(inspector.isActiveWindow)
+        listed = entries(window)
+        assert list(listed)[-2:] == ["Fullstop", inspector.windowTitle()]
+        assert listed[inspector.windowTitle()].isChecked()
+        listed["Minimize"].trigger()
+        assert inspector.isMinimized()
+        assert not window.isMinimized()
+        entries(window)[inspector.windowTitle()].trigger()
+        assert not inspector.isMinimized()
+        window.activateWindow()
+        await eventually(window.isActiveWindow)
+        entries(window)["Bring All to Front"].trigger()
+        assert window.isActiveWindow()
+
+    use(steps)
+
+
+async def answered_in_background(
+    window: MainWindow, scripted: ScriptedEngine, *, seconds: float
+) -> None:
+    """Let an answer end while no window has the keyboard, as if it had taken so long."""
+    count = len(scripted.generations)
+    assert window.workspace.send("Go")
+    await eventually(lambda: len(scripted.generations) > count)
+    run = window.workspace.current.session.run
+    assert run is not None
+    run.started_at -= seconds
+    scripted.say(TextDelta("secret words"), END)
+    await eventually(lambda: run.is_over)
+
+
+def test_a_long_answer_in_the_background_is_told_and_a_click_shows_it(
+    use: Use, scripted: ScriptedEngine, preferences: PreferencesState
+) -> None:
+    async def steps(window: MainWindow) -> None:
+        told: list[tuple[str, str, Callable[[], None]]] = []
+        window.notices.deliver = lambda *notice: told.append(notice)
+        await answered_in_background(window, scripted, seconds=3600)
+        assert told == [], "whoever sees the window needs no notification"
+        answered = window.workspace.current.conversation
+        window.hide()
+        await eventually(lambda: not window.isActiveWindow())
+        await answered_in_background(window, scripted, seconds=0)
+        assert told == [], "an answer that took a moment is no news"
+        await answered_in_background(window, scripted, seconds=3600)
+        ((title, text, chosen),) = told
+        assert title == answered.title
+        assert text == 'Stopped by "‹/s›" · 12 tokens'
+        window.workspace.new_conversation()
+        chosen()
+        assert window.isVisible()
+        assert window.workspace.current.conversation is answered
+        window.hide()
+        await eventually(lambda: not window.isActiveWindow())
+        preferences.change(tells_of_answers=False)
+        await answered_in_background(window, scripted, seconds=3600)
+        assert len(told) == 1, "who does not want it is not told"
+
+    use(steps)

@@ -1,0 +1,82 @@
+"""Tells of a long answer that ended while another program was in front. Main thread.
+
+How the system is told is the application's business; this knows when and what.
+"""
+
+import time
+from collections.abc import Callable
+
+from PySide6.QtCore import QObject, Qt
+from PySide6.QtWidgets import QApplication, QMainWindow
+
+from engine import StopKind, counted
+from ui.chat.session.workspace import Workspace
+from ui.preferences.preferences_state import PreferencesState
+from ui.records.conversations import Conversation
+from ui.records.runs import Run, RunState
+from ui.words.verdicts import verdict
+
+# Whoever waits less than this has hardly begun anything else.
+LONG_S = 10.0
+# A call is no end for a person, and who stops an answer knows that it ended.
+_SILENT = (StopKind.TOOL_CALL, StopKind.CANCELLED)
+
+_PLAIN = str.maketrans("<>", "‹›")
+
+Deliver = Callable[[str, str, Callable[[], None]], None]
+
+
+class AnswerNotices(QObject):
+    """Watches the answers of all conversations.
+
+    Args:
+        workspace: The conversations.
+        preferences: Whether a person wants to be told.
+        window: The window that is brought forward by a click.
+
+    Attributes:
+        deliver: Shows a notification, given its title, its text, and what a click does; None
+            where the system has none.
+    """
+
+    def __init__(
+        self, workspace: Workspace, preferences: PreferencesState, window: QMainWindow
+    ) -> None:
+        super().__init__(window)
+        self._workspace = workspace
+        self._preferences = preferences
+        self._window = window
+        self.deliver: Deliver | None = None
+        workspace.answer_ended.connect(self._consider)
+
+    def _consider(self, conversation: Conversation, run: Run) -> None:
+        is_seen = QApplication.activeWindow() is not None
+        if is_seen or not self._preferences.now.tells_of_answers:
+            return
+        if time.time() - run.started_at < LONG_S or _is_silent(run):
+            return
+        QApplication.alert(self._window)
+        if self.deliver is not None:
+            self.deliver(conversation.title, notice_words(run), lambda: self._show(conversation))
+
+    def _show(self, conversation: Conversation) -> None:
+        """Bring the window forward with the conversation, if that is still there."""
+        self._window.setWindowState(self._window.windowState() & ~Qt.WindowState.WindowMinimized)
+        self._window.show()
+        self._window.raise_()
+        self._window.activateWindow()
+        if self._workspace.conversations.row_of(conversation) >= 0:
+            self._workspace.open(conversation)
+
+
+def _is_silent(run: Run) -> bool:
+    return run.finished is not None and run.finished.stop.kind in _SILENT
+
+
+def notice_words(run: Run) -> str:
+    """Return why an answer ended and how long it is; nothing that was said in it."""
+    if run.state is RunState.REFUSED or run.finished is None:
+        return "The question could not be answered."
+    # Some desktops read marks of HTML in a notification: a stop may look like one.
+    label = verdict(run.finished, run.max_tokens).words.label.translate(_PLAIN)
+    return f"{label} · {counted(run.finished.usage.output_tokens, 'token')}"
