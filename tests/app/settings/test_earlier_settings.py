@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from dataclasses import asdict
 from pathlib import Path
 
 from app.settings.settings_file import FILE_NAME
@@ -57,6 +58,7 @@ def test_a_change_writes_the_other_settings_as_an_earlier_version_did(tmp_path: 
     earlier = json.loads(EARLIER.read_text(encoding="utf-8"))
     assert written.pop("models") == {**earlier.pop("models"), **SINCE}
     assert written["new_conversation"].pop("thinking_budget") is None
+    assert written.pop("tools") == json.loads(json.dumps(asdict(Preferences().tools)))
     names = ("kept_prompts_gb", "kept_traces_mb", "tells_of_answers")
     newer = {name: getattr(Preferences(), name) for name in names}
     assert written == earlier | {"last_model": "", **newer}
