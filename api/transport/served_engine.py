@@ -88,6 +88,18 @@ class ServedEngine(Protocol):
         """Return the (id, text) pairs of a text; loads a model that is not in memory."""
         ...
 
+    async def prompt_pieces(self, request: GenerationRequest) -> tuple[tuple[int, str], ...]:
+        """Return the (id, text) pairs of a request's prompt; raises as ``generate_together``."""
+        ...
+
+    async def detokenize(self, ids: Sequence[int], name: str | None = None) -> str:
+        """Return the text of ids; loads a model that is not in memory."""
+        ...
+
+    async def forget_prompts(self) -> tuple[int, int]:
+        """Drop what memory holds of earlier prompts; return how many, and their bytes."""
+        ...
+
     def unload_when_idle(self, name: str | None = None) -> None:
         """Free a model's memory once nothing runs."""
 

@@ -82,6 +82,18 @@ class SharedModels:
         """Return the (id, text) pairs of a text."""
         return await self._engine.tokenize(text, self._known(name))
 
+    async def prompt_pieces(self, request: GenerationRequest) -> tuple[tuple[int, str], ...]:
+        """Return the (id, text) pairs of a request's prompt."""
+        return await self._engine.prompt_pieces(replace(request, model=None))
+
+    async def detokenize(self, ids: Sequence[int], name: str | None = None) -> str:
+        """Return the text of ids."""
+        return await self._engine.detokenize(ids)
+
+    async def forget_prompts(self) -> tuple[int, int]:
+        """Drop what memory holds of earlier prompts, the window's own among them."""
+        return await self._engine.forget_prompts()
+
     def unload_when_idle(self, name: str | None = None) -> None:
         """Free a model's memory once nothing runs."""
         self._engine.unload_when_idle(self._known(name))

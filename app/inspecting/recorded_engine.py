@@ -88,6 +88,18 @@ class RecordedEngine:
         """Refuse: a recording cannot read another text."""
         raise NoModel("a recorded answer has no model that reads text")
 
+    async def prompt_pieces(self, request: GenerationRequest) -> tuple[tuple[int, str], ...]:
+        """Refuse: a recording cannot read another prompt."""
+        raise NoModel("a recorded answer has no model that reads prompts")
+
+    async def detokenize(self, ids: Sequence[int], name: str | None = None) -> str:
+        """Refuse: a recording knows no more ids than its own."""
+        raise NoModel("a recorded answer has no model that writes text")
+
+    async def forget_prompts(self) -> tuple[int, int]:
+        """Drop nothing, because nothing is held."""
+        return 0, 0
+
     def unload_when_idle(self, name: str | None = None) -> None:
         """Do nothing, because no memory is held."""
 

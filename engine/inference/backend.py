@@ -170,7 +170,24 @@ class Backend(Protocol):
         ...
 
     def tokenize(self, text: str) -> list[int]:
-        """Return the ids of plain text, no special tokens added."""
+        """Return the ids of plain text, no special tokens added.
+
+        Raises ``PromptTooLong`` where it is so long that its tokens were not all counted.
+        """
+        ...
+
+    def detokenize(self, ids: Sequence[int]) -> str:
+        """Return the text of ids, that of special ones included; on any thread.
+
+        Raises ``InvalidRequest`` where one of them is none of the model's.
+        """
+        ...
+
+    def forget_prompts(self) -> tuple[int, int]:
+        """Drop the caches of earlier prompts; return how many, and their bytes.
+
+        Answers under way have copies of their own, and go on.
+        """
         ...
 
     def vocabulary_of(self, request: GenerationRequest, beginning: Beginning) -> Vocabulary:

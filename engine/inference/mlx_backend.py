@@ -123,7 +123,12 @@ class MlxBackend:
 
     def tokenize(self, text: str) -> list[int]:
         """Return the ids of plain text. Any thread."""
-        return prompts.encoded(self._tokenizer, text)
+        return prompts.plain(self._tokenizer, text, self.info.context_length)
+
+    def detokenize(self, ids: Sequence[int]) -> str:
+        """Return the text of ids. Any thread."""
+        prompts.check_ids(self._tokenizer, ids, "tokens")
+        return self._decoded(list(ids))
 
     def vocabulary_of(self, request: GenerationRequest, beginning: Beginning) -> Vocabulary:
         """Return what token ids stand for in the answer to a request."""
@@ -302,6 +307,12 @@ class MlxBackend:
         for row in rows:
             if row in self._drafts:
                 self._drafts.pop(row)[0].leave()
+
+    def forget_prompts(self) -> tuple[int, int]:
+        """Drop the caches of earlier prompts."""
+        if self._draft is not None:
+            self._draft.forget_prompts()
+        return self._batch.forget_prompts()
 
     def reset(self) -> Sequence[int]:
         """Drop the batch itself after a step that failed; return the rows that go on."""

@@ -143,16 +143,30 @@ def _bounded(
     return encoded(tokenizer, text, adds_special=adds_special)
 
 
+def plain(tokenizer: Any, text: str, context: int) -> list[int]:
+    """Return the ids of a text, no special ones added; raises ``PromptTooLong`` as ``render``."""
+    return _bounded(tokenizer, text, "prompt", context)
+
+
 def _raw_tokens(tokenizer: Any, prompt: str | tuple[int, ...], context: int) -> list[int]:
     if isinstance(prompt, str):
         return _bounded(tokenizer, prompt, "prompt", context, adds_special=True)
+    check_ids(tokenizer, prompt, "prompt")
+    return list(prompt)
+
+
+def check_ids(tokenizer: Any, ids: Sequence[int], field: str) -> None:
+    """Make sure that a tokenizer knows some ids.
+
+    Raises:
+        InvalidRequest: It does not; the message names the field, and the place in it.
+    """
     size = len(tokenizer)
-    for index, token_id in enumerate(prompt):
+    for index, token_id in enumerate(ids):
         if not 0 <= token_id < size:
             raise InvalidRequest(
-                f"prompt[{index}]", f"token id {token_id} is outside the vocabulary of {size}"
+                f"{field}[{index}]", f"token id {token_id} is outside the vocabulary of {size}"
             )
-    return list(prompt)
 
 
 def _templated(tokenizer: Any, request: GenerationRequest) -> str | list[int]:
@@ -164,7 +178,7 @@ def _templated(tokenizer: Any, request: GenerationRequest) -> str | list[int]:
     continues = request.messages[-1].role == "assistant"
     options: dict[str, Any] = {
         "tools": [tool_dict(tool) for tool in request.tools] or None,
-        "add_generation_prompt": not continues,
+        "add_generation_prompt": request.opens_answer and not continues,
         "continue_final_message": continues,
     }
     template = tokenizer.apply_chat_template

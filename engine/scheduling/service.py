@@ -29,7 +29,9 @@ from engine.scheduling.thread.commands import (
     Cancel,
     Command,
     CountTokens,
+    Detokenize,
     EngineStatus,
+    ForgetPrompts,
     Load,
     Pin,
     RenderPrompt,
@@ -321,6 +323,24 @@ class Engine:
         model = self._choice.find(name)
         pieces: TokenTexts = await self._reply_to(lambda reply: Tokenize(text, reply, model))
         return pieces
+
+    async def detokenize(self, ids: Sequence[int], name: str | None = None) -> str:
+        """Return the text that some ids stand for, special ones included.
+
+        Loads a model that is not in memory; raises as ``generate`` does.
+        """
+        model = self._choice.find(name)
+        text: str = await self._reply_to(lambda reply: Detokenize(ids, reply, model))
+        return text
+
+    async def forget_prompts(self) -> tuple[int, int]:
+        """Drop what memory holds of earlier prompts, for all models; answers under way go on.
+
+        Returns:
+            How many prompts were held, and the bytes that they took.
+        """
+        dropped: tuple[int, int] = await self._reply_to(ForgetPrompts)
+        return dropped
 
     def forget(self, owner: CacheOwner) -> None:
         """Delete what disk holds of an owner's caches; returns at once.

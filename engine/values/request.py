@@ -138,6 +138,8 @@ class GenerationRequest:
             leaves none, and uses none.
         prediction: Text that the answer is expected to repeat for the most part; it makes the
             answer faster where it is right, and never changes it.
+        opens_answer: Whether the prompt of a conversation ends with what opens the answer; only
+            prompts that are counted or shown can do without.
         prompt_scoring: Which tokens of the prompt are scored (``PromptScores``); None scores none.
         model: The name of the model that is to answer, where several are offered; None for the
             default one. Where only one model is served, it answers whatever the name is.
@@ -160,6 +162,7 @@ class GenerationRequest:
     allows_more_keys: bool = False
     cache_owner: CacheOwner | None = None
     prediction: str | None = None
+    opens_answer: bool = True
     prompt_scoring: PromptScoring | None = None
     model: str | None = None
 

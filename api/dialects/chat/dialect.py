@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 from api.dialects.chat.ask import ask
 from api.dialects.chat.read import requests_from_wire
+from api.dialects.chat.tokens import ROUTES as TOKENS
 from api.dialects.chat.wire import ChatCompletion, ChatCompletionParams, ChatEvent
 from api.dialects.chat.write import ChatEncoder, write_completion
 from api.dialects.openai.answers import ErrorAnswer
@@ -48,4 +49,5 @@ DIALECT = Dialect(
             own_names=_own_names,
         ),
     ),
+    queries=TOKENS,
 )

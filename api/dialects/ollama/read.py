@@ -19,7 +19,7 @@ from api.dialects.shared.parameters.refusing import FALSY, RefusedParameter, ref
 from api.dialects.shared.parameters.sampling import sampling_of
 from api.dialects.shared.parameters.stops import stop_strings
 from api.dialects.shared.parameters.tools import function_of
-from api.transport.errors import FieldPath, invalid, unsupported
+from api.transport.errors import FieldPath, invalid
 from engine import (
     GenerationRequest,
     Message,
@@ -27,6 +27,7 @@ from engine import (
     StopRules,
     Tool,
     ToolCall,
+    TraceLevel,
 )
 
 _REFUSED = {
@@ -120,8 +121,8 @@ def wants_thinking(params: AnswerParams) -> bool | None:
 
 
 def _common(params: AnswerParams) -> dict[str, Any]:
-    if params.logprobs or params.top_logprobs:
-        raise unsupported(("logprobs",), "returning log-probabilities")
+    if params.top_logprobs and not params.logprobs:
+        raise invalid(("top_logprobs",), "is possible only where logprobs is true")
     options = params.options if params.options is not None else OllamaOptions()
     refuse(options, _REFUSED_OPTIONS, ("options",))
     wanted = options.num_predict
@@ -135,6 +136,8 @@ def _common(params: AnswerParams) -> dict[str, Any]:
         "max_tokens": wanted if wanted is not None and wanted > 0 else None,
         "constraint": _constraint(params.format),
         "allows_more_keys": allows_more_keys(params.fullstop),
+        "trace": TraceLevel.FULL if params.logprobs else TraceLevel.OFF,
+        "top_logprobs": params.top_logprobs or 0,
     }
 
 

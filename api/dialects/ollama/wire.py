@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal, NotRequired
 from pydantic import Field, WithJsonSchema
 from typing_extensions import TypedDict
 
+from api.dialects.openai.answers import TokenLogprob
 from api.dialects.shared.answers.report import FullstopReport
 from api.dialects.shared.body import WireModel
 from api.dialects.shared.parameters.extension import FullstopOptions
@@ -88,7 +89,7 @@ class AnswerParams(WireModel):
     think: bool | str | None = None
     keep_alive: Annotated[Any, _KEEP_ALIVE] = None
     logprobs: bool | None = None
-    top_logprobs: int | None = None
+    top_logprobs: int | None = Field(default=None, ge=0, le=20)
     fullstop: FullstopOptions | None = None
 
 
@@ -144,6 +145,7 @@ class OllamaAnswer(TypedDict):
     eval_count: NotRequired[int]
     eval_duration: NotRequired[int]
     error: NotRequired[Annotated[str, Field(description="where a stream broke off")]]
+    logprobs: NotRequired[list[TokenLogprob]]
     fullstop: NotRequired[FullstopReport]
 
 

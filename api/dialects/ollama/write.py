@@ -6,7 +6,7 @@ https://github.com/ollama/ollama/blob/main/docs/api.md
 
 import json
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Any, Literal, NamedTuple, assert_never
 
@@ -24,6 +24,7 @@ from api.dialects.ollama.wire import (
     OllamaMessage,
     PromptParams,
 )
+from api.dialects.openai.logprobs import answer_tokens, entries_to_wire
 from api.dialects.shared.answers.encoder import AnswerEncoder
 from api.dialects.shared.answers.errors import not_an_ending
 from api.dialects.shared.answers.report import report_to_wire
@@ -32,7 +33,7 @@ from api.dialects.shared.dialect import Collected, Head
 from api.dialects.shared.parameters.extension import is_report_wanted
 from api.transport.errors import ApiError
 from api.transport.json_text import json_text
-from engine import Finished, StopInfo, StopKind, ToolCallDelta
+from engine import Event, Finished, StopInfo, StopKind, TokenTrace, ToolCallDelta
 
 _NS = 1_000_000_000
 
@@ -71,6 +72,10 @@ class LineEncoder(AnswerEncoder[JsonLine]):
         self._model = params.model
         self._created_at = time_text(datetime.fromtimestamp(head.created_s, UTC))
         self._reports = is_report_wanted(params.fullstop)
+        self._has_logprobs = bool(params.logprobs)
+        self._texts = head.vocabulary
+        # Text that waits for the trace of the token that brought it.
+        self._text_due = ""
 
     @abstractmethod
     def line(self, text: str = "", thinking: str = "", calls: Sequence[OllamaCall] = ()) -> _Answer:
@@ -106,13 +111,33 @@ class LineEncoder(AnswerEncoder[JsonLine]):
         """Return a line that says nothing; a blank one would be no JSON to the clients."""
         return JsonLine(self.line()).frame()
 
+    def logprobs(self, answer: OllamaAnswer, events: Iterable[Event]) -> None:
+        """Add to an answer how likely the tokens of its text were, where that is wanted."""
+        if self._has_logprobs:
+            answer["logprobs"] = entries_to_wire(answer_tokens(events), self._texts)
+
     def _text(self, text: str, choice: int) -> None:
-        self._send(JsonLine(self.line(text=text)))
+        if self._has_logprobs:
+            self._text_due += text
+        else:
+            self._send(JsonLine(self.line(text=text)))
+
+    def _token(self, trace: TokenTrace, choice: int) -> None:
+        self._add_tokens(trace)
+
+    def _add_tokens(self, event: TokenTrace | Finished) -> None:
+        """Send the text that an event settles, with its likelihoods where they are wanted."""
+        text, self._text_due = self._text_due, ""
+        if self._has_logprobs and (text or answer_tokens([event])):
+            answer = self.line(text=text)
+            self.logprobs(answer, [event])
+            self._send(JsonLine(answer))
 
     def _thinking(self, text: str, choice: int) -> None:
         self._send(JsonLine(self.line(thinking=text)))
 
     def _end(self, finished: Finished, choice: int) -> None:
+        self._add_tokens(finished)
         answer = self.line()
         self.end(answer, finished)
         self._send(JsonLine(answer))
@@ -183,6 +208,7 @@ def write_chat(answers: Sequence[Collected], params: ChatParams, head: Head) -> 
     encoder = ChatLineEncoder(params, head)
     calls = [call_to_wire(event) for event in events if isinstance(event, ToolCallDelta)]
     answer = encoder.line(text_of(events), reasoning_of(events), calls)
+    encoder.logprobs(answer, [*events, finished])
     encoder.end(answer, finished)
     return answer
 
@@ -197,6 +223,7 @@ def write_response(
     [(events, finished)] = answers
     encoder = PromptLineEncoder(params, head)
     answer = encoder.line(raw_text_of(events, has_thinking=True), reasoning_of(events))
+    encoder.logprobs(answer, [*events, finished])
     encoder.end(answer, finished)
     return answer
 

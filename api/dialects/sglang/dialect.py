@@ -1,18 +1,25 @@
 """SGLang's native API as one value, of which the server is built. Pure; any thread."""
 
+from typing import Literal
+
 from api.dialects.sglang.ask import ask
 from api.dialects.sglang.errors import error_to_wire
-from api.dialects.sglang.queries import health_generate, model_info
+from api.dialects.sglang.queries import flush_cache, health_generate, model_info, server_info
 from api.dialects.sglang.read import prompt_name, requests_from_wire
 from api.dialects.sglang.wire import (
+    FlushedCache,
     GenerateAnswers,
     GenerateEvent,
     GenerateParams,
     SglangErrorAnswer,
     SglangModel,
+    SglangServer,
 )
 from api.dialects.sglang.write import GenerateEncoder, write_answers
 from api.dialects.shared.dialect import AnswerRoute, Dialect, QueryRoute, admit_any
+
+# SGLang takes both.
+_FLUSHING: tuple[Literal["POST"], Literal["GET"]] = ("POST", "GET")
 
 DIALECT = Dialect(
     name="Generate",
@@ -62,6 +69,26 @@ DIALECT = Dialect(
             summary="The loaded model, for SGLang's clients",
             reply=model_info,
             answer=SglangModel,
+        ),
+        *(
+            QueryRoute(
+                method="GET",
+                path=path,
+                summary="The server and what it is doing, for SGLang's clients",
+                reply=server_info,
+                answer=SglangServer,
+            )
+            for path in ("/server_info", "/get_server_info")
+        ),
+        *(
+            QueryRoute(
+                method=method,
+                path="/flush_cache",
+                summary="Drop what memory holds of earlier prompts",
+                reply=flush_cache,
+                answer=FlushedCache,
+            )
+            for method in _FLUSHING
         ),
         QueryRoute(
             method="GET",

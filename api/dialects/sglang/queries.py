@@ -1,9 +1,11 @@
 """What SGLang's clients ask about the model and its health. Runs on the server's loop."""
 
-from api.dialects.sglang.wire import SglangModel
+from importlib.metadata import version
+
+from api.dialects.sglang.wire import FlushedCache, SglangModel, SglangServer
 from api.transport.context import Service, loaded_model
 from api.transport.running import collected, running
-from engine import GenerationRequest, StopRules
+from engine import GenerationRequest, StopRules, counted
 
 
 async def model_info(service: Service, _: None) -> SglangModel:
@@ -17,6 +19,39 @@ async def model_info(service: Service, _: None) -> SglangModel:
         "max_context_length": model.context_length,
         "vocab_size": model.vocabulary_size,
         "model_type": model.architecture,
+    }
+
+
+async def server_info(service: Service, _: None) -> SglangServer:
+    """Describe the server, without any path on this computer."""
+    model = await loaded_model(service)
+    states = service.engine.models or (service.engine.status,)
+    cached = [service.engine.status.cache_use]
+    return {
+        "model_path": model.id,
+        "tokenizer_path": model.id,
+        "served_model_name": model.id,
+        "context_length": model.context_length,
+        "version": version("fullstop-chat"),
+        "internal_states": [
+            {
+                "running": sum(one.running for one in states),
+                "waiting": sum(one.waiting for one in states),
+                "cached_prompts": sum(one.entries for one in cached),
+                "cached_bytes": sum(one.size_bytes for one in cached),
+            }
+        ],
+    }
+
+
+async def flush_cache(service: Service, _: None) -> FlushedCache:
+    """Drop what memory holds of earlier prompts; answers under way go on."""
+    prompts, size_bytes = await service.engine.forget_prompts()
+    return {
+        "success": True,
+        "message": f"Cache flushed: {counted(prompts, 'prompt')}. Running answers go on.",
+        "flushed_prompts": prompts,
+        "freed_bytes": size_bytes,
     }
 
 

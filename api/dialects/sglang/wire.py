@@ -159,6 +159,35 @@ GenerateAnswers = GenerateAnswer | list[GenerateAnswer]
 GenerateEvent = GenerateAnswer | SglangErrorAnswer
 
 
+class FlushedCache(TypedDict):
+    """``/flush_cache``."""
+
+    success: Literal[True]
+    message: str
+    flushed_prompts: int
+    freed_bytes: int
+
+
+class SglangState(TypedDict):
+    """What a server is doing now."""
+
+    running: int
+    waiting: int
+    cached_prompts: int
+    cached_bytes: int
+
+
+class SglangServer(TypedDict):
+    """``GET /server_info``, as far as SGLang's fields mean something here."""
+
+    model_path: str
+    tokenizer_path: str
+    served_model_name: str
+    context_length: int
+    version: Annotated[str, Field(description="of this server")]
+    internal_states: list[SglangState]
+
+
 class SglangModel(TypedDict):
     """``GET /get_model_info``."""
 

@@ -406,6 +406,14 @@ class RunningBatch:
         # Joined on the thread that writes: no token waits for that.
         disk.keep(ticket, tokens, partial(tail, stretches, snapshot, len(tokens)), size)
 
+    def forget_prompts(self) -> tuple[int, int]:
+        """Drop the caches of earlier prompts; return how many, and their bytes."""
+        kept, size_bytes = len(self._prompt_cache), self._prompt_cache.size_bytes
+        self._prompt_cache.clear()
+        self._note_use()
+        mx.clear_cache()
+        return kept, size_bytes
+
     def _stream(self) -> Any:
         return mx.stream(self._lanes[0].stream)
 

@@ -122,6 +122,10 @@ class DraftModel:
         if tokens:
             self._kept.keep(tokens, cache)
 
+    def forget_prompts(self) -> None:
+        """Drop the caches of earlier prompts."""
+        self._kept.clear()
+
     def close(self) -> None:
         """Free its memory."""
         self._kept.clear()

@@ -238,6 +238,7 @@ def _reads_as(one: GenerationRequest, other: GenerationRequest) -> bool:
         and one.thinking == other.thinking
         and one.tool_choice == other.tool_choice
         and one.prediction is other.prediction
+        and one.opens_answer == other.opens_answer
     )
 
 

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import threading
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -145,6 +146,22 @@ class Tokenize:
 
 
 @dataclass(frozen=True, slots=True)
+class Detokenize:
+    """Reply with the text that some ids stand for."""
+
+    ids: Sequence[int]
+    reply: Reply
+    model: OfferedModel | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ForgetPrompts:
+    """Drop the caches of earlier prompts; reply with how many, and their bytes."""
+
+    reply: Reply
+
+
+@dataclass(frozen=True, slots=True)
 class UnloadAfter:
     """Free a model's memory once nothing has been asked for so long; None never does.
 
@@ -184,6 +201,8 @@ Command = (
     | CountTokens
     | RenderPrompt
     | Tokenize
+    | Detokenize
+    | ForgetPrompts
     | UnloadAfter
     | UnloadWhenIdle
     | Pin
@@ -198,7 +217,15 @@ def refuse(command: Command, why: EngineError) -> None:
             settle(command.generations, why)
         case Rendered():
             settle(command.request.generations, why)
-        case Load() | Unload() | CountTokens() | RenderPrompt() | Tokenize():
+        case (
+            Load()
+            | Unload()
+            | CountTokens()
+            | RenderPrompt()
+            | Tokenize()
+            | Detokenize()
+            | ForgetPrompts()
+        ):
             if command.reply is not None:
                 command.reply.send(why)
         case _:

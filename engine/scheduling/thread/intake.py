@@ -16,6 +16,7 @@ from engine.scheduling.queue.preparing import Job, Preparation
 from engine.scheduling.queue.scheduler import Scheduler, refusal
 from engine.scheduling.thread.commands import (
     CountTokens,
+    Detokenize,
     Rendered,
     RenderPrompt,
     Submit,
@@ -26,7 +27,7 @@ from engine.scheduling.thread.inbox import Inbox
 # Characters of prompts that may be rendered, or wait for that, at the same time.
 _MOST_PREPARED = 64_000_000
 
-Question = CountTokens | RenderPrompt | Tokenize
+Question = CountTokens | RenderPrompt | Tokenize | Detokenize
 """What is asked of a model and needs no place in the batch."""
 
 
@@ -147,6 +148,8 @@ def _answer(backend: Backend, question: Question) -> object:
             return _pieces(backend, backend.render(question.request).tokens)
         case Tokenize():
             return _pieces(backend, backend.tokenize(question.text))
+        case Detokenize():
+            return backend.detokenize(question.ids)
         case _:
             assert_never(question)
 

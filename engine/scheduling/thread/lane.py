@@ -23,6 +23,8 @@ from engine.scheduling.thread.commands import (
     Cancel,
     Command,
     CountTokens,
+    Detokenize,
+    ForgetPrompts,
     Load,
     Pin,
     Rendered,
@@ -41,7 +43,7 @@ from engine.stopping.record import StopInfo, StopKind
 from engine.values.events import Finished, Timing, Usage
 
 # Commands that need the model in memory.
-_NEEDS_MODEL = (Submit, CountTokens, RenderPrompt, Tokenize)
+_NEEDS_MODEL = (Submit, CountTokens, RenderPrompt, Tokenize, Detokenize)
 
 
 class Lane:
@@ -211,7 +213,7 @@ class Lane:
                     self._scheduler.cancel_all(slot.backend)
                     self._intake.cancel_all(RequestCancelled("cancelled before it was taken"))
                 self._change_model()
-            case CountTokens() | RenderPrompt() | Tokenize():
+            case CountTokens() | RenderPrompt() | Tokenize() | Detokenize():
                 if slot.backend is None:
                     command.reply.send(slot.no_model())
                 else:
@@ -222,10 +224,14 @@ class Lane:
                 slot.unload_when_idle()
             case Pin():
                 slot.pin(is_pinned=command.is_pinned)
-            case Shutdown():
-                raise AssertionError("served by the loop")
+            case Shutdown() | ForgetPrompts():
+                raise AssertionError("served for all models at once")
             case _:
                 assert_never(command)
+
+    def forget_prompts(self) -> tuple[int, int]:
+        """Drop the caches of earlier prompts; return how many, and their bytes."""
+        return (0, 0) if self.slot.backend is None else self.slot.backend.forget_prompts()
 
     def _has(self, wanted: Load) -> bool:
         """Whether one of several models is wanted that is in memory."""

@@ -27,6 +27,7 @@ from engine.scheduling.thread.commands import (
     Cancel,
     Command,
     EngineStatus,
+    ForgetPrompts,
     Load,
     Rendered,
     Shutdown,
@@ -206,6 +207,9 @@ class Lanes:
                 self.cancel([command.generation])
             case UnloadAfter():
                 self._unload_after(command)
+            case ForgetPrompts():
+                dropped = [lane.forget_prompts() for lane in self._lanes]
+                command.reply.send((sum(n for n, _ in dropped), sum(size for _, size in dropped)))
             case Load():
                 self._load(command)
             case Unload(model=None) if self._default.slot.offered is not None:

@@ -54,6 +54,7 @@ ASKED: dict[str, list[dict[str, Any]]] = {
     "/v1/completions": [
         {"prompt": COUNT, "max_tokens": 5, "stop": "2", **REPORT},
         {"prompt": [COUNT, "Hi"], "max_tokens": 5, "logprobs": 2},
+        {"prompt": [COUNT, "Hi"], "max_tokens": 0, "logprobs": 1, "echo": True},
         {"prompt": COUNT, "max_tokens": 5, "stream_options": {"include_usage": True}},
     ],
     "/v1/responses": [
@@ -79,6 +80,15 @@ ASKED: dict[str, list[dict[str, Any]]] = {
             "return_logprob": True,
             "top_logprobs_num": 2,
         },
+        {
+            "text": COUNT,
+            "sampling_params": {"max_new_tokens": 2},
+            "return_logprob": True,
+            "logprob_start_len": 0,
+            "top_logprobs_num": 1,
+            "token_ids_logprob": [5],
+            "return_text_in_logprobs": True,
+        },
     ],
     "/api/chat": [
         {"messages": TURNS, "options": {"num_predict": 20, "stop": ["2"]}, **REPORT},
@@ -89,11 +99,17 @@ ASKED: dict[str, list[dict[str, Any]]] = {
         },
         {"messages": TURNS, "options": {"num_predict": 30}, "think": True},
         {"messages": []},
+        {"messages": TURNS, "options": {"num_predict": 3}, "logprobs": True, "top_logprobs": 2},
     ],
-    "/api/generate": [{"prompt": COUNT, "options": {"num_predict": 5}}, {"prompt": ""}],
+    "/api/generate": [
+        {"prompt": COUNT, "options": {"num_predict": 5}, "logprobs": True},
+        {"prompt": ""},
+    ],
+    "/tokenize": [{"prompt": COUNT}, {"messages": TURNS, "return_token_strs": True}],
+    "/detokenize": [{"tokens": [5, 6]}],
     "/api/show": [{"model": "demo-model"}],
 }
-STREAMED = [path for path in ASKED if not path.endswith(("tokens", "show", "compact"))]
+STREAMED = [path for path in ASKED if not path.endswith(("tokens", "show", "compact", "tokenize"))]
 # The folders of golden event lists, and the route whose streams they are.
 CONVERSATIONS = {
     "messages": "/v1/messages",
@@ -146,6 +162,7 @@ def event_schema(path: str) -> dict[str, Any]:
     return found[EVENT_SCHEMA]
 
 
+WITH_BODIES = [route.path for route in ROUTES if route.request is not None]
 EACH = [
     pytest.param(path, body, id=f"{path}-{number}")
     for path, bodies in ASKED.items()
@@ -154,7 +171,7 @@ EACH = [
 
 
 def test_every_posted_route_is_asked() -> None:
-    assert ASKED.keys() == {route.path for route in ROUTES if route.method == "POST"}
+    assert ASKED.keys() == set(WITH_BODIES)
     assert set(STREAMED) == {route.path for route in ROUTES if route.stream is not None}
     assert set(CONVERSATIONS.values()) == set(STREAMED)
 
@@ -213,6 +230,14 @@ def test_what_is_deleted(site: Any) -> None:
     check(answer_schema("/v1/responses/{response_id}", "delete"), reply.json)
 
 
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [("POST", "/flush_cache"), ("GET", "/flush_cache"), ("GET", "/server_info")],
+)
+def test_what_is_told_of_the_server(site: Any, method: str, path: str) -> None:
+    check(answer_schema(path, method.lower()), site.send(method, path).json)
+
+
 def test_health_without_a_model(serve: Callable[..., Any]) -> None:
     engine = Engine()
     reply = serve(engine).send("GET", "/health")
@@ -222,7 +247,7 @@ def test_health_without_a_model(serve: Callable[..., Any]) -> None:
     check(answer_schema("/health", "get", "503"), reply.json)
 
 
-@pytest.mark.parametrize("path", [route.path for route in ROUTES if route.method == "POST"])
+@pytest.mark.parametrize("path", WITH_BODIES)
 @pytest.mark.parametrize("body", [{}, b"{", b"\xff"], ids=["empty", "broken", "no text"])
 def test_errors(site: Any, path: str, body: Any) -> None:
     reply = site.send("POST", path, body)

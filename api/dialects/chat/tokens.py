@@ -1,0 +1,141 @@
+"""Tokens of prompts and conversations, and texts of tokens, as vLLM's clients ask for them.
+
+https://docs.vllm.ai/en/latest/serving/openai_compatible_server.html#tokenizer-api
+This is also how clients count the tokens of a body of Chat Completions: OpenAI has no route for
+that, and clients of open servers send its messages, tools and switches to ``/tokenize``.
+"""
+
+import asyncio
+from dataclasses import replace
+from typing import Annotated, Any
+
+from pydantic import Field
+from typing_extensions import TypedDict
+
+from api.dialects.chat.read import requests_from_wire
+from api.dialects.chat.wire import ChatCompletionParams, ChatTool, ChatTurn
+from api.dialects.openai.parameters import TOOL_CHOICE, ChatTemplateKwargs
+from api.dialects.shared.body import WireModel
+from api.dialects.shared.dialect import QueryRoute
+from api.dialects.shared.requested import Asked
+from api.transport.context import Service, addressed, check_model, loaded_model
+from api.transport.errors import invalid, unsupported
+from api.transport.json_text import long_json_text
+from engine import GenerationRequest
+
+# So many ids are encoded so fast that no stream notices.
+_FEW_TOKENS = 4_000
+
+
+class TokenizeParams(WireModel):
+    """``POST /tokenize``: a text, or a conversation as Chat Completions has it."""
+
+    model: str | None = None
+    prompt: str | None = None
+    messages: Annotated[list[ChatTurn], Field(min_length=1)] | None = None
+    add_special_tokens: bool | None = None
+    add_generation_prompt: bool | None = None
+    continue_final_message: bool | None = None
+    return_token_strs: bool | None = None
+    tools: list[ChatTool] | None = None
+    tool_choice: Annotated[Any, TOOL_CHOICE] = None
+    enable_thinking: bool | None = None
+    reasoning_effort: str | None = None
+    chat_template_kwargs: ChatTemplateKwargs | None = None
+    chat_template: str | None = None
+
+
+class DetokenizeParams(WireModel):
+    """``POST /detokenize``."""
+
+    model: str | None = None
+    tokens: list[int]
+
+
+class TokenizeAnswer(TypedDict):
+    """The tokens of a prompt."""
+
+    count: int
+    max_model_len: Annotated[int, Field(description="tokens that the model's context holds")]
+    tokens: list[int]
+    token_strs: Annotated[list[str] | None, Field(description="their texts, where wanted")]
+
+
+class DetokenizeAnswer(TypedDict):
+    """The text of some tokens."""
+
+    prompt: str
+
+
+def prompt_from_wire(params: TokenizeParams, *, strict: bool = False) -> list[GenerationRequest]:
+    """Return the prompt whose tokens are wanted; takes and raises what ``ReadRequest`` does."""
+    if (params.prompt is None) == (params.messages is None):
+        raise invalid(("prompt",), "give either prompt or messages")
+    if params.chat_template:
+        raise unsupported(("chat_template",), "a chat template in a request")
+    if params.messages is None:
+        return [GenerationRequest(prompt=params.prompt)]
+    if params.add_special_tokens:
+        raise unsupported(("add_special_tokens",), "special tokens beside the chat template's own")
+    if params.continue_final_message is False and params.messages[-1].role == "assistant":
+        raise unsupported(("continue_final_message",), "ending a turn that the answer continues")
+    chat = ChatCompletionParams(
+        model=params.model or "",
+        messages=params.messages,
+        tools=params.tools,
+        tool_choice=params.tool_choice,
+        enable_thinking=params.enable_thinking,
+        reasoning_effort=params.reasoning_effort,
+        chat_template_kwargs=params.chat_template_kwargs,
+    )
+    [wanted] = requests_from_wire(chat, strict=strict)
+    return [replace(wanted, opens_answer=params.add_generation_prompt is not False)]
+
+
+async def tokenize(service: Service, asked: Asked[TokenizeParams]) -> TokenizeAnswer | str:
+    """Return the tokens of a prompt, as the model would read it."""
+    params = asked.params
+    check_model(service, params.model or "")
+    model = await loaded_model(service, params.model or "")
+    [wanted] = addressed(service, asked.requests(), params.model or "")
+    if wanted.prompt == "" or (wanted.prompt is not None and params.add_special_tokens is False):
+        pieces = await service.engine.tokenize(str(wanted.prompt), wanted.model)
+    else:
+        pieces = await service.engine.prompt_pieces(wanted)
+    answer: TokenizeAnswer = {
+        "count": len(pieces),
+        "max_model_len": model.context_length,
+        "tokens": [token_id for token_id, _ in pieces],
+        "token_strs": [text for _, text in pieces] if params.return_token_strs else None,
+    }
+    if len(pieces) <= _FEW_TOKENS:
+        return answer
+    return await asyncio.to_thread(long_json_text, answer)
+
+
+async def detokenize(service: Service, params: DetokenizeParams) -> DetokenizeAnswer:
+    """Return the text of some tokens."""
+    check_model(service, params.model or "")
+    name = params.model if service.engine.is_choosing else None
+    return {"prompt": await service.engine.detokenize(params.tokens, name or None)}
+
+
+ROUTES = (
+    QueryRoute(
+        method="POST",
+        path="/tokenize",
+        summary="The tokens of a text or of a conversation, for vLLM's clients",
+        reply=tokenize,
+        request=TokenizeParams,
+        read=prompt_from_wire,
+        answer=TokenizeAnswer,
+    ),
+    QueryRoute(
+        method="POST",
+        path="/detokenize",
+        summary="The text of token ids, for vLLM's clients",
+        reply=detokenize,
+        request=DetokenizeParams,
+        answer=DetokenizeAnswer,
+    ),
+)

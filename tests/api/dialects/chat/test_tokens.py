@@ -1,0 +1,146 @@
+"""The tokens of prompts and conversations, the text of tokens, and the cache of prompts."""
+
+from collections.abc import Callable
+from typing import Any
+
+import mlx_lm
+import pytest
+from tokenizers.processors import TemplateProcessing
+
+from engine.inference.mlx_lm_internals import inner_tokenizer
+from tests.api.conftest import LONG, Site
+from tests.support.scripted import GO
+
+TURNS = [{"role": "user", "content": "Count from 1 to 3"}]
+TOOL = {"type": "function", "function": {"name": "look", "parameters": {"type": "object"}}}
+
+
+def tokens_of(site: Site, **body: Any) -> dict[str, Any]:
+    answer = site.send("POST", "/tokenize", {"model": "m", **body})
+    assert answer.status == 200, answer.json
+    found: dict[str, Any] = answer.json
+    assert found["count"] == len(found["tokens"])
+    return found
+
+
+@pytest.fixture(scope="module")
+def tokenizer(demo_model_path: Any) -> Any:
+    return mlx_lm.load(str(demo_model_path))[1]
+
+
+def test_a_text_is_tokenized_as_a_raw_prompt_is(site: Site, tokenizer: Any) -> None:
+    found = tokens_of(site, prompt="über 数!", return_token_strs=True)
+    assert found["tokens"] == tokenizer.encode("über 数!")
+    assert found["max_model_len"] == 32_768
+    assert [len(found["token_strs"]), "".join(found["token_strs"])[-1]] == [found["count"], "!"]
+    assert tokens_of(site, prompt="a")["token_strs"] is None
+    assert tokens_of(site, prompt="")["tokens"] == []
+
+
+def test_a_conversation_is_counted_as_chat_completions_reads_it(site: Site) -> None:
+    for more in ({}, {"tools": [TOOL]}, {"chat_template_kwargs": {"enable_thinking": False}}):
+        asked = {"messages": TURNS, **more}
+        answer = site.send(
+            "POST", "/v1/chat/completions", {"model": "m", "max_tokens": 1, **asked}
+        ).json
+        assert tokens_of(site, **asked)["count"] == answer["usage"]["prompt_tokens"]
+
+
+def test_the_beginning_of_the_answer_may_be_left_out(site: Site, tokenizer: Any) -> None:
+    whole = tokens_of(site, messages=TURNS)["tokens"]
+    short = tokens_of(site, messages=TURNS, add_generation_prompt=False)["tokens"]
+    assert whole[: len(short)] == short
+    assert "assistant" in tokenizer.decode(whole[len(short) :])
+
+
+def test_special_tokens_may_be_left_out_of_a_text(
+    serve: Callable[..., Site], staged: Callable[..., Any]
+) -> None:
+    stage = staged(step_s=0)
+    tokenizer = inner_tokenizer(stage.stage.wrapper).backend_tokenizer
+    first = (GO, tokenizer.token_to_id(GO))
+    tokenizer.post_processor = TemplateProcessing(single=f"{GO} $A", special_tokens=[first])
+    site = serve(stage.engine)
+    assert tokens_of(site, prompt="ab")["count"] == 3
+    assert tokens_of(site, prompt="ab", add_special_tokens=False)["count"] == 2
+
+
+def test_tokens_are_turned_back_into_their_text(site: Site) -> None:
+    tokens = tokens_of(site, messages=TURNS)["tokens"]
+    text = site.send("POST", "/detokenize", {"model": "m", "tokens": tokens}).json["prompt"]
+    assert "<|im_start|>user\nCount from 1 to 3<|im_end|>" in text
+    assert tokens_of(site, prompt=text)["tokens"] == tokens
+    assert site.send("POST", "/detokenize", {"tokens": []}).json == {"prompt": ""}
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "field"),
+    [
+        ("/tokenize", {}, "prompt"),
+        ("/tokenize", {"prompt": "a", "messages": TURNS}, "prompt"),
+        ("/tokenize", {"messages": []}, "messages"),
+        ("/tokenize", {"messages": TURNS, "chat_template": "x"}, "chat_template"),
+        ("/tokenize", {"prompt": 5}, "prompt"),
+        ("/tokenize", {"messages": TURNS, "add_special_tokens": True}, "add_special_tokens"),
+        (
+            "/tokenize",
+            {
+                "messages": [*TURNS, {"role": "assistant", "content": "1"}],
+                "continue_final_message": False,
+            },
+            "continue_final_message",
+        ),
+        ("/detokenize", {"tokens": [5, 1 << 20]}, "tokens[1]"),
+        ("/detokenize", {"tokens": [-1]}, "tokens[0]"),
+        ("/detokenize", {"tokens": "a"}, "tokens"),
+        ("/detokenize", {}, "tokens"),
+    ],
+)
+def test_wrong_questions_are_refused_by_their_field(
+    site: Site, path: str, body: dict[str, Any], field: str
+) -> None:
+    answer = site.send("POST", path, body)
+    assert answer.status == 400
+    assert answer.json["error"]["param"] == field
+
+
+def test_a_text_that_no_context_holds_is_refused_like_a_prompt(site: Site) -> None:
+    for more in ({}, {"add_special_tokens": False}):
+        answer = site.send("POST", "/tokenize", {"prompt": "word " * 400_000, **more})
+        assert answer.status == 400
+        assert "32768" in answer.json["error"]["message"].replace(",", "")
+
+
+def test_a_long_text_has_all_its_tokens(site: Site) -> None:
+    found = tokens_of(site, prompt="a b " * 8_000)
+    text = site.send("POST", "/detokenize", {"tokens": found["tokens"]}).json["prompt"]
+    assert text == "a b " * 8_000
+
+
+@pytest.mark.parametrize("method", ["POST", "GET"])
+def test_flushing_drops_kept_prompts_and_leaves_answers_alone(
+    serve: Callable[..., Site], staged: Callable[..., Any], method: str
+) -> None:
+    stage = staged(step_s=0)
+    site = serve(stage.engine)
+    asked = {"text": f"user:{LONG}{GO}", "sampling_params": {"max_new_tokens": 2}}
+    site.send("POST", "/generate", asked)
+    assert stage.wait_until_idle()
+    before = site.send("GET", "/server_info").json["internal_states"][0]
+    dropped = site.send(method, "/flush_cache").json
+    after = site.send("GET", "/get_server_info").json["internal_states"][0]
+
+    assert before["cached_prompts"] == dropped["flushed_prompts"] > 0
+    assert before["cached_bytes"] == dropped["freed_bytes"] > 0
+    assert (after["cached_prompts"], after["cached_bytes"], after["running"]) == (0, 0, 0)
+    assert site.send("POST", "/generate", asked).json["meta_info"]["cached_tokens"] == 0
+
+
+def test_flushing_beside_an_answer_does_not_change_it(site: Site) -> None:
+    asked = {"messages": TURNS, "model": "m", "max_tokens": 40, "temperature": 0}
+    expected = site.send("POST", "/v1/chat/completions", asked).json["choices"][0]["message"]
+    with site.open("POST", "/v1/chat/completions", {**asked, "stream": True}) as answer:
+        assert site.send("POST", "/flush_cache").json["success"] is True
+        streamed = answer.read().decode()
+    assert expected["content"]
+    assert "[DONE]" in streamed
