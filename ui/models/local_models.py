@@ -32,6 +32,7 @@ class LocalModels(QWidget):
 
     Signals:
         load_wanted: A model is to be loaded; carries the ``LibraryModel``.
+        unload_wanted: A model is to leave the memory; carries the ``LibraryModel``.
         draft_wanted: Another draft model is to guess for a model; carries the ``LibraryModel`` and
             the folder of the draft model, None for none.
         find_wanted: Models are to be found on the hub.
@@ -43,6 +44,7 @@ class LocalModels(QWidget):
     """
 
     load_wanted = Signal(object)
+    unload_wanted = Signal(object)
     draft_wanted = Signal(object, object)
     find_wanted = Signal()
     deletion_wanted = Signal(object)
@@ -141,6 +143,7 @@ class LocalModels(QWidget):
             card.deletion_wanted.connect(self.deletion_wanted)
             card.draft_wanted.connect(self.draft_wanted)
             card.load_wanted.connect(self.load_wanted)
+            card.unload_wanted.connect(self.unload_wanted)
             card.resume_wanted.connect(library.downloads.start)
             self._cards.addWidget(card)
             self.cards.append(card)

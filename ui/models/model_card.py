@@ -31,6 +31,7 @@ class ModelCard(QFrame):
 
     Signals:
         load_wanted: It is to be loaded; carries the ``LibraryModel``.
+        unload_wanted: It is to leave the memory; carries the ``LibraryModel``.
         resume_wanted: What is missing is to be fetched; carries the repository.
         draft_wanted: Another draft model is to guess for it; carries the ``LibraryModel`` and the
             folder of the draft model, None for none.
@@ -42,6 +43,7 @@ class ModelCard(QFrame):
     """
 
     load_wanted = Signal(object)
+    unload_wanted = Signal(object)
     resume_wanted = Signal(str)
     draft_wanted = Signal(object, object)
     update_wanted = Signal(object)
@@ -101,7 +103,7 @@ class ModelCard(QFrame):
             else:
                 pill.show_state("Loaded", "check", Tone.DONE)
             row.addWidget(pill)
-        row.addWidget(self._more(theme))
+        row.addWidget(self._more(theme, can_unload=is_loaded and not is_unloaded))
 
     def _trouble(self, memory: Memory) -> str:
         found = self.model.found
@@ -133,11 +135,14 @@ class ModelCard(QFrame):
         button.clicked.connect(lambda: self.update_wanted.emit(self.model.found))
         return button
 
-    def _more(self, theme: Theme) -> QToolButton:
+    def _more(self, theme: Theme, *, can_unload: bool) -> QToolButton:
         found = self.model.found
         folder = str(found.folder)
         more = IconButton(theme, "chevron-down", f"More about {self.model.found.name}", size=16)
         menu = QMenu(more)
+        if can_unload:
+            add_entry(menu, "Unload", lambda: self.unload_wanted.emit(self.model))
+            menu.addSeparator()
         add_entry(menu, show_in_files_words(), lambda: show_in_files(self, found.folder))
         add_entry(menu, "Copy Path", lambda: copy_text(folder))
         self._add_drafts(menu)

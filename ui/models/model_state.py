@@ -213,6 +213,24 @@ class ModelState(QObject):
         if self.stage == "ready":
             self._tasks.start(self._unload(cancels_running), "unload")
 
+    def unload_at(self, folder: Path, *, cancels_running: bool = False) -> None:
+        """Unload the model of a folder; others that are in memory stay.
+
+        Args:
+            folder: Where it is.
+            cancels_running: Whether its answers are ended; else it is unloaded after them.
+        """
+        status = self.status_of(folder.resolve())
+        if status is None or status.is_default:
+            self.unload(cancels_running=cancels_running)
+        else:
+            self._tasks.start(self._unload_other(status.id, cancels_running), "unload")
+
+    def answers_at(self, folder: Path) -> int:
+        """Return how many answers the model of a folder writes, or is to write."""
+        status = self.status_of(folder.resolve())
+        return self.answers_under_way if status is None else status.running + status.waiting
+
     def unload_after(self, idle_s: float | None) -> None:
         """Unload a model that is idle for so long; None never does."""
         self._engine.unload_after(idle_s)
@@ -257,6 +275,13 @@ class ModelState(QObject):
             self._end("failed", failure_words(error))
         else:
             self._end("none", "")
+
+    async def _unload_other(self, name: str, cancels_running: bool) -> None:
+        try:
+            await self._engine.unload(name, cancels_running=cancels_running)
+        except Exception as error:
+            _log.error("a model could not be unloaded", exc_info=error)
+        self.changed.emit()
 
     def _begin(self, name: str) -> None:
         self.stage = "loading"

@@ -95,6 +95,7 @@ class ModelsWindow(OwnWindow):
         self.loaded.unload.clicked.connect(self._unload)
         for view in (self.local, self.finding):
             view.load_wanted.connect(self._load)
+        self.local.unload_wanted.connect(self._unload_at)
         self.local.draft_wanted.connect(self._choose_draft)
         self.local.find_wanted.connect(self.show_finding)
         self.local.deletion_wanted.connect(self._ask_deletion)
@@ -185,10 +186,35 @@ class ModelsWindow(OwnWindow):
         state = self._library.model
         self._wait_or_end(state.unload, lambda: state.unload(cancels_running=True), "Unload")
 
-    def _wait_or_end(self, wait: Callable[[], None], end: Callable[[], None], what: str) -> None:
+    def _unload_at(self, model: LibraryModel) -> None:
+        """Unload a model of the list, which need not be the one that answers here."""
+        folder, state = model.found.folder, self._library.model
+        self._wait_or_end(
+            lambda: state.unload_at(folder),
+            lambda: state.unload_at(folder, cancels_running=True),
+            "Unload",
+            state.answers_at(folder),
+        )
+
+    def _wait_or_end(
+        self,
+        wait: Callable[[], None],
+        end: Callable[[], None],
+        what: str,
+        answers: int | None = None,
+    ) -> None:
+        """Do something at once, or ask whether to wait for the answers under way.
+
+        Args:
+            wait: Does it after them.
+            end: Ends them first.
+            what: The name of it.
+            answers: How many are under way; None for those of all models.
+        """
         state = self._library.model
-        # One of several models is loaded beside those that are answering.
-        count = 0 if what == "Load" and state.holds_several else state.answers_under_way
+        count = state.answers_under_way if answers is None else answers
+        if what == "Load" and state.holds_several:
+            count = 0  # it is loaded beside those that are answering
         if not count:
             wait()
             return

@@ -1,0 +1,110 @@
+"""A model of the list is unloaded by hand; others that are in memory stay."""
+
+import asyncio
+from pathlib import Path
+
+from PySide6.QtGui import QAction
+from PySide6.QtWidgets import QToolButton
+
+from engine.stopping.rules import StopRules
+from engine.values.request import GenerationRequest
+from tests.ui.chat.switching.several import SeveralModels
+from tests.ui.driving import RunOnLoop, eventually
+from ui.kit.look.theme import Theme
+from ui.models.model_card import ModelCard
+from ui.models.models_window import ModelsWindow
+
+
+def entries(card: ModelCard) -> dict[str, QAction]:
+    [more] = card.findChildren(QToolButton)
+    return {entry.text(): entry for entry in more.menu().actions()}
+
+
+class Both:
+    """A window with two models in memory, of which ``alpha`` answers by default."""
+
+    def __init__(self, theme: Theme, folder: Path, demo: Path) -> None:
+        self.several = SeveralModels(theme, folder, demo, at_once=True)
+
+    async def __aenter__(self) -> "Both":
+        await self.several.__aenter__()
+        window = self.several.window
+        window.others.show_models()
+        await eventually(lambda: len(self.models.local.cards) == 2)
+        self.state.load(self.several.folder / "alpha")
+        await eventually(lambda: self.loaded == {"alpha"})
+        await self.answer("beta")
+        await eventually(lambda: self.loaded == {"alpha", "beta"})
+        await eventually(lambda: "Unload" in entries(self.card("beta")))
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.several.__aexit__()
+
+    @property
+    def models(self) -> ModelsWindow:
+        assert self.several.window.others.models is not None
+        return self.several.window.others.models
+
+    @property
+    def state(self):  # type: ignore[no-untyped-def]
+        return self.several.workspace.model
+
+    @property
+    def loaded(self) -> set[str]:
+        return {one.id for one in self.several.engine.models if one.is_loaded}
+
+    def card(self, name: str) -> ModelCard:
+        return next(one for one in self.models.local.cards if one.model.found.name == name)
+
+    async def answer(self, name: str, tokens: int = 1) -> None:
+        asked = GenerationRequest(prompt="Hello", max_tokens=tokens, model=name)
+        async for _ in (await self.several.engine.generate(asked)).batches():
+            pass
+
+
+def test_a_model_beside_the_default_one_is_unloaded_from_its_card(
+    run: RunOnLoop, theme: Theme, tmp_path: Path, demo_model_path: Path
+) -> None:
+    async def play() -> None:
+        async with Both(theme, tmp_path, demo_model_path) as both:
+            entries(both.card("beta"))["Unload"].trigger()
+            await eventually(lambda: both.loaded == {"alpha"})
+            assert both.state.name == "alpha"
+            assert both.state.stage == "ready"
+            await eventually(lambda: "Unload" not in entries(both.card("beta")))
+            assert both.card("beta").button is not None
+
+    run(play())
+
+
+def test_the_default_model_is_unloaded_from_its_card(
+    run: RunOnLoop, theme: Theme, tmp_path: Path, demo_model_path: Path
+) -> None:
+    async def play() -> None:
+        async with Both(theme, tmp_path, demo_model_path) as both:
+            entries(both.card("alpha"))["Unload"].trigger()
+            await eventually(lambda: both.loaded == {"beta"})
+
+    run(play())
+
+
+def test_a_model_that_answers_is_unloaded_only_after_a_question(
+    run: RunOnLoop, theme: Theme, tmp_path: Path, demo_model_path: Path
+) -> None:
+    async def play() -> None:
+        async with Both(theme, tmp_path, demo_model_path) as both:
+            stops = StopRules(ignore_eos=True)
+            asked = GenerationRequest(prompt="Hello", model="beta", max_tokens=8_000, stops=stops)
+            answer = await both.several.engine.generate(asked)
+            await eventually(
+                lambda: any(one.running for one in both.several.engine.models if one.id == "beta")
+            )
+            entries(both.card("beta"))["Unload"].trigger()
+            question = both.models.question
+            await eventually(question.isVisible)
+            assert both.loaded == {"alpha", "beta"}
+            answer.cancel()
+            await asyncio.wait_for(answer.collect(), 60)
+
+    run(play())
