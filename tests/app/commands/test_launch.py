@@ -8,6 +8,7 @@ import pytest
 
 from app.cli import main
 from app.launching.agents import AGENTS
+from app.settings.keychain import KeyStore
 from tests.clients.servers import SAID, Server, scripted_server
 from tests.support.stand_in import CODE, StandIn
 
@@ -107,6 +108,10 @@ def test_a_key_that_is_not_known_is_asked_for(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
+    async def none(_: KeyStore) -> None:
+        return None
+
+    monkeypatch.setattr(KeyStore, "key", none)  # this person's keychain is not asked
     monkeypatch.setenv("FULLSTOP_API_KEY", "wrong")
     assert main(["launch", "claude", "--url", server.url]) == 1
     assert "set FULLSTOP_API_KEY to it" in capsys.readouterr().err

@@ -9,11 +9,13 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
+from engine import GenerationRequest, PromptTooLong
 from engine.scheduling.service import Engine
 from tests.support.documents import pdf
 from tests.support.shown import main_window, shown
-from tests.ui.driving import RunOnLoop, eventually
-from ui.chat.composing.composer import Composer
+from tests.ui.driving import MODEL, RunOnLoop, eventually
+from ui.chat.composing.composer import Composer, full_words
+from ui.chat.composing.context_meter import ContextMeter, Count, Counted
 from ui.kit.look.theme import Theme
 from ui.records.attachments import Attachment, PageRange, with_attachments
 from ui.records.conversations import Conversation
@@ -171,12 +173,64 @@ def test_tokens_are_counted_while_one_writes(
         await eventually(lambda: meter.text().startswith(f"{expected} tokens · "))
         assert "of the" in meter.accessibleName()
         window.chat.composer.set_text("word " * 20_000)
-        await eventually(lambda: meter.text() == "Context full: shorten the message")
+        await eventually(lambda: meter.text().startswith("Context full"))
         window.chat.composer.clear()
         await eventually(lambda: meter.text() == "")
         window.quit()
         await window.finish()
         window.deleteLater()
+
+    run(steps())
+
+
+def test_a_file_that_fills_the_context_says_so_with_its_tokens(
+    run: RunOnLoop, engine: Engine, theme: Theme, demo_model_path: Path
+) -> None:
+    large = Attachment("large.txt", "some words of a long book " * 6_000)
+
+    async def steps() -> None:
+        window = main_window(engine, theme)
+        async with shown(window, quits=True):
+            window.start(demo_model_path)
+            await eventually(lambda: window.workspace.model.stage == "ready")
+            composer = window.chat.composer
+            composer.attachments.show_files([large], window.workspace.current.conversation)
+            await eventually(lambda: "Context full" in composer.meter.text())
+            assert not composer.action.isEnabled()
+            assert "Choose fewer pages, or remove files" in composer.action.toolTip()
+            chip = composer.attachments.chip(0)
+            assert chip is not None
+            assert "tokens" in chip.accessibleName()
+
+    run(steps())
+
+
+class FullEngine:
+    """Says of every prompt with a file that it is too long, as soon as it is sure."""
+
+    async def tokenize(self, text: str, name: str | None = None) -> tuple[tuple[int, str], ...]:
+        return tuple((1, word) for word in text.split())
+
+    async def count_tokens(self, request: GenerationRequest) -> int:
+        if len(request.messages[-1].content) > 100:
+            raise PromptTooLong("messages", MODEL.context_length + 5, MODEL.context_length)
+        return 7
+
+
+def test_a_prompt_that_is_far_too_long_is_counted_as_full(run: RunOnLoop) -> None:
+    async def steps() -> None:
+        meter, counts = ContextMeter(FullEngine()), list[Count]()
+        meter.counted.connect(counts.append)
+        large = Attachment("large.txt", "word " * 60_000)
+        asked = Counted(Conversation(), MODEL, "Look", (large,))
+        meter.watch(lambda: asked)
+        meter.recount()
+        await eventually(lambda: bool(counts))
+        await meter.finish()
+        (count,) = counts
+        assert (count.is_full, count.is_least, count.without_files) == (True, True, 7)
+        assert (count.files[large], count.message) == (60_000, 60_001)
+        assert "has at least 4,101 tokens" in full_words(count)
 
     run(steps())
 

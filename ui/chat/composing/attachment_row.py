@@ -28,7 +28,7 @@ class AttachmentRow(QWidget):
         changed: Other files are attached now, or are being read.
         read_for_another: A file has been read whose owner is not shown any more; carries the owner
             and the ``Attachment``.
-        left: The keyboard is no longer needed here: the last file was removed.
+        left: The keyboard is no longer needed here: the chip that had it is gone.
     """
 
     changed = Signal()
@@ -147,21 +147,23 @@ class AttachmentRow(QWidget):
             self._remove(self.files.index(self.preview.file))
 
     def _remove(self, number: int) -> None:
-        focused = QApplication.focusWidget()
-        had_focus = focused is not None and self.isAncestorOf(focused)
+        had_focus = self._has_focus()
         self.files = self.files[:number] + self.files[number + 1 :]
         self._tell()
-        if not had_focus:
-            return  # one writes on
         following = self.chip(min(number, len(self.files) - 1)) if self.files else None
-        if following is not None:
+        if had_focus and following is not None:
             following.setFocus()
-        else:
-            self.left.emit()
 
     def _tell(self) -> None:
+        had_focus = self._has_focus()
         self._show()
+        if had_focus and not self._has_focus():
+            self.left.emit()  # the chip that had the keyboard is gone
         self.changed.emit()
+
+    def _has_focus(self) -> bool:
+        focused = QApplication.focusWidget()
+        return focused is not None and focused.isVisible() and self.isAncestorOf(focused)
 
     def _say(self, refusal: str) -> None:
         self.refusal.setText(refusal)

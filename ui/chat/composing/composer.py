@@ -296,7 +296,8 @@ def full_words(count: Count) -> str:
     if not count.is_full:
         return ""
     return (
-        f"With this message the conversation has {counted(count.prompt, 'token')}; the model’s "
+        f"With this message the conversation has {'at least ' if count.is_least else ''}"
+        f"{counted(count.prompt, 'token')}; the model’s "
         f"context holds {count.context:,}, the answer included.{without_words(count)} "
         f"{_remedy(count).capitalize()}, or start a new conversation."
     )

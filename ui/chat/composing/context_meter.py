@@ -9,7 +9,7 @@ from typing import Protocol
 
 from PySide6.QtCore import QObject, QTimer, Signal
 
-from engine import EngineError, GenerationRequest, ModelInfo, Tool
+from engine import EngineError, GenerationRequest, ModelInfo, PromptTooLong, Tool
 from ui.kit.background.tasks import Tasks
 from ui.records.attachments import Attachment
 from ui.records.conversations import Conversation
@@ -17,6 +17,9 @@ from ui.records.messages import question
 from ui.records.sending.asking import request_for
 
 _COUNTED_AFTER_MS = 250
+# Longer texts are counted in parts, so that nothing else waits long and little memory is taken. A
+# word that is cut may be a token more.
+_PART_CHARS = 100_000
 
 
 class CountingEngine(Protocol):
@@ -40,6 +43,7 @@ class Count:
         without_files: Tokens of the whole prompt without the message's files; None where it has
             none.
         files: The tokens of each file's text.
+        is_least: Whether ``prompt`` is only the least that it can be, which is too much already.
     """
 
     message: int
@@ -47,6 +51,7 @@ class Count:
     context: int
     without_files: int | None = None
     files: Mapping[Attachment, int] = field(default_factory=dict)
+    is_least: bool = False
 
     @property
     def share(self) -> float:
@@ -129,15 +134,8 @@ class ContextMeter(QObject):
     async def _count(self, asked: Counted) -> None:
         count: Count | None
         try:
-            text = question(asked.typed, asked.files).text
-            count = Count(
-                len(await self._engine.tokenize(text, asked.model.id)),
-                await self._prompt_tokens(asked, asked.files),
-                asked.model.context_length,
-                await self._prompt_tokens(asked, ()) if asked.files else None,
-                await self._file_tokens(asked),
-            )
-        except EngineError:
+            count = await self._counted(asked)
+        except (EngineError, _OutOfDate):
             count = None
         finally:
             self._is_counting = False
@@ -146,20 +144,57 @@ class ContextMeter(QObject):
         else:
             self.recount()  # another text, or another conversation, is to be counted by now
 
-    async def _prompt_tokens(self, asked: Counted, files: tuple[Attachment, ...]) -> int:
+    async def _counted(self, asked: Counted) -> Count:
+        files = await self._file_tokens(asked)
+        without = (await self._prompt_tokens(asked, ()))[0] if asked.files else None
+        prompt, is_least = await self._prompt_tokens(asked, asked.files)
+        text = question(asked.typed, asked.files).text
+        if len(text) > _PART_CHARS and files:
+            message = sum(files.values()) + await self._tokens(asked, asked.typed)
+        else:
+            message = await self._tokens(asked, text)
+        return Count(message, prompt, asked.model.context_length, without, files, is_least)
+
+    async def _prompt_tokens(
+        self, asked: Counted, files: tuple[Attachment, ...]
+    ) -> tuple[int, bool]:
+        """Return the tokens of the whole prompt, and whether it may have more."""
         shown = asked.conversation.messages
         message = question(asked.typed, files)
         message.parent = shown[-1] if shown else None
         request = request_for(asked.conversation, asked.model, message)
         if asked.model.can_call_tools:
             request = replace(request, tools=self._tools_of(asked.conversation))
-        return await self._engine.count_tokens(request)
+        try:
+            return await self._engine.count_tokens(request), False
+        except PromptTooLong as too_long:
+            # It is told as soon as it is sure, and may be a little less than the context.
+            return max(too_long.prompt_tokens, asked.model.context_length), True
 
     async def _file_tokens(self, asked: Counted) -> dict[Attachment, int]:
         name, known = asked.model.id, self._files
         self._files = {}
         for file in asked.files:
             if (count := known.get((name, file))) is None:
-                count = len(await self._engine.tokenize(file.text, name))
+                count = await self._tokens(asked, file.text)
             self._files[name, file] = count
         return {file: self._files[name, file] for file in asked.files}
+
+    async def _tokens(self, asked: Counted, text: str) -> int:
+        """Return the tokens of a text, part by part if it is long."""
+        count = 0
+        for start in range(0, len(text), _PART_CHARS):
+            if start and self._is_out_of_date(asked):
+                raise _OutOfDate
+            part = text[start : start + _PART_CHARS]
+            count += len(await self._engine.tokenize(part, asked.model.id))
+        return count
+
+    def _is_out_of_date(self, asked: Counted) -> bool:
+        """Return whether other files are attached by now, or none can be counted."""
+        now = self._ask()
+        return now is None or now.files != asked.files
+
+
+class _OutOfDate(Exception):
+    """What is being counted is no longer what is written."""
