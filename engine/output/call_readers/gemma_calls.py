@@ -41,9 +41,9 @@ def function_gemma(parse: CallParser) -> Format:
             if (yield from text.pass_on((":", "}"), parts.append)) == "}":
                 return
             key = "".join(parts)
-            writer.key(key)
             if (yield from text.peek()) == "<":
                 yield from text.expect(_ESCAPE)
+                writer.key(key)
                 out.write('"')
                 if (yield from text.pass_on((_ESCAPE, "}"), _grown(out))) == "}":
                     raise IrregularCall  # the parser ends the call there
@@ -52,8 +52,7 @@ def function_gemma(parse: CallParser) -> Format:
             else:
                 parts = []
                 mark = yield from text.pass_on((",", "}"), parts.append)
-                call = f"call:{name}{{{key}:{''.join(parts)}}}"
-                writer.value(conversions.pair(call)[1])
+                writer.pair(f"call:{name}{{{key}:{''.join(parts)}}}")
 
     return read
 

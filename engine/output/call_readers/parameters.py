@@ -118,16 +118,25 @@ class ParameterWriter:
         self._before = ""
 
     def key(self, key: str) -> None:
-        """Begin a parameter."""
+        """Begin a parameter whose value is certain to follow."""
         self._out.write(f'{self._before}"{escaped(key)}": ')
         self._before = ", "
 
-    def value(self, value: object) -> None:
-        """Write a whole value; raises ``IrregularCall`` if it cannot be an argument."""
+    def pair(self, call: str) -> None:
+        """Write a parameter that is complete, as the parser converts it.
+
+        Args:
+            call: The text of a call that has this parameter alone.
+
+        Raises:
+            IrregularCall: The parser takes it otherwise, or it cannot be an argument.
+        """
+        key, value = self._conversions.pair(call)
         try:
             arguments_text({"value": value})
         except ValueError as error:
             raise IrregularCall from error
+        self.key(key)
         self._out.write(json.dumps(value, ensure_ascii=False))
 
     def end(self) -> None:
@@ -157,8 +166,8 @@ class ParameterWriter:
         Raises:
             IrregularCall: The parser would not take it.
         """
-        self.key(self._conversions.pair(call_of(_NULL))[0])
-        value = _Value(self._out, trim, has_cdata=has_cdata)
+        key = self._conversions.pair(call_of(_NULL))[0]
+        value = _Value(self._out, trim, lambda: self.key(key), has_cdata=has_cdata)
         if self._conversions.are_strings(call_of):
             value.may_grow = value.is_no_null
         elif may_be_json:
@@ -167,22 +176,31 @@ class ParameterWriter:
         if mark != ends[0]:
             raise IrregularCall
         if not value.finish():
-            self.value(self._conversions.pair(call_of(value.raw))[1])
+            self.pair(call_of(value.raw))
 
 
 class _Value:
     """One value while it comes.
+
+    Args:
+        out: Takes the text of a string that grows.
+        trim: What is left out around it.
+        begin: Called before the first of it is written.
+        has_cdata: Whether it may stand in a CDATA section.
 
     Attributes:
         may_grow: Tells of its beginning whether it is certainly a string; None where that is not
             known yet.
     """
 
-    __slots__ = ("_grows", "_has_cdata", "_head", "_held", "_is_begun", "_out", "_raw", "_trim",
-                 "may_grow")  # fmt: skip
+    __slots__ = ("_begin", "_grows", "_has_cdata", "_head", "_held", "_is_begun", "_out",
+                 "_raw", "_trim", "may_grow")  # fmt: skip
 
-    def __init__(self, out: CallWriter, trim: Trim, *, has_cdata: bool) -> None:
+    def __init__(
+        self, out: CallWriter, trim: Trim, begin: Callable[[], None], *, has_cdata: bool
+    ) -> None:
         self._out = out
+        self._begin = begin
         self._trim = trim
         self._has_cdata = has_cdata
         self._raw: list[str] = []
@@ -237,6 +255,7 @@ class _Value:
             self._grows = False
         if self._grows:
             self._raw.clear()
+            self._begin()
             self._out.write('"')
             self._grow(self._head)
 

@@ -49,12 +49,12 @@ def pythonic(parse: CallParser) -> Format:
                 if key in keys:
                     raise IrregularCall
                 keys.add(key)
-                writer.key(key)
                 if (yield from text.skip_space()) in "\"'":
+                    writer.key(key)
                     yield from _string(text, out)
                 else:
                     value = yield from _value(text)
-                    writer.value(conversions.pair(f"[{name}({key}={value})]")[1])
+                    writer.pair(f"[{name}({key}={value})]")
                 yield from _comma(text, ")")
             yield from text.take()
             writer.end()

@@ -203,6 +203,16 @@ def test_a_call_that_cannot_be_parsed_is_text_and_ends_as_text_does(
     ]
 
 
+def test_ollamas_stream_has_whole_calls(site: Site) -> None:
+    wanted = {"model": "m", "tools": [{"type": "function", "function": FUNCTION}]}
+    reply = site.send(
+        "POST", "/api/chat", {**wanted, "messages": [{"role": "user", "content": "two"}]}
+    )
+    lines = [json.loads(line)["message"] for line in reply.body.decode().splitlines()]
+    calls = [call["function"] for line in lines for call in line.get("tool_calls", ())]
+    assert [(call["name"], call["arguments"]) for call in calls] == [("add", GIVEN)] * 2
+
+
 def test_arguments_arrive_while_the_model_is_writing_them(
     site: Site, messages: anthropic.resources.Messages, openai_client: openai.OpenAI
 ) -> None:
