@@ -73,6 +73,10 @@ class Fields:
             self._must_be_whole(name, value)
         return value
 
+    def raw(self, name: str) -> Any:
+        """Return a field as it is, whatever it is; None if it is missing."""
+        return self._values.get(name)
+
     def _must_be_whole(self, name: str, text: str) -> None:
         if any("\ud800" <= char <= "\udfff" for char in text):
             raise self.wrong(name, "contains half of a character (a surrogate)")

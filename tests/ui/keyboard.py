@@ -20,4 +20,4 @@ def click(widget: QWidget, place: QPoint | None = None) -> None:
 
 
 def row(window: MainWindow, number: int) -> QPoint:
-    return window.sidebar.list.visualRect(window.workspace.conversations.index(number)).center()
+    return window.sidebar.list.visualRect(window.sidebar.rows.index(number)).center()

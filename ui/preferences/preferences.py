@@ -12,6 +12,8 @@ from ui.preferences.declaring import Declaration, declare, declared
 from ui.records.conversations import ConversationSettings
 
 ServerAtLaunch = Literal["as_left", "on", "off"]
+# The values of ``ui.records.placement.ListOrder``.
+ListOrderName = Literal["recent", "created", "oldest", "title"]
 
 DEFAULT_PORT = 8642
 MOST_TOKENS = 2**31 - 1
@@ -267,6 +269,19 @@ class Preferences:
         place=GENERAL,
         label="Notifications",
         says="Tell when a long answer ends in the background",
+    )
+    list_order: ListOrderName = declare(
+        "recent",
+        help="what the list of conversations is sorted by",
+        place=GENERAL,
+        label="Conversations",
+        says="Order of the list of conversations",
+        choices={
+            "recent": "By last message",
+            "created": "Newest first",
+            "oldest": "Oldest first",
+            "title": "By title",
+        },
     )
     server: ServerPreferences = field(default_factory=ServerPreferences)
     stays_in_tray: bool = declare(

@@ -141,6 +141,7 @@ class MainMenus:
         panel.setShortcut("Ctrl+I")
         menu.addAction(panel)
         _add_everywhere(menu, "Stop &Inspector…", others.show_inspector, "Ctrl+Shift+I")
+        self.conversation.fill_view(menu)
         add_entry(menu, "&Write a Message", window.chat.focus_composer, "Ctrl+L")
         add_entry(menu, "&Jump to Latest", window.chat.column.jump_to_latest, "Ctrl+J")
         menu.addSeparator()

@@ -38,6 +38,7 @@ from ui.kit.look.theme import Theme
 from ui.kit.system.file_dialogs import choose_folder
 from ui.models.model_library import ModelLibrary
 from ui.preferences.preferences_state import PreferencesState
+from ui.records.placement import ListOrder
 from ui.records.storing import ConversationStore
 from ui.server.agent_menu import AgentLines
 from ui.server.server_panel import ServerPanel
@@ -293,6 +294,9 @@ class MainWindow(QMainWindow):
         self.chat.composer.stops.clicked.connect(self.stop_panel.show)
         self.stop_panel.verdict.inspect.clicked.connect(self.others.show_inspector)
         self.preferences.changed.connect(self._apply)
+        self._menus.conversation.order_wanted.connect(
+            lambda order: self.preferences.change(list_order=order.value)
+        )
         self.sidebar.server.details.clicked.connect(self.others.show_server)
         self.theme.changed.connect(self._tint)
         self._apply()
@@ -340,6 +344,7 @@ class MainWindow(QMainWindow):
             width = self.theme.gap(WIDTH_PX)
             self.resizeDocks([self.stop_panel], [width], Qt.Orientation.Horizontal)
             self.columns.fit_soon()
+        self.workspace.conversations.sort_by(ListOrder(now.list_order))
         self.workspace.conversations.new_settings = now.new_conversation.settings()
 
     def _write_in_opened(self) -> None:

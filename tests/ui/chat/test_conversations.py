@@ -32,7 +32,7 @@ def test_a_deleted_conversation_comes_back_to_its_place(conversations: Conversat
     gone = conversations.at(1)
     conversations.delete(gone)
     assert titles(conversations) == ["new", "old"]
-    conversations.undo_delete()
+    conversations.undo_last()
     assert titles(conversations) == ["new", "middle", "old"]
     assert conversations.at(1) is gone
 
@@ -88,11 +88,11 @@ def test_deletions_are_undone_one_after_the_other(conversations: ConversationLis
     conversations.delete(conversations.at(0))
     conversations.delete(conversations.at(0))
     assert titles(conversations) == ["old"]
-    conversations.undo_delete()
+    conversations.undo_last()
     assert titles(conversations) == ["middle", "old"]
-    conversations.undo_delete()
+    conversations.undo_last()
     assert titles(conversations) == ["new", "middle", "old"]
-    assert not conversations.can_undo_delete
+    assert not conversations.can_undo
 
 
 def test_what_is_not_loaded_shows_its_preview(conversations: ConversationList) -> None:

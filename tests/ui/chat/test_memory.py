@@ -21,11 +21,13 @@ from tests.ui.driving import RunOnLoop, ScriptedEngine, eventually
 from ui.chat.history.conversation_list import ConversationList
 from ui.chat.session.open_conversations import MOST_OPEN
 from ui.chat.session.workspace import Workspace
-from ui.chat.storage import conversation_files as library
+from ui.chat.storage import conversation_files
+from ui.chat.storage import conversation_imports as library
 from ui.chat.storage.conversation_files import ConversationFiles
 from ui.chat.storage.transfer_bar import TransferBar
 from ui.records.conversations import Conversation
 from ui.records.exchange.archive import conversations_json
+from ui.records.exchange.found import FoundConversations
 from ui.records.messages import ConversationMessage
 from ui.records.storing import MemoryConversationStore
 
@@ -161,7 +163,7 @@ def watched_parts(
 ) -> Iterator[list[int]]:
     """Note the threads on which conversations are turned into text; at a gate the second waits."""
     threads: list[int] = []
-    real = library.archive_part
+    real = conversation_files.archive_part
 
     def part(conversation: Conversation, *, is_first: bool) -> str:
         threads.append(threading.get_ident())
@@ -169,7 +171,7 @@ def watched_parts(
             gate.wait(30)
         return real(conversation, is_first=is_first)
 
-    monkeypatch.setattr(library, "archive_part", part)
+    monkeypatch.setattr(conversation_files, "archive_part", part)
     yield threads
 
 
@@ -275,19 +277,19 @@ def test_a_long_import_lets_the_window_go_on_and_leaves_the_memory(
 
     async def steps(workspace: Workspace, store: SqliteConversationStore) -> None:
         turns, counts, sizes, threads = Turns(), [], [], []
-        real_save, real_read = store.save_messages, library.conversations_from_json
+        real_save, real_read = store.save_messages, library.find_conversations
 
         def save(conversation: Conversation, messages: Sequence[ConversationMessage]) -> None:
             counts.append(turns.count)
             sizes.append(len(messages))
             real_save(conversation, messages)
 
-        def read(text: str) -> list[Conversation]:
+        def read(path: Path, most_bytes: int) -> FoundConversations:
             threads.append(threading.get_ident())
-            return real_read(text)
+            return real_read(path, most_bytes)
 
         monkeypatch.setattr(store, "save_messages", save)
-        monkeypatch.setattr(library, "conversations_from_json", read)
+        monkeypatch.setattr(library, "find_conversations", read)
         workspace.files.import_from(path)
         await workspace.files.finish()
         await turns.end()

@@ -123,7 +123,7 @@ def test_hints_are_not_drawn_as_errors(use: Use) -> None:
 def test_the_toast_goes_when_the_deletion_is_undone(use: Use) -> None:
     async def steps(window: MainWindow) -> None:
         conversations, bar = window.workspace.conversations, window.sidebar.undo_bar
-        for undo in (conversations.undo_delete, bar.button.click):
+        for undo in (conversations.undo_last, bar.button.click):
             window.workspace.new_conversation()
             window.sidebar.delete_current()
             assert bar.isVisible()

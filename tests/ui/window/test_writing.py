@@ -215,7 +215,7 @@ def test_after_a_conversation_was_deleted_and_brought_back(
         await asked(window, scripted)
         window.sidebar.delete_current()
         write(window)
-        press(window, "Undo the deletion")
+        press(window, "Undo: Deleted")
         write(window)
 
     use(steps)

@@ -4,25 +4,41 @@ Main thread. Knows the panels it steers, not the window that holds it.
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 
-from PySide6.QtCore import QObject, Qt
+from PySide6.QtCore import QObject, Qt, Signal
+from PySide6.QtGui import QActionGroup
 from PySide6.QtWidgets import QMenu, QWidget
 
 from ui.chat.columns.chat_panel import ChatPanel
 from ui.chat.columns.sidebar import Sidebar
+from ui.chat.history.conversation_list import named
 from ui.chat.session.workspace import Workspace
 from ui.kit.system.boxes import report_failure
 from ui.kit.system.file_dialogs import choose_file, choose_target
-from ui.kit.system.menus import add_entry
+from ui.kit.system.menus import add_entry, empty_menu
 from ui.records.conversations import Conversation
 from ui.records.messages import ConversationMessage
+from ui.records.placement import ListOrder
 
+ORDERS = {
+    ListOrder.RECENT: "By &Last Message",
+    ListOrder.CREATED: "&Newest First",
+    ListOrder.OLDEST: "&Oldest First",
+    ListOrder.TITLE: "By &Title",
+}
 _JSON, _MARKDOWN = "Conversation (*.json)", "Markdown (*.md)"
 
 
 class ConversationMenu(QObject):
-    """Fills menus with what can be done with conversations, and keeps them up to date."""
+    """Fills menus with what can be done with conversations, and keeps them up to date.
+
+    Signals:
+        order_wanted: The list is to be sorted in another order; carries the ``ListOrder``.
+    """
+
+    order_wanted = Signal(object)
 
     def __init__(
         self, workspace: Workspace, sidebar: Sidebar, chat: ChatPanel, parent: QWidget
@@ -43,17 +59,18 @@ class ConversationMenu(QObject):
             menu, "&Export This Conversation…", self._export_current, "Ctrl+Shift+E"
         )
         self._export_every = add_entry(menu, "Export &All Conversations…", self.export_all)
+        add_entry(menu, "New Fol&der…", self._sidebar.new_folder, "Ctrl+Shift+N")
 
     def fill_edit(self, menu: QMenu) -> None:
-        """Add search, and the undoing of a deletion."""
+        """Add search, and the undoing of what was done in the list."""
         add_entry(menu, "&Search Conversations", self._sidebar.search, "Ctrl+Alt+F")
         self._restore = add_entry(
-            menu, "Undo &Delete Conversation", self._undo_delete, "Ctrl+Shift+T"
+            menu, "Undo in the &List of Conversations", self._undo_last, "Ctrl+Shift+T"
         )
         menu.aboutToShow.connect(self._refresh_restore)
         conversations = self._workspace.conversations
-        conversations.deleted.connect(self._refresh_restore)
-        conversations.restored.connect(self._refresh_restore)
+        conversations.undoable.connect(self._refresh_restore)
+        conversations.undone.connect(self._refresh_restore)
         self._refresh_restore()
 
     def fill_conversation(self, menu: QMenu) -> None:
@@ -61,6 +78,10 @@ class ConversationMenu(QObject):
         chat, workspace = self._chat, self._workspace
         add_entry(menu, "&Pin or Unpin", self._pin, "Ctrl+Shift+P")
         add_entry(menu, "D&uplicate", self._duplicate, "Ctrl+Shift+D")
+        order = menu.addMenu("&Order")
+        order.aboutToShow.connect(lambda: self._fill_order(order))
+        self._fill_order(order)
+        add_entry(menu, "Arc&hive", self._archive, "Ctrl+Shift+Y")
         menu.addSeparator()
         attach = chat.composer.attachments
         add_entry(menu, "Atta&ch Files…", attach.choose, "Ctrl+Shift+O")
@@ -121,21 +142,43 @@ class ConversationMenu(QObject):
         versions = self._workspace.current.conversation.tree.versions(message)
         return versions.index(message), len(versions)
 
-    def export(self, conversation: Conversation) -> None:
-        """Ask for a file and write a conversation to it."""
-        files = self._workspace.files
+    def fill_view(self, menu: QMenu) -> None:
+        """Add what the list of conversations shows, and in which order."""
+        rows, conversations = self._sidebar.rows, self._workspace.conversations
+        sorting = menu.addMenu("Sor&t Conversations")
+        orders = QActionGroup(sorting)
+        for order, words in ORDERS.items():
+            entry = add_entry(sorting, words, partial(self.order_wanted.emit, order))
+            entry.setCheckable(True)
+            orders.addAction(entry)
+            entry.setChecked(order is conversations.order)
+            conversations.modelReset.connect(
+                lambda entry=entry, order=order: entry.setChecked(order is conversations.order)
+            )
+        archive = add_entry(
+            menu,
+            "Archi&ved Conversations",
+            lambda: rows.show_archive(not rows.shows_archive),
+            is_checked=rows.shows_archive,
+        )
+        rows.filtered.connect(lambda: archive.setChecked(rows.shows_archive))
+
+    def export(self, conversations: Sequence[Conversation]) -> None:
+        """Ask for a file and write conversations to it."""
+        files, what = self._workspace.files, named(conversations)
+        one = conversations[0] if len(conversations) == 1 else None
         choose_target(
             self._parent,
-            f"Export “{conversation.title}”",
-            lambda path: files.export_to(path, conversation),
-            name=file_name(conversation.title) + ".json",
+            f"Export {what}",
+            lambda path: files.export_to(path, *conversations),
+            name=("conversations" if one is None else file_name(one.title)) + ".json",
             filters=[_JSON, _MARKDOWN],
         )
 
     # -- intents ---------------------------------------------------------------------------
 
     def _export_current(self) -> None:
-        self.export(self._workspace.selected)
+        self.export(self._sidebar.chosen())
 
     def export_all(self) -> None:
         """Ask for a file and write all conversations to it."""
@@ -151,11 +194,20 @@ class ConversationMenu(QObject):
         files = self._workspace.files
         choose_file(self._parent, "Import conversations", files.import_from, [_JSON])
 
-    def _undo_delete(self) -> None:
-        self._workspace.conversations.undo_delete()
+    def _fill_order(self, menu: QMenu) -> None:
+        empty_menu(menu)
+        self._sidebar.fill_order(menu)
+
+    def _archive(self) -> None:
+        chosen = self._sidebar.chosen()
+        is_archived = all(one.placement.is_archived for one in chosen)
+        self._sidebar.ordering.archive(chosen, not is_archived)
+
+    def _undo_last(self) -> None:
+        self._workspace.conversations.undo_last()
 
     def _refresh_restore(self) -> None:
-        self._restore.setEnabled(self._workspace.conversations.can_undo_delete)
+        self._restore.setEnabled(self._workspace.conversations.can_undo)
 
     def _pin(self) -> None:
         conversation = self._workspace.selected

@@ -1,59 +1,65 @@
 """The list of conversations, with the server's switch below. Main thread."""
 
-from PySide6.QtCore import QModelIndex, QPersistentModelIndex, QPoint, QSize, Qt, QTimer, Signal
-from PySide6.QtGui import QFont, QKeyEvent, QKeySequence, QMouseEvent
+from PySide6.QtCore import QModelIndex, QPoint, QSize, QTimer, Signal
+from PySide6.QtGui import QFont
 from PySide6.QtWidgets import (
-    QAbstractItemView,
     QFrame,
     QHBoxLayout,
-    QListView,
+    QMenu,
     QPushButton,
     QVBoxLayout,
     QWidget,
 )
 
+from ui.chat.columns.archive_head import ArchiveHead
+from ui.chat.columns.conversation_view import ConversationView
+from ui.chat.columns.folder_dialog import FolderDialog
+from ui.chat.columns.order_menu import Ordering
+from ui.chat.columns.tag_bar import TagBar
 from ui.chat.history.conversation_delegate import ConversationDelegate
 from ui.chat.history.search_box import SearchField, SearchResults
+from ui.chat.history.sidebar_rows import SidebarRows
 from ui.chat.session.workspace import Workspace
 from ui.kit.controls.buttons import IconButton
-from ui.kit.controls.typing import is_typed_text
 from ui.kit.look.theme import HEAD_PX, Theme
 from ui.kit.system.menus import add_entry, passing_menu
 from ui.kit.text.labels import ElidedLabel, label
-from ui.records.conversations import Conversation
+from ui.records.conversations import Conversation, ConversationFolder
 from ui.records.finding import Hit
 from ui.server.server_card import ServerCard
 
 _LEAST_PX = 190
 _UNDO_SHOWN_MS = 10_000
 
-Index = QModelIndex | QPersistentModelIndex
-
 
 class Sidebar(QFrame):
-    """New, open, search, rename, pin, copy and delete conversations; a deletion can be undone.
+    """New, open, search, rename, pin, order, copy and delete conversations; all can be undone.
 
     Signals:
-        export_wanted: A conversation is to be written to a file; carries it.
+        export_wanted: Conversations are to be written to a file; carries them.
         writing_wanted: A conversation was picked, or a new one begun, to write in it.
     """
 
-    export_wanted = Signal(object)
+    export_wanted = Signal(list)
     writing_wanted = Signal()
 
     def __init__(self, theme: Theme, workspace: Workspace) -> None:
         super().__init__()
         self.setObjectName("sidebar")
         self._workspace = workspace
-        self.list = _ConversationListView()
-        self.list.setModel(workspace.conversations)
+        self._theme = theme
+        self.rows = SidebarRows(workspace.conversations, self)
+        self.list = ConversationView(self.rows)
+        self.ordering = Ordering(workspace.conversations, self)
+        self.tags = TagBar(workspace.conversations, self.rows)
+        self.archive = ArchiveHead(theme, self.rows)
         self.list.setItemDelegate(ConversationDelegate(theme, self.list))
         self.search_field = SearchField(theme, workspace.search)
         self.results = SearchResults(theme, workspace.search)
         self.undo_bar = _UndoBar()
         self.server = ServerCard(theme, workspace.server)
         new = IconButton(theme, "plus", "New conversation (Ctrl+N)", color="text", size=20)
-        new.clicked.connect(workspace.new_conversation)
+        new.clicked.connect(lambda: workspace.new_conversation())
         new.clicked.connect(self.writing_wanted)
         head = QHBoxLayout()
         head.setContentsMargins(16, 0, 10, 0)
@@ -78,6 +84,8 @@ class Sidebar(QFrame):
         field.addWidget(self.search_field)
         layout.addWidget(head_frame)
         layout.addLayout(field)
+        layout.addWidget(self.tags)
+        layout.addWidget(self.archive)
         layout.addWidget(self.list, 1)
         layout.addWidget(self.results, 1)
         layout.addWidget(self._hint)
@@ -101,36 +109,64 @@ class Sidebar(QFrame):
         """Edit the selected conversation's title in place."""
         self.show()
         self.search_field.clear()
-        row = self._workspace.conversations.row_of(self._workspace.selected)
-        self.list.edit(self._workspace.conversations.index(row))
+        self.list.edit(self.rows.index_of(self._workspace.selected))
+
+    def chosen(self) -> list[Conversation]:
+        """Return the conversations that are chosen, or else the one that is selected."""
+        several = self.list.chosen()
+        return several if len(several) > 1 else [self._workspace.selected]
 
     def delete_current(self) -> None:
-        """Delete the selected conversation, also while it is still being loaded."""
-        self._workspace.delete(self._workspace.selected)
+        """Delete what is chosen, also while it is still being loaded."""
+        self._workspace.delete(*self.chosen())
+
+    def _delete_at_keyboard(self) -> None:
+        if (folder := self.list.current_folder()) is not None:
+            self._workspace.conversations.delete_folder(folder)
+        else:
+            self.delete_current()
+
+    def fill_order(self, menu: QMenu) -> None:
+        """Add the entries that put what is chosen in order."""
+        self.ordering.fill(menu, self.chosen())
+
+    def new_folder(self) -> None:
+        """Ask for a name and make a folder."""
+        self.ordering.new_folder()
+
+    def edit_folder(self, folder: ConversationFolder) -> None:
+        """Show the dialog of a folder."""
+        keep = self._workspace.conversations.folders.keep
+        FolderDialog(self._theme, folder, keep, self.window()).open()
 
     def _connect_signals(self) -> None:
         conversations = self._workspace.conversations
-        self.list.opened.connect(lambda i: self._workspace.open(conversations.at(i.row())))
-        self.list.delete_wanted.connect(self.delete_current)
-        self.list.clicked.connect(self.writing_wanted)
-        self.list.activated.connect(self.writing_wanted)
+        self.list.opened.connect(self._workspace.open)
+        self.list.dropped.connect(self.ordering.move)
+        self.tags.tagged.connect(self.ordering.tag)
+        self.list.delete_wanted.connect(self._delete_at_keyboard)
+        self.list.clicked.connect(self._write_in)
+        self.list.activated.connect(self._write_in)
         self.list.customContextMenuRequested.connect(self._show_menu)
         self.search_field.entered.connect(self.results.enter)
         self._workspace.search.changed.connect(self._show_search)
         self.results.chosen.connect(self._show_hit)
         self._workspace.selection_changed.connect(self._show_current)
-        conversations.rowsMoved.connect(self._show_current)
-        conversations.rowsInserted.connect(self._show_current)
-        conversations.rowsRemoved.connect(self._show_current)
+        self.rows.rowsMoved.connect(self._show_current)
+        self.rows.rowsInserted.connect(self._show_current)
+        self.rows.rowsRemoved.connect(self._show_current)
+        self.rows.modelReset.connect(self._show_current)
         self._workspace.answering_changed.connect(self._refresh_hint)
-        conversations.deleted.connect(self.undo_bar.offer)
-        conversations.restored.connect(self.undo_bar.hide)
-        self.undo_bar.button.clicked.connect(conversations.undo_delete)
+        conversations.undoable.connect(self.undo_bar.offer)
+        conversations.undone.connect(self.undo_bar.hide)
+        self.undo_bar.button.clicked.connect(conversations.undo_last)
+
+    def _write_in(self, index: QModelIndex) -> None:
+        if isinstance(self.rows.at(index.row()), Conversation) and len(self.list.chosen()) < 2:
+            self.writing_wanted.emit()
 
     def _show_current(self) -> None:
-        row = self._workspace.conversations.row_of(self._workspace.selected)
-        if row >= 0:
-            self.list.show_current(self._workspace.conversations.index(row))
+        self.list.show_current(self.rows.index_of(self._workspace.selected))
         self._refresh_hint()
 
     def _refresh_hint(self) -> None:
@@ -141,6 +177,7 @@ class Sidebar(QFrame):
     def _show_search(self) -> None:
         is_searching = self._workspace.search.is_active
         self.list.setVisible(not is_searching)
+        self.tags.show_unless(is_searching)
         self.results.setVisible(is_searching)
         self._refresh_hint()
 
@@ -149,90 +186,44 @@ class Sidebar(QFrame):
 
     def _show_menu(self, place: QPoint) -> None:
         index = self.list.indexAt(place)
-        if not index.isValid():
-            return
-        conversation: Conversation = self._workspace.conversations.at(index.row())
-        workspace, conversations = self._workspace, self._workspace.conversations
         menu = passing_menu(self)
-        pin = "Unpin" if conversation.is_pinned else "Pin to the top"
-        add_entry(menu, "Rename", lambda: self.list.edit(index))
-        add_entry(menu, pin, lambda: conversations.pin(conversation, not conversation.is_pinned))
-        add_entry(menu, "Duplicate", lambda: workspace.files.duplicate(conversation))
-        add_entry(menu, "Export…", lambda: self.export_wanted.emit(conversation))
-        menu.addSeparator()
-        add_entry(menu, "Delete", lambda: workspace.delete(conversation))
+        if not index.isValid():
+            add_entry(menu, "New Folder…", self.new_folder)
+        elif isinstance(row := self.rows.at(index.row()), Conversation):
+            chosen = self.list.chosen()
+            self._fill_menu(menu, chosen if row in chosen else [row])
+        else:
+            self._fill_folder_menu(menu, row.folder)
         menu.popup(self.list.viewport().mapToGlobal(place))
 
+    def _fill_menu(self, menu: QMenu, chosen: list[Conversation]) -> None:
+        workspace, conversations = self._workspace, self._workspace.conversations
+        if len(chosen) == 1:
+            (one,) = chosen
+            pin = "Unpin" if one.is_pinned else "Pin to the top"
+            add_entry(menu, "Rename", lambda: self.list.edit(self.rows.index_of(one)))
+            add_entry(menu, pin, lambda: conversations.pin(one, not one.is_pinned))
+            add_entry(menu, "Duplicate", lambda: workspace.files.duplicate(one))
+        self.ordering.fill(menu, chosen)
+        add_entry(menu, "Export…", lambda: self.export_wanted.emit(chosen))
+        menu.addSeparator()
+        add_entry(menu, "Delete", lambda: workspace.delete(*chosen))
 
-class _ConversationListView(QListView):
-    """A list that opens on selection and renames on F2 or a double click.
+    def _fill_folder_menu(self, menu: QMenu, folder: ConversationFolder) -> None:
+        conversations = self._workspace.conversations
+        add_entry(menu, "New Conversation Here", lambda: self._begin_in(folder))
+        add_entry(menu, "Folder Settings…", lambda: self.edit_folder(folder))
+        add_entry(menu, "New Folder…", self.new_folder)
+        menu.addSeparator()
+        add_entry(menu, "Delete Folder", lambda: conversations.delete_folder(folder))
 
-    Signals:
-        opened: Carries the index of the chosen row.
-        delete_wanted: Delete or Backspace was pressed.
-    """
-
-    opened = Signal(QModelIndex)
-    delete_wanted = Signal()
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.setObjectName("conversation_list")
-        self.setAccessibleName("Conversations")
-        self.setEditTriggers(
-            QAbstractItemView.EditTrigger.EditKeyPressed
-            | QAbstractItemView.EditTrigger.DoubleClicked
-        )
-        self.setMouseTracking(True)
-        self.setContextMenuPolicy(Qt.ContextMenuPolicy.CustomContextMenu)
-        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        self.setVerticalScrollMode(QAbstractItemView.ScrollMode.ScrollPerPixel)
-        self._follows_model = False
-        self._was_key = False
-
-    @property
-    def is_walked(self) -> bool:
-        """Whether somebody goes from row to row with the keyboard."""
-        return self._was_key and self.hasFocus()
-
-    def show_current(self, index: QModelIndex) -> None:
-        """Mark a row as the current one without opening it."""
-        self._follows_model = True
-        self.setCurrentIndex(index)
-        self._follows_model = False
-
-    def rowsAboutToBeRemoved(  # noqa: N802 - Qt's name
-        self, parent: Index, start: int, end: int
-    ) -> None:
-        """Leave a row that is removed; the workspace decides which one is opened instead."""
-        self._follows_model = True
-        super().rowsAboutToBeRemoved(parent, start, end)
-        self._follows_model = False
-
-    def currentChanged(self, current: Index, previous: Index) -> None:
-        """Open what was chosen."""
-        super().currentChanged(current, previous)
-        if current.isValid() and not self._follows_model:
-            self.opened.emit(self.model().index(current.row(), 0))
-
-    def mousePressEvent(self, event: QMouseEvent) -> None:
-        """Note that the mouse picks, not the keyboard."""
-        self._was_key = False
-        super().mousePressEvent(event)
-
-    def keyPressEvent(self, event: QKeyEvent) -> None:
-        """Delete with the keys meant for it; letters are for the composer."""
-        self._was_key = True
-        if event.matches(QKeySequence.StandardKey.Delete) or event.key() == Qt.Key.Key_Backspace:
-            self.delete_wanted.emit()
-        elif is_typed_text(event):
-            event.ignore()
-        else:
-            super().keyPressEvent(event)
+    def _begin_in(self, folder: ConversationFolder) -> None:
+        self._workspace.new_conversation(folder)
+        self.writing_wanted.emit()
 
 
 class _UndoBar(QFrame):
-    """Says what was deleted and offers to undo that."""
+    """Says what was done and offers to undo that."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -240,7 +231,7 @@ class _UndoBar(QFrame):
         card.setObjectName("undo_bar")
         self._words = ElidedLabel()
         self.button = QPushButton("Undo")
-        self.button.setAccessibleName("Undo the deletion")
+        self.button.setAccessibleName("Undo")
         row = QHBoxLayout(card)
         row.setContentsMargins(12, 6, 6, 6)
         row.addWidget(self._words, 1)
@@ -252,9 +243,10 @@ class _UndoBar(QFrame):
         self._timer.timeout.connect(self.hide)
         self.hide()
 
-    def offer(self, title: str) -> None:
-        """Offer to undo a deletion for a while."""
-        self._words.setText(f"Deleted “{title}”")
-        self._words.setToolTip(title)
+    def offer(self, words: str) -> None:
+        """Offer for a while to undo what was done."""
+        self._words.setText(words)
+        self._words.setToolTip(words)
+        self.button.setAccessibleName(f"Undo: {words}")
         self.show()
         self._timer.start()

@@ -19,6 +19,7 @@ from ui.chat.session.workspace import Workspace
 from ui.kit.controls.buttons import IconButton
 from ui.kit.look.theme import HEAD_PX, Theme
 from ui.kit.text.labels import label
+from ui.records.conversations import StopEntry
 from ui.records.runs import Run
 from ui.stops.stop_list_editor import StopListEditor
 from ui.stops.verdict_view import VerdictView
@@ -36,6 +37,7 @@ class StopPanel(QDockWidget):
         self._opened: OpenConversation | None = None
         self.editor = StopListEditor(theme)
         self.verdict = VerdictView(theme, workspace.model)
+        self.source = label("", "muted", 0.93, is_wrapped=True)
         self.setTitleBarWidget(self._build_title(theme))
         self.setWidget(self._build_content())
         self.setAllowedAreas(
@@ -52,6 +54,9 @@ class StopPanel(QDockWidget):
         workspace.settings_changed.connect(self._offer_to_apply)
         workspace.answering_changed.connect(self._offer_to_apply)
         workspace.stops_edited.connect(self._offer_to_apply)
+        workspace.stops_edited.connect(self._say_source)
+        workspace.conversations.folders.changed.connect(self._say_source)
+        workspace.presets.changed.connect(self._say_source)
         workspace.opened.connect(self._show)
         workspace.run_shown.connect(self._show_run)
         workspace.answering.changed.connect(self._show_model)
@@ -83,6 +88,7 @@ class StopPanel(QDockWidget):
         line = QFrame()
         line.setFixedHeight(1)
         line.setStyleSheet("background: palette(mid);")
+        layout.addWidget(self.source)
         layout.addWidget(self.editor)
         layout.addWidget(line)
         layout.addWidget(self.verdict, 1)
@@ -110,7 +116,23 @@ class StopPanel(QDockWidget):
         self.editor.show_model(opened.stops)
         self._show_model()
         self._offer_to_apply()
+        self._say_source()
         self._show_run(opened.shown_run)
+
+    def _say_source(self) -> None:
+        """Say where the stop list came from, and whether it is still the same."""
+        conversation = self._workspace.current.conversation
+        kind, _, name = conversation.stops_from.partition(":")
+        words, stops = "", tuple[StopEntry, ...]()
+        if kind == "preset" and (preset := self._workspace.presets.get(name)) is not None:
+            words, stops = f"From the preset “{preset.name}”", preset.stops
+        folder = self._workspace.conversations.folders.source_of(conversation)
+        if folder is not None:
+            words, stops = f"From the folder “{folder.name}”", folder.stops
+        if words and tuple(conversation.stops) != tuple(stops):
+            words += ", changed here"
+        self.source.setText(words)
+        self.source.setVisible(bool(words))
 
     def _show_run(self, run: Run | None) -> None:
         question = ""

@@ -46,6 +46,11 @@ class PresetList(QObject):
             self._presets.setdefault(preset.name, preset)
         self.changed.emit()
 
+    def take_new(self, presets: Iterable[Preset]) -> None:
+        """Keep presets of a file; those of the same name that are here stay."""
+        if new := [preset for preset in presets if preset.name not in self._presets]:
+            self._keep_all(new)
+
     def keep(self, preset: Preset) -> None:
         """Keep a preset; one of the same name is replaced."""
         self._keep_all([preset])

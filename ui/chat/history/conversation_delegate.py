@@ -8,11 +8,15 @@ from PySide6.QtGui import QColor, QFont, QFontMetrics, QPainter
 from PySide6.QtWidgets import QStyle, QStyledItemDelegate, QStyleOptionViewItem, QWidget
 
 from ui.chat.history.conversation_list import ConversationList
+from ui.chat.history.sidebar_rows import SidebarRows
 from ui.kit.look import icons
 from ui.kit.look.theme import Theme
+from ui.records.conversations import ConversationFolder
 
 _HEIGHT_LINES = 2.0
 _PIN_PX = 13
+_ARROW_PX = 15
+_FOLDER_PX = 14
 _ELIDE = Qt.TextElideMode.ElideRight
 
 
@@ -28,8 +32,10 @@ class ConversationDelegate(QStyledItemDelegate):
     def sizeHint(
         self, option: QStyleOptionViewItem, index: QModelIndex | QPersistentModelIndex
     ) -> QSize:
-        """Return the height of two lines."""
+        """Return the height of two lines, and of one for a folder."""
         line = self._view.fontMetrics().lineSpacing()
+        if index.data(SidebarRows.folder_role) is not None:
+            return QSize(120, line + 16)
         return QSize(120, round(line * _HEIGHT_LINES) + 22)
 
     def paint(
@@ -40,7 +46,8 @@ class ConversationDelegate(QStyledItemDelegate):
     ) -> None:
         """Draw the row."""
         colors = self._theme.colors
-        area: QRect = option.rect.adjusted(8, 1, -8, -1)
+        inset = _FOLDER_PX * int(index.data(SidebarRows.depth_role) or 0)
+        area: QRect = option.rect.adjusted(8 + self._theme.gap(inset), 1, -8, -1)
         state: QStyle.StateFlag = option.state
         painter.save()
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
@@ -53,6 +60,11 @@ class ConversationDelegate(QStyledItemDelegate):
         elif state & QStyle.StateFlag.State_MouseOver:
             painter.setBrush(QColor(colors.hover))
             painter.drawRoundedRect(area, 8, 8)
+        folder = index.data(SidebarRows.folder_role)
+        if folder is not None:
+            self._paint_folder(painter, area, index, folder, is_current=_has_keyboard(state))
+            painter.restore()
+            return
         inner = area.adjusted(10, 8, -10, -8)
         is_running = bool(index.data(ConversationList.is_running_role))
         self._paint_words(painter, inner, index, is_running)
@@ -60,6 +72,52 @@ class ConversationDelegate(QStyledItemDelegate):
 
     def _repaint(self) -> None:
         self._view.update()
+
+    def _paint_folder(
+        self,
+        painter: QPainter,
+        area: QRect,
+        index: QModelIndex | QPersistentModelIndex,
+        folder: ConversationFolder,
+        *,
+        is_current: bool,
+    ) -> None:
+        """Draw a folder: an arrow, its name, and how many conversations are in it.
+
+        Args:
+            painter: Draws.
+            area: Its place.
+            index: Its row.
+            folder: The folder.
+            is_current: Whether the keyboard is at it.
+        """
+        colors = self._theme.colors
+        if is_current or self._takes(folder):
+            painter.setPen(QColor(colors.accent))
+            painter.setBrush(Qt.BrushStyle.NoBrush)
+            painter.drawRoundedRect(QRectF(area).adjusted(0.5, 0.5, -0.5, -0.5), 8, 8)
+        size = self._theme.px(_ARROW_PX)
+        name = "chevron-down" if folder.is_open else "chevron-right"
+        arrow = icons.pixmap(name, colors.muted, size)
+        inner = area.adjusted(8, 0, -10, 0)
+        painter.drawPixmap(inner.left(), inner.center().y() - size // 2, arrow)
+        count = str(index.data(SidebarRows.count_role) or "")
+        small, bold = QFont(self._view.font()), QFont(self._view.font())
+        small.setPointSizeF(small.pointSizeF() * 0.9)
+        bold.setWeight(QFont.Weight.DemiBold)
+        middle = Qt.AlignmentFlag.AlignVCenter
+        painter.setFont(small)
+        painter.setPen(QColor(colors.faint))
+        painter.drawText(inner, middle | Qt.AlignmentFlag.AlignRight, count)
+        room = inner.width() - size - 6 - QFontMetrics(small).horizontalAdvance(count) - 8
+        painter.setFont(bold)
+        painter.setPen(QColor(colors.text))
+        words = QFontMetrics(bold).elidedText(folder.name, _ELIDE, room)
+        painter.drawText(inner.adjusted(size + 6, 0, 0, 0), middle, words)
+
+    def _takes(self, folder: ConversationFolder) -> bool:
+        taking: ConversationFolder | None = getattr(self._view, "taking_folder", None)
+        return taking is not None and taking.id == folder.id
 
     def _paint_words(
         self,
@@ -94,9 +152,16 @@ class ConversationDelegate(QStyledItemDelegate):
         painter.setPen(QColor(colors.match if is_running else colors.faint))
         painter.drawText(top, Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignRight, when)
         painter.setPen(QColor(colors.muted))
-        preview = str(index.data(ConversationList.preview_role)) or "No messages yet"
-        preview = small_metrics.elidedText(preview, _ELIDE, inner.width())
         bottom = QRect(inner.left(), inner.top() + half, inner.width(), inner.height() - half)
+        if tags := " ".join(f"#{tag}" for tag in index.data(ConversationList.tags_role) or ()):
+            # The tags leave half of the line to what was said.
+            shown = small_metrics.elidedText(tags, _ELIDE, bottom.width() // 2)
+            painter.setPen(QColor(colors.link))
+            painter.drawText(bottom, Qt.AlignmentFlag.AlignVCenter, shown)
+            bottom = bottom.adjusted(small_metrics.horizontalAdvance(f"{shown} "), 0, 0, 0)
+            painter.setPen(QColor(colors.muted))
+        preview = str(index.data(ConversationList.preview_role)) or "No messages yet"
+        preview = small_metrics.elidedText(preview, _ELIDE, bottom.width())
         painter.drawText(bottom, Qt.AlignmentFlag.AlignVCenter, preview)
 
     def updateEditorGeometry(
@@ -109,6 +174,10 @@ class ConversationDelegate(QStyledItemDelegate):
         area: QRect = option.rect
         editor.setAccessibleName("Conversation title")
         editor.setGeometry(area.adjusted(10, 6, -10, -6))
+
+
+def _has_keyboard(state: QStyle.StateFlag) -> bool:
+    return bool(state & QStyle.StateFlag.State_HasFocus)
 
 
 def when_words(updated_at: float) -> str:

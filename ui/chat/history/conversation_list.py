@@ -1,7 +1,8 @@
-"""The list of conversations: pinned ones first, then the one changed last. Main thread."""
+"""All conversations in their order, and what is done with some of them at once. Main thread."""
 
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from PySide6.QtCore import (
@@ -13,28 +14,36 @@ from PySide6.QtCore import (
     Signal,
 )
 
+from engine import counted
+from ui.chat.history.folder_list import FolderList
 from ui.records.conversations import (
     UNTITLED,
     Conversation,
+    ConversationFolder,
     ConversationSettings,
     title_of,
 )
+from ui.records.placement import ListOrder, Placement
 from ui.records.storing import ConversationStore
 
 Index = QModelIndex | QPersistentModelIndex
 
 
 class ConversationList(QAbstractListModel):
-    """All conversations; deletions can be undone, the last one first.
+    """All conversations, pinned ones first; what is done with several is undone in one step.
 
     Signals:
         renamed: A conversation has another title; carries the ``Conversation``.
-        deleted: A conversation was deleted; carries its title.
+        placed: Conversations are in other folders, have other tags, or were archived or not.
+        undoable: Something was done that can be undone; carries what, in words.
+        undone: It was undone.
         restored: A deleted conversation is back; carries the ``Conversation``.
     """
 
     renamed = Signal(object)
-    deleted = Signal(str)
+    placed = Signal()
+    undoable = Signal(str)
+    undone = Signal()
     restored = Signal(object)
 
     title_role = int(Qt.ItemDataRole.UserRole) + 1
@@ -42,12 +51,15 @@ class ConversationList(QAbstractListModel):
     preview_role = int(Qt.ItemDataRole.UserRole) + 3
     is_running_role = int(Qt.ItemDataRole.UserRole) + 4
     is_pinned_role = int(Qt.ItemDataRole.UserRole) + 5
+    tags_role = int(Qt.ItemDataRole.UserRole) + 6
 
     def __init__(self, store: ConversationStore, parent: QObject | None = None) -> None:
         super().__init__(parent)
         self._store = store
-        self._items = sorted(store.load_all(), key=_place)
-        self._deleted: list[Conversation] = []
+        self._order = ListOrder.RECENT
+        self._items = sorted(store.load_all(), key=self._place)
+        self._undos: list[Callable[[], None]] = []
+        self.folders = FolderList(store, self)
         self.new_settings = ConversationSettings()  # what a new conversation begins with
 
     # -- reading ---------------------------------------------------------------------------
@@ -60,7 +72,10 @@ class ConversationList(QAbstractListModel):
         """Return a title, a time, a preview, or whether an answer is running."""
         if not index.isValid() or index.row() >= len(self._items):
             return None
-        conversation = self._items[index.row()]
+        return self.value(self._items[index.row()], role)
+
+    def value(self, conversation: Conversation, role: int) -> Any:
+        """Return what a row shows of a conversation."""
         if role in (Qt.ItemDataRole.DisplayRole, Qt.ItemDataRole.EditRole, self.title_role):
             return conversation.title
         if role == self.updated_at_role:
@@ -71,10 +86,13 @@ class ConversationList(QAbstractListModel):
             return conversation.is_running
         if role == self.is_pinned_role:
             return conversation.is_pinned
+        if role == self.tags_role:
+            return conversation.placement.tags
         if role == Qt.ItemDataRole.AccessibleTextRole:
             pinned = ", pinned" if conversation.is_pinned else ""
             running = ", answering" if conversation.is_running else ""
-            return f"Conversation {conversation.title}{pinned}{running}"
+            tags = "".join(f", {tag}" for tag in conversation.placement.tags)
+            return f"Conversation {conversation.title}{pinned}{running}{tags}"
         if role == Qt.ItemDataRole.ToolTipRole:
             return conversation.title
         return None
@@ -96,18 +114,89 @@ class ConversationList(QAbstractListModel):
         """Return a conversation by its id."""
         return next((c for c in self._items if c.id == conversation_id), None)
 
+    def every(self) -> list[Conversation]:
+        """Return all conversations in their order."""
+        return list(self._items)
+
+    def tags(self) -> list[str]:
+        """Return all tags that are in use, in the order of their names."""
+        used = {tag for one in self._items for tag in one.placement.tags}
+        return sorted(used, key=lambda tag: (tag.casefold(), tag))
+
+    @property
+    def order(self) -> ListOrder:
+        """What the list is sorted by."""
+        return self._order
+
     # -- intents ---------------------------------------------------------------------------
 
-    def create(self) -> Conversation:
-        """Return an empty conversation: the present one if it is unused, else a new one."""
+    def create(self, folder: ConversationFolder | None = None) -> Conversation:
+        """Return an empty conversation: the present one if it is unused, else a new one.
+
+        Args:
+            folder: The folder that it is to be in, whose settings it begins with; None for none.
+        """
+        place = Placement() if folder is None else Placement(folder.id)
         for conversation in self._items:
-            if conversation.is_unused and not conversation.is_pinned:
+            is_free = conversation.is_unused and not conversation.is_pinned
+            if is_free and conversation.placement == place:
                 conversation.model = None  # the model that is loaded by now answers it
                 self.touch(conversation)
                 return conversation
         conversation = Conversation(settings=self.new_settings)
+        if folder is not None:
+            self.folders.begin(conversation, folder)
         self.insert(conversation)
         return conversation
+
+    def sort_by(self, order: ListOrder) -> None:
+        """Sort the list in another order."""
+        if order is self._order:
+            return
+        self._order = order
+        self.beginResetModel()
+        self._items.sort(key=self._place)
+        self.endResetModel()
+
+    def place(
+        self,
+        conversations: Iterable[Conversation],
+        change: Callable[[Placement], Placement],
+        words: Callable[[str], str],
+    ) -> None:
+        """Give conversations another folder, other tags, or put them into the archive.
+
+        Args:
+            conversations: The conversations.
+            change: Returns where one belongs from now on.
+            words: Says what was done, given what it was done with.
+        """
+        before = [(one, one.placement) for one in conversations]
+        changed = [(one, old) for one, old in before if change(old) != old]
+        if not changed:
+            return
+        self._place_all((one, change(old)) for one, old in changed)
+        self._undos.append(lambda: self._place_all(changed))
+        self.undoable.emit(words(named([one for one, _ in changed])))
+
+    def _place_all(self, places: Iterable[tuple[Conversation, Placement]]) -> None:
+        for conversation, place in places:
+            conversation.placement = place
+            self.changed(conversation)
+        self.placed.emit()
+
+    def delete_folder(self, folder: ConversationFolder) -> None:
+        """Delete a folder; the conversations in it stay, without one."""
+        inside = [one for one in self._items if one.placement.folder_id == folder.id]
+        self._place_all((one, replace(one.placement, folder_id="")) for one in inside)
+        self.folders.delete(folder)
+
+        def undo() -> None:
+            self.folders.keep(folder)
+            self._place_all((one, replace(one.placement, folder_id=folder.id)) for one in inside)
+
+        self._undos.append(undo)
+        self.undoable.emit(f"Deleted the folder “{folder.name}”; its conversations stay")
 
     def insert(self, conversation: Conversation) -> None:
         """Take a new conversation into the list, with its messages."""
@@ -132,6 +221,7 @@ class ConversationList(QAbstractListModel):
     def rename(self, conversation: Conversation, title: str) -> None:
         """Give a conversation another title."""
         conversation.title = title
+        self._put_in_place(conversation)
         self.changed(conversation)
         self.renamed.emit(conversation)
 
@@ -142,31 +232,35 @@ class ConversationList(QAbstractListModel):
             self._put_in_place(conversation)
             self.changed(conversation)
 
-    def delete(self, conversation: Conversation) -> None:
-        """Delete a conversation; ``undo_delete`` restores the last one."""
-        row = self.row_of(conversation)
-        if row < 0:
-            return
-        self.beginRemoveRows(QModelIndex(), row, row)
-        del self._items[row]
-        self.endRemoveRows()
-        self._store.delete(conversation)
-        self._deleted.append(conversation)
-        self.deleted.emit(conversation.title)
+    def delete(self, *conversations: Conversation) -> None:
+        """Delete conversations; ``undo_last`` restores all of them."""
+        gone = [one for one in conversations if self.row_of(one) >= 0]
+        for conversation in gone:
+            row = self.row_of(conversation)
+            self.beginRemoveRows(QModelIndex(), row, row)
+            del self._items[row]
+            self.endRemoveRows()
+            self._store.delete(conversation)
+        if gone:
+            self._undos.append(lambda: self._restore(gone))
+            self.undoable.emit(f"Deleted {named(gone)}")
 
     @property
-    def can_undo_delete(self) -> bool:
-        """Whether there is a deleted conversation to bring back."""
-        return bool(self._deleted)
+    def can_undo(self) -> bool:
+        """Whether something was done that can be undone."""
+        return bool(self._undos)
 
-    def undo_delete(self) -> None:
-        """Bring back the conversation deleted last."""
-        if not self._deleted:
-            return
-        conversation = self._deleted.pop()
-        self._insert(conversation)
-        self._store.restore(conversation)
-        self.restored.emit(conversation)
+    def undo_last(self) -> None:
+        """Undo what was done last: a deletion, a move, tags or archiving, of however many."""
+        if self._undos:
+            self._undos.pop()()
+            self.undone.emit()
+
+    def _restore(self, conversations: Sequence[Conversation]) -> None:
+        for conversation in conversations:
+            self._insert(conversation)
+            self._store.restore(conversation)
+        self.restored.emit(conversations[0])
 
     def name_after(self, conversation: Conversation, question: str) -> None:
         """Title an untitled conversation after its first question."""
@@ -193,6 +287,7 @@ class ConversationList(QAbstractListModel):
 
     def take_found(self, conversations: Iterable[Conversation]) -> None:
         """Show conversations that the store found late, beside those that are here."""
+        self.folders.take_found(self._store.load_folders())
         for conversation in conversations:
             if self.with_id(conversation.id) is None:
                 self._insert(conversation)
@@ -217,9 +312,24 @@ class ConversationList(QAbstractListModel):
 
     def _row_for(self, conversation: Conversation) -> int:
         """Return the row at which a conversation belongs, itself left out."""
-        place = _place(conversation)
-        return sum(_place(other) < place for other in self._items if other is not conversation)
+        place = self._place(conversation)
+        return sum(self._place(other) < place for other in self._items if other is not conversation)
+
+    def _place(self, conversation: Conversation) -> tuple[bool, float, str]:
+        """Return what the list is sorted by."""
+        by_title = self._order is ListOrder.TITLE
+        key = {
+            ListOrder.RECENT: -conversation.updated_at,
+            ListOrder.CREATED: -conversation.created_at,
+            ListOrder.OLDEST: conversation.created_at,
+            ListOrder.TITLE: 0.0,
+        }[self._order]
+        title = conversation.title.casefold() if by_title else ""
+        return (not conversation.is_pinned, key, title)
 
 
-def _place(conversation: Conversation) -> tuple[bool, float]:
-    return (not conversation.is_pinned, -conversation.updated_at)
+def named(conversations: Sequence[Conversation]) -> str:
+    """Return one conversation's title, or how many they are."""
+    if len(conversations) == 1:
+        return f"“{conversations[0].title}”"
+    return counted(len(conversations), "conversation")

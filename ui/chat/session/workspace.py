@@ -22,7 +22,7 @@ from ui.chat.storage.recovery import Recovery
 from ui.kit.background.tasks import Tasks
 from ui.models.model_state import ModelState
 from ui.records.attachments import Attachment
-from ui.records.conversations import Conversation, ConversationSettings
+from ui.records.conversations import Conversation, ConversationFolder, ConversationSettings
 from ui.records.messages import ConversationMessage
 from ui.records.presets import Preset
 from ui.records.runs import Run
@@ -80,7 +80,7 @@ class Workspace(QObject):
         self.meter = ContextMeter(engine, self, tools_of)
         self.search = Search(store, self)
         self.presets = PresetList(store, self)
-        self.files = ConversationFiles(store, self.conversations, self)
+        self.files = ConversationFiles(store, self.conversations, self.presets, self)
         self.recovery = Recovery(store, self.files.transfers, self)
         self._tasks = Tasks()
         self._wanted: Conversation | None = None
@@ -107,9 +107,9 @@ class Workspace(QObject):
 
     # -- intents ---------------------------------------------------------------------------
 
-    def new_conversation(self) -> None:
-        """Show an empty conversation."""
-        self.open(self.conversations.create())
+    def new_conversation(self, folder: ConversationFolder | None = None) -> None:
+        """Show an empty conversation, in a folder if one is given."""
+        self.open(self.conversations.create(folder))
 
     def take_in(self, conversation: Conversation) -> None:
         """Add a conversation to the list and show it."""
@@ -141,17 +141,19 @@ class Workspace(QObject):
             work = self._load_and_open(conversation, message_id)
             self._tasks.start(work, "open a conversation at a message")
 
-    def delete(self, conversation: Conversation) -> None:
-        """Delete a conversation, ending its answer; another one is shown in its place."""
-        row = self.conversations.row_of(conversation)
-        self._open.cancel(conversation)
-        self._engine.forget(cache_owner(conversation))
-        is_selected = self.selected is conversation
-        self.conversations.delete(conversation)
+    def delete(self, *conversations: Conversation) -> None:
+        """Delete conversations, ending their answers; another one is shown in their place."""
+        row = min(map(self.conversations.row_of, conversations), default=-1)
+        for conversation in conversations:
+            self._open.cancel(conversation)
+            self._engine.forget(cache_owner(conversation))
+        is_selected = self.selected in conversations
+        self.conversations.delete(*conversations)
         if is_selected:
-            count = self.conversations.rowCount()
-            following = self.conversations.at(min(row, count - 1)) if count else None
-            self.open(following or self.conversations.create())
+            left = [one for one in self.conversations.every() if not one.placement.is_archived]
+            below = [one for one in left if self.conversations.row_of(one) >= row]
+            following = below or left[-1:]
+            self.open(following[0] if following else self.conversations.create())
 
     def forget_read(self, conversation: Conversation) -> None:
         """Forget what the model has read of a conversation: some of it was deleted."""
@@ -284,6 +286,7 @@ class Workspace(QObject):
     def use_preset(self, preset: Preset) -> None:
         """Give the open conversation a preset's settings and stop list, which can be undone."""
         self.change_settings(preset.settings)
+        self.current.conversation.stops_from = f"preset:{preset.name}"
         self.current.stops.replace_all(preset.stops, f"use preset {preset.name}")
 
     def save_preset(self, name: str) -> None:

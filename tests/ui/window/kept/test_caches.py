@@ -63,7 +63,7 @@ def test_deleting_a_conversation_deletes_its_caches_alone(
             window.workspace.delete(first)
             left = await asyncio.wrap_future(disk.measured())
             assert 0 < left < both
-            window.workspace.conversations.undo_delete()
+            window.workspace.conversations.undo_last()
             assert await asyncio.wrap_future(disk.measured()) == left
             window.workspace.open(first)
             await answered(window, "Count from 1 to 7")

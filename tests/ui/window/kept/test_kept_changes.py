@@ -121,7 +121,7 @@ def test_sampling_is_set_in_the_card_and_reaches_the_request(use: Use) -> None:
 
 def test_a_deleted_conversation_comes_back_from_the_menu(use: Use) -> None:
     async def steps(window: MainWindow) -> None:
-        restore = action(window, "Undo Delete Conversation")
+        restore = action(window, "Undo in the List of Conversations")
         assert not restore.isEnabled()
         await ask(window, COUNT)
         window.sidebar.delete_current()

@@ -48,7 +48,7 @@ def test_an_older_conversation_is_loaded_when_it_is_chosen(use: Use) -> None:
     async def second(window: MainWindow) -> None:
         conversations = window.workspace.conversations
         assert not conversations.at(1).is_loaded
-        window.sidebar.list.setCurrentIndex(conversations.index(1))
+        window.sidebar.list.setCurrentIndex(window.sidebar.rows.index(1))
         await eventually(lambda: window.workspace.current.conversation is conversations.at(1))
         assert views(window)[0].run.text.startswith("1\n2")
 

@@ -1,0 +1,215 @@
+"""Imports conversations from files, archives and folders of this and other programs.
+
+Main thread; files are read and turned into conversations on another thread. A person sees what
+will come before it comes, and what is here already comes only if it is asked for.
+"""
+
+import asyncio
+import errno
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import islice
+from pathlib import Path
+
+from PySide6.QtCore import QObject, Signal
+
+from engine.files.causes import os_cause
+from engine.files.fields import DamagedFile
+from engine.library.memory import memory
+from ui.chat.composing.preset_list import PresetList
+from ui.chat.history.conversation_list import ConversationList
+from ui.chat.storage.transfers import Transfer, Transfers
+from ui.records.conversations import Conversation, ConversationFolder
+from ui.records.exchange.archive import OURS
+from ui.records.exchange.found import FoundConversations, origin_of
+from ui.records.exchange.reading import find_conversations
+from ui.records.messages import ConversationMessage
+from ui.records.storing import ConversationStore
+
+# The store gets so many messages at a time; the window is served in between.
+_STEP_MESSAGES = 50
+# A file may always have so many bytes, and more where memory is plenty.
+_LEAST_LIMIT_BYTES = 128 << 20
+_MEMORY_SHARE = 32
+
+
+@dataclass(frozen=True, slots=True)
+class ImportPreview:
+    """What a file holds, before any of it is imported.
+
+    Attributes:
+        name: The name of the file or folder.
+        found: All that is in it.
+        new: Its conversations that are not here.
+        here: Its conversations that were imported before, or come from here.
+    """
+
+    name: str
+    found: FoundConversations
+    new: list[Conversation] = field(default_factory=list)
+    here: list[Conversation] = field(default_factory=list)
+
+
+class ConversationImports(QObject):
+    """Looks into files, and takes over what a person wants of them.
+
+    Signals:
+        looked: A file was read; carries an ``ImportPreview``.
+        added: A conversation was imported; carries the ``Conversation``. Of many, the first.
+        grown: Conversations were imported and are still in memory.
+        refused: A file could not be read; carries why, in words.
+
+    Args:
+        store: Keeps conversations.
+        conversations: All conversations.
+        presets: All presets; None where those of an archive are left out.
+        transfers: Does one thing after the other.
+        parent: Owns this object.
+    """
+
+    looked = Signal(object)
+    added = Signal(object)
+    grown = Signal()
+    refused = Signal(str)
+
+    def __init__(
+        self,
+        store: ConversationStore,
+        conversations: ConversationList,
+        presets: PresetList | None,
+        transfers: Transfers,
+        parent: QObject,
+    ) -> None:
+        super().__init__(parent)
+        self._store = store
+        self._conversations = conversations
+        self._presets = presets
+        self._transfers = transfers
+
+    def look_into(self, path: Path) -> None:
+        """Read a file, an archive or a folder, and tell what is in it."""
+        self._transfers.start(f"Reading {path.name}", lambda transfer: self._look(path))
+
+    def take(
+        self, preview: ImportPreview, conversations: Sequence[Conversation], folder: str = ""
+    ) -> None:
+        """Import conversations of a file that was looked into.
+
+        Args:
+            preview: What is in the file.
+            conversations: Those of its conversations that are wanted.
+            folder: The name of a folder for those that are in none; empty for none.
+        """
+        self._transfers.start(
+            f"Importing {preview.name}",
+            lambda transfer: self._take(preview.found, conversations, folder, transfer),
+        )
+
+    def take_all_of(self, path: Path) -> None:
+        """Import all conversations of a file without a question, copies of what is here too."""
+        self._transfers.start(
+            f"Importing {path.name}", lambda transfer: self._take_all_of(path, transfer)
+        )
+
+    async def take_in(self, conversation: Conversation) -> None:
+        """Add a conversation to the list and save its messages in steps."""
+        self._conversations.add(conversation)
+        messages = iter(list(conversation.tree))
+        while step := _next(messages):
+            self._store.save_messages(conversation, step)
+            await asyncio.sleep(0)
+
+    # -- inside ----------------------------------------------------------------------------
+
+    async def _look(self, path: Path) -> None:
+        found = await self._read(path)
+        if found is None:
+            return
+        known = {one.origin for one in self._conversations.every() if one.origin}
+        known |= {origin_of(OURS, one.id) for one in self._conversations.every()}
+        preview = ImportPreview(path.name, found)
+        for one in found.conversations:
+            (preview.here if one.origin in known else preview.new).append(one)
+            known.add(one.origin)
+        self.looked.emit(preview)
+
+    async def _take_all_of(self, path: Path, transfer: Transfer) -> None:
+        found = await self._read(path)
+        if found is not None:
+            await self._take(found, found.conversations, "", transfer)
+            if found.damaged:
+                self.refused.emit(f"Not all of {path.name} could be read: {found.damaged[0]}.")
+
+    async def _read(self, path: Path) -> FoundConversations | None:
+        """Return what is in a file; None, with ``refused`` emitted, where nothing is."""
+        most = _most_bytes()
+        try:
+            found = await asyncio.to_thread(find_conversations, path, most)
+        except OSError as error:
+            if error.errno == errno.EFBIG:
+                self.refused.emit(
+                    f"{path.name} is too large: this computer can import files of up to "
+                    f"{most / 1e6:.0f} MB. Export fewer conversations to one file."
+                )
+            else:
+                self.refused.emit(f"{path.name} could not be read: {os_cause(error)}.")
+            return None
+        except DamagedFile as error:
+            self.refused.emit(f"{path.name} is not a file of conversations: {error}.")
+            return None
+        if found.conversations or found.presets:
+            return found
+        if found.damaged:
+            self.refused.emit(f"Nothing in {path.name} can be read: {found.damaged[0]}.")
+        else:
+            self.refused.emit(f"{path.name} contains no conversations.")
+        return None
+
+    async def _take(
+        self,
+        found: FoundConversations,
+        conversations: Sequence[Conversation],
+        folder: str,
+        transfer: Transfer,
+    ) -> None:
+        self._take_folders(found, conversations, folder)
+        for number, conversation in enumerate(conversations):
+            if transfer.is_cancelled:
+                break  # conversations imported so far stay
+            transfer.advance(number, len(conversations))
+            await self.take_in(conversation)
+            if number == 0:
+                self.added.emit(conversation)
+            elif number % 32 == 0:
+                self.grown.emit()
+        if self._presets is not None:
+            self._presets.take_new(found.presets)
+        self.grown.emit()
+
+    def _take_folders(
+        self, found: FoundConversations, conversations: Sequence[Conversation], name: str
+    ) -> None:
+        """Make the folders of conversations that are about to come."""
+        folders = self._conversations.folders
+        inside = {one.placement.folder_id for one in conversations}
+        for folder in found.folders:
+            if folder.id in inside and folders.get(folder.id) is None:
+                folders.keep(folder)
+        if not name:
+            return
+        # A second import puts what is new beside what came with the first.
+        same = next((one for one in folders.all() if one.name == name), None)
+        target = same or ConversationFolder(name)
+        folders.keep(target)
+        for one in conversations:
+            if folders.of(one) is None:
+                one.placement = replace(one.placement, folder_id=target.id)
+
+
+def _next(messages: Iterator[ConversationMessage]) -> list[ConversationMessage]:
+    return list(islice(messages, _STEP_MESSAGES))
+
+
+def _most_bytes() -> int:
+    """Return the size of the largest file that is imported: its values take many times as much."""
+    return max(_LEAST_LIMIT_BYTES, memory().total // _MEMORY_SHARE)

@@ -1,0 +1,262 @@
+"""Finds conversations in a file, a zip archive or a folder, whichever program wrote them.
+
+Reads bounded: a member of an archive is unpacked in memory alone, and no further than the limit.
+Any thread; blocks while the disk works.
+"""
+
+import contextlib
+import os
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from engine.files.bounded import read_bounded
+from engine.files.fields import DamagedFile, Fields, parsed_json
+from engine.files.text_memory import text_memory
+from ui.records.conversations import ConversationFolder
+from ui.records.exchange.archive import archive_from
+from ui.records.exchange.chatgpt import CHATGPT, read_chatgpt
+from ui.records.exchange.claude import CLAUDE, read_claude
+from ui.records.exchange.found import FoundConversations, origin_of
+from ui.records.exchange.jan import JAN, MESSAGES, THREAD, read_jan
+from ui.records.exchange.lm_studio import LM_STUDIO, SUFFIX, read_lm_studio
+from ui.records.placement import Placement
+
+# More names than any export has, and fewer than stall a computer.
+_MOST_NAMES = 200_000
+_LISTS = ("conversations.json", "conversations-")
+_UNKNOWN = (
+    "it holds no conversations of Fullstop, ChatGPT, Claude, LM Studio or Jan. Choose the file or "
+    "folder that the other program exported"
+)
+
+
+def find_conversations(path: Path, most_bytes: int) -> FoundConversations:
+    """Return the conversations of a file, an archive or a folder.
+
+    Args:
+        path: What a person chose.
+        most_bytes: How many bytes of text may be read; their values take many times as much.
+
+    Raises:
+        OSError: It cannot be read; ``EFBIG`` where a file is too large.
+        DamagedFile: It holds no conversations, or none that can be read at all.
+    """
+    if path.is_dir():
+        return _read(_Folder(path, most_bytes))
+    with path.open("rb") if path.is_file() else contextlib.nullcontext() as file:
+        is_archive = file is not None and file.read(4) == b"PK\x03\x04"
+    if is_archive:
+        try:
+            with zipfile.ZipFile(path) as archive:
+                return _read(_Archive(archive, most_bytes))
+        except zipfile.BadZipFile as error:
+            raise DamagedFile(f"the archive is damaged: {error}") from error
+    return _read(_Alone(path, most_bytes))
+
+
+class _Source:
+    """Named texts.
+
+    Attributes:
+        names: Their places, with slashes.
+    """
+
+    names: list[str]
+
+    def __init__(self, most_bytes: int) -> None:
+        self._left = self._most = most_bytes
+
+    def text(self, name: str) -> str:
+        """Return a text.
+
+        Raises:
+            OSError: It cannot be read.
+            DamagedFile: It is not text, or takes too much memory.
+        """
+        raw = self._content(name, self._left)
+        self._left -= len(raw)
+        if (why := text_memory(raw, is_json=True).excess(self._most)) is not None:
+            raise DamagedFile(f"it takes too much memory: {why}")
+        try:
+            return raw.decode("utf-8-sig")
+        except UnicodeDecodeError as error:
+            raise DamagedFile("it is not text") from error
+
+    def json(self, name: str) -> Any:
+        """Return the value of a JSON file; raises as ``text`` does."""
+        return parsed_json(self.text(name))
+
+    def _content(self, name: str, most_bytes: int) -> bytes:
+        raise NotImplementedError
+
+
+class _Alone(_Source):
+    def __init__(self, path: Path, most_bytes: int) -> None:
+        super().__init__(most_bytes)
+        self._path = path
+        self.names = [path.name]
+
+    def _content(self, name: str, most_bytes: int) -> bytes:
+        return read_bounded(self._path, most_bytes)
+
+
+class _Folder(_Source):
+    def __init__(self, folder: Path, most_bytes: int) -> None:
+        super().__init__(most_bytes)
+        self._folder = folder
+        self.names = []
+        for root, folders, files in os.walk(folder):
+            folders.sort()
+            place = Path(root).relative_to(folder)
+            self.names += [(place / name).as_posix() for name in sorted(files)]
+            if len(self.names) > _MOST_NAMES:
+                raise DamagedFile(f"the folder has more than {_MOST_NAMES:,} files")
+
+    def _content(self, name: str, most_bytes: int) -> bytes:
+        return read_bounded(self._folder / name, most_bytes)
+
+
+class _Archive(_Source):
+    def __init__(self, archive: zipfile.ZipFile, most_bytes: int) -> None:
+        super().__init__(most_bytes)
+        self._archive = archive
+        self.names = archive.namelist()
+        if len(self.names) > _MOST_NAMES:
+            raise DamagedFile(f"the archive has more than {_MOST_NAMES:,} files")
+
+    def _content(self, name: str, most_bytes: int) -> bytes:
+        try:
+            with self._archive.open(name) as file:
+                # What an archive says of a size need not be so.
+                content = file.read(most_bytes + 1)
+        except (zipfile.BadZipFile, zlib.error, NotImplementedError, EOFError) as error:
+            raise DamagedFile(f"the archive is damaged: {error}") from error
+        except RuntimeError as error:
+            raise DamagedFile("the archive has a password; unpack it first") from error
+        if len(content) > most_bytes:
+            raise DamagedFile(f"it unpacks to more than {most_bytes / 1e6:.0f} MB")
+        return content
+
+
+def _read(source: _Source) -> FoundConversations:
+    names = source.names
+    if threads := [name for name in names if PurePosixPath(name).name == THREAD]:
+        return _threads(source, threads)
+    if kept := [name for name in names if name.endswith(SUFFIX)]:
+        return _kept_by_lm_studio(source, kept)
+    if len(names) == 1:
+        return _one_file(source, names[0])
+    lists = [one for one in names if _is_list(PurePosixPath(one).name)]
+    if not lists:
+        raise DamagedFile(_UNKNOWN)
+    found: FoundConversations | None = None
+    for name in sorted(lists):
+        more = _one_file(source, name)
+        if found is None:
+            found = more
+        else:
+            found.conversations += more.conversations
+            found.damaged += more.damaged
+    assert found is not None
+    return found
+
+
+def _is_list(name: str) -> bool:
+    return name.startswith(_LISTS) and name.endswith(".json")
+
+
+def _one_file(source: _Source, name: str) -> FoundConversations:
+    values = source.json(name)
+    if isinstance(values, dict) and "fullstop_conversations" in values:
+        return archive_from(values)
+    listed = values if isinstance(values, list) else [values]
+    shapes: tuple[tuple[str, str, Callable[[Fields, FoundConversations], None]], ...] = (
+        ("mapping", CHATGPT, read_chatgpt),
+        ("chat_messages", CLAUDE, read_claude),
+    )
+    for field, program, read in shapes:
+        if any(isinstance(one, dict) and field in one for one in listed):
+            found = FoundConversations(program)
+            for number, one in enumerate(listed):
+                _attempt(found, f"conversations[{number}]", one, read)
+            return found
+    if isinstance(values, dict) and _is_lm_studio(values):
+        found = FoundConversations(LM_STUDIO)
+        read_lm_studio(Fields(values), name, found)
+        return found
+    if isinstance(values, dict) and not name.startswith(_LISTS):
+        raise DamagedFile("fullstop_conversations: is missing; " + _UNKNOWN)
+    raise DamagedFile(_UNKNOWN)
+
+
+def _is_lm_studio(values: dict[str, Any]) -> bool:
+    messages = values.get("messages")
+    return isinstance(messages, list) and any(
+        isinstance(one, dict) and "versions" in one for one in messages
+    )
+
+
+def _attempt(
+    found: FoundConversations,
+    where: str,
+    values: Any,
+    read: Callable[[Fields, FoundConversations], None],
+) -> None:
+    try:
+        read(Fields(values, where), found)
+    except DamagedFile as error:
+        found.damaged.append(str(error))
+
+
+def _kept_by_lm_studio(source: _Source, names: list[str]) -> FoundConversations:
+    found = FoundConversations(LM_STUDIO)
+    folders: dict[str, ConversationFolder] = {}
+    tops = {PurePosixPath(name).parts[0] for name in names}
+    # An archive of the folder has the folder itself on top of all.
+    skipped = 1 if len(tops) == 1 and all("/" in name for name in names) else 0
+    for name, values in _each(source, names, found):
+        before = len(found.conversations)
+        try:
+            read_lm_studio(Fields(values), name, found)
+        except DamagedFile as error:
+            found.damaged.append(f"{name}: {error}")
+        inside = "/".join(PurePosixPath(name).parts[skipped:-1])
+        if inside and len(found.conversations) > before:
+            folder = folders.get(inside)
+            if folder is None:
+                # The same id each time, so that a second import finds the folder of the first.
+                identity = origin_of(LM_STUDIO, inside)
+                folder = folders[inside] = ConversationFolder(inside, id=identity)
+            found.conversations[-1].placement = Placement(folder.id)
+    found.folders = list(folders.values())
+    return found
+
+
+def _threads(source: _Source, names: list[str]) -> FoundConversations:
+    found = FoundConversations(JAN)
+    every = set(source.names)
+    for name, values in _each(source, names, found):
+        place = PurePosixPath(name).parent
+        beside = (place / MESSAGES).as_posix()
+        if beside not in every:
+            continue  # nothing was ever said in it
+        try:
+            lines = source.text(beside)
+            read_jan(Fields(values, name), lines, place.name, found)
+        except (DamagedFile, OSError) as error:
+            found.damaged.append(f"{beside}: {error}")
+    return found
+
+
+def _each(
+    source: _Source, names: list[str], found: FoundConversations
+) -> Iterator[tuple[str, Any]]:
+    """Yield the values of files that can be read; the others are named."""
+    for name in names:
+        try:
+            yield name, source.json(name)
+        except (DamagedFile, OSError) as error:
+            found.damaged.append(f"{name}: {error}")
