@@ -1,10 +1,8 @@
-"""All models of the engine thread: whose turn it is, which is loaded next, and which has to leave.
+"""All models of the engine thread: which one a request is for, and whose turn it is.
 
-Models take turns step by step; each gets the same share of the time while it has answers. One model
-is loaded at a time, and the others answer between two parts of that. Where memory is short, the
-model leaves that was asked for longest ago among those that answer nobody; if all answer somebody,
-one takes no more requests until it has left. Engine thread only, except where a method says
-otherwise.
+Models take turns step by step; each gets the same share of the time while it has answers. Which is
+loaded next, and which has to leave, is known to ``engine.scheduling.thread.loading_line``. Engine
+thread only, except where a method says otherwise.
 """
 
 import itertools
@@ -13,9 +11,8 @@ import time
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from engine.errors import EngineError, ModelLoadFailed
+from engine.errors import EngineError
 from engine.inference.backend import Loader, Step
-from engine.library.memory import Memory
 from engine.scheduling.generation import Generation
 from engine.scheduling.limits import Limits
 from engine.scheduling.offering import OfferedModel
@@ -37,8 +34,9 @@ from engine.scheduling.thread.commands import (
 from engine.scheduling.thread.inbox import Inbox
 from engine.scheduling.thread.intake import Intake
 from engine.scheduling.thread.lane import Lane
+from engine.scheduling.thread.loading_line import LoadingLine
 from engine.scheduling.thread.memory_budget import MemoryBudget
-from engine.scheduling.thread.model_slot import ModelSlot, Source
+from engine.scheduling.thread.model_slot import ModelSlot
 from engine.scheduling.thread.turns import Turns
 from engine.stopping.record import StopKind
 
@@ -66,17 +64,14 @@ class Lanes:
         self._outbox = outbox
         self._board = board
         self._preparation = Preparation(limits.preparing_s)
-        self._budget = MemoryBudget(limits)
         self._numbers = itertools.count(1)
         self._number_of: dict[Lane, int] = {}
         self._by_id: dict[str, Lane] = {}
         self._idle_s: float | None = None
-        # The lanes whose models are to be loaded, in order, and whether the first waits for room.
-        self._line: list[Lane] = []
-        self._is_blocked = False
         self._look_due_s = 0.0
         self._turns = Turns[Lane]()
         self._lanes: list[Lane] = []
+        self._loading = LoadingLine(limits, MemoryBudget(limits), self._lanes, self._loaded)
         self._stepped = self._default = self._new_lane(None)
         board.begin(self._number_of[self._default])
 
@@ -87,7 +82,7 @@ class Lanes:
             self._board.post(number, slot.offered, status)
 
         slot = ModelSlot(self._limits, self._loader, on_status, self._inbox.is_ending, offered)
-        scheduler = Scheduler(self._limits, self._outbox, lambda: self._machine(lane))
+        scheduler = Scheduler(self._limits, self._outbox, lambda: self._loading.machine(lane))
         intake = Intake(self._limits, scheduler, self._inbox, self._preparation)
         lane = Lane(self._limits, slot, scheduler, intake)
         slot.unloads_after_s = self._idle_s
@@ -143,11 +138,7 @@ class Lanes:
         if any(lane.has_answers for lane in self._lanes):
             return False
         is_waiting = any(lane.waits_for_prompts for lane in self._lanes)
-        return is_waiting and (self._is_blocked or not self._wants_load)
-
-    @property
-    def _wants_load(self) -> bool:
-        return any(lane.wants_load for lane in self._lanes)
+        return is_waiting and not self._loading.can_go_on
 
     @property
     def has_rows(self) -> bool:
@@ -257,108 +248,18 @@ class Lanes:
             meanwhile: Called between two parts of the loading.
             turn: Held while answers are changed, but not while a model is loaded.
         """
-        if not self._line and not self._wants_load:
-            return
-        given_up = [lane for lane in self._line if not lane.wants_load]
-        if given_up:  # nobody waits for these any more, nor for the room that they needed
-            self._line = [lane for lane in self._line if lane.wants_load]
-            with turn:
-                for lane in given_up:
-                    lane.slot.unsay()
-                self._welcome_all()
-        self._line += [lane for lane in self._lanes if lane.wants_load and lane not in self._line]
-        if not self._line:
-            self._is_blocked = False
-            return
-        lane = self._line[0]
-        change = lane.slot.change
-        with turn:
-            try:
-                self._is_blocked = not self._has_room(lane)
-            except ModelLoadFailed as error:
-                self._is_blocked = False
-                del self._line[0]
-                lane.refuse_load(error)
-                self._welcome_all()
-                return
-        if self._is_blocked:
-            return
-        del self._line[0]
-        lane.load(partial(self._meanwhile, meanwhile), turn)
-        with turn:
-            self._welcome_all()
-            is_chosen = isinstance(change, Load) and lane.slot.backend is not None
-            if is_chosen and lane is not self._default:
-                self._choose(lane)
+        self._loading.load_next(partial(self._meanwhile, meanwhile), turn)
 
     def _meanwhile(self, step_others: Callable[[], None]) -> None:
         """Step the other models while one is loaded, if they have anything to do."""
         if len(self._lanes) > 1:
             step_others()
 
-    def _welcome_all(self) -> None:
-        for lane in self._lanes:
-            lane.measure_again()
-            lane.stay()
-
-    def _others(self, lane: Lane) -> list[Lane]:
-        """Return the other models that are in memory."""
-        return [one for one in self._lanes if one is not lane and one.slot.backend is not None]
-
-    def _machine(self, lane: Lane) -> Memory:
-        return self._budget.machine(lane, self._others(lane))
-
-    def _has_room(self, lane: Lane) -> bool:
-        """Make room for a model that is to be loaded; False if it has to wait for that.
-
-        Raises:
-            ModelLoadFailed: It cannot fit.
-        """
-        slot = lane.slot
-        change = slot.change
-        source = Source(change.folder, change.draft) if isinstance(change, Load) else slot.source
-        if source is None:
-            return True
-        wanted = self._budget.need_of(source)
-        others = self._others(lane)
-        if wanted is not None:
-            if slot.offered is None:
-                self._budget.check_alone(source, wanted)
-            else:
-                self._budget.check(source, wanted, [one for one in others if one.slot.is_pinned])
-            while others and not self._budget.has_room(wanted, others):
-                if not self._let_leave(lane, others):
-                    # Nobody else may leave: it fits, if other programs give memory back.
-                    if all(one.slot.is_pinned for one in others):
-                        break
-                    return False
-                others = self._others(lane)
-        lane.need = wanted if slot.offered is not None else None
-        slot.kept_bytes = (
-            self._limits.prompt_cache_bytes
-            if slot.offered is None
-            else self._budget.kept_bytes(wanted)
-        )
-        return True
-
-    def _let_leave(self, lane: Lane, others: Sequence[Lane]) -> bool:
-        """Free the memory of a model that answers nobody; False if all have to answer somebody.
-
-        The one that was asked for longest ago then takes no more requests.
-        """
-        movable = sorted(
-            (one for one in others if not one.slot.is_pinned), key=lambda one: one.slot.used_s
-        )
-        for one in movable:
-            if one.is_evictable:
-                one.unload_idle()
-                return True
-        if movable and not any(one.is_leaving for one in movable):
-            movable[0].is_leaving = True
-        if movable:
-            leaving = next(one for one in movable if one.is_leaving)
-            lane.slot.say(f"waits for memory: {leaving.name} is still answering")
-        return False
+    def _loaded(self, lane: Lane, change: Command | None) -> None:
+        """Let a model that was loaded because somebody chose it answer by default."""
+        is_chosen = isinstance(change, Load) and lane.slot.backend is not None
+        if is_chosen and lane is not self._default:
+            self._choose(lane)
 
     # -- unloading while idle --------------------------------------------------------------
 
