@@ -2,10 +2,11 @@
 
 import json
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 
 SHORT = "Count from 1 to 5, one number per line"
 LONG = "word " * 40_000
+QUESTIONS = ("Say: apple", "Say: river", "Say: window")
 
 
 def report(name: str, ask: Callable[[str], object], context_errors: type[BaseException]) -> None:
@@ -25,6 +26,27 @@ def report(name: str, ask: Callable[[str], object], context_errors: type[BaseExc
         found["error"] = type(error).__name__
         found["is_context_error"] = isinstance(error, context_errors)
         found["message"] = str(error)[:300]
+    json.dump(found, sys.stdout)
+    print(flush=True)
+
+
+async def conversation(name: str, ask: Callable[[str], Awaitable[tuple[str, int]]]) -> None:
+    """Ask one question after the other; print what came of it as a line of JSON.
+
+    Args:
+        name: What the line is called.
+        ask: Sends a question with all before it; returns the answer and the tokens of the prompt.
+    """
+    answers: list[str] = []
+    input_tokens: list[int] = []
+    found = {"name": name, "answers": answers, "input_tokens": input_tokens}
+    try:
+        for question in QUESTIONS:
+            answer, tokens = await ask(question)
+            answers.append(answer)
+            input_tokens.append(tokens)
+    except Exception as error:
+        found["error"] = f"{type(error).__name__}: {error}"[:300]
     json.dump(found, sys.stdout)
     print(flush=True)
 

@@ -79,7 +79,9 @@ def test_the_request_carries_what_belongs_to_the_conversation(
 ) -> None:
     async def watch() -> None:
         conversation = Conversation(
-            settings=ConversationSettings("Be brief.", 0.5, 9, is_thinking=True),
+            settings=ConversationSettings(
+                "Be brief.", 0.5, 9, is_thinking=True, thinking_budget=64
+            ),
             stops=[StopEntry("END"), StopEntry("off", False), StopEntry("\n")],
         )
         chat = session(scripted, conversation)
@@ -94,6 +96,7 @@ def test_the_request_carries_what_belongs_to_the_conversation(
         request = scripted.requests[1]
         assert request.stops.strings == ("END", "\n")
         assert (request.max_tokens, request.thinking) == (9, True)
+        assert request.thinking_budget == 64
         assert request.sampling.temperature == 0.5
         assert request.messages == (
             Message("system", "Be brief."),

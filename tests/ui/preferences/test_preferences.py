@@ -53,6 +53,7 @@ def test_each_control_changes_its_preference_at_once(
         control(dialog, "new_conversation.temperature", NumberField).setValue(0.4)
         control(dialog, "new_conversation.max_tokens", NumberField).setValue(128)
         control(dialog, "new_conversation.is_thinking", CheckBox).setChecked(True)
+        control(dialog, "new_conversation.thinking_budget", NumberField).setValue(64)
         dialog.show()
         prompt = control(dialog, "new_conversation.system_prompt", QPlainTextEdit)
         prompt.setPlainText("Be brief.")
@@ -62,6 +63,7 @@ def test_each_control_changes_its_preference_at_once(
         assert now.server.at_launch == "off"
         begin = now.new_conversation
         assert (begin.temperature, begin.max_tokens, begin.is_thinking) == (0.4, 128, True)
+        assert begin.settings().thinking_budget == 64
         assert begin.system_prompt == "Be brief."
 
     run(steps())

@@ -89,6 +89,25 @@ def test_an_edited_number_changes_alone(parent: QWidget, theme: Theme) -> None:
     assert edited[-1].system_prompt.startswith("!")
 
 
+def test_no_budget_is_another_setting_than_a_budget_of_nothing(
+    parent: QWidget, theme: Theme
+) -> None:
+    popover = SettingsPopover(theme, parent, PresetList(MemoryConversationStore()))
+    edited: list[ConversationSettings] = []
+    popover.edited.connect(edited.append)
+    popover.show_settings(ConversationSettings())
+    popover.pop_up(parent)
+    field = popover.thinking_budget
+    assert field.text() == "No limit"
+    for typed in ("0", "64"):
+        field.selectAll()
+        QTest.keyClicks(field, typed)
+        QTest.keyClick(field, Qt.Key.Key_Return)
+    assert [one.thinking_budget for one in edited] == [0, 64]
+    assert settings_words(edited[1]) == "Thinking budget 64"
+    popover.hide()
+
+
 def test_every_stop_option_has_a_control_and_is_named_where_it_differs(
     parent: QWidget, theme: Theme
 ) -> None:
