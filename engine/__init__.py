@@ -88,7 +88,7 @@ if TYPE_CHECKING:
         Usage,
         tokens_per_s,
     )
-    from engine.values.figures import figures
+    from engine.values.figures import budget_words, figures
     from engine.values.prompt_scores import PromptScores, PromptScoring, PromptToken
     from engine.values.request import (
         CacheOwner,
@@ -177,7 +177,7 @@ _NAMES_BY_MODULE = {
         "Usage",
         "tokens_per_s",
     ),
-    "engine.values.figures": ("figures",),
+    "engine.values.figures": ("budget_words", "figures"),
     "engine.values.prompt_scores": ("PromptScores", "PromptScoring", "PromptToken"),
     "engine.values.request": (
         "CacheOwner",

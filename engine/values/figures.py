@@ -6,7 +6,7 @@ from engine.wording import counted, figure, seconds
 
 def budget_words(end: BudgetEnd) -> str:
     """Return where a budget ended the reasoning."""
-    return f"thinking ended by its budget of {end.budget:,} at token {end.token_index + 1:,}"
+    return f"ended by its budget of {end.budget:,} at token {end.token_index + 1:,}"
 
 
 def figures(finished: Finished) -> tuple[str, ...]:
@@ -28,5 +28,5 @@ def figures(finished: Finished) -> tuple[str, ...]:
         tokens.append(f"{finished.speculation.forced:,} forced")
     found.append(", ".join(tokens))
     if (end := finished.budget_end) is not None:
-        found.append(budget_words(end))
+        found.append(f"thinking {budget_words(end)}")
     return tuple(found)

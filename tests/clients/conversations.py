@@ -60,7 +60,7 @@ def _judge(report: Report, program: str, command: list[Any], folder: Path) -> No
         report.add(program, False, done.stderr[-400:])
     for line in found:
         one = json.loads(line)
-        wanted = [question.removeprefix("Say: ") for question in QUESTIONS]
+        wanted = one.get("wanted") or [text.removeprefix("Say: ") for text in QUESTIONS]
         answers = [answer.strip().lower() for answer in one["answers"]]
         tokens = one["input_tokens"]
         has_grown = all(one < other for one, other in pairwise(tokens))

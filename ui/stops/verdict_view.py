@@ -22,6 +22,7 @@ from engine import (
     Channel,
     Finished,
     StopKind,
+    budget_words,
     channel_name,
     counted,
     figure,
@@ -205,7 +206,9 @@ class VerdictView(QWidget):
         facts.add("Prompt", f"{counted(usage.prompt_tokens, 'token')}{cached}")
         if usage.thinking_tokens:
             written = counted(usage.output_tokens, "token")
-            facts.add("Thinking", f"{usage.thinking_tokens:,} of {written}")
+            end = finished.budget_end
+            ended = "" if end is None else f", {budget_words(end)}"
+            facts.add("Thinking", f"{usage.thinking_tokens:,} of {written}{ended}")
         facts.add("Waited", seconds(timing.queued_s))
         facts.add("Prompt read", f"in {seconds(timing.prefill_s)}")
         facts.add("Written", f"in {seconds(timing.decode_s)}")

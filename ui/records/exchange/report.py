@@ -9,6 +9,7 @@ from engine import (
     WRITTEN_SENTENCE,
     Finished,
     StopKind,
+    budget_words,
     channel_name,
     counted,
     figure,
@@ -83,6 +84,8 @@ def _finished_rows(finished: Finished, max_tokens: int | None) -> list[tuple[str
     rows.append(("Dropped", _code(stop.dropped) if stop.dropped else "nothing"))
     rows.append(("Prompt tokens", f"{usage.prompt_tokens} ({usage.cached_tokens} cached)"))
     rows.append(("Output tokens", f"{usage.output_tokens} ({usage.thinking_tokens} thinking)"))
+    if (end := finished.budget_end) is not None:
+        rows.append(("Thinking", budget_words(end)))
     guesses = finished.speculation
     if guesses.guessed:
         rows.append(("Guessed tokens", f"{acceptance(guesses)} confirmed, in {passes(guesses)}"))

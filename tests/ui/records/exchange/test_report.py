@@ -1,5 +1,5 @@
 from engine.stopping.record import StopInfo, StopKind
-from engine.values.events import Finished, Speculation, Timing, Usage
+from engine.values.events import BudgetEnd, Finished, Speculation, Timing, Usage
 from ui.records.exchange.report import markdown_report
 from ui.records.runs import Run, RunState
 
@@ -40,3 +40,11 @@ def test_guesses_are_reported_where_there_were_any() -> None:
     report = markdown_report(run)
     assert "| Guessed tokens | 9 of 12 (75 %) confirmed, in 3 passes |" in report
     assert "| Forced tokens | 4 |" in report
+
+
+def test_the_end_of_thinking_by_its_budget_is_reported_with_its_token() -> None:
+    assert "| Thinking |" not in markdown_report(a_run())
+    run = Run(text="one")
+    end = BudgetEnd(token_index=65, forced=3, budget=64)
+    run.apply(Finished(STOP, Usage(8, 2, 80, 69), Timing(total_s=1), budget_end=end))
+    assert "| Thinking | ended by its budget of 64 at token 66 |" in markdown_report(run)
