@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any
@@ -11,7 +12,16 @@ from engine.scheduling.queue.admission import admit
 from engine.scheduling.queue.row import Row
 from engine.stopping.record import StopKind
 from engine.values.chat import Message
-from engine.values.events import Event, Finished, TextDelta, ThinkingDelta, ToolCallDelta
+from engine.values.events import (
+    Event,
+    Finished,
+    TextDelta,
+    ThinkingDelta,
+    ToolCallAbandoned,
+    ToolCallArguments,
+    ToolCallDelta,
+    ToolCallStarted,
+)
 from engine.values.request import GenerationRequest, Sampling, TraceLevel
 from tests.engine.contract.writing.case import Case
 from tests.engine.contract.writing.vocabularies import CONTEXT, EOS, texts_of_tags
@@ -110,7 +120,32 @@ def run(case: Case) -> Run:
 
 
 def play(case: Case, row: Row) -> Run:
-    """Give a row the tokens of a case."""
+    """Give a row the tokens of a case; what is told of calls early must add up."""
+    out = _played(case, row)
+    check_growth(out.events)
+    return out
+
+
+def check_growth(events: Sequence[Event]) -> None:
+    """Check that the increments of each call add up to its arguments."""
+    growing: dict[str, str] = {}
+    for event in events:
+        match event:
+            case ToolCallStarted():
+                growing[event.call_id] = ""
+            case ToolCallArguments():
+                growing[event.call_id] += event.text
+            case ToolCallAbandoned():
+                del growing[event.call_id]
+            case ToolCallDelta():
+                told = growing.pop(event.call.id, event.call.arguments)
+                assert told == event.call.arguments, "increments add up"
+            case _:
+                pass
+    assert not growing, "every call that was started ends"
+
+
+def _played(case: Case, row: Row) -> Run:
     out = Run()
     eos = case.model.ids[EOS]
     text = thinking = ""

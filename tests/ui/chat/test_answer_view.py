@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 from PySide6.QtCore import QEvent
 from PySide6.QtGui import QGuiApplication
-from PySide6.QtWidgets import QApplication, QButtonGroup, QToolButton
+from PySide6.QtWidgets import QApplication, QButtonGroup, QLabel, QToolButton
 
 from engine.stopping.record import StopInfo, StopKind
 from engine.values.chat import ToolCall
@@ -70,6 +70,8 @@ def test_the_card_of_a_call_grows_while_the_model_writes_it(
         cards = view.calls.findChildren(GrowingCard)
         assert [card.findChildren(FlowText)[0].toPlainText() for card in cards] == growing
         assert list(view.calls.cards) == complete
+        for card in cards:
+            assert all(label.width() > 0 for label in card.findChildren(QLabel))
         assert view.calls.isVisible()
 
 

@@ -1,12 +1,12 @@
 """The card of a call that the model is writing. Main thread."""
 
 from PySide6.QtGui import QFont, QTextCursor
-from PySide6.QtWidgets import QFrame, QHBoxLayout, QVBoxLayout
+from PySide6.QtWidgets import QFrame, QHBoxLayout, QSizePolicy, QVBoxLayout
 
 from ui.kit.controls.buttons import IconBadge
 from ui.kit.look.theme import Theme, fixed_font
 from ui.kit.text.flow_text import FlowText
-from ui.kit.text.labels import ElidedLabel, label, rescale
+from ui.kit.text.labels import ElidedLabel, rescale
 from ui.records.runs import GrowingCall
 from ui.words.tones import Tone
 
@@ -26,12 +26,16 @@ class GrowingCard(QFrame):
         badge.show_icon("tool", Tone.TOOL)
         title = ElidedLabel(call.name)
         rescale(title, 1.0, QFont.Weight.DemiBold)
+        title.setSizePolicy(QSizePolicy.Policy.Maximum, QSizePolicy.Policy.Preferred)
+        # Cut short where there is no room: a card never makes the chat wider.
+        said = ElidedLabel("is being written")
+        said.setProperty("role", "muted")
+        rescale(said, 0.92)
         head = QHBoxLayout()
         head.setSpacing(9)
         head.addWidget(badge)
         head.addWidget(title)
-        head.addWidget(label("is being written", "muted", 0.92))
-        head.addStretch(1)
+        head.addWidget(said, 1)
         self._text = FlowText()
         self._text.setObjectName("answer_text")
         self._text.setAccessibleName(f"Arguments of {call.name}")
