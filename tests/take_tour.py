@@ -22,6 +22,7 @@ from engine.scheduling.service import Engine
 from engine.stopping.rules import StopScope
 from engine.values.request import TraceLevel
 from tests.support.answers.said import finished_run
+from tests.support.documents import pdf
 from tests.support.hub import Hub
 from tests.support.kept import preferences_state
 from tests.support.looks.pictured_models import PIECE_S, begin_downloads, pictured_models
@@ -129,6 +130,25 @@ class Tour:
         workspace.take_in(Conversation("Rich text", said))
         await self.show("rich-text-and-tools")
 
+    async def files(self) -> None:
+        """Files of the message: being read, read, in the preview, refused."""
+        row = self.window.chat.composer.attachments
+        with tempfile.TemporaryDirectory() as folder:
+            pages = [f"Page {n} of a report on stop sequences." for n in range(1, 31)]
+            row.attach([pdf(Path(folder) / "report.pdf", pages), ROOT / "pyproject.toml"])
+            await self.show("attachments-being-read")
+            await until(lambda: not row.is_reading)
+            chip = row.chip(0)
+            await until(lambda: chip is not None and "tokens" in chip.accessibleName())
+            await self.show("attachments")
+            if chip is not None:
+                chip.opened.emit()
+            await self.show("attachment-preview", row.preview)
+            row.preview.hide()
+        row.attach([ROOT])
+        await until(lambda: not row.is_reading)
+        await self.show("attachment-refused")
+
     async def panel(self) -> None:
         """Stop list, remarks, attachments, refusals, sizes."""
         window, workspace = self.window, self.window.workspace
@@ -145,10 +165,7 @@ class Tour:
         await until(lambda: not workspace.current.session.is_running)
         window.stop_panel.editor.table.selectRow(2)
         await self.show("stop-list-with-remarks")
-        window.chat.composer.attachments.attach([ROOT / "README.md"])
-        await self.show("attachment")
-        window.chat.composer.attachments.attach([ROOT])
-        await self.show("attachment-refused")
+        await self.files()
         self.preferences.change(text_percent=150 if self.text_percent == 100 else 100)
         await self.show("other-text-size")
         self.preferences.change(text_percent=self.text_percent, has_high_contrast=True)

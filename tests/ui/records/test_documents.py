@@ -69,8 +69,8 @@ def test_what_cannot_be_attached_is_declined_in_words(
 
 
 def test_a_folder_and_a_missing_file_are_refused(tmp_path: Path) -> None:
-    for path in (tmp_path, tmp_path / "gone.txt"):
-        assert "is not a readable file" in refusal(path)
+    assert "is a folder. Attach the files in it." in refusal(tmp_path)
+    assert "is not a readable file" in refusal(tmp_path / "gone.txt")
 
 
 def test_a_pdf_file_is_read_page_by_page(tmp_path: Path) -> None:

@@ -50,7 +50,7 @@ class FilePreview(QFrame):
         self.file = Attachment("", "")
         self._name = ElidedLabel("", mode=Qt.TextElideMode.ElideMiddle)
         self._name.setProperty("role", "heading")
-        self.facts = label("", "muted", 0.93)
+        self.facts = label("", "muted", 0.93, is_wrapped=True)
         self.remark = label("", "muted", 0.93, is_wrapped=True)
         self._pages = QWidget()
         self.first, self.last = _page_field("First page"), _page_field("Last page")

@@ -107,6 +107,8 @@ class FileReader:
 
     def _looked_at(self) -> tuple[bytes, int]:
         """Return the first bytes of the file and its size."""
+        if self._path.is_dir():
+            raise self._refused("is a folder. Attach the files in it")
         if not self._path.is_file():  # a pipe would never end
             raise AttachmentRefused(
                 f"{self.name} is not a readable file. Attach text, PDF or Word files."
