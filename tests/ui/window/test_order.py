@@ -1,5 +1,6 @@
 """Conversations in order: folders, tags, archive, several at once, each undone in one step."""
 
+import json
 from collections.abc import Callable, Coroutine
 from dataclasses import replace
 from pathlib import Path
@@ -15,6 +16,7 @@ from tests.support.answers.said import conversation
 from tests.support.shown import main_window, shown
 from tests.ui.driving import RunOnLoop, eventually
 from ui.chat.columns.folder_dialog import FolderDialog
+from ui.chat.columns.import_dialog import ImportDialog
 from ui.chat.history.sidebar_rows import FolderHead
 from ui.kit.look.theme import Theme
 from ui.records.conversations import Conversation, ConversationFolder, StopEntry
@@ -266,3 +268,57 @@ def test_what_is_chosen_is_exported_with_its_folder_and_opens_again_without_doub
         assert one(window, "Dates").placement == Placement(folder.id, ("ripe",))
 
     used(run, engine, theme, steps)
+
+
+def test_an_import_shows_what_will_come_and_brings_nothing_twice(
+    run: RunOnLoop, engine: Engine, theme: Theme, tmp_path: Path
+) -> None:
+    nodes = {
+        "q": {"id": "q", "parent": None, "message": said_to_chatgpt("user", "Hello?")},
+        "a": {"id": "a", "parent": "q", "message": said_to_chatgpt("assistant", "Hi.")},
+    }
+    listed_there: list[dict[str, Any]] = [
+        {"title": "First", "id": "1", "current_node": "a", "mapping": nodes},
+        {"title": "Broken", "id": "2", "mapping": []},
+        {"title": "Second", "id": "3", "current_node": "a", "mapping": nodes},
+    ]
+    path = tmp_path / "conversations.json"
+    path.write_text(json.dumps(listed_there))
+
+    async def look(window: MainWindow) -> ImportDialog:
+        window.workspace.files.imports.look_into(path)
+        await window.workspace.files.finish()
+        return [one for one in window.findChildren(ImportDialog) if one.isVisible()][-1]
+
+    async def steps(window: MainWindow) -> None:
+        before = set(NAMES)
+        dialog = await look(window)
+        assert dialog.words.text() == "conversations.json holds 2 conversations of ChatGPT."
+        assert "conversations[1].mapping: must be an object" in dialog.damage.text()
+        assert not dialog.copies.isVisible()
+        dialog.list.item(1).setCheckState(Qt.CheckState.Unchecked)
+        assert dialog.accept_button.text() == "Import 1 conversation"
+        dialog.folder.setChecked(True)
+        dialog.accept()
+        await window.workspace.files.finish()
+        assert set(listed(window)) - before == {"[ChatGPT]", "First"}
+        assert [m.said for m in one(window, "First").messages] == ["Hello?", "Hi."]
+        again = await look(window)
+        assert "1 of them is here already." in again.words.text()
+        assert again.list.count() == 1
+        again.copies.setChecked(True)
+        assert again.list.count() == 2
+        again.copies.setChecked(False)
+        again.accept()
+        await window.workspace.files.finish()
+        assert sorted(set(listed(window)) - before) == ["First", "Second", "[ChatGPT]"]
+        last = await look(window)
+        assert not last.accept_button.isEnabled()
+        last.reject()
+
+    used(run, engine, theme, steps)
+
+
+def said_to_chatgpt(role: str, text: str) -> dict[str, Any]:
+    content = {"content_type": "text", "parts": [text]}
+    return {"author": {"role": role}, "content": content, "create_time": 1_700_000_000}

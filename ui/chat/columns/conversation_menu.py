@@ -12,11 +12,13 @@ from PySide6.QtGui import QActionGroup
 from PySide6.QtWidgets import QMenu, QWidget
 
 from ui.chat.columns.chat_panel import ChatPanel
+from ui.chat.columns.import_dialog import ImportDialog
 from ui.chat.columns.sidebar import Sidebar
 from ui.chat.history.conversation_list import named
 from ui.chat.session.workspace import Workspace
+from ui.chat.storage.conversation_imports import ImportPreview
 from ui.kit.system.boxes import report_failure
-from ui.kit.system.file_dialogs import choose_file, choose_target
+from ui.kit.system.file_dialogs import choose_file, choose_folder, choose_target
 from ui.kit.system.menus import add_entry, empty_menu
 from ui.records.conversations import Conversation
 from ui.records.messages import ConversationMessage
@@ -28,6 +30,7 @@ ORDERS = {
     ListOrder.OLDEST: "&Oldest First",
     ListOrder.TITLE: "By &Title",
 }
+_IMPORTED = "Conversations of Fullstop, ChatGPT, Claude, LM Studio or Jan (*.json *.zip)"
 _JSON, _MARKDOWN = "Conversation (*.json)", "Markdown (*.md)"
 
 
@@ -50,16 +53,18 @@ class ConversationMenu(QObject):
         self._chat = chat
         sidebar.export_wanted.connect(self.export)
         workspace.files.refused.connect(self._say)
+        workspace.files.imports.looked.connect(self._ask_what_to_import)
         workspace.presets.refused.connect(self._say)
 
     def fill_file(self, menu: QMenu) -> None:
         """Add what reads and writes files."""
         add_entry(menu, "&Import Conversations…", self._import)
+        add_entry(menu, "Import a Fol&der of Conversations…", self._import_folder)
         self._export_one = add_entry(
             menu, "&Export This Conversation…", self._export_current, "Ctrl+Shift+E"
         )
         self._export_every = add_entry(menu, "Export &All Conversations…", self.export_all)
-        add_entry(menu, "New Fol&der…", self._sidebar.new_folder, "Ctrl+Shift+N")
+        add_entry(menu, "Ne&w Folder…", self._sidebar.new_folder, "Ctrl+Shift+N")
 
     def fill_edit(self, menu: QMenu) -> None:
         """Add search, and the undoing of what was done in the list."""
@@ -191,8 +196,21 @@ class ConversationMenu(QObject):
         )
 
     def _import(self) -> None:
-        files = self._workspace.files
-        choose_file(self._parent, "Import conversations", files.import_from, [_JSON])
+        look = self._workspace.files.imports.look_into
+        choose_file(self._parent, "Import conversations", look, [_IMPORTED])
+
+    def _import_folder(self) -> None:
+        look = self._workspace.files.imports.look_into
+        choose_folder(self._parent, "Import the conversations of LM Studio or Jan", look)
+
+    def _ask_what_to_import(self, preview: ImportPreview) -> None:
+        imports = self._workspace.files.imports
+        ImportDialog(
+            self._sidebar.theme,
+            preview,
+            lambda wanted, folder: imports.take(preview, wanted, folder),
+            self._parent,
+        ).open()
 
     def _fill_order(self, menu: QMenu) -> None:
         empty_menu(menu)

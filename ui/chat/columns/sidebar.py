@@ -47,7 +47,7 @@ class Sidebar(QFrame):
         super().__init__()
         self.setObjectName("sidebar")
         self._workspace = workspace
-        self._theme = theme
+        self.theme = theme
         self.rows = SidebarRows(workspace.conversations, self)
         self.list = ConversationView(self.rows)
         self.ordering = Ordering(workspace.conversations, self)
@@ -137,7 +137,7 @@ class Sidebar(QFrame):
     def edit_folder(self, folder: ConversationFolder) -> None:
         """Show the dialog of a folder."""
         keep = self._workspace.conversations.folders.keep
-        FolderDialog(self._theme, folder, keep, self.window()).open()
+        FolderDialog(self.theme, folder, keep, self.window()).open()
 
     def _connect_signals(self) -> None:
         conversations = self._workspace.conversations

@@ -147,7 +147,7 @@ def _read(source: _Source) -> FoundConversations:
         return _threads(source, threads)
     if kept := [name for name in names if name.endswith(SUFFIX)]:
         return _kept_by_lm_studio(source, kept)
-    if len(names) == 1:
+    if len(names) == 1 and (isinstance(source, _Alone) or names[0].endswith(".json")):
         return _one_file(source, names[0])
     lists = [one for one in names if _is_list(PurePosixPath(one).name)]
     if not lists:

@@ -1,0 +1,297 @@
+"""Files of other programs, written here by hand in their formats, come in as our conversations."""
+
+import json
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engine.files.fields import DamagedFile
+from ui.records.conversations import Conversation
+from ui.records.exchange.reading import find_conversations
+
+MOST = 8_000_000
+
+
+def node(key: str, parent: str | None, role: str = "", *parts: Any, **more: Any) -> dict[str, Any]:
+    """Return a node of ChatGPT's tree."""
+    content = more.pop("content", {"content_type": "text", "parts": list(parts)})
+    message = {
+        "id": key,
+        "author": {"role": role},
+        "create_time": 1_700_000_000.5,
+        "content": content,
+        "metadata": more,
+    }
+    return {"id": key, "parent": parent, "children": [], "message": message if role else None}
+
+
+def chatgpt() -> list[dict[str, Any]]:
+    nodes = [
+        node("root", None),
+        node("hidden", "root", "system", ""),
+        node("q1", "hidden", "user", "Count to three."),
+        node("a1", "q1", "assistant", "1, 2", model_slug="gpt-4o"),
+        node("a2", "q1", "assistant", "1, 2, 3 \ue200cite\ue202turn0\ue201", model_slug="gpt-4o"),
+        node("q2", "a2", "user", "Look it up."),
+        node("th", "q2", "assistant", content={
+            "content_type": "thoughts", "thoughts": [{"summary": "s", "content": "I should look."}],
+        }),
+        node("call", "th", "assistant", content={
+            "content_type": "code", "language": "python", "text": "search()",
+        }),
+        node("tool", "call", "tool", "found"),
+        node("a3", "tool", "assistant", "Here it is."),
+        node("q3", "a1", "user", {"content_type": "image_asset_pointer"}, "What is this?"),
+        node("mem", "a3", "assistant", "not to be seen", is_visually_hidden_from_conversation=True),
+    ]  # fmt: skip
+    whole = {
+        "title": "Counting \ud83d",
+        "conversation_id": "c-1",
+        "create_time": 1_700_000_000.0,
+        "update_time": 1_700_000_100.0,
+        "current_node": "mem",
+        "is_archived": True,
+        "mapping": {one["id"]: one for one in nodes},
+    }
+    broken = {
+        "title": "Half",
+        "conversation_id": "c-2",
+        "create_time": None,
+        "current_node": "gone",
+        "mapping": {
+            "root": node("root", None),
+            "bad": {**node("bad", "root", "user", "x"), "message": [1]},
+            "q": node("q", "bad", "user", "still here"),
+        },
+    }
+    return [whole, {"title": "Nothing", "mapping": 7, "conversation_id": "c-3"}, broken]
+
+
+def texts(conversation: Conversation) -> list[tuple[str, str]]:
+    return [(one.role, one.said) for one in conversation.messages]
+
+
+def written(path: Path, values: Any) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(values), encoding="utf-8")
+    return path
+
+
+def zipped(path: Path, files: dict[str, str]) -> Path:
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, text in files.items():
+            archive.writestr(name, text)
+    return path
+
+
+@pytest.mark.parametrize("is_archive", [False, True])
+def test_chatgpt_conversations_come_with_their_branches(tmp_path: Path, is_archive: bool) -> None:
+    path = written(tmp_path / "conversations.json", chatgpt())
+    if is_archive:
+        text = path.read_text()
+        path = zipped(tmp_path / "export.zip", {"chat.html": "x", "conversations.json": text})
+    found = find_conversations(path, MOST)
+    assert found.program == "ChatGPT"
+    one, half = found.conversations
+    assert one.title == "Counting \ufffd"
+    assert (one.origin, one.created_at, one.updated_at) == ("chatgpt:c-1", 1.7e9, 1.7e9 + 100)
+    assert one.placement.is_archived
+    assert texts(one) == [
+        ("user", "Count to three."),
+        ("assistant", "1, 2, 3 "),
+        ("user", "Look it up."),
+        ("assistant", "```python\nsearch()\n```\n\nHere it is."),
+    ]
+    last = one.messages[-1].run
+    assert last is not None
+    assert last.thinking == "I should look."
+    first, second = one.tree.versions(one.messages[1])
+    assert (first.said, second.said) == ("1, 2", "1, 2, 3 ")
+    assert second.run is not None
+    assert second.run.model_id == "gpt-4o"
+    one.tree.show(first)
+    assert texts(one)[-1] == ("user", "(an image that was not exported)\n\nWhat is this?")
+    assert texts(half) == [("user", "still here")]
+    assert found.damaged == [
+        "conversations[1].mapping: must be an object",
+        "“Half”: mapping.bad.message: must be an object",
+    ]
+
+
+def test_claude_conversations_come_with_attachments_and_retries(tmp_path: Path) -> None:
+    zeros = "00000000-0000-4000-8000-000000000000"
+
+    def said(uuid: str, sender: str, text: str, above: str, **more: Any) -> dict[str, Any]:
+        return {
+            "uuid": uuid,
+            "sender": sender,
+            "text": text,
+            "content": [{"type": "text", "text": text}],
+            "created_at": "2025-03-01T10:00:00.000000Z",
+            "parent_message_uuid": above,
+            **more,
+        }
+
+    attached = [{"file_name": "notes.txt", "file_type": "txt", "extracted_content": "Milk, bread"}]
+    thought = [
+        {"type": "thinking", "thinking": "A list."},
+        {"type": "tool_use", "name": "search", "input": {}},
+        {"type": "text", "text": "Two things."},
+    ]
+    values = [
+        {
+            "uuid": "u-1",
+            "name": "Shopping",
+            "created_at": "2025-03-01T10:00:00Z",
+            "updated_at": "2025-03-01T11:00:00+00:00",
+            "chat_messages": [
+                said("m1", "human", "What is on it?", zeros, attachments=attached),
+                said("m2", "assistant", "", "m1", content=thought),
+                said("m3", "assistant", "Milk and bread.", "m1"),
+                said("m4", "human", "Thanks", "m3"),
+                {"uuid": "m5", "sender": 7},
+            ],
+        },
+        {"uuid": "u-2", "name": "", "chat_messages": []},
+    ]
+    found = find_conversations(written(tmp_path / "conversations.json", values), MOST)
+    assert found.program == "Claude"
+    (one,) = found.conversations
+    assert (one.title, one.updated_at - one.created_at) == ("Shopping", 3600)
+    assert [m.typed for m in one.messages if m.role == "user"] == ["What is on it?", "Thanks"]
+    (file,) = one.messages[0].files
+    assert (file.name, file.text.strip()) == ("notes.txt", "Milk, bread")
+    first, second = one.tree.versions(one.messages[1])
+    assert (first.said, second.said) == ("Two things.", "Milk and bread.")
+    assert first.run is not None
+    assert first.run.thinking == "A list."
+    assert found.damaged == ["“Shopping”: chat_messages[4].sender: must be text"]
+
+
+def lm_studio(name: str) -> dict[str, Any]:
+    def block(text: str, **more: Any) -> dict[str, Any]:
+        return {"type": "contentBlock", "content": [{"type": "text", "text": text}], **more}
+
+    def user(text: str) -> dict[str, Any]:
+        content = [{"type": "text", "text": text}]
+        return {"type": "singleStep", "role": "user", "content": content}
+
+    def answer(*steps: dict[str, Any]) -> dict[str, Any]:
+        info = {"senderName": "qwen3-4b"}
+        return {"type": "multiStep", "role": "assistant", "senderInfo": info, "steps": [*steps]}
+
+    thinking = block("Hm.", style={"type": "thinking", "ended": True})
+    return {
+        "name": name,
+        "pinned": True,
+        "createdAt": 1_720_000_000_000,
+        "systemPrompt": "Be brief.",
+        "messages": [
+            {"versions": [user("Hello?")], "currentlySelected": 0},
+            {
+                "versions": [
+                    answer(block("Hi.")),
+                    answer(thinking, {"type": "debugInfoBlock"}, block("Good day.")),
+                ],
+                "currentlySelected": 0,
+            },
+            {"versions": [user("Bye")], "currentlySelected": 0},
+        ],
+    }
+
+
+@pytest.mark.parametrize("is_archive", [False, True])
+def test_lm_studio_conversations_come_with_their_folders(tmp_path: Path, is_archive: bool) -> None:
+    files = {
+        "1.conversation.json": json.dumps(lm_studio("Greeting")),
+        "Work/deep/2.conversation.json": json.dumps(lm_studio("")),
+        "Work/3.conversation.json": "{",
+    }
+    path = tmp_path / "conversations"
+    for name, text in files.items():
+        (path / name).parent.mkdir(parents=True, exist_ok=True)
+        (path / name).write_text(text)
+    if is_archive:
+        inside = {f"conversations/{name}": text for name, text in files.items()}
+        path = zipped(tmp_path / "c.zip", inside)
+    found = find_conversations(path, MOST)
+    assert found.program == "LM Studio"
+    one, two = found.conversations
+    assert (one.title, two.title) == ("Greeting", "Hello?")
+    assert (one.is_pinned, one.settings.system_prompt) == (True, "Be brief.")
+    assert (one.origin, one.created_at) == ("lm-studio:1", 1.72e9)
+    assert texts(one) == [("user", "Hello?"), ("assistant", "Hi."), ("user", "Bye")]
+    other = one.tree.versions(one.messages[1])[1]
+    assert other.run is not None
+    assert (other.said, other.run.thinking, other.run.model_id) == ("Good day.", "Hm.", "qwen3-4b")
+    (folder,) = found.folders
+    assert (folder.name, two.placement.folder_id) == ("Work/deep", folder.id)
+    assert [words.partition(": ")[2] for words in found.damaged] == ["line 1 is not valid JSON"]
+
+
+def test_jan_threads_come_with_what_can_be_read_of_them(tmp_path: Path) -> None:
+    def line(role: str, text: str, at: int) -> str:
+        content = [{"type": "text", "text": {"value": text, "annotations": []}}]
+        return json.dumps({"role": role, "content": content, "created_at": at})
+
+    threads = tmp_path / "jan" / "threads"
+    thread = {
+        "id": "t-1",
+        "title": "Jokes",
+        "created": 1_730_000_000,
+        "updated": 1_730_000_100,
+        "assistants": [{"instructions": "Be funny.", "model": {"id": "llama"}}],
+    }
+    written(threads / "jan_1" / "thread.json", thread)
+    lines = [
+        line("assistant", "A horse walks into a bar.", 1_730_000_002_000),
+        "{damaged",
+        line("user", "Tell me a joke.", 1_730_000_001_000),
+        "",
+    ]
+    (threads / "jan_1" / "messages.jsonl").write_text("\n".join(lines))
+    written(threads / "empty" / "thread.json", {"id": "t-2"})
+    found = find_conversations(tmp_path / "jan", MOST)
+    assert found.program == "Jan"
+    (one,) = found.conversations
+    assert (one.title, one.origin, one.settings.system_prompt) == ("Jokes", "jan:t-1", "Be funny.")
+    assert texts(one) == [("user", "Tell me a joke."), ("assistant", "A horse walks into a bar.")]
+    assert found.damaged == ["jan_1/messages.jsonl, line 2: this is not valid JSON"]
+
+
+def test_what_no_program_exported_and_what_is_too_large_is_refused_in_words(tmp_path: Path) -> None:
+    cases = {
+        "other.zip": zipped(tmp_path / "other.zip", {"a.txt": "x"}),
+        "list.json": written(tmp_path / "list.json", [1, 2]),
+    }
+    for path in cases.values():
+        with pytest.raises(DamagedFile, match="no conversations of Fullstop, ChatGPT, Claude"):
+            find_conversations(path, MOST)
+    # A small archive that unpacks to far more is read no further than the limit.
+    bomb = zipped(tmp_path / "bomb.zip", {"conversations.json": " " * 50_000_000})
+    assert bomb.stat().st_size < 100_000
+    with pytest.raises(DamagedFile, match="unpacks to more than 1 MB"):
+        find_conversations(bomb, 1_000_000)
+    cut = tmp_path / "cut.zip"
+    cut.write_bytes(bomb.read_bytes()[:20_000])
+    with pytest.raises(DamagedFile, match="the archive is damaged"):
+        find_conversations(cut, MOST)
+
+
+def test_a_chain_of_many_thousand_nodes_is_read(tmp_path: Path) -> None:
+    nodes = [node("n0", None)]
+    for number in range(1, 5_000):
+        role = "user" if number % 2 else "assistant"
+        nodes.append(node(f"n{number}", f"n{number - 1}", role, str(number)))
+    nodes[1]["parent"] = "n0"
+    nodes.append(node("loop", "loop", "user", "follows itself"))
+    values = {
+        "title": "Long",
+        "id": "c",
+        "current_node": "n4999",
+        "mapping": {one["id"]: one for one in nodes},
+    }
+    found = find_conversations(written(tmp_path / "conversations.json", [values]), MOST)
+    assert len(found.conversations[0].messages) == 4_999

@@ -1,0 +1,138 @@
+"""Shows what a file of conversations holds, and asks what of it is to come. Main thread."""
+
+from collections.abc import Callable, Sequence
+
+from PySide6.QtCore import Qt
+from PySide6.QtWidgets import (
+    QDialog,
+    QDialogButtonBox,
+    QListWidget,
+    QListWidgetItem,
+    QVBoxLayout,
+    QWidget,
+)
+
+from engine import counted
+from ui.chat.history.conversation_delegate import when_words
+from ui.chat.storage.conversation_imports import ImportPreview
+from ui.kit.controls.check_box import CheckBox
+from ui.kit.controls.reading_order import move_focus
+from ui.kit.look.theme import Theme
+from ui.kit.text.labels import label
+from ui.records.conversations import Conversation
+from ui.records.exchange.archive import OURS
+
+_WIDTH_PX, _LIST_PX = 480, 220
+_MOST_DAMAGED = 5
+Take = Callable[[Sequence[Conversation], str], object]
+
+
+class ImportDialog(QDialog):
+    """The conversations that would come, with a mark each; what is here already comes if wanted.
+
+    Args:
+        theme: The look.
+        preview: What the file holds.
+        take: Called with the conversations that are wanted, and a folder's name or nothing.
+        parent: The window that it belongs to.
+    """
+
+    def __init__(self, theme: Theme, preview: ImportPreview, take: Take, parent: QWidget) -> None:
+        super().__init__(parent)
+        self.setWindowTitle("Import Conversations")
+        self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        self._preview = preview
+        self._take = take
+        program = preview.found.program
+        self.words = label(_sentence(preview), is_wrapped=True)
+        self.list = QListWidget()
+        self.list.setAccessibleName("Conversations to import")
+        self.copies = CheckBox(theme, "Import those that are here as well, as copies")
+        self.copies.setVisible(bool(preview.here))
+        self.folder = CheckBox(theme, f"Put them into a folder “{program}”")
+        self.folder.setVisible(program != OURS)
+        self.damage = label(_damage(preview), "fault", 0.95, is_wrapped=True)
+        self.damage.setVisible(bool(preview.found.damaged))
+        self.buttons = QDialogButtonBox(QDialogButtonBox.StandardButton.Cancel)
+        self.accept_button = self.buttons.addButton(
+            "Import", QDialogButtonBox.ButtonRole.AcceptRole
+        )
+        self.buttons.accepted.connect(self.accept)
+        self.buttons.rejected.connect(self.reject)
+        self.copies.toggled.connect(self._fill)
+        self.list.itemChanged.connect(self._count)
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(18, 16, 18, 16)
+        layout.setSpacing(10)
+        for part in (self.words, self.list, self.copies, self.folder, self.damage, self.buttons):
+            layout.addWidget(part)
+        theme.follow(self, lambda: self._fit(theme))
+        self._fill()
+
+    def accept(self) -> None:
+        """Import what is marked."""
+        self._take(self.wanted(), self._preview.found.program if self.folder.isChecked() else "")
+        super().accept()
+
+    def wanted(self) -> list[Conversation]:
+        """Return the conversations that are marked."""
+        shown = self._shown()
+        rows = range(self.list.count())
+        return [
+            shown[row] for row in rows if self.list.item(row).checkState() is Qt.CheckState.Checked
+        ]
+
+    def focusNextPrevChild(self, is_next: bool) -> bool:  # noqa: N802 - Qt's name
+        """Move the focus by Tab in reading order."""
+        return move_focus(self, is_next)
+
+    def _shown(self) -> list[Conversation]:
+        copies = self._preview.here if self.copies.isChecked() else []
+        return [*self._preview.new, *copies]
+
+    def _fill(self) -> None:
+        self.list.blockSignals(True)
+        self.list.clear()
+        for one in self._shown():
+            said = counted(len(one.tree), "message")
+            item = QListWidgetItem(f"{one.title}  ·  {said}, {when_words(one.updated_at)}")
+            item.setFlags(item.flags() | Qt.ItemFlag.ItemIsUserCheckable)
+            item.setCheckState(Qt.CheckState.Checked)
+            self.list.addItem(item)
+        self.list.blockSignals(False)
+        self._count()
+
+    def _count(self) -> None:
+        count = len(self.wanted())
+        words = f"Import {counted(count, 'conversation')}" if count else "Import"
+        self.accept_button.setText(words)
+        self.accept_button.setEnabled(bool(count or self._preview.found.presets))
+
+    def _fit(self, theme: Theme) -> None:
+        self.setMinimumWidth(theme.px(_WIDTH_PX))
+        self.list.setMinimumHeight(theme.px(_LIST_PX))
+
+
+def _sentence(preview: ImportPreview) -> str:
+    found = preview.found
+    parts = [f"{preview.name} holds {counted(len(found.conversations), 'conversation')}"]
+    parts[0] += f" of {found.program}"
+    if found.folders:
+        parts.append(f"in {counted(len(found.folders), 'folder')}")
+    if found.presets:
+        parts.append(f"with {counted(len(found.presets), 'preset')}")
+    words = " ".join(parts) + "."
+    if here := len(preview.here):
+        is_one = here == 1
+        words += f" {here:,} of them {'is' if is_one else 'are'} here already."
+    return words
+
+
+def _damage(preview: ImportPreview) -> str:
+    damaged = preview.found.damaged
+    if not damaged:
+        return ""
+    named = "\n".join(f"• {words}" for words in damaged[:_MOST_DAMAGED])
+    more = len(damaged) - _MOST_DAMAGED
+    tail = f"\n• and {counted(more, 'more part')}" if more > 0 else ""
+    return f"{counted(len(damaged), 'part')} cannot be read and will be left out:\n{named}{tail}"
