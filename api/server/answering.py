@@ -98,7 +98,7 @@ async def _answered(
     refused: Callable[[EngineError], ApiError],
 ) -> web.StreamResponse:
     service, params, requests = service_of(request), asked.params, asked.requests()
-    note_wanted(requests, route.model_of(params))
+    note_wanted(requests, route.model_of(params), wants_stream=route.wants_stream(params))
     await route.admit(service, params)
     wanted = addressed(service, requests, route.model_of(params))
     head = Head(

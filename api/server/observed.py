@@ -191,6 +191,7 @@ class _Ending:
                 answer_headers=safe_headers(self._headers, self._secret),
                 runs=tuple(run for run in runs if run.finished is not None),
                 asked_model=self._observation.asked_model,
+                wants_stream=self._observation.wants_stream,
                 wanted=self._observation.wanted,
                 failure=self._observation.failure,
             )

@@ -52,7 +52,7 @@ def span_attributes(ended: RequestEnded, *, with_content: bool) -> Attributes:
         found["gen_ai.response.model"] = ended.model
     if ended.wanted:
         found |= _request_attributes(ended.wanted)
-        found["gen_ai.request.stream"] = ended.is_stream
+        found["gen_ai.request.stream"] = ended.wants_stream
     if ended.ends:
         found |= _usage_attributes(ended)
         found["gen_ai.response.finish_reasons"] = [finish_reason(one) for one in ended.ends]

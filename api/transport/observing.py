@@ -143,6 +143,7 @@ class RequestEnded:
         answer_headers: Names and values of the response's headers.
         runs: The generations that answered it; those that the server did not outlive are left out.
         asked_model: The model that the client named; empty where it named none.
+        wants_stream: Whether the client asked for a stream.
         wanted: What the engine was asked for, whether or not it accepted that.
         failure: The kind of error that the client was told of; None where there was none.
     """
@@ -157,6 +158,7 @@ class RequestEnded:
     answer_headers: tuple[tuple[str, str], ...]
     runs: tuple[ObservedRun, ...] = ()
     asked_model: str = ""
+    wants_stream: bool = False
     wanted: Sequence[GenerationRequest] = ()
     failure: ErrorKind | None = None
 
@@ -226,6 +228,7 @@ class Observation:
         self.is_delivered = False
         self.model = ""
         self.asked_model = ""
+        self.wants_stream = False
         self.wanted: Sequence[GenerationRequest] = ()
         self.failure: ErrorKind | None = None
         self.runs: list[ObservedRun] = []
@@ -276,10 +279,19 @@ def note_generation(generation: ServedAnswer, model: str, asked: GenerationReque
     observation.listen_to(generation, hides_traces=is_ours)
 
 
-def note_wanted(wanted: Sequence[GenerationRequest], asked_model: str) -> None:
-    """Note what a request asks the engine for, and of which model, before it is accepted."""
+def note_wanted(
+    wanted: Sequence[GenerationRequest], asked_model: str, *, wants_stream: bool
+) -> None:
+    """Note what a request asks the engine for, before it is accepted.
+
+    Args:
+        wanted: The generations.
+        asked_model: The model that the client named.
+        wants_stream: Whether it asked for a stream.
+    """
     observation = _current.get()
     if observation is not None:
+        observation.wants_stream = wants_stream
         observation.wanted = wanted
         observation.asked_model = asked_model
 

@@ -11,6 +11,10 @@ import sys
 from pathlib import Path
 
 
+class InstallFailed(SystemExit):
+    """A package cannot be installed; the message says what its installer said."""
+
+
 def python_environment(folder: Path, *packages: str) -> Path:
     """Make a virtual environment that holds packages; return its interpreter."""
     subprocess.run([sys.executable, "-m", "venv", folder], check=True)
@@ -27,8 +31,10 @@ def python_environment(folder: Path, *packages: str) -> Path:
 def node_environment(folder: Path, *packages: str) -> Path:
     """Install packages under a prefix; return the folder of their programs."""
     folder.mkdir(parents=True, exist_ok=True)
+    # With a file of its own, npm takes no package's name for a folder that lies beside it.
+    (folder / "package.json").write_text('{"private": true}')
     npm = ["npm", "install", "--no-fund", "--no-audit", "--loglevel=error"]
-    _run([*npm, "--prefix", str(folder), *packages])
+    _run([*npm, *packages], folder)
     return folder / "node_modules" / ".bin"
 
 
@@ -38,8 +44,8 @@ def bare_environment(home: Path, **more: str) -> dict[str, str]:
     return {"PATH": os.environ["PATH"], "HOME": str(home), "LANG": "C.UTF-8", **more}
 
 
-def _run(command: list[str]) -> None:
+def _run(command: list[str], folder: Path | None = None) -> None:
     """Run a command whose output matters only where it fails."""
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=folder)
     if done.returncode:
-        raise SystemExit(f"{' '.join(command)} failed:\n{done.stderr[-2000:]}")
+        raise InstallFailed(f"{' '.join(command)} failed:\n{done.stderr[-2000:]}")

@@ -15,7 +15,7 @@ from pathlib import Path
 from api.server.thread import ServerThread
 from api.transport.config import ServerConfig
 from engine.scheduling.service import Engine
-from tests.support.scripted import Stage
+from tests.support.scripted import END, START, TEMPLATE, Stage
 
 REPOSITORY = Path(__file__).parents[2]
 SAID = "All is well."
@@ -70,6 +70,70 @@ class _SameAnswer(Stage):
 
     def _script_of(self, prompt: list[int]) -> list[int]:
         return self.ids(SAID)
+
+
+class ObedientStage(Stage):
+    """A scripted model that does what the last message asks for, in words that nobody else uses.
+
+    ``COUNT_UP`` counts from 1 to 10, one number a line; ``TALK_ON`` goes on for long;
+    ``CALL_TOOL {…}`` calls a tool; ``WRITE_TEXT …`` writes the rest of the line. Whatever else is
+    asked, and whatever a tool answers, it says ``SAID``.
+    """
+
+    _TAIL = 20_000
+    _WANTED = re.compile(
+        r"(?P<count>COUNT_UP)|(?P<talk>TALK_ON)|CALL_TOOL (?P<call>\{.*\})|WRITE_TEXT (?P<text>.*)"
+    )
+
+    def __init__(self, folder: Path, *, context: int, step_s: float = 0.0) -> None:
+        tags = ("<tool_call>", "</tool_call>")
+        template = TEMPLATE + "{# <tool_call> tool_call.name #}"
+        super().__init__(folder, {}, context=context, step_s=step_s, plain=tags, template=template)
+        self._answers: dict[tuple[int, ...], list[int]] = {}
+
+    def _script_of(self, prompt: list[int]) -> list[int]:
+        # Asked at each token; the end of the prompt is enough to tell it from others.
+        tail = tuple(prompt[-self._TAIL :])
+        if tail not in self._answers:
+            # Agents add a message of the system after the question.
+            turns = str(self.wrapper.decode(list(tail))).split(START)
+            asked = [turn for turn in turns if turn.startswith(("user:", "tool:"))]
+            found = list(self._WANTED.finditer(asked[-1].partition(END)[0] if asked else ""))
+            self._answers = {tail: self.ids(self._answer_to(found[-1]) if found else SAID)}
+        return self._answers[tail]
+
+    def _answer_to(self, wanted: re.Match[str]) -> str:
+        if wanted["count"]:
+            return "\n".join(str(number) for number in range(1, 11))
+        if wanted["talk"]:
+            return "word " * 4000
+        if wanted["call"]:
+            return f"<tool_call>\n{wanted['call']}\n</tool_call>"
+        return wanted["text"]
+
+
+@contextmanager
+def obedient_servers(*, context: int, key: str) -> Iterator[tuple[Server, Server]]:
+    """Serve one model that does as it is told: without a key, and with one.
+
+    Args:
+        context: Tokens that its context holds; each letter of a prompt is one.
+        key: What the second server asks for.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        stage = ObedientStage(Path(folder), context=context, step_s=0.005)
+        engine = Engine(loader=stage.load)
+        try:
+            asyncio.run(engine.load(Path(folder)))
+            open_to_all = ServerThread(engine, ServerConfig())
+            locked = ServerThread(engine, ServerConfig(api_key=key))
+            try:
+                yield Server(open_to_all.start().url), Server(locked.start().url, key)
+            finally:
+                open_to_all.stop()
+                locked.stop()
+        finally:
+            engine.close()
 
 
 @contextmanager

@@ -177,6 +177,7 @@ def test_a_client_that_hangs_up_makes_a_span_of_a_cancelled_request(
         assert actor.wait_until_idle()
     (span,) = collector.spans
     found = plain(span.attributes)
+    assert found["gen_ai.request.stream"] is is_stream
     assert found["gen_ai.response.finish_reasons"] == ["cancelled"]
     assert found["error.type"] == "cancelled"
     assert found["http.response.status_code"] == 499

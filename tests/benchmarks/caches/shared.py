@@ -1,6 +1,6 @@
 """Measures what prompts with a common beginning cost together, against one of them alone.
 
-    python -m tests.benchmarks.shared [--rounds 3] [--common 5000] [--own 30] [--requests 16]
+    python -m tests.benchmarks.caches.shared [--rounds 3] [--common 5000] [--own 30] [--requests 16]
 
 The two sides alternate, a process pinned to two cores, because the machines are noisy. Each round
 has a beginning of its own, so that no round finds the one before in the prompt cache.

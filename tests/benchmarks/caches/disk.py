@@ -1,6 +1,6 @@
 """Measures the caches on disk; prints ratios of this one run.
 
-    python -m tests.benchmarks.disk [--rounds 5] [--tokens 5000]
+    python -m tests.benchmarks.caches.disk [--rounds 5] [--tokens 5000]
 
 First token of the next turn after a restart, against reading the conversation anew: a fresh engine
 each time, the sides in turn, a process pinned to two cores. Then the pace of a stream while caches
