@@ -206,7 +206,7 @@ CLIENTS: tuple[Client, ...] = (
 NOT_RUN: tuple[tuple[str, str], ...] = (
     ("Langroid", "at its start it fetches a tokenizer from the network"),
     ("SGLang's client", "its package brings some 6 GB of libraries for CUDA"),
-    ("Goose", "it is in neither PyPI nor npm"),
-    ("aichat", "it is in neither PyPI nor npm"),
-    ("mods", "it is in neither PyPI nor npm"),
+    ("Goose", "its makers publish it elsewhere than on PyPI and npm"),
+    ("aichat", "its makers publish it elsewhere than on PyPI and npm"),
+    ("mods", "its makers publish it elsewhere than on PyPI and npm"),
 )

@@ -57,7 +57,7 @@ Last run: {day}, on Linux.
 - **abort**: the client leaves, and the server ends the answer.
 - **errors**: a prompt that is too long and a wrong key are errors of the client, in words.
 
-✓ passed · ✗ failed · – the client cannot do it
+✓ passed · ✗ failed · – not asked of this client; the reason is below
 """
 _MARKS = {True: "✓", False: "✗", None: "–"}
 
