@@ -43,6 +43,24 @@ class NoKeychain(Exception):
     """There is no keychain, or it does not work."""
 
 
+def ask(find: Callable[[], Keychain], question: Callable[[Keychain], _T]) -> _T:
+    """Ask the keychain something; may take long.
+
+    Args:
+        find: Returns the keychain or raises ``NoKeychain``.
+        question: What is asked.
+
+    Raises:
+        NoKeychain: There is none, or it failed.
+    """
+    try:
+        return question(find())
+    except NoKeychain:
+        raise
+    except Exception as error:  # backends raise what they like; none may end the program
+        raise NoKeychain(f"the keychain failed ({type(error).__name__})") from error
+
+
 def system_keychain() -> Keychain:
     """Return the system's keychain. Slow; it may start programs.
 
@@ -146,12 +164,7 @@ class KeyStore:
                     raise OSError(f"The key could not be removed: {error}.") from error
 
     def _ask(self, question: Callable[[Keychain], _T]) -> _T:
-        try:
-            return question(self._find_keychain())
-        except NoKeychain:
-            raise
-        except Exception as error:  # backends raise what they like; none may end the program
-            raise NoKeychain(f"the keychain failed ({type(error).__name__})") from error
+        return ask(self._find_keychain, question)
 
 
 def _write_private(path: Path, text: str) -> None:

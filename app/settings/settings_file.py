@@ -7,8 +7,6 @@ import itertools
 import json
 import logging
 import math
-import os
-import time
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -18,6 +16,7 @@ from pydantic import ValidationError
 
 from api.conformance.captures.harmless import on_one_line
 from app.folders.privacy import made_private
+from app.folders.set_aside import set_aside
 from app.settings.checking import checks_of, made
 from engine.files.bounded import read_bounded
 from engine.files.causes import os_cause
@@ -139,14 +138,7 @@ class SettingsFile:
         )
 
     def _set_aside(self, reason: str) -> LoadedSettings:
-        aside = self.path.with_name(f"{FILE_NAME}.broken-{time.strftime('%Y%m%d-%H%M%S')}")
-        try:
-            os.replace(self.path, aside)
-        except OSError as error:
-            _log.warning("cannot set %s aside: %s", self.path, error)
-            kept = f"It could not be set aside: {os_cause(error)}."
-        else:
-            kept = f"It is kept as {aside.name}."
+        kept = set_aside(self.path)
         return LoadedSettings(
             Settings(),
             f"The settings file could not be used: {reason}. {kept} The default settings are used.",

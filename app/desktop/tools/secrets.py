@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from app.folders.privacy import made_private
-from app.settings.keychain import SERVICE, Keychain, NoKeychain, system_keychain
+from app.settings.keychain import SERVICE, Keychain, NoKeychain, ask, system_keychain
 from engine.files.bounded import read_bounded
 from engine.files.whole_file import write_whole
 
@@ -111,12 +111,7 @@ class ToolSecrets:
             self._file.unlink(missing_ok=True)
 
     def _ask(self, question: Callable[[Keychain], _T]) -> _T:
-        try:
-            return question(self._find_keychain())
-        except NoKeychain:
-            raise
-        except Exception as error:  # backends raise what they like; none may end the program
-            raise NoKeychain(f"the keychain failed ({type(error).__name__})") from error
+        return ask(self._find_keychain, question)
 
 
 def _user(server: str, name: str) -> str:

@@ -6,12 +6,12 @@ Any thread; blocks while the disk works.
 import logging
 import os
 import sys
-import time
 from collections.abc import Iterable
 from pathlib import Path
 
 from app.desktop.tools.configuration import BadConfiguration, servers_from, text_of
 from app.folders.privacy import made_private
+from app.folders.set_aside import set_aside
 from engine.files.bounded import read_bounded
 from engine.files.causes import os_cause
 from engine.files.whole_file import write_whole
@@ -63,15 +63,11 @@ class ServersFile:
         write_whole(self.path, text_of(configs))
 
     def _set_aside(self, reason: str) -> list[ToolServerConfig]:
-        aside = self.path.with_name(f"{FILE_NAME}.broken-{time.strftime('%Y%m%d-%H%M%S')}")
-        try:
-            os.replace(self.path, aside)
-        except OSError as error:
-            _log.warning("cannot set %s aside: %s", self.path, error)
-            kept = f"It could not be set aside: {os_cause(error)}."
-        else:
-            kept = f"It is kept as {aside.name}; correct it there and paste it again."
-        self.notice = f"The file of tool servers could not be used: {reason} {kept}"
+        kept = set_aside(self.path)
+        self.notice = (
+            f"The file of tool servers could not be used: {reason} {kept} Correct it there and "
+            "paste it again."
+        )
         return []
 
 

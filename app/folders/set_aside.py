@@ -1,0 +1,25 @@
+"""Sets a damaged file aside, so that the program starts and nothing of the file is lost."""
+
+import logging
+import os
+import time
+from pathlib import Path
+
+from engine.files.causes import os_cause
+
+_log = logging.getLogger(__name__)
+
+
+def set_aside(path: Path) -> str:
+    """Rename a damaged file to ``NAME.broken-DATE-TIME`` beside it.
+
+    Returns:
+        A sentence that says where it is now, or why it could not be renamed.
+    """
+    aside = path.with_name(f"{path.name}.broken-{time.strftime('%Y%m%d-%H%M%S')}")
+    try:
+        os.replace(path, aside)
+    except OSError as error:
+        _log.warning("cannot set %s aside: %s", path, error)
+        return f"It could not be set aside: {os_cause(error)}."
+    return f"It is kept as {aside.name}."
