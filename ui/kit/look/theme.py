@@ -6,7 +6,8 @@ Main thread. Knows no panels: widgets read ``Theme.colors`` and repaint on ``cha
 from collections.abc import Callable
 from functools import lru_cache
 
-from PySide6.QtCore import QObject, QSize, Qt, Signal
+import shiboken6
+from PySide6.QtCore import QObject, QSize, Qt, QTimer, Signal
 from PySide6.QtGui import QColor, QFont, QFontDatabase, QPalette
 from PySide6.QtWidgets import QApplication, QWidget
 
@@ -16,6 +17,8 @@ from ui.kit.look.stylesheet import stylesheet
 from ui.kit.look.theme_mode import ThemeMode
 
 HEAD_PX = 52  # the height of the three columns' heads
+# Rounds of the loop: scroll areas take one, columns that are folded away then another one.
+_SETTLED_AFTER = 4
 
 
 @lru_cache(maxsize=1)
@@ -55,6 +58,10 @@ class Theme(QObject):
         self._usual_points = app.font().pointSizeF()
         self._text_percent = 100
         self.colors: Colors = LIGHT
+        self._held: list[QWidget] = []  # windows that paint nothing for a moment
+        self._rounds = 0
+        self._settling = QTimer(self, singleShot=True, interval=0)
+        self._settling.timeout.connect(self._settle)
         app.setStyle("Fusion")
         app.styleHints().colorSchemeChanged.connect(lambda: self._refresh())
         if hasattr(app.styleHints(), "accessibility"):
@@ -104,6 +111,7 @@ class Theme(QObject):
             return
         ratio = percent / self._text_percent
         self._text_percent = percent
+        self._hold_frames()
         self._refresh(ratio)
 
     def open_size(self, widget: QWidget, width: int, height: int) -> None:
@@ -134,6 +142,29 @@ class Theme(QObject):
         self._app.setStyleSheet(stylesheet(self.colors, self._text_percent))
         _resize(fonts, ratio)
         self.changed.emit()
+
+    def _hold_frames(self) -> None:
+        """Paint nothing until the layouts are settled.
+
+        What lies inside a scroll area or a dock is laid out level by level; the frames in between
+        would show larger text in places of its former height.
+        """
+        for window in self._app.topLevelWidgets():
+            if window.isVisible() and window.updatesEnabled():
+                window.setUpdatesEnabled(False)
+                self._held.append(window)
+        self._rounds = _SETTLED_AFTER
+        self._settling.start()
+
+    def _settle(self) -> None:
+        self._rounds -= 1
+        if self._rounds:
+            self._settling.start()
+            return
+        held, self._held = self._held, []
+        for window in held:
+            if shiboken6.isValid(window):
+                window.setUpdatesEnabled(True)
 
     def _fonts(self) -> list[tuple[QWidget, float]]:
         return [(widget, widget.font().pointSizeF()) for widget in self._app.allWidgets()]
