@@ -96,8 +96,13 @@ class ArrivingText:
         """
         while True:
             text, place = self._text, self._place
-            found = [(at, mark) for mark in marks if (at := text.find(mark, place)) >= 0]
-            end, mark = min(found) if found else (len(text) - _begun(text, place, marks), "")
+            end, mark = -1, ""
+            for one in marks:
+                at = text.find(one, place)
+                if at >= 0 and not 0 <= end < at:
+                    end, mark = at, one
+            if end < 0:
+                end = _end_before_mark(text, place, marks)
             if end > place:
                 take(text[place:end])
             self._place = end + len(mark)
@@ -116,13 +121,15 @@ class ArrivingText:
         return (yield from self.pass_on(marks, len))
 
 
-def _begun(text: str, place: int, marks: Sequence[str]) -> int:
-    """Return how many of the last characters could be the beginning of a mark."""
-    longest = min(max(map(len, marks)) - 1, len(text) - place)
-    for length in range(longest, 0, -1):
-        if any(mark.startswith(text[len(text) - length :]) for mark in marks):
-            return length
-    return 0
+def _end_before_mark(text: str, place: int, marks: Sequence[str]) -> int:
+    """Return where the last characters begin that could be the beginning of a mark."""
+    end = len(text)
+    for begin in range(max(place, end - max(map(len, marks)) + 1), end):
+        rest = text[begin:]
+        for mark in marks:
+            if mark.startswith(rest):
+                return begin
+    return end
 
 
 class CallWriter:

@@ -268,13 +268,17 @@ class _Value:
         return head[0] not in _JSON_STARTS if head else None
 
     def _grow(self, piece: str) -> None:
-        self._held.append(piece)
-        if self._trim is Trim.SPACE and piece.isspace():
-            return
-        text = "".join(self._held)
-        kept = self._kept(text)
-        self._held = [text[kept:]] if kept < len(text) else []
-        self._out.write(escaped(text[:kept]))
+        if self._held or (self._trim is Trim.SPACE and piece.isspace()):
+            self._held.append(piece)
+            if self._trim is Trim.SPACE and piece.isspace():
+                return
+            piece = "".join(self._held)
+            self._held.clear()
+        kept = self._kept(piece)
+        if kept < len(piece):
+            self._held.append(piece[kept:])
+            piece = piece[:kept]
+        self._out.write(escaped(piece))
 
     def _kept(self, text: str) -> int:
         """Return how much of the text belongs to the value, whatever follows."""

@@ -5,7 +5,19 @@ from typing import Any
 
 import pytest
 
-from engine import Finished, StopInfo, StopKind, TextDelta, Timing, ToolCall, ToolCallDelta, Usage
+from engine import (
+    Finished,
+    StopInfo,
+    StopKind,
+    TextDelta,
+    Timing,
+    ToolCall,
+    ToolCallAbandoned,
+    ToolCallArguments,
+    ToolCallDelta,
+    ToolCallStarted,
+    Usage,
+)
 from tests.support.kept import preferences_state
 from tests.support.tool_hosts import ADD, SUMS_ON, DictatedHost
 from tests.ui.driving import RunOnLoop, ScriptedEngine, eventually, push
@@ -300,3 +312,25 @@ def test_without_tools_nothing_is_started_and_calls_stay_as_they_are(
     assert scripted.requests[0].tools == ()
     assert talk.host.ready_for == []
     assert talk.run.results == []
+
+
+def test_views_are_told_at_once_that_a_call_begins_and_what_is_written_of_it(
+    run: RunOnLoop, scripted: ScriptedEngine
+) -> None:
+    talk = Talk(scripted)
+    seen: list[list[tuple[str, str]]] = []
+    talk.session.run_changed.connect(
+        lambda one: seen.append([(c.name, "".join(c.texts)) for c in one.growing_calls])
+    )
+
+    async def work() -> None:
+        talk.session.send("What is 2 + 3?")
+        await talk.asked(1)
+        talk.engine.say(ToolCallStarted(0, "c", "add"), ToolCallArguments("c", '{"a": '))
+        await eventually(lambda: [("add", '{"a": ')] in seen)
+        talk.engine.say(ToolCallAbandoned("c"), ended(StopKind.MAX_TOKENS))
+        await eventually(lambda: not talk.session.is_running)
+
+    talked(run, talk, work)
+    assert talk.run.growing_calls == []
+    assert talk.run.tool_calls == []
