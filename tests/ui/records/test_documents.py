@@ -8,6 +8,7 @@ import pytest
 
 from tests.support.documents import archive, pdf, with_password, word
 from ui.records.attachments import AttachmentRefused, PageRange
+from ui.records.documents import reading
 from ui.records.documents.reading import (
     MOST_TEXT_BYTES,
     FileReader,
@@ -124,12 +125,26 @@ def test_a_page_that_computes_without_end_leaves_the_pages_before_it(tmp_path: P
     path = hostile(tmp_path / "slow.pdf", b"BT /F1 9 Tf (x) Tj ET " * 2_000_000)
     file = FileReader(path, most_cpu_s=1.5).read()
     assert file.all_pages == ("first",)
-    assert "Only the first 1 of its 2 pages were read" in file.remark
+    assert "Only the first of its 2 pages was read" in file.remark
 
 
 def test_a_page_that_unpacks_without_end_does_no_harm(tmp_path: Path) -> None:
     path = hostile(tmp_path / "bomb.pdf", bytes(200_000_000))
     assert FileReader(path, most_cpu_s=5).read().all_pages[0] == "first"
+
+
+def test_a_file_of_too_many_pages_or_characters_is_cut_and_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = pdf(tmp_path / "long.pdf", ["page one", "page two", "page three"])
+    monkeypatch.setattr(reading, "MOST_PAGES", 2)
+    file = FileReader(path).read()
+    assert file.pages == PageRange(1, 2, 3)
+    assert "Only the first 2 of its 3 pages were read" in file.remark
+    monkeypatch.setattr(reading, "MOST_CHARS", 10)
+    file = FileReader(path).read()
+    assert file.all_pages == ("page one",)
+    assert "a file may have 10 characters" in file.remark
 
 
 def test_a_reader_that_is_closed_reads_no_document(tmp_path: Path) -> None:

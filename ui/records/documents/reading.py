@@ -216,4 +216,6 @@ def shown_name(path: Path) -> str:
 
 def _only(pages: list[str], total: int, why: str) -> str:
     count = len(pages)
-    return f"Only the first {count:,} of its {total:,} pages were read: {why}."
+    which = "first" if count == 1 else f"first {count:,}"
+    verb = "was" if count == 1 else "were"
+    return f"Only the {which} of its {total:,} pages {verb} read: {why}."
