@@ -232,7 +232,16 @@ class ThinkingBudgets:
         before, after = ("", "") if family.has_headers else self._spaces_around(family)
         # A grammar begins right after the tag; what may stand before its text is its own matter.
         after = "" if is_held else after
-        return Edges(self._ids((before, *closing, after)), self._ids(opening))
+        return Edges(self._ids((before, *closing, after)), self._beginning(opening))
+
+    def _beginning(self, opening: Marks) -> tuple[int, ...]:
+        """Return as many tokens as show that reasoning is opened.
+
+        After a special token it is the next one: ``analysis`` after ``<|channel|>``. A tag that is
+        spelled by plain tokens alone begins like other text, and is known by its last.
+        """
+        ids = self._ids(opening)
+        return ids[:2] if ids[0] in self._vocabulary.special else ids
 
     def _ids(self, marks: Marks) -> tuple[int, ...]:
         found: list[int] = []

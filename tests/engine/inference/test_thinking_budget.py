@@ -184,8 +184,9 @@ def test_stops_biases_and_penalties_do_not_touch_the_forced_end(tmp_path: Path) 
     assert answer.text == "t6 t7 "
 
 
-@pytest.mark.parametrize("wrong", [(), (3, 4), (5, 6, 7), range(60)])
-@pytest.mark.parametrize("budget", [1, 5, 9])
+@pytest.mark.parametrize(
+    ("budget", "wrong"), [(1, ()), (5, (3, 4)), (9, (5, 6, 7)), (5, range(60))]
+)
 def test_guesses_change_no_token_of_an_answer_with_a_budget(
     tmp_path: Path, wrong: tuple[int, ...], budget: int
 ) -> None:
@@ -211,6 +212,53 @@ def test_guesses_change_no_token_of_an_answer_with_a_budget(
             [last] = [one for one in events if isinstance(one, Finished)]
             assert last.budget_end == BudgetEnd(budget + 1, 4, budget)
         assert found[0] == found[1]
+
+
+def test_guesses_change_no_token_of_a_constrained_answer_with_a_budget(tmp_path: Path) -> None:
+    script = ["<think>", *THOUGHTS, "</think>", *WORDS]
+    stage = GuessingStage(tmp_path, {"go": script}, plain=TAGS, template=SPACED)
+    values: dict[str, Any] = {"constraint": held(POINT), "trace": TraceLevel.FULL}
+    asked = request("go", thinking_budget=6, max_tokens=40, **values)
+    found = []
+    for stage.guesses in (False, True):
+        warm = request("warm up", max_tokens=8)
+        events = played(stage, warm, asked, plain=not stage.guesses)
+        found.append([one for one in timeless(events) if isinstance(one, TokenTrace)])
+    assert found[0] == found[1]
+    assert "".join(one.piece for one in found[0][8:]).strip().startswith("{")
+
+
+def test_each_answer_of_a_batch_keeps_to_its_own_budget(tmp_path: Path) -> None:
+    stage = thoughtful(tmp_path)
+
+    async def play() -> list[Answer]:
+        engine = Engine(loader=stage.load)
+        await engine.load(Path("scripted"))
+        asked = [request("go", thinking_budget=most, max_tokens=20) for most in (2, 7, None, 4)]
+        handles = await engine.generate_together(asked)
+        answers = await asyncio.gather(*(one.collect() for one in handles))
+        await engine.aclose()
+        return list(answers)
+
+    answers = run(play())
+    assert [len(one.thinking.split()) for one in answers] == [2, 7, 19, 4]
+    assert [one.finished.budget_end for one in answers] == [
+        BudgetEnd(3, 1, 2),
+        BudgetEnd(8, 1, 7),
+        None,
+        BudgetEnd(5, 1, 4),
+    ]
+
+
+def test_reasoning_of_a_long_tag_is_not_opened_again(tmp_path: Path) -> None:
+    script = ["<|channel>", "thought", "a ", "b ", "x ", "<|channel>", "thought", "c ", "d "]
+    tags = ["<|channel>", "<channel|>"]
+    stage = Stage(tmp_path, {"go": script}, special=tags)
+    answer = scripted_answer(stage, "go", thinking_budget=2, max_tokens=8)
+    # The end takes the place of "x "; what would open reasoning is another token.
+    assert answer.thinking == "a b "
+    assert answer.finished.budget_end == BudgetEnd(4, 1, 2)
+    assert "c" in answer.text
 
 
 def test_an_effort_is_told_to_a_template_that_knows_efforts(tmp_path: Path) -> None:
