@@ -112,6 +112,8 @@ class BudgetProcessor:
         self._edges = edges
         self._prompt_tokens = prompt_tokens
         self._budget = budget
+        # What is added to the logits to rule out the token that opens reasoning.
+        self._shut: mx.array | None = None
 
     @property
     def end(self) -> BudgetEnd | None:
@@ -150,10 +152,13 @@ class BudgetProcessor:
     def _kept_closed(self, context: mx.array, logits: mx.array) -> mx.array:
         """Return the logits without the token that would open reasoning; waits for nothing."""
         *before, last = self._edges.opening
-        is_opening: Any = mx.arange(logits.shape[-1]) == last
-        if before:
-            is_opening &= mx.all(context[-len(before) :] == mx.array(before))
-        return mx.where(is_opening, mx.array(-math.inf, logits.dtype), logits)
+        if self._shut is None:
+            is_opening = mx.arange(logits.shape[-1]) == last
+            self._shut = mx.where(is_opening, -math.inf, 0.0).astype(logits.dtype)
+        if not before:
+            return logits + self._shut
+        is_begun = mx.all(context[-len(before) :] == mx.array(before))
+        return mx.where(is_begun, logits + self._shut, logits)
 
 
 class ThinkingBudgets:
