@@ -150,6 +150,23 @@ def test_a_client_that_hangs_up_and_a_bad_request_leave_both_in_step(sharded: st
         assert time.perf_counter() < deadline_s, "the answer of who hung up must end"
 
 
+def test_the_tokens_of_a_prompt_are_as_likely_as_one_process_says(
+    sharded: str, address: str
+) -> None:
+    asked = {"model": "any", "prompt": [COUNT, COUNT * 3], "echo": True, "logprobs": 1}
+    for limit in (0, 3):
+        body = json.dumps(asked | {"max_tokens": limit, "temperature": 0}).encode()
+        both = []
+        for server in (sharded, address):
+            headers = {"content-type": "application/json"}
+            request = urllib.request.Request(f"{server}/v1/completions", body, headers)
+            with urllib.request.urlopen(request, timeout=60) as found:
+                both.append([one["logprobs"] for one in json.load(found)["choices"]])
+        for one, other in zip(*both, strict=True):
+            assert one["tokens"] == other["tokens"]
+            assert one["token_logprobs"][1:] == pytest.approx(other["token_logprobs"][1:], abs=1e-3)
+
+
 def running(address: str) -> int:
     with urllib.request.urlopen(f"{address}/health", timeout=60) as found:
         count: int = json.load(found)["running"]
