@@ -38,6 +38,7 @@ else:
         "ui",
         "app/inspecting",
         "app/store/test_killing.py",
+        "app/desktop/tools",
         "app/desktop/test_displays.py",
         "app/desktop/test_local_server.py",
         "app/desktop/test_finder_files.py",

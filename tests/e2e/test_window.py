@@ -2,6 +2,7 @@ import asyncio
 import contextlib
 import functools
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -11,6 +12,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 import qasync
 from PySide6.QtCore import Qt
@@ -23,6 +25,8 @@ from app.process.ending_signals import EndingSignals
 from app.settings.options import AnswerOptions, ChatOptions
 from app.settings.stored_preferences import StoredPreferences
 from tests.support.hub import hub
+from ui.records.tooling.choice import ToolsInUse
+from ui.records.tooling.servers import ToolServerConfig
 from ui.window.main_window import MainWindow
 
 REPOSITORY = Path(__file__).parents[2]
@@ -203,6 +207,49 @@ def test_a_signal_closes_it_cleanly(number: int, headless: dict[str, str], tmp_p
     out, err = process.communicate(timeout=60)
     said = [line for line in err.splitlines() if "This plugin does not support" not in line]
     assert (process.returncode, out, said) == (0, "", [])
+
+
+def test_a_tool_is_allowed_called_and_ended_with_the_program_at_sigterm(
+    drive: Drive, tmp_path: Path
+) -> None:
+    marker = tmp_path / "child"
+    server = REPOSITORY / "tests/app/desktop/tools/servers/weather.py"
+
+    async def steps(window: MainWindow) -> None:
+        host, workspace = window.toolbox.host, window.workspace
+        arguments = (str(server), str(marker))
+        await host.put(ToolServerConfig("weather", sys.executable, arguments, is_on=True))
+        assert not marker.exists(), "it is not started before it is used"
+        workspace.change_tools(ToolsInUse(("weather",)))
+        session = workspace.current.session
+        assert workspace.send("What is the weather in Paris?")
+        shown = workspace.current
+        await until(lambda: shown.shown_run is not None and shown.shown_run.progress)
+        run = shown.shown_run
+        assert run is not None
+        view = window.chat.column.answer_view(run)
+        assert view is not None
+        permission = view.calls.cards[run.tool_calls[0].id].permission
+        assert permission is not None
+        permission.buttons["once"].click()
+        await until(lambda: not session.is_running)
+        assert run.results[0].text == "It is 18 degrees and sunny in Paris."
+        answer = workspace.current.shown_run
+        assert answer is not None
+        assert "18 degrees" in answer.text
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    drive(steps)
+    child = int(marker.read_text())
+
+    def is_gone() -> bool:
+        try:
+            # In a container nobody may wait for an orphan.
+            return psutil.Process(child).status() == psutil.STATUS_ZOMBIE
+        except psutil.NoSuchProcess:
+            return True
+
+    asyncio.run(until(is_gone))
 
 
 def test_a_model_is_found_downloaded_loaded_asked_and_kept_for_the_next_start(

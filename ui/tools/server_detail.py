@@ -51,6 +51,7 @@ class ServerDetail(QWidget):
         self.edit = QPushButton("Edit…")
         self.delete = QPushButton("Delete…")
         self.tools = QListWidget()
+        self.tools.setProperty("kind", "rows")
         self.tools.setAccessibleName("Tools")
         self.tools.setWordWrap(True)
         self.log = QPlainTextEdit()

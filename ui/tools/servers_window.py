@@ -62,6 +62,7 @@ class ToolServersWindow(OwnWindow):
         self.said.hide()
         self._notice = label("", "muted", 0.92, is_wrapped=True)
         self.list = QListWidget()
+        self.list.setProperty("kind", "rows")
         self.list.setAccessibleName("Tool servers")
         theme.follow(self.list, lambda: self.list.setFixedWidth(theme.px(_LIST_PX)))
         self.detail = ServerDetail(theme)

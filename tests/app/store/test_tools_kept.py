@@ -6,7 +6,11 @@ from pathlib import Path
 from app.store.conversation_store import open_store
 from engine import ToolCall
 from ui.records.conversations import Conversation
-from ui.records.exchange.archive import conversations_from_json, conversations_json
+from ui.records.exchange.archive import (
+    conversation_markdown,
+    conversations_from_json,
+    conversations_json,
+)
 from ui.records.messages import ConversationMessage, question
 from ui.records.runs import Run, RunState
 from ui.records.tooling.calls import CallResult, CallState
@@ -53,6 +57,11 @@ def test_an_archive_has_the_results_and_switches_no_tool_on() -> None:
     assert run is not None
     assert run.results == RESULTS
     assert found.tools == ToolsInUse()
+
+
+def test_markdown_has_the_calls_and_what_came_of_them() -> None:
+    text = conversation_markdown(with_calls())
+    assert 'Called `add`:\n\n    {"a": 2}\n    → 5\n' in text
 
 
 def test_a_copy_of_a_conversation_may_use_the_same_tools() -> None:

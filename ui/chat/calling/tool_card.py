@@ -4,7 +4,7 @@ Main thread. A card is changed in place, so that whoever types in it, or is in i
 stays there while another call goes on.
 """
 
-from PySide6.QtCore import Signal
+from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QFont
 from PySide6.QtWidgets import (
     QFrame,
@@ -83,10 +83,9 @@ class ToolCard(QFrame):
         self.fold.hide()
         self._copy = CopyButton(theme, f"Copy the result of {name}", lambda: self._whole)
         self._copy.hide()
-        foot = QHBoxLayout()
-        foot.addWidget(self.fold)
-        foot.addStretch(1)
-        foot.addWidget(self._copy)
+        answer = QHBoxLayout()
+        answer.addWidget(self.result, 1)
+        answer.addWidget(self._copy, 0, Qt.AlignmentFlag.AlignTop)
         self._column = QVBoxLayout(self)
         self._column.setContentsMargins(11, 9, 9, 10)
         self._column.setSpacing(6)
@@ -98,8 +97,8 @@ class ToolCard(QFrame):
             text.setPlainText(arguments)
             self._column.addWidget(text)
         self._column.addWidget(self._bar)
-        self._column.addWidget(self.result)
-        self._column.addLayout(foot)
+        self._column.addLayout(answer)
+        self._column.addWidget(self.fold, 0, Qt.AlignmentFlag.AlignLeft)
 
     def show_state(self, words: str, tone: Tone) -> None:
         """Say how the call is doing."""

@@ -13,6 +13,8 @@ from ui.kit.background.tasks import Tasks
 from ui.kit.look.theme import Theme
 from ui.kit.system.boxes import ask_text
 from ui.records.attachments import Attachment
+from ui.records.messages import ConversationMessage
+from ui.records.tooling.calls import Decision
 from ui.records.tooling.servers import PromptInfo, ResourceInfo
 from ui.tools.tool_host import ToolsRefused
 from ui.tools.toolbox import Toolbox
@@ -73,12 +75,17 @@ class ToolsInChat(QObject):
     def follow_view(self, view: AnswerView) -> None:
         """Do what the cards of an answer's calls ask for."""
         message = view.message
-        view.calls.decided.connect(
-            lambda call_id, decision: self._workspace.current.session.decide(call_id, decision)
-        )
-        view.calls.continue_wanted.connect(
-            lambda: self._workspace.current.session.continue_calls(message)
-        )
+        view.calls.decided.connect(self._decide)
+        view.calls.continue_wanted.connect(lambda: self._continue(message))
+
+    def _decide(self, call_id: str, decision: Decision) -> None:
+        """Say whether a call may run; one writes on at once, for its buttons go away."""
+        self._workspace.current.session.decide(call_id, decision)
+        self._composer.input.setFocus()
+
+    def _continue(self, answer: ConversationMessage) -> None:
+        self._workspace.current.session.continue_calls(answer)
+        self._composer.input.setFocus()
 
     async def finish(self) -> None:
         """Wait for what is being started or read."""

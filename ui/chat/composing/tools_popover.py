@@ -2,7 +2,7 @@
 
 from functools import partial
 
-from PySide6.QtCore import QPoint, Qt, Signal
+from PySide6.QtCore import QPoint, Qt, QTimer, Signal
 from PySide6.QtWidgets import (
     QFrame,
     QHBoxLayout,
@@ -28,6 +28,8 @@ from ui.tools.toolbox import Toolbox
 _MOST_HEIGHT_PX = 340
 _WIDTH_PX = 360
 _INDENT_PX = 24
+# What the card's edges and the scroll bar take from its width.
+_SIDES_PX = 46
 
 
 class ToolsPopover(QFrame):
@@ -114,9 +116,14 @@ class ToolsPopover(QFrame):
     # -- inside ----------------------------------------------------------------------------
 
     def _place(self, above: QPoint, anchor: QWidget) -> None:
-        self.setFixedWidth(self._theme.px(_WIDTH_PX))
-        wanted = self._list.sizeHint().height() + 4
-        self._scroll.setFixedHeight(min(self._theme.px(_MOST_HEIGHT_PX), max(wanted, 8)))
+        width = self._theme.px(_WIDTH_PX)
+        self.setFixedWidth(width)
+        column = self._list.layout()
+        assert column is not None
+        column.activate()
+        needed = max(column.totalHeightForWidth(width - _SIDES_PX), column.sizeHint().height())
+        wanted = needed + 2 * column.spacing() if self.boxes else 0
+        self._scroll.setFixedHeight(min(self._theme.px(_MOST_HEIGHT_PX), wanted))
         self.adjustSize()
         room = anchor.screen().availableGeometry()
         x = max(room.left(), min(above.x(), room.right() - self.width()))
@@ -139,9 +146,14 @@ class ToolsPopover(QFrame):
         in_use = [one for one in servers if one.name in self._choice.servers]
         self.attach.setVisible(any(one.resources or one.prompts for one in in_use))
         if self.isVisible():
-            self._place(QPoint(self.x(), bottom + 1), self)
-            if focused is not None and focused in self.boxes:
-                self.boxes[focused].setFocus()
+            # New boxes have no size, and take no keys, before the loop has shown them.
+            QTimer.singleShot(0, self, partial(self._settle, bottom + 1, focused))
+
+    def _settle(self, bottom: int, focused: tuple[str, ...] | None) -> None:
+        """Take the height that the list has now, and give the keyboard back."""
+        self._place(QPoint(self.x(), bottom), self)
+        if focused is not None and focused in self.boxes:
+            self.boxes[focused].setFocus()
 
     def _hint_words(self, servers: tuple[ServerState, ...]) -> str:
         if not servers:

@@ -191,6 +191,12 @@ QTableView[kind="rows"] {
 }
 QTableView[kind="rows"]:focus { border: 1px solid $accent; }
 QTableView[kind="rows"]::item { border: none; padding: 0 6px; }
+QListWidget[kind="rows"] {
+    background: $raised; border: 1px solid $line; border-radius: 8px; padding: 4px; outline: none;
+}
+QListWidget[kind="rows"]:focus { border: 1px solid $accent; }
+QListWidget[kind="rows"]::item { border-radius: 6px; padding: 5px 8px; color: $text; }
+QListWidget[kind="rows"]::item:selected { background: $accent_soft; color: $text; }
 QHeaderView { background: transparent; border: none; }
 QHeaderView::section {
     background: $raised; color: $muted; border: none; border-bottom: 1px solid $line;

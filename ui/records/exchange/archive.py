@@ -101,10 +101,22 @@ def conversation_markdown(conversation: Conversation) -> str:
         if run.thinking:
             lines += ["<details><summary>Thinking</summary>", "", run.thinking, "", "</details>"]
             lines.append("")
-        lines += [run.text, ""]
+        lines += [run.text, "", *_calls(run)]
         if ending := _ending(run):
             lines += [f"*{ending}*", ""]
     return "\n".join(lines).rstrip() + "\n"
+
+
+def _calls(run: Run) -> list[str]:
+    """Return the calls of an answer, each with what came of it, indented as code."""
+    lines: list[str] = []
+    for call in run.tool_calls:
+        result = run.result_of(call.id)
+        told = [call.arguments] if result is None else [call.arguments, f"→ {result.text}"]
+        lines += [f"Called `{call.name.replace('`', '')}`:", ""]
+        lines += [f"    {line}" for part in told for line in part.split("\n")]
+        lines.append("")
+    return lines
 
 
 def _ending(run: Run) -> str:

@@ -1,0 +1,20 @@
+"""A server with the one tool that the demo model knows how to call; it starts a child, too."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+from mcp.server.mcpserver import MCPServer
+
+server = MCPServer("weather", version="1.0")
+child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+Path(sys.argv[1]).write_text(str(child.pid))
+
+
+@server.tool()
+def get_weather(city: str) -> str:
+    """Get the weather in a city."""
+    return f"It is 18 degrees and sunny in {city}."
+
+
+server.run("stdio")

@@ -1,0 +1,94 @@
+"""The cards of calls: permission, progress, result, and the limit."""
+
+import pytest
+from pytestqt.qtbot import QtBot
+
+from engine import Finished, StopInfo, StopKind, Timing, ToolCall, Usage
+from ui.chat.messages.tool_cards import ToolCards
+from ui.kit.look.theme import Theme
+from ui.records.runs import Run, RunState
+from ui.records.tooling.calls import CallProgress, CallResult, CallState, Decision
+
+ENDED = Finished(StopInfo(StopKind.TOOL_CALL), Usage(), Timing())
+
+
+@pytest.fixture
+def run() -> Run:
+    calls = [ToolCall("c1", "add", '{"a": 1}'), ToolCall("c2", "add", '{"a": 2}')]
+    return Run(state=RunState.FINISHED, tool_calls=calls, finished=ENDED, is_calling=True)
+
+
+@pytest.fixture
+def cards(theme: Theme, qtbot: QtBot, run: Run) -> ToolCards:
+    run.progress["c1"] = CallProgress("sums", "add", asks=True)
+    cards = ToolCards(theme)
+    qtbot.addWidget(cards)
+    cards.resize(600, 500)
+    cards.show()
+    cards.show_run(run)
+    return cards
+
+
+def test_a_call_that_asks_is_decided_by_a_button(cards: ToolCards) -> None:
+    decided: list[tuple[str, Decision]] = []
+    cards.decided.connect(lambda call_id, decision: decided.append((call_id, decision)))
+    permission = cards.cards["c1"].permission
+    assert permission is not None
+    names = [button.accessibleName() for button in permission.buttons.values()]
+    assert names == [
+        "Allow add of sums once",
+        "Allow add of sums in this conversation",
+        "Allow add of sums always, in every conversation",
+        "Deny add of sums",
+    ]
+    permission.reason.setText("Not now.")
+    permission.buttons["denied"].click()
+    assert decided == [("c1", Decision("denied", "Not now."))]
+    assert cards.cards["c2"].permission is None
+    assert "waits for its turn" in cards.cards["c2"].accessibleName()
+
+
+def test_news_of_a_run_leave_what_is_being_typed(cards: ToolCards, run: Run) -> None:
+    permission = cards.cards["c1"].permission
+    assert permission is not None
+    permission.reason.setText("half a rea")
+    cards.show_run(run)
+    assert cards.cards["c1"].permission is permission
+    assert permission.reason.text() == "half a rea"
+
+
+def test_a_running_call_shows_its_progress_and_then_its_result(cards: ToolCards, run: Run) -> None:
+    card = cards.cards["c1"]
+    run.progress["c1"] = CallProgress("sums", "add", False, 2.5, 1, 4, "counting")
+    cards.show_run(run)
+    assert card.permission is None
+    assert "sums · running for 2.50 s · 1 of 4 · counting" in card.accessibleName()
+    run.progress.clear()
+    run.results.append(CallResult("c1", CallState.DONE, "3\x1b[31m", "sums", "add", 2.6))
+    cards.show_run(run)
+    assert "done · 2.60 s · sums" in card.accessibleName()
+    assert card.result.toPlainText() == "3␛[31m"
+    assert card.result.isVisible()
+
+
+def test_a_long_result_is_folded(cards: ToolCards, run: Run) -> None:
+    run.progress.clear()
+    text = "\n".join(f"line {number}" for number in range(100))
+    run.results.append(CallResult("c1", CallState.FAILED, text, "sums", "add", 1))
+    cards.show_run(run)
+    card = cards.cards["c1"]
+    assert "line 50" not in card.result.toPlainText()
+    card.fold.click()
+    assert "line 99" in card.result.toPlainText()
+
+
+def test_at_the_limit_the_person_can_continue(cards: ToolCards, run: Run) -> None:
+    run.progress.clear()
+    run.is_calling, run.paused_at = False, 20
+    cards.show_run(run)
+    assert "the limit of 20 calls for one question was reached" in cards.words()
+    assert "not run yet" in cards.cards["c1"].accessibleName()
+    wanted: list[bool] = []
+    cards.continue_wanted.connect(lambda: wanted.append(True))
+    cards.paused.proceed.click()
+    assert wanted == [True]

@@ -1,0 +1,179 @@
+"""The window of tool servers, and the card of a conversation's tools."""
+
+from typing import Any
+
+import pytest
+from PySide6.QtCore import Qt
+from PySide6.QtWidgets import QWidget
+from pytestqt.qtbot import QtBot
+
+from engine.scheduling.service import Engine
+from tests.support.kept import preferences_state
+from tests.support.shown import main_window, shown
+from tests.support.tool_hosts import ADD, SUMS, DictatedHost
+from tests.ui.driving import RunOnLoop, eventually
+from ui.chat.composing.tools_popover import ToolsPopover
+from ui.kit.look.theme import Theme
+from ui.records.tooling.choice import ToolsInUse
+from ui.records.tooling.servers import (
+    NamedValue,
+    PromptInfo,
+    ResourceInfo,
+    ServerStage,
+    ToolServerConfig,
+)
+from ui.tools.server_dialogs import PasteDialog, ServerForm
+from ui.tools.servers_window import ToolServersWindow
+from ui.tools.tool_host import ToolsRefused
+from ui.tools.toolbox import Toolbox
+
+
+@pytest.fixture
+def parent(qtbot: QtBot) -> QWidget:
+    parent = QWidget()
+    qtbot.addWidget(parent)
+    parent.show()
+    return parent
+
+
+def test_json_that_is_refused_stays_in_its_field_with_the_reason(
+    theme: Theme, parent: QWidget, run: RunOnLoop
+) -> None:
+    async def refuse(text: str) -> None:
+        raise ToolsRefused("mcpServers.a.args[1]: must be a text.")
+
+    async def steps() -> None:
+        dialog = PasteDialog(theme, parent, refuse)
+        dialog.open()
+        dialog.text.setPlainText('{"mcpServers": …}')
+        dialog.save.click()
+        await eventually(dialog.problem.isVisible)
+        assert dialog.problem.text() == "mcpServers.a.args[1]: must be a text."
+        assert dialog.text.toPlainText() == '{"mcpServers": …}'
+        assert dialog.save.isEnabled()
+        dialog.reject()
+
+    run(steps())
+
+
+def test_the_form_gives_back_what_it_shows_and_never_a_kept_secret(
+    theme: Theme, parent: QWidget
+) -> None:
+    config = ToolServerConfig(
+        "files",
+        "npx",
+        ("-y", "some server"),
+        (NamedValue("TOKEN", "", is_secret=True), NamedValue("LEVEL", "2")),
+        "/tmp",
+        is_on=True,
+    )
+
+    async def put(_config: ToolServerConfig, _replaced: str) -> None:
+        raise AssertionError("nothing is saved here")
+
+    form = ServerForm(theme, parent, config, put)
+    assert form.edited() == config
+    assert form.env.rows[0].text.placeholderText() == "Leave empty to keep it as it is"
+    form.env.more.click()
+    form.env.rows[2].name.setText("NEW")
+    form.env.rows[2].text.setText("value")
+    form.env.rows[2].secret.click()
+    assert form.edited().env[2] == NamedValue("NEW", "value", is_secret=True)
+    form.kind.choose("address")
+    form.url.setText("http://localhost:1/mcp")
+    edited = form.edited()
+    assert (edited.url, edited.command, edited.args, edited.env) == (
+        "http://localhost:1/mcp", "", (), (),
+    )  # fmt: skip
+    form.deleteLater()
+
+
+def test_the_window_shows_each_server_and_switches_it(
+    theme: Theme, parent: QWidget, run: RunOnLoop
+) -> None:
+    async def steps() -> None:
+        host = DictatedHost()
+        window = ToolServersWindow(theme, Toolbox(host, preferences_state()), parent)
+        window.show()
+        assert window.list.item(0).text() == "sums\nrunning"
+        assert window.detail.tools.item(0).text() == "add\nAdd two numbers."
+        host.become(stage=ServerStage.FAILED, problem="It ended.", log=("first", "last"), tools=())
+        assert window.list.item(0).text() == "sums\nfailed"
+        assert window.detail.said.text() == "It ended."
+        assert window.detail.log.toPlainText() == "first\nlast"
+        window.detail.switch.click()
+        await eventually(lambda: host.switched == [("sums", False)])
+        await window.finish()
+        window.close()
+
+    run(steps())
+
+
+def test_the_card_switches_servers_and_tools_of_a_conversation(
+    theme: Theme, parent: QWidget, run: RunOnLoop
+) -> None:
+    edited: list[Any] = []
+
+    async def steps() -> None:
+        host = DictatedHost()
+        card = ToolsPopover(theme, parent, Toolbox(host, preferences_state()))
+        card.edited.connect(edited.append)
+        card.show_choice(ToolsInUse(), can_call=True)
+        assert list(card.boxes) == [("sums",)]
+        card.boxes[("sums",)].click()
+        await eventually(lambda: host.ready_for == [("sums",)])
+        assert edited[-1].uses(ADD)
+        card.boxes[ADD.key].click()
+        assert edited[-1] == ToolsInUse(("sums",), (ADD.key,))
+        card.show_choice(edited[-1], can_call=False)
+        assert "not given any tools" in card._hint.text()
+        await card.finish()
+        card.deleteLater()
+
+    run(steps())
+
+
+class Offering(DictatedHost):
+    """A server with a resource and a prompt."""
+
+    async def read_resource(self, server: str, uri: str) -> str:
+        return f"text of {uri}"
+
+    async def prompt_text(self, server: str, name: str, arguments: dict[str, str]) -> str:
+        return f"{name} {arguments}"
+
+
+def test_a_resource_is_attached_and_a_prompt_comes_into_the_message(
+    run: RunOnLoop, engine: Engine, theme: Theme
+) -> None:
+    async def steps() -> None:
+        async with shown(main_window(engine, theme, tool_host=Offering())) as window:
+            tools, composer = window.chat.tools, window.chat.composer
+            assert tools is not None
+            tools.popover.resource_wanted.emit(ResourceInfo("sums", "sums://1", "Table"))
+            await eventually(lambda: composer.attachments.files != ())
+            [file] = composer.attachments.files
+            assert (file.name, file.text) == ("Table", "text of sums://1")
+            tools.popover.prompt_wanted.emit(PromptInfo("sums", "review", "Review"))
+            await eventually(lambda: composer.text == "review {}")
+
+    run(steps())
+
+
+def test_the_button_says_which_tools_are_in_use(
+    run: RunOnLoop, engine: Engine, theme: Theme
+) -> None:
+    async def steps() -> None:
+        host = DictatedHost()
+        async with shown(main_window(engine, theme, tool_host=host)) as window:
+            button = window.chat.composer.tools
+            assert button.accessibleName() == "Tools: none in this conversation"
+            window.workspace.change_tools(ToolsInUse((SUMS.name,)))
+            assert button.accessibleName() == "Tools of sums: 1 tool known"
+            host.become(stage=ServerStage.FAILED, problem="It ended.")
+            assert button.accessibleName() == "Tools: It ended."
+            window.others.show_tool_servers()
+            assert window.others.tool_servers is not None
+            assert window.others.tool_servers.windowType() == Qt.WindowType.Window
+
+    run(steps())
