@@ -40,6 +40,7 @@ class NamedValueRows(QWidget):
         line.addWidget(self.more)
         line.addStretch(1)
         self._column.addLayout(line)
+        self._column.addStretch(1)
 
     def show_values(self, values: Iterable[NamedValue]) -> None:
         """Show values."""
