@@ -29,7 +29,7 @@ from engine import Finished, TraceLevel
 
 _CLIENT_GONE = 499
 # Generations of which clients have lost interest end within a step; a server waits no longer.
-_LAST_ENDS_S = 1.0
+_LAST_ENDS_S = 5.0
 _OBSERVATION = web.RequestKey("observation", Observation)
 
 

@@ -200,7 +200,8 @@ CLIENTS: tuple[Client, ...] = (
     _agent("Pi", "@mariozechner/pi-coding-agent", "pi_agent"),
     Client("aider", "aider-chat", "command", "commands/aider.py"),
     Client("gptme", "gptme", "command", "commands/gptme_command.py"),
-    Client("ShellGPT", "shell-gpt", "command", "commands/shell_gpt.py"),
+    # Its package does not name click, which it imports.
+    Client("ShellGPT", "shell-gpt", "command", "commands/shell_gpt.py", ("click",)),
 )
 
 NOT_RUN: tuple[tuple[str, str], ...] = (

@@ -1,7 +1,8 @@
 """An OpenTelemetry collector on loopback: takes OTLP over HTTP, and decodes it by their package."""
 
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -11,6 +12,9 @@ from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import (
     ExportMetricsServiceRequest,
 )
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+
+# Sends at once what would otherwise wait for its turn, or for the end.
+AT_ONCE = {"OTEL_BSP_SCHEDULE_DELAY": "20", "OTEL_METRIC_EXPORT_INTERVAL": "20"}
 
 
 @dataclass
@@ -58,6 +62,13 @@ class Collector:
                     for metric in scope.metrics:
                         found[metric.name] = list(metric.histogram.data_points)
         return found
+
+    def wait_until(self, claim: Callable[[], object]) -> None:
+        """Wait until something is true of what was sent."""
+        ends_at = time.monotonic() + 60
+        while not claim():
+            assert time.monotonic() < ends_at, "it was not sent in time"
+            time.sleep(0.01)
 
     def _of(self, path: str) -> Iterator[bytes]:
         return (body for where, body in self.bodies if where == path)

@@ -11,7 +11,7 @@ from api.transport.observing import EVERYTHING, Content, RequestBegan, RequestEn
 from app.desktop.local_server import LocalServer, own_address
 from engine.scheduling.service import Engine
 from engine.values.request import TraceLevel
-from tests.support.collector import collecting, plain
+from tests.support.collector import AT_ONCE, collecting, plain
 from ui.preferences.preferences import ServerPreferences
 
 
@@ -139,10 +139,13 @@ def test_a_collector_is_told_of_requests_beside_the_windows_log(
         server = LocalServer(Engine(), 0, observer=lambda: log)
         url = await server.start()
         assert await asyncio.to_thread(post, f"{url}/v1/messages") == 400
+        await asyncio.to_thread(collector.wait_until, lambda: collector.spans)
         await server.stop()
 
     with collecting() as collector:
         monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", collector.url)
+        for name, value in AT_ONCE.items():
+            monkeypatch.setenv(name, value)
         asyncio.run(use())
     (span,) = collector.spans
     assert plain(span.attributes)["error.type"] == "invalid_request"
