@@ -23,6 +23,7 @@ from ui.records.conversations import Conversation, ConversationFolder
 from ui.records.finding import MOST_HITS, Hit
 from ui.records.messages import ConversationMessage
 from ui.records.presets import Preset
+from ui.records.runs import PastRun
 from ui.records.storing import Recovered, StoreProblem
 
 _log = logging.getLogger(__name__)
@@ -171,6 +172,14 @@ class SqliteConversationStore:
     async def search(self, query: str, limit: int = MOST_HITS) -> list[Hit]:
         """Return where the words of a query were said, best first."""
         found = self._read(lambda database: searching.search(database, query, limit))
+        try:
+            return await asyncio.wrap_future(found)
+        except sqlite3.Error:
+            return []  # has been told
+
+    async def recent_runs(self, limit: int) -> list[PastRun]:
+        """Return the newest answers of all conversations, the newest first."""
+        found = self._read(lambda database: writing.recent_runs(database, limit))
         try:
             return await asyncio.wrap_future(found)
         except sqlite3.Error:

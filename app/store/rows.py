@@ -15,7 +15,7 @@ from ui.records.conversations import Conversation, ConversationFolder, preview_o
 from ui.records.messages import ConversationMessage
 from ui.records.placement import Placement, clean_tags
 from ui.records.presets import Preset, presets_from_json, presets_json
-from ui.records.runs import Run, RunState
+from ui.records.runs import PastRun, Run, RunState
 from ui.records.tooling.choice import ToolsInUse, choice_from, choice_values
 
 _NAMELESS_FOLDER = "Folder"
@@ -181,6 +181,21 @@ def messages_from(rows: Iterable[MessageRow]) -> list[ConversationMessage]:
             _attached(row.run) if row.role == "user" else 0,
         )
     return list(read.values())
+
+
+def past_run(
+    conversation_id: str, title: str, question: str | None, text: str, run: str | None
+) -> PastRun:
+    """Return an answer of some conversation.
+
+    Args:
+        conversation_id: The conversation.
+        title: Its title.
+        question: The beginning of what was asked.
+        text: The answer.
+        run: The JSON of its run.
+    """
+    return PastRun(conversation_id, title_from_file(title), question or "", _run(run, text))
 
 
 def preset_row(preset: Preset) -> PresetRow:

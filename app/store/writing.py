@@ -14,6 +14,7 @@ from app.store.rows import ConversationRow, FolderRow, MessageRow, MessageSnapsh
 from ui.records.conversations import Conversation, ConversationFolder
 from ui.records.messages import ConversationMessage
 from ui.records.presets import Preset
+from ui.records.runs import PastRun
 
 # The start of the newest text, for the list: what is shown, where there are no versions. Empty
 # text means that there are messages all the same; NULL, that there are none.
@@ -65,6 +66,13 @@ SELECT conversation_id FROM messages GROUP BY conversation_id
 """
 # As in ``MessageRow``, without the runs, which a preview does not need.
 _SAID = ", ".join("NULL" if name == "run" else name for name in MessageRow._fields)
+
+_RECENT_RUNS = """
+SELECT c.id, c.title, substr(asked.text, 1, 400), m.text, m.run
+    FROM messages m JOIN conversations c ON c.id = m.conversation_id
+    LEFT JOIN messages asked ON asked.id = m.parent_id
+    WHERE m.role = 'assistant' AND c.deleted_at IS NULL ORDER BY m.number DESC LIMIT ?
+"""
 
 _DELETE_UNUSED = """
 DELETE FROM conversations WHERE NOT is_pinned AND draft = ''
@@ -131,6 +139,12 @@ def messages(connection: sqlite3.Connection, conversation_id: str) -> list[Conve
         (conversation_id,),
     )
     return rows.messages_from(MessageRow(*row) for row in found)
+
+
+def recent_runs(connection: sqlite3.Connection, limit: int) -> list[PastRun]:
+    """Return the newest answers of all conversations, the newest first."""
+    found = connection.execute(_RECENT_RUNS, (limit,))
+    return [rows.past_run(*row) for row in found]
 
 
 def save_conversation(connection: sqlite3.Connection, row: ConversationRow) -> None:

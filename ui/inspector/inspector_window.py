@@ -11,6 +11,7 @@ from PySide6.QtGui import (
     QShowEvent,
 )
 from PySide6.QtWidgets import (
+    QFrame,
     QHBoxLayout,
     QPushButton,
     QSplitter,
@@ -30,6 +31,7 @@ from ui.inspector.request.prompt_tab import PromptTab
 from ui.inspector.run.inspector import Inspector
 from ui.inspector.run.shown_run import RunSource, ShownRun
 from ui.inspector.run.tools import InspectorTools
+from ui.inspector.runs.runs_tab import RunsTab
 from ui.inspector.tape.tape import alternatives, token_words
 from ui.inspector.tape.tape_legend import TapeLegend
 from ui.inspector.tape.tape_view import TapeView
@@ -80,6 +82,9 @@ class InspectorWindow(OwnWindow):
         self.compare = CompareTab(theme, inspector)
         self.what_if = WhatIfTab(theme, inspector)
         self.api = ApiTab(theme, inspector, tools)
+        self.runs = RunsTab(inspector)
+        self.lacking = label("", "muted", 0.95, is_wrapped=True)
+        self.again = QPushButton("Record Everything and Answer Again")
         self.tabs = QTabWidget()
         self.tabs.setDocumentMode(True)
         for part in (self.tabs, self.tabs.tabBar()):
@@ -104,6 +109,7 @@ class InspectorWindow(OwnWindow):
             self.timing,
             self.compare,
             self.what_if,
+            self.runs,
         )
         self._lay_out()
         self._connect_signals()
@@ -112,6 +118,7 @@ class InspectorWindow(OwnWindow):
     async def finish(self) -> None:
         """Wait for what is under way."""
         await self.api.finish()
+        await self.runs.finish()
         await self.matcher.finish()
         await self.inspector.finish()
 
@@ -144,7 +151,17 @@ class InspectorWindow(OwnWindow):
         bar.addWidget(label("Record", "muted", 0.95))
         for part in (self.level, self.open, self.save, self.copy, self.forget):
             bar.addWidget(part)
-        titles = ("Tokens", "Stops", "Ending", "Prompt", "API", "Timing", "Compare", "What if")
+        titles = (
+            "Tokens",
+            "Stops",
+            "Ending",
+            "Prompt",
+            "API",
+            "Timing",
+            "Compare",
+            "What if",
+            "Runs",
+        )
         for title, tab in zip(titles, self._tab_parts, strict=True):
             self.tabs.addTab(tab, title)
         upper = QWidget()
@@ -158,7 +175,7 @@ class InspectorWindow(OwnWindow):
         self.others.setProperty("role", "muted")
         splitter = QSplitter(Qt.Orientation.Vertical)
         splitter.addWidget(upper)
-        splitter.addWidget(self.tabs)
+        splitter.addWidget(self._lower())
         splitter.setStretchFactor(0, 2)
         splitter.setStretchFactor(1, 3)
         splitter.setChildrenCollapsible(False)
@@ -169,8 +186,30 @@ class InspectorWindow(OwnWindow):
         layout.addWidget(self.head)
         layout.addWidget(splitter, 1)
 
+    def _lower(self) -> QWidget:
+        """Return the tabs, below what can be done where one of them lacks data."""
+        self._lacking_bar = QFrame()
+        self._lacking_bar.setObjectName("hint_bar")
+        bar = QHBoxLayout(self._lacking_bar)
+        bar.setContentsMargins(10, 6, 6, 6)
+        bar.addWidget(self.lacking, 1)
+        bar.addWidget(self.again)
+        lower = QWidget()
+        column = QVBoxLayout(lower)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.setSpacing(8)
+        column.addWidget(self._lacking_bar)
+        column.addWidget(self.tabs, 1)
+        return lower
+
     def _connect_signals(self) -> None:
         inspector = self.inspector
+        self.again.clicked.connect(inspector.record_everything)
+        self.tabs.currentChanged.connect(self._offer_more)
+        self.runs.comparison_wanted.connect(self._compare_with_past)
+        inspector.traces.level_changed.connect(self._show_level)
+        inspector.workspace.answering_changed.connect(self._offer_more)
+        inspector.workspace.answering.changed.connect(self._offer_more)
         inspector.run_shown.connect(self._show_run)
         inspector.grew.connect(self._catch_up)
         inspector.problem_met.connect(self._say_problem)
@@ -206,6 +245,36 @@ class InspectorWindow(OwnWindow):
         self.back.setVisible(shown is not None and shown.source is not RunSource.CHAT)
         self.copy.setEnabled(shown is not None)
         self.save.setEnabled(shown is not None and shown.can_be_replayed)
+        self._offer_more()
+
+    def _offer_more(self) -> None:
+        """Offer to answer again where the tab lacks what was not recorded."""
+        words = self._lacking_words(self.inspector.shown)
+        self.lacking.setText(words)
+        self.again.setEnabled(self.inspector.can_answer_again)
+        can_be_made = bool(words) and self.inspector.message() is not None
+        self._lacking_bar.setVisible(can_be_made)
+
+    def _lacking_words(self, shown: ShownRun | None) -> str:
+        if shown is None or not shown.run.is_over:
+            return ""
+        tab, trace = self.tabs.currentWidget(), shown.trace
+        if trace is None and tab in (self.tokens, self.matcher, self.ending, self.what_if):
+            return "The tokens of this run were not recorded."
+        if trace is None and tab is self.prompt:
+            return "The prompt of this run was not recorded."
+        has_odds = trace is None or any(token.stats is not None for token in trace.tokens)
+        if not has_odds and tab in (self.tokens, self.ending):
+            return "The probabilities of this run's tokens were not recorded."
+        return ""
+
+    def _show_level(self) -> None:
+        levels = [level for level, _, _ in LEVELS]
+        self.level.setCurrentIndex(levels.index(self.inspector.traces.level))
+
+    def _compare_with_past(self, other: ShownRun) -> None:
+        self.compare.choose_shown(other)
+        self.tabs.setCurrentWidget(self.compare)
 
     def _offer_choices(self) -> None:
         """Offer the other answers to a request that asked for several."""

@@ -228,3 +228,20 @@ class Run:
     def _end_thinking(self) -> None:
         if self._thinking_began_s is not None and self.thinking_s is None:
             self.thinking_s = time.monotonic() - self._thinking_began_s
+
+
+@dataclass(frozen=True, slots=True)
+class PastRun:
+    """A run with the conversation that it belongs to.
+
+    Attributes:
+        conversation_id: The conversation.
+        title: Its title.
+        question: What was asked, or its beginning.
+        run: The run.
+    """
+
+    conversation_id: str
+    title: str
+    question: str
+    run: Run

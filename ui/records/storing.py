@@ -12,6 +12,7 @@ from ui.records.conversations import Conversation, ConversationFolder
 from ui.records.finding import MOST_HITS, Hit, matches, named_hit, snippet_of, words_of
 from ui.records.messages import ConversationMessage
 from ui.records.presets import Preset
+from ui.records.runs import PastRun
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +111,9 @@ class ConversationStore(Protocol):
 
     async def search(self, query: str, limit: int = MOST_HITS) -> list[Hit]:
         """Return where the words of a query were said, best first."""
+
+    async def recent_runs(self, limit: int) -> list[PastRun]:
+        """Return the newest answers of all conversations, the newest first."""
 
     def load_presets(self) -> list[Preset]:
         """Return all presets, as they were when the store was opened."""
@@ -251,6 +255,16 @@ class MemoryConversationStore:
         # A longer version of an answer has copies of what follows it.
         once = {(hit.conversation_id, hit.role, hit.said_at, hit.snippet): hit for hit in hits}
         return sorted(once.values(), key=lambda hit: hit.said_at, reverse=True)[:limit]
+
+    async def recent_runs(self, limit: int) -> list[PastRun]:
+        """Return the newest answers of all conversations, the newest first."""
+        found = [
+            PastRun(one.id, one.title, message.parent.text if message.parent else "", message.run)
+            for one in self._kept.values()
+            for message in one.tree
+            if message.run is not None
+        ]
+        return sorted(found, key=lambda past: past.run.started_at, reverse=True)[:limit]
 
     def load_presets(self) -> list[Preset]:
         """Return all presets."""

@@ -219,3 +219,21 @@ def test_of_conversations_without_a_word_only_the_newest_is_kept(use: Use) -> No
         one.updated_at = 0
     kept(use, *empty, drafted, pinned)
     assert {c.title for c in read(use)} == {"empty 2", "d", "p"}
+
+
+def test_the_newest_answers_of_all_conversations_are_listed_with_their_questions(use: Use) -> None:
+    older, newer, gone = conversation("first?"), conversation("second?"), conversation("gone?")
+    for one in (older, newer, gone):
+        kept(use, one)
+
+    async def steps(store: SqliteConversationStore) -> None:
+        store.delete(next(one for one in store.load_all() if one.id == gone.id))
+        found = await store.recent_runs(10)
+        assert [(past.conversation_id, past.question) for past in found] == [
+            (newer.id, "second?"),
+            (older.id, "first?"),
+        ]
+        assert found[0].run.finished == newer.messages[1].run.finished  # type: ignore[union-attr]
+        assert len(await store.recent_runs(1)) == 1
+
+    use(steps)

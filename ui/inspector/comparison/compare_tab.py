@@ -7,7 +7,7 @@ from PySide6.QtWidgets import QVBoxLayout, QWidget
 from ui.inspector.comparison.comparing import Comparison, compare
 from ui.inspector.run.inspector import Inspector
 from ui.inspector.run.pages import reading_page
-from ui.inspector.run.shown_run import ShownRun
+from ui.inspector.run.shown_run import RunSource, ShownRun
 from ui.kit.controls.choice import Choice
 from ui.kit.look.theme import Theme
 from ui.kit.text.html import Html, cell, code, colored, joined, paragraph, table, visible_breaks
@@ -23,6 +23,8 @@ class CompareTab(QWidget):
         self._theme = theme
         self._inspector = inspector
         self._others: list[ShownRun] = []
+        self._picked: ShownRun | None = None
+        self._looked_for: set[str] = set()
         self.choice = Choice(theme, "Run to compare with")
         self.sentence = label("", "title", 1.0, is_wrapped=True)
         self.page = reading_page("The two runs from their first difference on")
@@ -47,6 +49,12 @@ class CompareTab(QWidget):
         if row >= 0:
             self.choice.setCurrentIndex(row)
 
+    def choose_shown(self, other: ShownRun) -> None:
+        """Compare with a run of another conversation."""
+        self._picked = other
+        self._fill()
+        self.choice.setCurrentIndex(0)
+
     def showEvent(self, event: QShowEvent) -> None:
         """Offer what there is now."""
         super().showEvent(event)
@@ -55,9 +63,13 @@ class CompareTab(QWidget):
     def _fill(self) -> None:
         before = self._chosen()
         self._others = self._inspector.earlier_runs()
+        picked, shown = self._picked, self._inspector.shown
+        if picked is not None and (shown is None or shown.run.id != picked.run.id):
+            others = (one for one in self._others if one.run.id != picked.run.id)
+            self._others = [picked, *others]
         self.choice.blockSignals(True)
         self.choice.clear()
-        self.choice.addItems([other.name for other in self._others])
+        self.choice.addItems([_named(other) for other in self._others])
         kept = next((n for n, o in enumerate(self._others) if before and o.run is before.run), 0)
         self.choice.setCurrentIndex(kept if self._others else -1)
         self.choice.blockSignals(False)
@@ -77,12 +89,24 @@ class CompareTab(QWidget):
                 "No run is shown."
                 if shown is None
                 else "There is no other answer in this conversation to compare with. Regenerate "
-                "the answer, or edit the question."
+                "the answer, edit the question, or pick a run of another conversation under Runs."
             )
             return
+        if other.trace is None and other.run.id not in self._looked_for:
+            # Kept on disk, perhaps: the tokens say more than the texts.
+            self._looked_for.add(other.run.id)
+            self._inspector.fetch(other, self._take_traced)
         found = compare(shown, other)
         self.sentence.setText(found.sentence)
         self.page.setHtml(self._html(found))
+
+    def _take_traced(self, traced: ShownRun) -> None:
+        if traced.trace is None:
+            return
+        self._others = [traced if one.run.id == traced.run.id else one for one in self._others]
+        if self._picked is not None and self._picked.run.id == traced.run.id:
+            self._picked = traced
+        self._compare()
 
     def _html(self, found: Comparison) -> Html:
         colors = self._theme.colors
@@ -105,3 +129,9 @@ class CompareTab(QWidget):
             for name, one, two in found.rows
         ]
         return joined(table([(left, right)], width="100%"), table(rows) if rows else "")
+
+
+def _named(other: ShownRun) -> str:
+    if other.source is not RunSource.PAST:
+        return other.name
+    return f"{other.run.model_id or 'Answer'}, in “{other.name}”"

@@ -102,6 +102,8 @@ def _common_length(a: str, b: str) -> int:
 def _first_token(left: ShownRun, right: ShownRun) -> int | None:
     if left.trace is None or right.trace is None:
         return None
+    if left.run.model_id != right.run.model_id:
+        return None  # another model's ids stand for other tokens
     if not (left.trace.is_whole and right.trace.is_whole):
         return None
     a: list[TokenTrace] = list(left.trace.tokens)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from PySide6.QtCore import QObject, QTimer, Signal
 
-from engine import Engine, EngineError, GenerationRequest, verdict_words
+from engine import Engine, EngineError, GenerationRequest, TraceLevel, verdict_words
 from engine.recording.saved_run import DamagedRun, from_json, question_of
 from ui.chat.session.conversation_session import ConversationSession
 from ui.chat.session.open_conversation import OpenConversation
@@ -139,12 +139,58 @@ class Inspector(QObject):
         """Show a saved run, or say why a file is not one."""
         self._tasks.start(self._open(path), "open a saved run")
 
-    def earlier_runs(self) -> list[ShownRun]:
+    async def runs(self) -> list[ShownRun]:
+        """Return the runs of the open conversation, then recent ones of others, newest first."""
+        own = self.earlier_runs(with_shown=True)
+        known = {one.run.id for one in own}
+        recent = await self.workspace.store.recent_runs(_MOST_RUNS)
+        here = self.workspace.current.conversation.id
+        others = [
+            ShownRun(
+                past.run, self.traces.get(past.run.id), past.question, RunSource.PAST, past.title
+            )
+            for past in recent
+            if past.run.id not in known and past.conversation_id != here
+        ]
+        return own + others
+
+    def open_run(self, shown: ShownRun) -> None:
+        """Show a run of the list."""
+        if shown.source is RunSource.CHAT:
+            self.workspace.show_run(shown.run)
+            self._show_chat(shown.run)
+        else:
+            self.show(replace(shown, trace=self.traces.get(shown.run.id)))
+
+    def fetch(self, shown: ShownRun, take: Callable[[ShownRun], object]) -> None:
+        """Call ``take`` with a run and its trace once that was looked for."""
+
+        async def look() -> None:
+            trace = shown.trace or await self.traces.find(shown.run.id)
+            take(replace(shown, trace=trace))
+
+        self._tasks.start(look(), "look for the trace of a run")
+
+    @property
+    def can_answer_again(self) -> bool:
+        """Whether the shown run can be made again, with all there is to record."""
+        is_busy = self.workspace.current.is_busy
+        return not is_busy and self.workspace.answering.can_answer and self.message() is not None
+
+    def record_everything(self) -> None:
+        """Answer again, and record all there is of this answer and the next ones."""
+        message = self.message()
+        if message is not None and self.can_answer_again:
+            self.traces.record(TraceLevel.FULL)
+            self.workspace.regenerate(message)
+
+    def earlier_runs(self, *, with_shown: bool = False) -> list[ShownRun]:
         """Return the other runs of the open conversation, newest first, to compare with."""
         found: list[ShownRun] = []
         for message in self.workspace.current.conversation.tree:
             run = message.run
-            if run is None or (self.shown is not None and run is self.shown.run):
+            is_shown = self.shown is not None and run is self.shown.run
+            if run is None or (is_shown and not with_shown):
                 continue
             question = message.parent.text if message.parent is not None else ""
             name = f"Answer to “{_short(question)}”"
@@ -227,6 +273,8 @@ class Inspector(QObject):
             return
         if shown.source is RunSource.CHAT:
             self._show_chat(shown.run)
+        elif shown.source is RunSource.PAST:
+            self.show(replace(shown, trace=None))
         elif shown.source is RunSource.REQUEST and self._request is not None:
             self.show_request(self._request, self.choice)
 
@@ -256,7 +304,7 @@ class Inspector(QObject):
 
     async def _find_trace(self, shown: ShownRun) -> None:
         """Show a run of an earlier day with what disk has kept of it."""
-        if shown.source is RunSource.CHAT:
+        if shown.source in (RunSource.CHAT, RunSource.PAST):
             trace = await self.traces.find(shown.run.id)
             if trace is not None and self.shown is shown:
                 self.show(replace(shown, trace=trace))
@@ -279,6 +327,8 @@ def _shown_file(text: str, name: str) -> ShownRun:
 
 
 _SHORT_CHARS = 40
+# More than anybody walks through; each is a row of the database.
+_MOST_RUNS = 200
 
 
 def _short(text: str) -> str:

@@ -15,6 +15,7 @@ class RunSource(StrEnum):
     """Where a run comes from."""
 
     CHAT = "this window"
+    PAST = "another conversation"
     REQUEST = "another app"
     FILE = "a saved run"
 

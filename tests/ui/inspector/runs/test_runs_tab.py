@@ -1,0 +1,75 @@
+"""The list of runs in the inspector: this conversation's first, then recent ones of others."""
+
+from PySide6.QtCore import Qt
+from PySide6.QtTest import QTest
+
+from engine.values.request import TraceLevel
+from tests.ui.driving import eventually
+from tests.ui.inspector.inspecting import COUNT, Use, ask
+from ui.inspector.inspector_window import InspectorWindow
+from ui.window.main_window import MainWindow
+
+
+def rows(inspector: InspectorWindow) -> list[list[str]]:
+    model = inspector.runs.model
+    return [
+        [str(model.index(row, column).data()) for column in range(1, 6)]
+        for row in range(model.rowCount())
+    ]
+
+
+async def listed(inspector: InspectorWindow, count: int) -> None:
+    inspector.tabs.setCurrentWidget(inspector.runs)
+    await eventually(lambda: inspector.runs.model.rowCount() == count)
+
+
+def test_runs_of_all_conversations_are_listed_shown_and_compared_by_the_keyboard(use: Use) -> None:
+    async def steps(window: MainWindow, inspector: InspectorWindow) -> None:
+        await ask(window, COUNT, "6")
+        first = window.workspace.current.conversation
+        window.workspace.new_conversation()
+        await ask(window, COUNT)
+        await listed(inspector, 2)
+        own, other = rows(inspector)
+        assert own[:2] == ["This conversation", COUNT]
+        assert other[:2] == [first.title, COUNT]
+        assert "Stopped" in other[3]
+        table = inspector.runs.table
+        table.selectRow(1)
+        QTest.keyClick(table, Qt.Key.Key_Return, Qt.KeyboardModifier.ControlModifier)
+        await eventually(lambda: inspector.tabs.currentWidget() is inspector.compare)
+        assert inspector.compare.choice.currentText().endswith(f"in “{first.title}”")
+        assert inspector.compare.sentence.text().startswith("Both are identical for")
+        await listed(inspector, 2)
+        table.selectRow(1)
+        QTest.keyClick(table, Qt.Key.Key_Return)
+        shown = inspector.inspector.shown
+        assert shown is not None
+        assert shown.run is first.messages[-1].run
+        assert inspector.source.text() == f"From another conversation: {first.title}"
+        assert inspector.tokens.model.rowCount() > 0
+        inspector.back.click()
+        assert inspector.inspector.shown is not shown
+        assert not inspector.back.isVisible()
+
+    use(steps)
+
+
+def test_where_a_tab_lacks_data_the_answer_is_made_again_with_everything(use: Use) -> None:
+    async def steps(window: MainWindow, inspector: InspectorWindow) -> None:
+        inspector.inspector.traces.record(TraceLevel.OFF)
+        await ask(window, COUNT, "6")
+        inspector.tabs.setCurrentWidget(inspector.timing)
+        assert not inspector.again.isVisible()
+        inspector.tabs.setCurrentWidget(inspector.ending)
+        assert inspector.again.isVisible()
+        assert inspector.lacking.text() == "The tokens of this run were not recorded."
+        await eventually(inspector.again.isEnabled)
+        inspector.again.click()
+        await eventually(lambda: not window.workspace.current.session.is_running)
+        await eventually(inspector.ending.curve.isVisible)
+        assert not inspector.again.isVisible()
+        assert inspector.level.currentText() == "Everything"
+        assert len(window.workspace.current.conversation.tree) == 3
+
+    use(steps)

@@ -1,0 +1,85 @@
+"""The rows of the list of runs. Main thread."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+from PySide6.QtCore import QAbstractTableModel, QModelIndex, QObject, QPersistentModelIndex, Qt
+
+from engine import verdict_words
+from ui.inspector.run.shown_run import RunSource, ShownRun
+
+Index = QModelIndex | QPersistentModelIndex
+_HEADS = ("When", "Conversation", "Question", "Model", "Ended", "Tokens")
+_MOST_CHARS = 200
+
+
+class RunTable(QAbstractTableModel):
+    """Runs, newest first; those of the open conversation come before the others."""
+
+    def __init__(self, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self._runs: list[ShownRun] = []
+        self._shown_id: str | None = None
+
+    def show_runs(self, runs: Sequence[ShownRun], shown_id: str | None) -> None:
+        """List other runs.
+
+        Args:
+            runs: The runs.
+            shown_id: The id of the one that the inspector shows.
+        """
+        self.beginResetModel()
+        self._runs, self._shown_id = list(runs), shown_id
+        self.endResetModel()
+
+    def run_at(self, row: int) -> ShownRun | None:
+        """Return the run of a row."""
+        return self._runs[row] if 0 <= row < len(self._runs) else None
+
+    def row_of(self, run_id: str | None) -> int | None:
+        """Return the row of a run; None where it is not listed."""
+        return next((n for n, one in enumerate(self._runs) if one.run.id == run_id), None)
+
+    def rowCount(self, parent: Index = QModelIndex()) -> int:  # noqa: B008 - Qt's signature
+        """Return the number of runs."""
+        return 0 if parent.isValid() else len(self._runs)
+
+    def columnCount(self, parent: Index = QModelIndex()) -> int:  # noqa: B008
+        """Return the number of columns."""
+        return 0 if parent.isValid() else len(_HEADS)
+
+    def headerData(
+        self,
+        section: int,
+        orientation: Qt.Orientation,
+        role: int = int(Qt.ItemDataRole.DisplayRole),
+    ) -> Any:
+        """Return a column's name."""
+        if orientation is Qt.Orientation.Horizontal and role == Qt.ItemDataRole.DisplayRole:
+            return _HEADS[section]
+        return None
+
+    def data(self, index: Index, role: int = int(Qt.ItemDataRole.DisplayRole)) -> Any:
+        """Return a cell's words."""
+        shown = self.run_at(index.row())
+        if shown is None or role not in (
+            Qt.ItemDataRole.DisplayRole,
+            Qt.ItemDataRole.ToolTipRole,
+            Qt.ItemDataRole.AccessibleTextRole,
+        ):
+            return None
+        return self._cells(shown)[index.column()]
+
+    def _cells(self, shown: ShownRun) -> tuple[str, ...]:
+        run, finished = shown.run, shown.run.finished
+        when = datetime.fromtimestamp(run.started_at).strftime("%d %b %H:%M").lstrip("0")
+        mark = "● " if run.id == self._shown_id else ""
+        place = shown.name if shown.source is RunSource.PAST else "This conversation"
+        question = " ".join(shown.question[:_MOST_CHARS].split())
+        ended = run.state.value
+        tokens = ""
+        if finished is not None:
+            ended = verdict_words(finished, run.max_tokens).label
+            tokens = f"{finished.usage.output_tokens:,}"
+        return mark + when, place, question, run.model_id, ended, tokens
