@@ -107,10 +107,9 @@ class MainWindow(QMainWindow):
         self._is_quitting = False
         self._may_lose = False
         self.preferences = preferences
-        self.workspace = Workspace(engine, server, store, self)
-        self.workspace.traces.keeper = kept_traces
         self.toolbox = Toolbox(tool_host or NoTools(), preferences, self)
         self.workspace = Workspace(engine, server, store, self, self.toolbox)
+        self.workspace.traces.keeper = kept_traces
         self.model_library = ModelLibrary(self.workspace.model, preferences, model_folders, self)
         self.server_panel = server_panel(self.workspace.server)
         self.inspector = Inspector(engine, self.workspace, self)
