@@ -82,10 +82,10 @@ def test_likelihoods_that_fail_for_one_row_end_that_row(tmp_path: Path) -> None:
     def spoil(backend: Any) -> None:
         real = backend.stats
 
-        def stats(sampled: Sequence[tuple[int, Any]], count: int) -> list[TokenStats]:
+        def stats(sampled: Sequence[tuple[int, Any]], *asked: Any) -> list[TokenStats]:
             if any(token_id == bad for token_id, _ in sampled):
                 raise RuntimeError("no likelihoods")
-            found: list[TokenStats] = real(sampled, count)
+            found: list[TokenStats] = real(sampled, *asked)
             return found
 
         backend.stats = stats
