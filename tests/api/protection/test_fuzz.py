@@ -64,6 +64,7 @@ BODIES: dict[str, dict[str, Any]] = {
         "tools": [{"type": "function", "function": {"name": "f", "parameters": SCHEMA}}],
         "tool_choice": "auto",
         "reasoning_effort": "none",
+        "thinking_token_budget": 3,
         "chat_template_kwargs": {"enable_thinking": False},
     },
     "/v1/completions": {
@@ -83,6 +84,16 @@ BODIES: dict[str, dict[str, Any]] = {
         "instructions": "Be brief.",
         "tools": [{"type": "function", "name": "f", "parameters": SCHEMA}],
     },
+    "/v1/responses/compact": {
+        "model": "m",
+        "input": [
+            {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "Hi"}]},
+            {"type": "compaction", "encrypted_content": "fullstop-summary-1:SGk="},
+            {"type": "message", "role": "user", "content": "Go on"},
+        ],
+        "instructions": "Be brief.",
+        "max_output_tokens": 8,
+    },
     "/v1/responses": {
         "model": "m",
         "input": [
@@ -96,7 +107,8 @@ BODIES: dict[str, dict[str, Any]] = {
         "stop": ["END"],
         "tools": [{"type": "function", "name": "f", "parameters": SCHEMA}],
         "text": {"format": {"type": "text"}},
-        "reasoning": {"effort": "low"},
+        "reasoning": {"effort": "low", "summary": "auto"},
+        "thinking_budget": 3,
     },
     "/generate": {
         "text": [f"user:Hi{GO}", "x"],
