@@ -25,6 +25,8 @@ from app.settings.options import (
 from engine import InvalidRequest, checked_strings
 from ui.words.visible import unescaped
 
+RUN_ENDING = ".fullstop-run"
+
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line and return the exit code.
@@ -32,7 +34,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     Args:
         argv: Arguments without the program's name; None reads them from the process.
     """
-    words = list(sys.argv[1:] if argv is None else argv)
+    words = _with_opened_file(list(sys.argv[1:] if argv is None else argv))
     parser = _parser()
     ours, for_agent = launch_arguments.split(words)
     try:
@@ -66,6 +68,18 @@ def _parser() -> argparse.ArgumentParser:
     )
 
 
+def _with_opened_file(words: list[str]) -> list[str]:
+    """Read ``fullstop FILE`` as ``fullstop --open FILE``: so file managers open saved runs.
+
+    No command has a dot or a slash in its name.
+    """
+    first = words[0] if words else ""
+    is_path = not first.startswith("-") and ("." in first or os.sep in first)
+    if is_path and (Path(first).is_file() or first.endswith(RUN_ENDING)):
+        return ["--open", *words]
+    return words
+
+
 def _with_verbatim_values(words: list[str]) -> list[str]:
     """Write ``--stop X`` as ``--stop=`` and a marked X, which argparse then cannot mistake.
 
@@ -91,6 +105,7 @@ def _window(given: argparse.Namespace) -> int:
         draft=_draft(given, prefix),
         is_plain=_is_plain(given, prefix),
         answer=_answer(given, prefix),
+        opened=_opened(given, prefix),
     )
     from app.process.quick_imports import importing_command
 
@@ -244,6 +259,11 @@ def _is_plain(given: argparse.Namespace, prefix: str = "") -> bool:
     is_plain: bool = getattr(given, f"{prefix}plain_decoding", False)
     check_guessing(_draft(given, prefix), is_plain=is_plain)
     return is_plain
+
+
+def _opened(given: argparse.Namespace, prefix: str) -> Path | None:
+    file: Path | None = getattr(given, f"{prefix}open", None)
+    return None if file is None else file.expanduser().absolute()
 
 
 def _answer(given: argparse.Namespace, prefix: str = "") -> AnswerOptions:

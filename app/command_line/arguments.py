@@ -90,6 +90,14 @@ def parser(
         action="store_true",
         help="check that this installation works, print a line for each part, and end",
     )
+    root.add_argument(
+        "--open",
+        dest=f"{WINDOW_PREFIX}open",
+        default=argparse.SUPPRESS,
+        type=Path,
+        metavar="FILE",
+        help="show a saved run in the Stop Inspector; fullstop FILE does the same",
+    )
     _add_answer_options(root, WINDOW_PREFIX)
     root.set_defaults(command=window)
     commands = root.add_subparsers(title="commands", metavar="COMMAND")

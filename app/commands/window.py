@@ -22,6 +22,12 @@ def run(options: ChatOptions) -> int:
         from app.desktop.window import run as show_window
 
         return show_window(options)
+    if options.opened is not None:
+        raise CommandError(
+            f"{problem}; a saved run is shown in the window. In the terminal, "
+            f"fullstop replay {options.opened} plays it.",
+            exits.USAGE,
+        )
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise CommandError(
             f"{problem}, and standard input and output are not a terminal. Use fullstop serve "

@@ -6,7 +6,8 @@ A lock file decides who is first, a local socket beside it carries the wish. Mai
 import contextlib
 import hashlib
 import logging
-from collections.abc import Iterator
+import os
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from PySide6.QtCore import QLockFile, QObject, Signal
@@ -19,6 +20,9 @@ from ui.window.main_window import MainWindow
 _log = logging.getLogger(__name__)
 _LOCK_NAME = "running.lock"
 _WISH = b"show\n"
+_FILE_WISH = b"open "
+_END = b"\0"  # no path has it
+_LONGEST_WISH = 65_536
 _PATIENCE_MS = 2_000
 
 
@@ -27,9 +31,11 @@ class SingleInstance(QObject):
 
     Signals:
         show_wanted: Another start wants this program's window.
+        file_wanted: Another start wants a file to be opened here; carries its path.
     """
 
     show_wanted = Signal()
+    file_wanted = Signal(str)
 
     def __init__(self, folder: Path, parent: QObject | None = None) -> None:
         """Programs with the same folder know of each other; the folder must exist."""
@@ -53,13 +59,17 @@ class SingleInstance(QObject):
         self._server.listen(self._name)
         return True
 
-    def ask_to_show(self) -> bool:
-        """Ask the program that is the one to show its window; returns whether it was told."""
+    def ask_to_show(self, opened: Path | None = None) -> bool:
+        """Ask the program that is the one to show its window, with a file if one is given.
+
+        Returns:
+            Whether it was told.
+        """
         socket = QLocalSocket()
         socket.connectToServer(self._name)
         if not socket.waitForConnected(_PATIENCE_MS):
             return False
-        socket.write(_WISH)
+        socket.write(_WISH if opened is None else _FILE_WISH + os.fsencode(opened) + _END)
         was_told = socket.waitForBytesWritten(_PATIENCE_MS)
         socket.disconnectFromServer()
         return was_told
@@ -70,14 +80,30 @@ class SingleInstance(QObject):
         self._lock.unlock()
 
     def _welcome(self) -> None:
-        while (visitor := self._server.nextPendingConnection()) is not None:
+        while self._server.hasPendingConnections():
+            visitor = self._server.nextPendingConnection()
             visitor.disconnected.connect(visitor.deleteLater)
+            visitor.readyRead.connect(self._hear)
             self.show_wanted.emit()
+        self._hear()  # what was said before anybody listened
+
+    def _hear(self) -> None:
+        """Open the files that visitors name, once their names are whole."""
+        for visitor in self._server.findChildren(QLocalSocket):
+            said = bytes(visitor.peek(_LONGEST_WISH).data())
+            if said.startswith(_FILE_WISH) and said.endswith(_END):
+                visitor.readAll()
+                name = said.removeprefix(_FILE_WISH).removesuffix(_END)
+                self.file_wanted.emit(os.fsdecode(name))
 
 
 @contextlib.contextmanager
-def only_instance() -> Iterator[SingleInstance | None]:
-    """Yield the place of the one running program; None if another has it, which was told."""
+def only_instance(opened: Path | None = None) -> Iterator[SingleInstance | None]:
+    """Yield the place of the one running program; None if another has it, which was told.
+
+    Args:
+        opened: The file that the other one is to open.
+    """
     try:
         folder = made_private(paths.config_folder())
     except OSError as error:
@@ -85,7 +111,7 @@ def only_instance() -> Iterator[SingleInstance | None]:
         _log.warning("no folder for settings: %s", error)
         folder = paths.config_folder()
     instance = SingleInstance(folder)
-    if not instance.claim() and instance.ask_to_show():
+    if not instance.claim() and instance.ask_to_show(opened):
         yield None
         return
     try:
@@ -95,12 +121,26 @@ def only_instance() -> Iterator[SingleInstance | None]:
 
 
 @contextlib.contextmanager
-def shown_on_demand(window: MainWindow, instance: SingleInstance | None) -> Iterator[None]:
-    """Bring the window forward when the program is started again."""
+def shown_on_demand(
+    window: MainWindow, instance: SingleInstance | None, open_file: Callable[[Path], None]
+) -> Iterator[None]:
+    """Bring the window forward when the program is started again, and open what it was given.
+
+    Args:
+        window: The window.
+        instance: What hears of other starts; None where nothing does.
+        open_file: Opens a file in the window.
+    """
+
+    def open_named(name: str) -> None:
+        open_file(Path(name))
+
     if instance is not None:
         instance.show_wanted.connect(window.come_forward)
+        instance.file_wanted.connect(open_named)
     try:
         yield
     finally:
         if instance is not None:
             instance.show_wanted.disconnect(window.come_forward)
+            instance.file_wanted.disconnect(open_named)

@@ -87,7 +87,7 @@ def run(options: ChatOptions) -> int:
         application.setDesktopFileName("fullstop")
         # The loop must outlive the window until answers, server and engine have ended.
         application.setQuitOnLastWindowClosed(False)
-        with only_instance() as instance:
+        with only_instance(options.opened) as instance:
             if instance is None:
                 print("Fullstop is already open; its window was brought forward.", file=sys.stderr)
                 return exits.OK
@@ -141,11 +141,13 @@ async def _until_closed(
         with (
             signals.delivered(loop, lambda: _quit_for(has_signal, window)),
             in_tray(window, preferences),
-            shown_on_demand(window, instance),
+            shown_on_demand(window, instance, lambda path: open_saved_run(window, path)),
         ):
             window.show()
             window.start(chosen_model(options, stored), options.draft)
             opened_files.deliver_to(lambda path: open_saved_run(window, path))
+            if options.opened is not None:
+                open_saved_run(window, options.opened)
             tell(window, stored.notice)
             rescued = RescuedText(window, store)
             rescued.offer()

@@ -108,9 +108,11 @@ class ChatOptions:
             was chosen there.
         is_plain: Compute each token by itself, without guesses.
         answer: How answers are generated.
+        opened: A saved run that the window shows; None for none.
     """
 
     model: Path
     draft: Path | None = None
     is_plain: bool = False
     answer: AnswerOptions = field(default_factory=AnswerOptions)
+    opened: Path | None = None

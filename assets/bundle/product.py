@@ -10,6 +10,7 @@ IDENTIFIER = "chat.fullstop.Fullstop"
 SUMMARY = "Chat with language models, serve them, and see why they stop"
 RUN_TYPE = "chat.fullstop.saved-run"
 RUN_SUFFIX = "fullstop-run"
+RUN_MIME = "application/x-fullstop-run+json"
 LEAST_MACOS = (14, 0)
 ROOT = Path(__file__).parents[2]
 ICONS = Path(__file__).parent / "icons"

@@ -5,6 +5,7 @@ import pytest
 from app import __version__
 from app.cli import main
 from app.commands import ask, serve, window
+from app.process import exits
 from app.settings.options import AskOptions, ChatOptions
 from app.settings.serve_options import ServeOptions
 
@@ -161,6 +162,23 @@ def test_the_window_takes_the_same_options(monkeypatch: pytest.MonkeyPatch) -> N
     assert options[0].answer.stops == ("END",)
     assert options[0].answer.max_tokens == 9
     assert options[0].model == Path.home() / "m"
+
+
+def test_a_saved_run_that_is_named_alone_is_opened_in_the_window(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    options: list[ChatOptions] = []
+    monkeypatch.setattr(window, "run", lambda given: options.append(given) or 0)
+    file = tmp_path / "file.run"
+    file.write_text("{}", encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    assert main(["file.run"]) == main(["--open", str(file)]) == 0
+    assert [given.opened for given in options] == [file, file]
+    assert main(["gone.fullstop-run"]) == 0
+    assert options[-1].opened == tmp_path / "gone.fullstop-run", "the window says what is wrong"
+    assert main(["gone.run"]) == exits.USAGE
+    assert main([]) == 0
+    assert options[-1].opened is None
 
 
 def test_an_interrupt_ends_with_its_own_code(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,10 +4,12 @@ import plistlib
 import re
 import sys
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 
 from app import __version__
+from app.cli import RUN_ENDING
 from assets.bundle import icns, interpreter, licences, linux, mac, packages
 from assets.bundle.build import build
 from assets.bundle.commands import BuildFailed, run
@@ -206,11 +208,26 @@ def test_a_desktop_finds_name_icon_and_command(tmp_path: Path) -> None:
     linux.write_files(layout)
     entry = (layout.resources / "applications" / "fullstop.desktop").read_text()
     assert entry.startswith("[Desktop Entry]\nType=Application\n")
-    assert {"Exec=fullstop", "Icon=fullstop", "Terminal=false"} < set(entry.splitlines())
+    assert {"Exec=fullstop %f", "Icon=fullstop", "Terminal=false"} < set(entry.splitlines())
     icons = (layout.resources / "icons").rglob("fullstop.png")
     assert {icns.side_of(icon.read_bytes()) for icon in icons} == {16, 32, 64, 128, 256, 512}
     autostart = (layout.resources / "autostart" / "fullstop.desktop").read_text()
     assert "X-GNOME-Autostart-enabled=true" in autostart
+    assert "Exec=fullstop" in autostart.splitlines()
+
+
+def test_a_desktop_knows_saved_runs_by_their_ending_and_opens_them(tmp_path: Path) -> None:
+    layout = linux_layout(tmp_path)
+    linux.write_files(layout)
+    (file,) = (layout.resources / "mime" / "packages").iterdir()
+    space = "{http://www.freedesktop.org/standards/shared-mime-info}"
+    kind = ElementTree.parse(file).getroot().find(f"{space}mime-type")
+    assert kind is not None
+    ending = kind.find(f"{space}glob")
+    assert ending is not None
+    assert ending.get("pattern") == f"*.{RUN_SUFFIX}" == f"*{RUN_ENDING}"
+    entry = (layout.resources / "applications" / "fullstop.desktop").read_text()
+    assert f"MimeType={kind.get('type')};" in entry.splitlines()
 
 
 def test_a_command_that_fails_is_told_with_what_it_said() -> None:

@@ -85,3 +85,17 @@ def test_the_lock_is_private_whatever_the_umask(tmp_path: Path, qapp: QApplicati
     finally:
         os.umask(before)
         instance.release()
+
+
+def test_a_second_start_hands_its_file_to_the_first(tmp_path: Path, qtbot: QtBot) -> None:
+    first, second = SingleInstance(tmp_path), SingleInstance(tmp_path)
+    assert first.claim()
+    wanted: list[str] = []
+    first.file_wanted.connect(wanted.append)
+    file = tmp_path / "a run ü\n.fullstop-run"
+    assert second.ask_to_show(file)
+    qtbot.waitUntil(lambda: wanted == [str(file)], timeout=30_000)
+    with qtbot.waitSignal(first.show_wanted, timeout=30_000):
+        assert second.ask_to_show()
+    assert wanted == [str(file)], "a start without a file opens none"
+    first.release()
