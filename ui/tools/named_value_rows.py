@@ -34,6 +34,7 @@ class NamedValueRows(QWidget):
         self._column.setContentsMargins(0, 0, 0, 0)
         self._column.setSpacing(6)
         self.more = QPushButton(f"Add {noun.capitalize()}")
+        self.more.setAccessibleName(f"Add a {noun}")
         self.more.setAutoDefault(False)
         self.more.clicked.connect(lambda: self._add(NamedValue("")).name.setFocus())
         line = QHBoxLayout()

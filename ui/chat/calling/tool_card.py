@@ -159,6 +159,7 @@ class PausedRow(QWidget):
         super().__init__()
         self._words = label("", "muted", 0.95, is_wrapped=True)
         self.proceed = QPushButton("Continue")
+        self.proceed.setAccessibleName("Continue with more calls")
         self.proceed.setAutoDefault(False)
         row = QHBoxLayout(self)
         row.setContentsMargins(2, 0, 2, 0)

@@ -92,7 +92,7 @@ class MessageChanges(QObject):
         twin = Conversation(
             f"{source.title} (branch)", settings=source.settings, stops=source.stops
         )
-        twin.model = source.model
+        twin.model, twin.tools = source.model, source.tools
         twin.updated_at = time.time()
         path = source.tree.path_to(message)
         twin.tree.fill(copied(one for one in path if one.is_settled))

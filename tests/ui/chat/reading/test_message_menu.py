@@ -20,6 +20,7 @@ from ui.chat.messages.question_view import QuestionView
 from ui.chat.reading.message_menu import MessageView
 from ui.records.conversations import Conversation
 from ui.records.runs import RunState
+from ui.records.tooling.choice import ToolsInUse
 from ui.window.main_window import MainWindow
 
 
@@ -144,12 +145,14 @@ def test_a_branch_is_a_conversation_of_its_own_up_to_the_message(use: Use) -> No
         views = await talk(window)
         source = window.workspace.current.conversation
         window.workspace.current.stops.ensure("END")
+        window.workspace.change_tools(ToolsInUse(("sums",)))
         choose(window, views[3], "Branch to a New Conversation")
         branch = window.workspace.current.conversation
         assert branch is not source
         assert branch.title == "Long (branch)"
         assert texts(branch) == texts(source)[:4]
         assert [stop.sequence for stop in branch.stops] == ["END"]
+        assert branch.tools == ToolsInUse(("sums",))
         assert {one.id for one in branch.tree}.isdisjoint(one.id for one in source.tree)
 
     use(steps)
