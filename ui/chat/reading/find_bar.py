@@ -71,10 +71,10 @@ class FindBar(QFrame):
         is_new = self.isHidden()
         self.show()
         self.field.setFocus()
-        if text:
+        if text and text != self.field.text():
             self.field.setText(text)
         elif is_new:
-            self._look()
+            self._look()  # what was looked for before
         self.field.selectAll()
 
     def step(self, by: int) -> None:

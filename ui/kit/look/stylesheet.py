@@ -103,7 +103,7 @@ QPushButton[kind="chip"]:checked {
 QPushButton[kind="chip"]:checked:focus { border: 1px solid $accent; }
 
 QPushButton[kind="jump"] {
-    background: $raised; border: 1px solid $strong_line; border-radius: 13px;
+    background: $raised; border: 1px solid $strong_line; border-radius: 9px;
     padding: 4px 13px 4px 10px; color: $muted;
 }
 QPushButton[kind="jump"]:hover { background: $hover; color: $text; }

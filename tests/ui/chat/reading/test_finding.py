@@ -75,6 +75,8 @@ def test_places_in_text_code_and_tables_are_counted_and_marked(use: Use) -> None
         assert not bar.isVisible()
         assert answer(window).text_view.found_texts == []
         assert keyboard() is window.chat.composer.input
+        bar.begin("needle")
+        await eventually(lambda: bar.count.text() == f"1 of {PLACES - 1}")
 
     use(steps)
 
