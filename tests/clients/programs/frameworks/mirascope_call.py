@@ -6,7 +6,8 @@ from mirascope import llm
 
 def model(url, key="unused", **more):
     llm.register_provider("openai:completions", scope="openai/", base_url=f"{url}/v1", api_key=key)
-    return llm.Model("openai/m", **more)
+    # It keeps stops from models whose name it does not know.
+    return llm.Model("openai/gpt-4o", **more)
 
 
 def ask(url, key, text):
