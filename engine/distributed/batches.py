@@ -94,7 +94,7 @@ class FollowingBatch(RunningBatch):
 
     def follow_insert(self, order: Insert) -> None:
         """Add the row that rank 0 has added; raises ``OutOfStep`` if it differs here."""
-        self._prompt_cache.shrink_to(order.kept)
+        self._kept.memory.shrink_to(order.kept)
         scorer = None
         if order.scored_from is not None:
             # Rank 0 chooses how much is read in a step, so the vocabulary does not matter here.

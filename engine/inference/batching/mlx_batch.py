@@ -9,7 +9,6 @@ import contextlib
 import time
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import partial
 from typing import Any
 
 import mlx.core as mx
@@ -27,11 +26,9 @@ from engine.inference.batching.scoring import PromptScorer, ScoredRows, ScoringP
 from engine.inference.batching.shared_reading import WORTH_TOKENS
 from engine.inference.batching.unmasked import unmask
 from engine.inference.caching.disk.chains import LoadedBeginning
-from engine.inference.caching.disk.cutting import tail, view_of
-from engine.inference.caching.disk.disk_cache import Ticket
 from engine.inference.caching.disk.model_disk_cache import ModelDiskCache
-from engine.inference.caching.prompt_cache import PromptCache
-from engine.inference.caching.stretches import is_cut_anywhere, taken_apart
+from engine.inference.caching.prompt_keeper import PromptKeeper
+from engine.inference.caching.stretches import is_cut_anywhere
 from engine.inference.mlx_lm_internals import (
     DecodingRows,
     decode_together,
@@ -46,7 +43,6 @@ from engine.speculating.lengths import CostCurve
 from engine.speculating.sources import GuessSource
 from engine.values.request import CacheOwner
 
-_CACHED_PROMPTS = 64
 # Prompts that arrive together are read a few at a time, so that the first readers see their first
 # word sooner.
 READ_TOGETHER = 4
@@ -68,7 +64,6 @@ class RunningBatch:
     Attributes:
         cache_use: The state of the prompt cache; another object whenever it changes.
         can_guess: Whether it checks guesses; otherwise sources are never asked.
-        disk: Where the caches of rows with an owner are kept on disk; None for nowhere.
     """
 
     def __init__(
@@ -76,8 +71,6 @@ class RunningBatch:
     ) -> None:
         self.cache_use = PromptCacheUse()
         self.can_guess = limits.guesses
-        self.disk: ModelDiskCache | None = None
-        self._tickets: dict[int, Ticket] = {}
         self._model = model
         self._chunk = limits.prefill_chunk
         self._rows = limits.rows
@@ -89,7 +82,7 @@ class RunningBatch:
         self._turns = ReadingTurns()
         # Rows that have not decoded a token yet, with the lane in which they are read.
         self._lane_of: dict[int, int] = {}
-        self._prompt_cache = PromptCache(_CACHED_PROMPTS, limits.cache_bytes)
+        self._kept = PromptKeeper(limits.cache_bytes, self._stream)
         self._is_cut_anywhere = is_cut_anywhere(make_prompt_cache(model))
         self._scored = ScoredRows()
         self._lanes = self._new_lanes()
@@ -145,17 +138,15 @@ class RunningBatch:
         drawing = {"samplers": [sampler or greedy], "logits_processors": [processors or []]}
         with self._stream():
             if scorer is None:
-                cache, cached, from_disk = self._fetched(tokens, loaded)
+                cache, cached, from_disk = self._kept.fetch(tokens, loaded)
             else:
-                (cache, cached), from_disk = (
-                    self._prompt_cache.fetch(tokens[: scorer.begins + 1]),
-                    0,
-                )
+                cache, cached = self._kept.memory.fetch(tokens[: scorer.begins + 1])
+                from_disk = 0
         arrival = Arrival(tokens, drawing, cache, cached, reads_alone=scorer is not None)
         if not self._is_cut_anywhere:
             # The next turn seldom repeats an answer token by token. And where this prompt has
             # left the way of an earlier one, later ones may leave it, too.
-            branch = self._prompt_cache.common(tokens)
+            branch = self._kept.memory.common(tokens)
             is_long = branch - cached >= WORTH_TOKENS
             arrival.snapshots_at = [turn_end or len(tokens) - 1, *[branch] * is_long]
         row = self._joining.add(arrival)
@@ -163,10 +154,18 @@ class RunningBatch:
             self._scored.join(row, scorer)
         if self.can_guess:
             self._guessing.join(row, sources)
-        if owner is not None and self.disk is not None:
-            self._tickets[row] = self.disk.ticket(owner)
+        self._kept.own(row, owner)
         self._note_use()
         return Joined(row, arrival.cached, from_disk)
+
+    @property
+    def disk(self) -> ModelDiskCache | None:
+        """Where the caches of rows with an owner are kept on disk; None for nowhere."""
+        return self._kept.disk
+
+    @disk.setter
+    def disk(self, disk: ModelDiskCache | None) -> None:
+        self._kept.disk = disk
 
     def take_shared(self) -> list[tuple[int, int]]:
         """Return the rows that stopped waiting, each with how many tokens it need not read."""
@@ -174,21 +173,7 @@ class RunningBatch:
 
     def held(self, tokens: list[int]) -> int:
         """Return how many first tokens of a prompt memory spares to read."""
-        return self._prompt_cache.usable(tokens)
-
-    def _fetched(
-        self, tokens: list[int], loaded: LoadedBeginning | None
-    ) -> tuple[list[Any] | None, int, int]:
-        """Return the cache of a prompt's first tokens, their number, and how many are from disk."""
-        cache, cached = self._prompt_cache.fetch(tokens)
-        if loaded is None or loaded.tokens <= cached:
-            return cache, cached, 0
-        # Kept in memory as well: other choices of the request begin alike.
-        self._keep(view_of(loaded.cache), tokens[: loaded.tokens])
-        cache, cached = self._prompt_cache.fetch(tokens)
-        if cached < loaded.tokens:  # memory has no room for it
-            cache, cached = view_of(loaded.cache), loaded.tokens
-        return cache, cached, cached
+        return self._kept.memory.usable(tokens)
 
     def step(self) -> Step:
         """Decode the next tokens of each running row and read as much of the prompts as is fair."""
@@ -329,7 +314,7 @@ class RunningBatch:
             if part.end_of_prompt:
                 self._joined_tokens += self._joining.length_of(part.uid)
             if is_kept:
-                self._keep(*self._joining.copy_of(part.uid), self._tickets.get(part.uid))
+                self._kept.keep(*self._joining.copy_of(part.uid), part.uid)
         if read:
             self._note_use()
         return progress
@@ -351,7 +336,8 @@ class RunningBatch:
         """Keep the caches of rows that were taken out; those that waited for them read on."""
         self._joining.left(gone)
         for one in gone:
-            self._keep(one.cache, one.tokens, self._tickets.pop(one.row, None))
+            self._kept.keep(one.cache, one.tokens, one.row, has_left=True)
+        self._note_use()
 
     def _taken_out(self, rows: Iterable[int]) -> list[Departure]:
         """Take rows out, those of one lane at once; return them in order."""
@@ -370,46 +356,21 @@ class RunningBatch:
                 gone[row].cache, gone[row].tokens = cache, tokens
         return list(gone.values())
 
-    def _keep(self, cache: Any, tokens: list[int] | None, ticket: Ticket | None = None) -> None:
-        """Keep a cache in memory, and on disk where its row has a ticket for that."""
-        if not cache or not tokens:
-            return
-        with self._stream():
-            self._prompt_cache.keep(tokens, cache)
-            if ticket is not None and self.disk is not None:
-                self._keep_on_disk(self.disk, ticket, cache, tokens)
-        self._note_use()
-
     def _note_use(self) -> None:
         """Make a new ``cache_use`` if anything has changed."""
         use = PromptCacheUse(
-            entries=len(self._prompt_cache),
-            size_bytes=self._prompt_cache.size_bytes,
+            entries=len(self._kept.memory),
+            size_bytes=self._kept.memory.size_bytes,
             hits=self._joining.hits,
             hit_tokens=self._joining.hit_tokens,
         )
         if use != self.cache_use:
             self.cache_use = use
 
-    def _keep_on_disk(
-        self, disk: ModelDiskCache, ticket: Ticket, cache: Any, tokens: list[int]
-    ) -> None:
-        parts = self._prompt_cache.parts_of(tokens)
-        if parts is None:  # memory has no room for it
-            view = view_of(cache)
-            stretch, snapshot = taken_apart(view, len(tokens))
-            parts = [stretch], snapshot
-            # Another thread can read arrays, but it cannot compute what this one began.
-            mx.eval(stretch.layers, [part.state for part in view])
-        stretches, snapshot = parts
-        size = sum(one.size_bytes for one in stretches) + snapshot.size_bytes
-        # Joined on the thread that writes: no token waits for that.
-        disk.keep(ticket, tokens, partial(tail, stretches, snapshot, len(tokens)), size)
-
     def forget_prompts(self) -> tuple[int, int]:
         """Drop the caches of earlier prompts; return how many, and their bytes."""
-        kept, size_bytes = len(self._prompt_cache), self._prompt_cache.size_bytes
-        self._prompt_cache.clear()
+        kept, size_bytes = len(self._kept.memory), self._kept.memory.size_bytes
+        self._kept.memory.clear()
         self._note_use()
         mx.clear_cache()
         return kept, size_bytes
@@ -429,7 +390,7 @@ class RunningBatch:
         self._lanes[:] = self._new_lanes()
         rows = self._joining.begin_anew()
         self._guessing.keep_only(rows)
-        self._tickets = {row: self._tickets[row] for row in rows if row in self._tickets}
+        self._kept.keep_only(rows)
         return rows
 
     def close(self) -> None:
@@ -440,7 +401,7 @@ class RunningBatch:
             # The limit that this one found may be from before the others came.
             maybe_set_recommended_wired_limit()
         self._joining.clear()
-        self._prompt_cache.clear()
+        self._kept.memory.clear()
         self._lanes.clear()
         del self._guessing, self._model
         mx.clear_cache()

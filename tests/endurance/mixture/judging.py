@@ -132,7 +132,7 @@ def leftovers(backend: MlxBackend) -> list[str]:
     if backend._draft is not None:
         held["answers of the draft model"] = range(backend._draft._answers)
     found = [f"{name}: {list(what)}" for name, what in held.items() if len(what)]
-    cache = batch._prompt_cache
+    cache = batch._kept.memory
     if (size := _size_of(cache._root)) != cache.size_bytes:
         found.append(f"kept prompts take {size} bytes, and {cache.size_bytes} are counted")
     return found

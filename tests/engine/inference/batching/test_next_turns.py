@@ -55,7 +55,7 @@ def test_kept_conversations_report_the_bytes_that_they_hold(stepped: Stepped) ->
     mx.synchronize(stepped.batch._lanes[0].stream)
     # Nothing may wait for Python's garbage collector.
     use, before = stepped.batch.cache_use, mx.get_active_memory()
-    stepped.batch._prompt_cache.clear()
+    stepped.batch._kept.memory.clear()
     held = before - mx.get_active_memory()
     # Keys and values of 1,000 tokens in the layers that keep them, once and not six times.
     assert use.size_bytes < 2 * 1000 * 2 * 16 * 4 * 2

@@ -1,0 +1,109 @@
+"""What a batch keeps of prompts and answers: in memory for all rows, on disk for those of an owner.
+
+Belongs to the thread of its batch.
+"""
+
+from collections.abc import Callable, Collection, Sequence
+from contextlib import AbstractContextManager
+from functools import partial
+from typing import Any
+
+import mlx.core as mx
+
+from engine.inference.caching.disk.chains import LoadedBeginning
+from engine.inference.caching.disk.cutting import tail, view_of
+from engine.inference.caching.disk.disk_cache import Ticket
+from engine.inference.caching.disk.model_disk_cache import ModelDiskCache
+from engine.inference.caching.prompt_cache import PromptCache
+from engine.inference.caching.stretches import taken_apart
+from engine.values.request import CacheOwner
+
+_CACHED_PROMPTS = 64
+
+
+class PromptKeeper:
+    """The caches of earlier prompts.
+
+    Args:
+        most_bytes: What they may take in memory.
+        stream: Returns a context in which MLX computes on the batch's stream.
+
+    Attributes:
+        memory: Those in memory.
+        disk: Where the caches of rows with an owner are kept on disk; None for nowhere.
+    """
+
+    def __init__(self, most_bytes: int, stream: Callable[[], AbstractContextManager[Any]]) -> None:
+        self.memory = PromptCache(_CACHED_PROMPTS, most_bytes)
+        self.disk: ModelDiskCache | None = None
+        self._stream = stream
+        self._tickets: dict[int, Ticket] = {}
+
+    def fetch(
+        self, tokens: list[int], loaded: LoadedBeginning | None
+    ) -> tuple[list[Any] | None, int, int]:
+        """Return the cache of a prompt's first tokens, their number, and how many are from disk.
+
+        Args:
+            tokens: The prompt.
+            loaded: The cache of its first tokens that was read from disk.
+        """
+        cache, cached = self.memory.fetch(tokens)
+        if loaded is None or loaded.tokens <= cached:
+            return cache, cached, 0
+        # Kept in memory as well: other choices of the request begin alike.
+        self.keep(view_of(loaded.cache), tokens[: loaded.tokens])
+        cache, cached = self.memory.fetch(tokens)
+        if cached < loaded.tokens:  # memory has no room for it
+            cache, cached = view_of(loaded.cache), loaded.tokens
+        return cache, cached, cached
+
+    def own(self, row: int, owner: CacheOwner | None) -> None:
+        """Note whose cache a row leaves on disk; None leaves none."""
+        if owner is not None and self.disk is not None:
+            self._tickets[row] = self.disk.ticket(owner)
+
+    def keep_only(self, rows: Collection[int]) -> None:
+        """Forget the owners of all rows but these."""
+        self._tickets = {row: self._tickets[row] for row in rows if row in self._tickets}
+
+    def keep(
+        self,
+        cache: Any,
+        tokens: list[int] | None,
+        row: int | None = None,
+        *,
+        has_left: bool = False,
+    ) -> None:
+        """Keep a cache in memory, and on disk where its row has an owner.
+
+        Args:
+            cache: mlx-lm's cache, which is no longer the caller's; None keeps nothing.
+            tokens: The tokens in it.
+            row: Whose it is; None for no row's.
+            has_left: Whether the row has left the batch.
+        """
+        ticket = None
+        if row is not None:
+            ticket = self._tickets.pop(row, None) if has_left else self._tickets.get(row)
+        if not cache or not tokens:
+            return
+        with self._stream():
+            self.memory.keep(tokens, cache)
+            if ticket is not None and self.disk is not None:
+                self._keep_on_disk(self.disk, ticket, cache, tokens)
+
+    def _keep_on_disk(
+        self, disk: ModelDiskCache, ticket: Ticket, cache: Sequence[Any], tokens: list[int]
+    ) -> None:
+        parts = self.memory.parts_of(tokens)
+        if parts is None:  # memory has no room for it
+            view = view_of(cache)
+            stretch, snapshot = taken_apart(view, len(tokens))
+            parts = [stretch], snapshot
+            # Another thread can read arrays, but it cannot compute what this one began.
+            mx.eval(stretch.layers, [part.state for part in view])
+        stretches, snapshot = parts
+        size = sum(one.size_bytes for one in stretches) + snapshot.size_bytes
+        # Joined on the thread that writes: no token waits for that.
+        disk.keep(ticket, tokens, partial(tail, stretches, snapshot, len(tokens)), size)
