@@ -55,7 +55,7 @@ Last run: {day}, on Linux.
 - **stream**: the pieces of a stream, more than one, are the answer.
 - **tools**: the model's call arrives with its arguments, or the answer that follows its result.
 - **abort**: the client leaves, and the server ends the answer.
-- **errors**: a prompt that is too long and a wrong key are errors of the client, in words.
+- **errors**: a prompt that is too long and a wrong key are errors of the client, which say so.
 
 ✓ passed · ✗ failed · – not asked of this client; the reason is below
 """
