@@ -1,6 +1,7 @@
 """Shows what a file of conversations holds, and asks what of it is to come. Main thread."""
 
 from collections.abc import Callable, Sequence
+from datetime import datetime
 
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import (
@@ -13,7 +14,6 @@ from PySide6.QtWidgets import (
 )
 
 from engine import counted
-from ui.chat.history.conversation_delegate import when_words
 from ui.chat.storage.conversation_imports import ImportPreview
 from ui.kit.controls.check_box import CheckBox
 from ui.kit.controls.reading_order import move_focus
@@ -95,7 +95,7 @@ class ImportDialog(QDialog):
         self.list.clear()
         for one in self._shown():
             said = counted(len(one.tree), "message")
-            item = QListWidgetItem(f"{one.title}  ·  {said}, {when_words(one.updated_at)}")
+            item = QListWidgetItem(f"{one.title}  ·  {said}, {_day(one.updated_at)}")
             item.setFlags(item.flags() | Qt.ItemFlag.ItemIsUserCheckable)
             item.setCheckState(Qt.CheckState.Checked)
             self.list.addItem(item)
@@ -111,6 +111,10 @@ class ImportDialog(QDialog):
     def _fit(self, theme: Theme) -> None:
         self.setMinimumWidth(theme.px(_WIDTH_PX))
         self.list.setMinimumHeight(theme.px(_LIST_PX))
+
+
+def _day(unix_s: float) -> str:
+    return datetime.fromtimestamp(unix_s).strftime("%d %b %Y").lstrip("0")
 
 
 def _sentence(preview: ImportPreview) -> str:
