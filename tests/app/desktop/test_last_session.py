@@ -36,7 +36,7 @@ def test_a_second_start_is_told_and_the_first_comes_forward(
 ) -> None:
     with only_instance() as first:
         assert first is not None
-        with shown_on_demand(window, first):
+        with shown_on_demand(window, first, lambda _: None):
             assert not window.isVisible()
             with only_instance() as second:
                 assert second is None
