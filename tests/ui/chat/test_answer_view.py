@@ -24,8 +24,8 @@ from ui.chat.messages.tool_cards import pretty
 from ui.kit.look.theme import Theme
 from ui.kit.text.flow_text import FlowText
 from ui.records.messages import ConversationMessage
-from ui.records.progress import progress_words
 from ui.records.runs import Run
+from ui.records.sending.progress import progress_words
 
 
 def shown(theme: Theme, run: Run) -> AnswerView:

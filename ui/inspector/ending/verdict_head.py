@@ -25,8 +25,8 @@ from ui.inspector.tape.tape import Tape
 from ui.kit.controls.buttons import IconBadge
 from ui.kit.look.theme import Theme
 from ui.kit.text.labels import label
-from ui.records.progress import progress_words
 from ui.records.runs import RunState
+from ui.records.sending.progress import progress_words
 from ui.words.tones import Tone
 from ui.words.verdicts import verdict
 from ui.words.visible import quoted

@@ -1,1 +1,1 @@
-"""What is asked of the engine: the request of an answer, and of a second one beside it. Pure."""
+"""What is asked of the engine, for one answer or two side by side, and how far that is. Pure."""
