@@ -5,42 +5,29 @@ https://modelcontextprotocol.io/docs/develop/connect-local-servers
 """
 
 import json
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
-from urllib.parse import urlsplit
 
+from app.desktop.tools.server_fields import (
+    ADDRESSES,
+    KEPT_ELSEWHERE,
+    BadConfiguration,
+    args_field,
+    kind_of,
+    named_values,
+    server_name,
+    text_field,
+    url_field,
+)
 from engine.files.patient_json import parse_json
 from ui.records.tooling.servers import NamedValue, ToolServerConfig
 
-KEPT_ELSEWHERE = "${keychain}"
-"""Stands in the file for the value of a secret."""
-
-_MOST_NAME_CHARS = 64
 _MOST_SERVERS = 200
 _SECTIONS = ("mcpServers", "servers")
-_ADDRESSES = ("url", "serverUrl", "httpUrl")
 _PROGRAM_TYPES = {"stdio", "local"}
 _ADDRESS_TYPES = {"http", "streamable-http", "streamablehttp", "streamable_http", "remote"}
-_KNOWN = {"command", "args", "env", "cwd", "headers", "disabled", "type", "transport", *_ADDRESSES}
-_SECRET_NAME = re.compile(
-    r"(?i)(key|token|secret|passw|credential|cookie|authoriz|auth$|bearer|private|(^|_)pat($|_)"
-    r"|(^|_)dsn$|connection_?string)"
-)
-_SECRET_VALUE = re.compile(
-    r"^(sk-|ghp_|github_pat_|gho_|glpat-|xox[abps]-|hf_|AKIA|Bearer |Basic )|://[^/\s:@]+:[^/\s@]+@"
-)
-_ASKED_FOR = re.compile(r"^\$\{input:[^}]*\}$")
-
-
-class BadConfiguration(ValueError):
-    """A configuration cannot be used; the message names the field and the remedy."""
-
-
-def looks_secret(name: str, value: str) -> bool:
-    """Return whether a variable or header seems to hold a secret."""
-    return bool(_SECRET_NAME.search(name) or _SECRET_VALUE.search(value))
+_KNOWN = {"command", "args", "env", "cwd", "headers", "disabled", "type", "transport", *ADDRESSES}
 
 
 def servers_from(text: str) -> list[ToolServerConfig]:
@@ -117,14 +104,14 @@ def _section(values: Any) -> tuple[Mapping[str, Any], str]:
     if not isinstance(values, dict):
         raise BadConfiguration(f"The text must be a JSON object such as {_EXAMPLE}.")
     for name in _SECTIONS:
-        if name in values and not ({"command", *_ADDRESSES} & set(_dict(values[name]))):
+        if name in values and not ({"command", *ADDRESSES} & set(_dict(values[name]))):
             if not isinstance(values[name], dict):
                 raise BadConfiguration(
                     f"{name}: must be an object that maps names to servers, not "
-                    f"{_kind(values[name])}."
+                    f"{kind_of(values[name])}."
                 )
             return values[name], name
-    if {"command", *_ADDRESSES} & set(values) and not isinstance(values.get("command"), dict):
+    if {"command", *ADDRESSES} & set(values) and not isinstance(values.get("command"), dict):
         raise BadConfiguration(
             'The server has no name. Put it under one: {"mcpServers": {"my-server": … }}.'
         )
@@ -138,14 +125,14 @@ def _dict(value: Any) -> Mapping[str, Any]:
 
 
 def _server(name: str, values: Any, where: str) -> ToolServerConfig:
-    name = _name(name)
+    name = server_name(name)
     if not isinstance(values, dict):
         raise BadConfiguration(
-            f'{where}: must be an object with "command" or "url", not {_kind(values)}.'
+            f'{where}: must be an object with "command" or "url", not {kind_of(values)}.'
         )
-    url = _url(values, where)
-    command = _text(values, "command", where)
-    named = _text(values, "type", where) or _text(values, "transport", where)
+    url = url_field(values, where)
+    command = text_field(values, "command", where)
+    named = text_field(values, "type", where) or text_field(values, "transport", where)
     kind = named.lower()
     if kind == "sse":
         raise BadConfiguration(
@@ -169,121 +156,18 @@ def _server(name: str, values: Any, where: str) -> ToolServerConfig:
         raise BadConfiguration(f'{where}.type: a server with "url" has the type "http".')
     disabled = values.get("disabled", False)
     if not isinstance(disabled, bool):
-        raise BadConfiguration(f"{where}.disabled: must be true or false, not {_kind(disabled)}.")
+        raise BadConfiguration(f"{where}.disabled: must be true or false, not {kind_of(disabled)}.")
     return ToolServerConfig(
         name,
         command,
-        _args(values, where),
-        _named_values(values, "env", where),
-        _text(values, "cwd", where),
+        args_field(values, where),
+        named_values(values, "env", where),
+        text_field(values, "cwd", where),
         url,
-        _named_values(values, "headers", where),
+        named_values(values, "headers", where),
         not disabled,
         {key: value for key, value in values.items() if key not in _KNOWN},
     )
-
-
-def _name(name: str) -> str:
-    stripped = name.strip()
-    if not stripped:
-        raise BadConfiguration("The server needs a name. Write one, such as files.")
-    if len(stripped) > _MOST_NAME_CHARS:
-        raise BadConfiguration(
-            f"{stripped[:20]}…: the name has {len(stripped):,} characters. Use at most "
-            f"{_MOST_NAME_CHARS}."
-        )
-    if not stripped.isprintable() or "/" in stripped:
-        raise BadConfiguration(
-            f"{stripped!a}: the name has a slash or a character that cannot be shown. "
-            "Use letters, digits, spaces, - and _."
-        )
-    return stripped
-
-
-def _text(values: Mapping[str, Any], field: str, where: str) -> str:
-    value = values.get(field)
-    if value is None:
-        return ""
-    if not isinstance(value, str):
-        raise BadConfiguration(f"{where}.{field}: must be a text in quotes, not {_kind(value)}.")
-    return _whole(value, f"{where}.{field}")
-
-
-def _whole(text: str, where: str) -> str:
-    if "\0" in text or any("\ud800" <= char <= "\udfff" for char in text):
-        raise BadConfiguration(f"{where}: has a character that no program can take. Remove it.")
-    return text
-
-
-def _url(values: Mapping[str, Any], where: str) -> str:
-    field = next((one for one in _ADDRESSES if values.get(one) is not None), "url")
-    url = _text(values, field, where).strip()
-    if not url:
-        return ""
-    try:
-        parts = urlsplit(url)
-        is_usable = parts.scheme in ("http", "https") and bool(parts.hostname)
-        parts.port  # noqa: B018 - asking is what checks it
-    except ValueError:
-        is_usable = False
-    if not is_usable:
-        raise BadConfiguration(
-            f"{where}.{field}: is not an address. Write one that begins with http:// or https://."
-        )
-    return url
-
-
-def _args(values: Mapping[str, Any], where: str) -> tuple[str, ...]:
-    args = values.get("args")
-    if args is None:
-        return ()
-    if not isinstance(args, list):
-        raise BadConfiguration(
-            f'{where}.args: must be a list such as ["-y", "some-server"], not {_kind(args)}.'
-        )
-    for number, one in enumerate(args):
-        if not isinstance(one, str):
-            raise BadConfiguration(
-                f"{where}.args[{number}]: must be a text, not {_kind(one)}. Put it in quotes."
-            )
-        _whole(one, f"{where}.args[{number}]")
-    return tuple(args)
-
-
-def _named_values(values: Mapping[str, Any], field: str, where: str) -> tuple[NamedValue, ...]:
-    found = values.get(field)
-    if found is None:
-        return ()
-    if not isinstance(found, dict):
-        raise BadConfiguration(
-            f'{where}.{field}: must be an object such as {{"NAME": "value"}}, not {_kind(found)}.'
-        )
-    read: list[NamedValue] = []
-    for name, value in found.items():
-        place = f"{where}.{field}.{name}"
-        if not name or "=" in name or not _whole(name, place).isprintable():
-            raise BadConfiguration(f"{where}.{field}: {name!a} cannot be a name. Rename it.")
-        if not isinstance(value, str):
-            raise BadConfiguration(
-                f"{place}: must be a text, not {_kind(value)}. Put the value in quotes."
-            )
-        _whole(value, place)
-        if field == "headers" and any(char in value for char in "\r\n"):
-            raise BadConfiguration(f"{place}: a header is one line. Remove the line break.")
-        if value == KEPT_ELSEWHERE or _ASKED_FOR.match(value):
-            read.append(NamedValue(name, "", is_secret=True))
-        else:
-            read.append(NamedValue(name, value, looks_secret(name, value)))
-    return tuple(read)
-
-
-def _kind(value: Any) -> str:
-    if isinstance(value, bool):
-        return "true or false"
-    if value is None:
-        return "null"
-    names = {str: "a text", int: "a number", float: "a number", list: "a list", dict: "an object"}
-    return names.get(type(value), "that")
 
 
 def _values_of(config: ToolServerConfig, *, with_secrets: bool = False) -> dict[str, Any]:

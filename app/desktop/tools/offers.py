@@ -1,9 +1,11 @@
-"""What a server offers, in the window's terms and within its limits. Pure; tool thread."""
+"""Lists what a server offers, in the window's terms and within its limits. Tool thread."""
 
 import hashlib
 import json
-from collections.abc import Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from typing import Any
+
+from mcp import Client
 
 from app.desktop.tools.server_log import printable
 from engine import counted
@@ -15,12 +17,34 @@ from ui.records.tooling.servers import (
     ToolServerConfig,
 )
 
+MOST_PAGES = 50
 MOST_TOOLS = 128
 MOST_RESOURCES = 500
 MOST_PROMPTS = 100
 _MOST_NAME_CHARS = 200
 _MOST_DESCRIPTION_CHARS = 4_000
 _MOST_SCHEMA_CHARS = 65_536
+
+
+async def listed_tools(
+    client: Client, config: ToolServerConfig
+) -> tuple[tuple[ToolInfo, ...], tuple[str, ...]]:
+    """Ask a server for its tools; return them, and remarks about those that are left out."""
+    found = [one async for page in _pages(client.list_tools) for one in page.tools]
+    tools, remarks = tools_from(found, config)
+    return tuple(tools), tuple(remarks)
+
+
+async def listed_resources(client: Client, server: str) -> tuple[ResourceInfo, ...]:
+    """Ask a server for what can be read from it."""
+    found = [one async for page in _pages(client.list_resources) for one in page.resources]
+    return tuple(resources_from(found, server))
+
+
+async def listed_prompts(client: Client, server: str) -> tuple[PromptInfo, ...]:
+    """Ask a server for its prepared prompts."""
+    found = [one async for page in _pages(client.list_prompts) for one in page.prompts]
+    return tuple(prompts_from(found, server))
 
 
 def tools_from(found: Iterable[Any], config: ToolServerConfig) -> tuple[list[ToolInfo], list[str]]:
@@ -101,3 +125,14 @@ def _fingerprint(config: ToolServerConfig, *said: str) -> str:
     reached = [config.command, *config.args, config.cwd, config.url]
     whole = json.dumps([reached, said])
     return hashlib.sha256(whole.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+
+
+async def _pages(ask: Callable[..., Awaitable[Any]]) -> AsyncIterator[Any]:
+    """Yield the pages of a list, no more than a sensible server has."""
+    cursor: str | None = None
+    for _ in range(MOST_PAGES):
+        page = await ask(cursor=cursor)
+        yield page
+        cursor = page.next_cursor
+        if cursor is None:
+            return

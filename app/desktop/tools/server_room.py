@@ -7,8 +7,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from app.desktop.tools.configuration import BadConfiguration, checked, servers_from
+from app.desktop.tools.configuration import checked, servers_from
 from app.desktop.tools.secrets import ToolSecrets
+from app.desktop.tools.server_fields import BadConfiguration
 from app.desktop.tools.server_log import ServerLog
 from app.desktop.tools.servers_file import ServersFile, claude_desktop_servers
 from engine.files.causes import os_cause

@@ -6,7 +6,7 @@ Everything runs on the tool thread's loop, in one task for each session, as anyi
 import asyncio
 import contextlib
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack
 from typing import Any
 
@@ -15,7 +15,7 @@ from mcp_types import Implementation
 
 from app import __version__
 from app.desktop.tools.http import address_transport
-from app.desktop.tools.offers import prompts_from, resources_from, tools_from
+from app.desktop.tools.offers import listed_prompts, listed_resources, listed_tools
 from app.desktop.tools.server_log import ServerLog, printable
 from app.desktop.tools.stdio import ProgramTransport
 from engine import seconds
@@ -29,7 +29,6 @@ from ui.records.tooling.servers import (
 )
 from ui.tools.tool_host import ToolsRefused
 
-MOST_PAGES = 50
 _log = logging.getLogger(__name__)
 
 
@@ -233,15 +232,11 @@ class ServerSession:
         if (info := client.server_info) is not None:
             self.version = printable(f"{info.name} {info.version}", 80)
         if offered.tools is not None:
-            found = [one async for page in _pages(client.list_tools) for one in page.tools]
-            tools, remarks = tools_from(found, self.config)
-            self.tools, self.remarks = tuple(tools), tuple(remarks)
+            self.tools, self.remarks = await listed_tools(client, self.config)
         if offered.resources is not None:
-            listed = [one async for p in _pages(client.list_resources) for one in p.resources]
-            self.resources = tuple(resources_from(listed, self.config.name))
+            self.resources = await listed_resources(client, self.config.name)
         if offered.prompts is not None:
-            prepared = [one async for p in _pages(client.list_prompts) for one in p.prompts]
-            self.prompts = tuple(prompts_from(prepared, self.config.name))
+            self.prompts = await listed_prompts(client, self.config.name)
 
     async def _stay(self, client: Client) -> None:
         """Stay until the end; learn again what the server offers when it says that it changed."""
@@ -309,17 +304,6 @@ class ServerSession:
     def _last_words(self) -> str:
         last = next((one for one in reversed(self.log.lines) if not one.startswith("— ")), "")
         return f" Its last words: “{printable(last, 200)}”." if last.strip() else ""
-
-
-async def _pages(ask: Callable[..., Awaitable[Any]]) -> AsyncIterator[Any]:
-    """Yield the pages of a list, no more than a sensible server has."""
-    cursor: str | None = None
-    for _ in range(MOST_PAGES):
-        page = await ask(cursor=cursor)
-        yield page
-        cursor = page.next_cursor
-        if cursor is None:
-            return
 
 
 def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:

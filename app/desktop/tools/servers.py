@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from app.desktop.tools import results
-from app.desktop.tools.configuration import BadConfiguration
 from app.desktop.tools.process_groups import kill_all
 from app.desktop.tools.secrets import ToolSecrets
+from app.desktop.tools.server_fields import BadConfiguration
 from app.desktop.tools.server_room import START_TIME_OUT_S, ServerRoom
 from app.desktop.tools.servers_file import ServersFile, claude_desktop_file
 from engine.files.causes import os_cause

@@ -9,7 +9,8 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 
-from app.desktop.tools.configuration import BadConfiguration, servers_from, text_of
+from app.desktop.tools.configuration import servers_from, text_of
+from app.desktop.tools.server_fields import BadConfiguration
 from app.folders.privacy import made_private
 from app.folders.set_aside import set_aside
 from engine.files.bounded import read_bounded

@@ -9,6 +9,7 @@ from PySide6.QtWidgets import QFrame, QHBoxLayout, QToolButton, QVBoxLayout, QWi
 from engine import counted
 from ui.chat.composing.attachment_row import AttachmentRow
 from ui.chat.composing.context_meter import Count
+from ui.chat.composing.count_words import full_words, hint_words, row_words
 from ui.chat.composing.prompt_history import PromptHistory
 from ui.kit.controls.buttons import ChipButton, IconButton
 from ui.kit.controls.growing_input import GrowingInput
@@ -142,25 +143,11 @@ class Composer(QFrame):
             self.meter.setAccessibleName("")
             self._fit()
             return
-        is_full, share = count.is_full, share_words(count)
-        self._counted = (
-            (f"Context full: {_remedy(count)}", "Context full")
-            if is_full
-            else (
-                f"{counted(count.message, 'token')} · {share} of context",
-                share,
-            )
-        )
+        self._counted = row_words(count)
         self._fit()
-        self.meter.setToolTip(
-            f"This message has {counted(count.message, 'token')}. With the conversation, "
-            f"{count.prompt:,} of the {counted(count.context, 'token')} in the model’s context are "
-            f"used.{without_words(count)}"
-            if not is_full
-            else self._full_because
-        )
+        self.meter.setToolTip(hint_words(count))
         self.meter.setAccessibleName(self.meter.toolTip())
-        role = "fault" if is_full else "muted" if count.share > _NEARLY_FULL else "faint"
+        role = "fault" if count.is_full else "muted" if count.share > _NEARLY_FULL else "faint"
         restyle(self.meter, "role", role)
 
     def show_stage(self, is_ready: bool, is_running: bool, placeholder: str) -> None:
@@ -289,36 +276,3 @@ class Composer(QFrame):
 def _line_ends(text: str) -> int:
     """Return how many line ends stand at the end of a text."""
     return len(text) - len(text.rstrip("\n"))
-
-
-def full_words(count: Count) -> str:
-    """Return why a message cannot be sent; empty where it can."""
-    if not count.is_full:
-        return ""
-    return (
-        f"With this message the conversation has {'at least ' if count.is_least else ''}"
-        f"{counted(count.prompt, 'token')}; the model’s "
-        f"context holds {count.context:,}, the answer included.{without_words(count)} "
-        f"{_remedy(count).capitalize()}, or start a new conversation."
-    )
-
-
-def share_words(count: Count) -> str:
-    """Return how full the context would be, and how full it is without the files."""
-    after = f"{count.share * 100:.0f} %"
-    if count.without_files is None or not count.context:
-        return after
-    return f"{count.without_files / count.context * 100:.0f} → {after}"
-
-
-def without_words(count: Count) -> str:
-    """Return how many tokens there are without the files, as a sentence; empty without files."""
-    if count.without_files is None:
-        return ""
-    return f" Without the files it would be {count.without_files:,}."
-
-
-def _remedy(count: Count) -> str:
-    if count.without_files is None or count.without_files >= count.context:
-        return "shorten the message"
-    return "choose fewer pages, or remove files"

@@ -14,16 +14,15 @@ from typing import Any, Literal
 from PySide6.QtCore import QObject, QTimer, Signal
 
 from engine import UNEXPECTED, counted
-from engine.library.download_progress import DownloadFailed
-from engine.library.downloads import repository_of
 from engine.library.hub import searching
 from engine.library.hub.asking import Hub, warm_up
 from engine.library.hub.hub_model import HubModel
-from engine.library.hub.searching import MOST_RESULTS, USUAL_RESULTS, SearchResult
+from engine.library.hub.searching import MOST_RESULTS, USUAL_RESULTS
 from engine.library.hub.suggestions import WRITTEN_ON, suggestions
 from engine.library.hub_failures import HubCancelled, HubFailed
 from engine.library.memory import Memory
 from ui.kit.background.tasks import Tasks
+from ui.models.finding.asking import found_for
 from ui.models.finding.cards import Cards
 from ui.models.finding.offers import Offer, local_offer, suggested
 from ui.models.model_library import ModelLibrary
@@ -171,7 +170,7 @@ class Finder(QObject):
     async def _search(self, hub: Hub, text: str, most: int) -> None:
         memory = asyncio.create_task(self._library.memory_now())
         try:
-            found = await asyncio.to_thread(_found, hub, text, most)
+            found = await asyncio.to_thread(found_for, hub, text, most)
         finally:
             self.memory = await memory
         if hub is not self._hub:
@@ -271,34 +270,6 @@ class Finder(QObject):
         place = next((at for at, one in enumerate(self.offers) if one.name == name), None)
         if place is not None:
             self._replace(place, model)
-
-
-def _found(hub: Hub, text: str, most: int) -> SearchResult:
-    """Search; a text that names a repository finds that one, too, whatever its tags are."""
-    repository = _repository(text)
-    if not repository:
-        return searching.search(hub, text, most)
-    exact, problem = None, None
-    try:
-        exact = searching.look_up(hub, repository)
-    except HubCancelled:
-        raise
-    except HubFailed as error:
-        problem = error
-    others = searching.search(hub, repository, most)
-    if exact is None:
-        if not others.models and problem is not None:
-            raise problem
-        return others
-    models = (exact, *(one for one in others.models if one.name != exact.name))
-    return SearchResult(models, others.has_more)
-
-
-def _repository(text: str) -> str:
-    try:
-        return repository_of(text)
-    except DownloadFailed:
-        return ""
 
 
 def list_words(finder: Finder) -> str:

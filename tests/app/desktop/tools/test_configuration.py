@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from app.desktop.tools.configuration import BadConfiguration, servers_from, text_of
+from app.desktop.tools.configuration import servers_from, text_of
+from app.desktop.tools.server_fields import BadConfiguration
 from app.desktop.tools.servers_file import ServersFile, claude_desktop_file
 from tests.app.desktop.tools.served import Served
 from ui.records.tooling.servers import NamedValue, ServerStage, ToolServerConfig

@@ -1,0 +1,49 @@
+"""Asks a hub for what a person typed: words, or the name or address of one repository.
+
+Waits for the hub, so it runs on other threads than the main one.
+"""
+
+from engine.library.download_progress import DownloadFailed
+from engine.library.downloads import repository_of
+from engine.library.hub import searching
+from engine.library.hub.asking import Hub
+from engine.library.hub.searching import SearchResult
+from engine.library.hub_failures import HubCancelled, HubFailed
+
+
+def found_for(hub: Hub, text: str, most: int) -> SearchResult:
+    """Search; a text that names a repository finds that one, too, whatever its tags are.
+
+    Args:
+        hub: What is asked.
+        text: What was typed: words, or a repository's name or address.
+        most: How many models are wanted.
+
+    Raises:
+        HubFailed: The hub gave no answer.
+        HubCancelled: It was given up.
+    """
+    repository = _repository(text)
+    if not repository:
+        return searching.search(hub, text, most)
+    exact, problem = None, None
+    try:
+        exact = searching.look_up(hub, repository)
+    except HubCancelled:
+        raise
+    except HubFailed as error:
+        problem = error
+    others = searching.search(hub, repository, most)
+    if exact is None:
+        if not others.models and problem is not None:
+            raise problem
+        return others
+    models = (exact, *(one for one in others.models if one.name != exact.name))
+    return SearchResult(models, others.has_more)
+
+
+def _repository(text: str) -> str:
+    try:
+        return repository_of(text)
+    except DownloadFailed:
+        return ""
