@@ -13,14 +13,15 @@ from dataclasses import replace
 
 from engine.errors import EngineError, InvalidRequest, QueueFull
 from engine.inference.backend import Backend, Prompt, Step
-from engine.library.memory import Memory, memory, room_for_caches
+from engine.library.memory import Memory, memory
 from engine.library.models import ModelInfo
 from engine.scheduling.generation import Generation
 from engine.scheduling.limits import Limits
 from engine.scheduling.outbox import Outbox, settle
 from engine.scheduling.queue.admission import admit, check, wanted
+from engine.scheduling.queue.answer_memory import AnswerMemory, rows_bytes
+from engine.scheduling.queue.failures import cause_of, log_failure, raise_endings, refusal
 from engine.scheduling.queue.preparing import choices_field
-from engine.scheduling.queue.room import CacheRoom
 from engine.scheduling.queue.row import Row, drop_loaded, wanted_stats
 from engine.stopping.record import StopKind
 from engine.values.events import Event, Finished, TokenOrigin, TokenStats
@@ -31,8 +32,6 @@ _log = logging.getLogger(__name__)
 _MEASURE_EVERY = 64
 # Caches that were read from disk and are kept for answers that wait.
 _MOST_LOADED = 4
-# These ask the thread to end. Other exceptions that are not an ``Exception`` are native panics.
-_ENDINGS = (SystemExit, KeyboardInterrupt, GeneratorExit)
 
 
 class Scheduler:
@@ -53,11 +52,9 @@ class Scheduler:
     ) -> None:
         self._limits = limits
         self._outbox = outbox
-        self._machine = machine
+        self._memory = AnswerMemory(limits, machine)
         self.rows: dict[int, Row] = {}
         self.waiting: deque[Row] = deque()
-        self._room: CacheRoom | None = None
-        self._room_of_model: ModelInfo | None = None
         self._steps_unmeasured = 0
 
     @property
@@ -86,33 +83,15 @@ class Scheduler:
             raise QueueFull(max(0, ahead - limits.max_rows), len(choices))
         for generation in choices:
             check(backend, generation)
-        self._room_for(backend.info).check(wanted([one.request for one in choices]))
-
-    def _room_for(self, model: ModelInfo) -> CacheRoom:
-        """Return the memory for the answers of a model; measured by the first that is asked."""
-        if self._room is None or self._room_of_model is not model:
-            limits = self._limits
-            room = limits.context_bytes
-            if room is None:
-                room = room_for_caches(
-                    self._machine(),
-                    model.answer_cache,
-                    model.weights_bytes,
-                    limits.prompt_cache_bytes,
-                )
-                room += self.rows_bytes(model)  # what they have is not free, but theirs
-            self._room = CacheRoom(model.answer_cache, model.context_length, room)
-            self._room_of_model = model
-        return self._room
+        self._memory.room(backend.info, self.rows).check(wanted([one.request for one in choices]))
 
     def measure_again(self) -> None:
         """Measure the memory for answers anew with the next request: other models came or left."""
-        self._room_of_model = None
+        self._memory.measure_again()
 
     def rows_bytes(self, model: ModelInfo) -> int:
         """Return what the caches of the answers in the batch take in memory."""
-        longest = max((one.tokens for one in self.rows.values()), default=0)
-        return len(self.rows) * model.answer_cache.allocated_bytes(longest)
+        return rows_bytes(model, self.rows)
 
     def submit(
         self,
@@ -129,7 +108,7 @@ class Scheduler:
             prompts: The rendered prompt of each.
             at: When it was asked for; those that wait are served by that.
         """
-        room = self._room_for(backend.info)
+        room = self._memory.room(backend.info, self.rows)
         most_tokens = room.context_of(len(choices))
         try:
             rows = [
@@ -156,15 +135,15 @@ class Scheduler:
             self._steps_unmeasured = 0
             self._end_overgrown(backend)
         while self.waiting and len(self.rows) < self._limits.max_rows:
-            if not self._has_room_beside(backend, self.waiting[0]):
+            if not self._memory.has_room_beside(backend.info, self.rows, self.waiting[0]):
                 return
             row = self.waiting.popleft()
             try:
                 wanted = row.generation
                 joined = backend.join(row.prompt, wanted.request, wanted.form)
             except BaseException as error:
-                _raise_endings(error)
-                _note("a request could not join the batch", error)
+                raise_endings(error)
+                log_failure("a request could not join the batch", error)
                 self._finish(row, StopKind.ERROR, cause_of(error))
                 continue
             self.rows[joined.row] = row
@@ -174,21 +153,12 @@ class Scheduler:
                 self._finish(row, StopKind.MAX_TOKENS)
                 self._leave(backend, {joined.row: 0})
 
-    def _has_room_beside(self, backend: Backend, row: Row) -> bool:
-        lengths = [one.reserved_tokens for one in (*self.rows.values(), row)]
-        return len(lengths) == 1 or self._room_for(backend.info).holds(lengths)
-
     def _end_overgrown(self, backend: Backend) -> None:
         """End answers that have no limit of their own, the longest first, while memory is short."""
         while len(self.rows) > 1:
-            if self._room_for(backend.info).holds([one.tokens for one in self.rows.values()]):
+            row = self._memory.overgrown(backend.info, self.rows)
+            if row is None:
                 return
-            endless = [
-                one for one in self.rows.values() if one.generation.request.max_tokens is None
-            ]
-            if not endless:
-                return
-            row = max(endless, key=lambda one: one.tokens)
             _log.warning("the answers under way take all memory: one ends at %d tokens", row.tokens)
             generation = row.generation
             generation.setting = replace(generation.setting, context_room=row.builder.count)
@@ -240,7 +210,7 @@ class Scheduler:
         try:
             return backend.step()
         except BaseException as error:
-            _raise_endings(error)
+            raise_endings(error)
             return error
 
     def take(self, backend: Backend, outcome: Step | BaseException) -> None:
@@ -279,10 +249,10 @@ class Scheduler:
                 else:
                     stop = row.sampled(token_id, now, origin=origin)
             except BaseException as error:
-                _raise_endings(error)
+                raise_endings(error)
                 # A parser that fails on one answer's text must not end the others.
                 del rows[number]
-                _note("a token could not be handled", error)
+                log_failure("a token could not be handled", error)
                 self._finish(row, StopKind.ERROR, cause_of(error))
                 leaving[number] = step.unused(number, taken.get(number, 0))
                 continue
@@ -338,12 +308,12 @@ class Scheduler:
         try:
             backend.leave(leaving)
         except BaseException as error:
-            _raise_endings(error)
+            raise_endings(error)
             self._fail_batch(backend, error)
 
     def _fail_batch(self, backend: Backend, error: BaseException) -> None:
         """End the rows of a batch that failed; the answers that wait go on."""
-        _note("a step of the batch failed", error)
+        log_failure("a step of the batch failed", error)
         going_on = backend.reset()
         for number in [number for number in self.rows if number not in going_on]:
             self._finish(self.rows.pop(number), StopKind.ERROR, cause_of(error))
@@ -355,31 +325,3 @@ class Scheduler:
     def _all(self) -> Iterator[Row]:
         yield from self.rows.values()
         yield from self.waiting
-
-
-def refusal(error: BaseException) -> EngineError:
-    """Return the error to raise for the caller of a request that failed.
-
-    Raises exceptions that ask the thread to end again; a panic of a native library does not.
-    """
-    _raise_endings(error)
-    if isinstance(error, EngineError):
-        return error
-    _log.exception("a request could not be prepared", exc_info=error)
-    return EngineError(f"the request could not be prepared: {cause_of(error)}")
-
-
-def _raise_endings(error: BaseException) -> None:
-    if isinstance(error, _ENDINGS):
-        raise error
-
-
-def _note(what: str, error: BaseException) -> None:
-    # An ``EngineError`` explains itself without a traceback.
-    cause = None if isinstance(error, EngineError) else error
-    _log.error("%s: %s", what, error, exc_info=cause)
-
-
-def cause_of(error: BaseException) -> str:
-    """Return an exception in words, its type first."""
-    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__

@@ -12,8 +12,9 @@ from engine.inference.backend import Backend, Prompt
 from engine.scheduling.generation import Generation
 from engine.scheduling.limits import Limits
 from engine.scheduling.outbox import settle
+from engine.scheduling.queue.failures import refusal
 from engine.scheduling.queue.preparing import Job, Preparation
-from engine.scheduling.queue.scheduler import Scheduler, refusal
+from engine.scheduling.queue.scheduler import Scheduler
 from engine.scheduling.thread.commands import (
     CountTokens,
     Detokenize,

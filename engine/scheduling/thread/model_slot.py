@@ -16,7 +16,7 @@ from engine.library.loading import LoadCancelled, LoadProgress
 from engine.library.models import ModelInfo
 from engine.scheduling.limits import Limits
 from engine.scheduling.offering import OfferedModel
-from engine.scheduling.queue.scheduler import cause_of
+from engine.scheduling.queue.failures import cause_of
 from engine.scheduling.thread.commands import EngineStatus, Load, Unload
 
 

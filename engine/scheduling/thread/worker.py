@@ -19,8 +19,8 @@ from engine.library.loading import LoadCancelled
 from engine.scheduling.generation import Generation
 from engine.scheduling.limits import Limits
 from engine.scheduling.outbox import Outbox, settle
+from engine.scheduling.queue.failures import cause_of
 from engine.scheduling.queue.preparing import Watch
-from engine.scheduling.queue.scheduler import cause_of
 from engine.scheduling.thread.board import StatusBoard
 from engine.scheduling.thread.commands import Command, EngineStatus, refuse
 from engine.scheduling.thread.freed_memory import FreedMemory

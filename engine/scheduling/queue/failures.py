@@ -1,0 +1,47 @@
+"""What becomes of an exception on the engine thread: words for a reader, a line of the log.
+
+Exceptions that ask the thread to end are raised again; a panic of a native library ends the
+requests that it met, and no others.
+"""
+
+import logging
+
+from engine.errors import EngineError
+
+_log = logging.getLogger(__name__)
+# These ask the thread to end. Other exceptions that are not an ``Exception`` are native panics.
+_ENDINGS = (SystemExit, KeyboardInterrupt, GeneratorExit)
+
+
+def raise_endings(error: BaseException) -> None:
+    """Raise an exception again that asks the thread to end."""
+    if isinstance(error, _ENDINGS):
+        raise error
+
+
+def refusal(error: BaseException) -> EngineError:
+    """Return the error to raise for the caller of a request that failed.
+
+    Raises exceptions that ask the thread to end again; a panic of a native library does not.
+    """
+    raise_endings(error)
+    if isinstance(error, EngineError):
+        return error
+    _log.exception("a request could not be prepared", exc_info=error)
+    return EngineError(f"the request could not be prepared: {cause_of(error)}")
+
+
+def log_failure(what: str, error: BaseException) -> None:
+    """Write a failure into the log.
+
+    Args:
+        what: What failed, in words.
+        error: Its exception. An ``EngineError`` explains itself without a traceback.
+    """
+    cause = None if isinstance(error, EngineError) else error
+    _log.error("%s: %s", what, error, exc_info=cause)
+
+
+def cause_of(error: BaseException) -> str:
+    """Return an exception in words, its type first."""
+    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
