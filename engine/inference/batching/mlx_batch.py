@@ -17,11 +17,10 @@ from mlx_lm.models.cache import make_prompt_cache, trim_prompt_cache
 from mlx_lm.utils import maybe_set_recommended_wired_limit
 
 from engine.inference.backend import BatchLimits, Joined, PromptCacheUse, Step
-from engine.inference.batching.copying_pace import CopyingPace
 from engine.inference.batching.guessing import Guessing
 from engine.inference.batching.joining import Arrival, Departure, Joining
-from engine.inference.batching.pacing import ReadingPace
-from engine.inference.batching.reading_turns import LANES, ReadingTurns
+from engine.inference.batching.reading_plan import NO_READING, READ_TOGETHER, ReadingPlan
+from engine.inference.batching.reading_turns import LANES
 from engine.inference.batching.scoring import PromptScorer, ScoredRows, ScoringPrompts
 from engine.inference.batching.shared_reading import WORTH_TOKENS
 from engine.inference.batching.unmasked import unmask
@@ -43,12 +42,6 @@ from engine.speculating.lengths import CostCurve
 from engine.speculating.sources import GuessSource
 from engine.values.request import CacheOwner
 
-# Prompts that arrive together are read a few at a time, so that the first readers see their first
-# word sooner.
-READ_TOGETHER = 4
-# Prompts of which little is left are read together up to so many tokens in all: after a beginning
-# that they shared, all of them begin to answer at once.
-_FEW_TOKENS = 512
 # The batches of the models in memory. Weights that macOS may page out are slow.
 _open: "weakref.WeakSet[RunningBatch]" = weakref.WeakSet()
 
@@ -74,12 +67,9 @@ class RunningBatch:
         self._model = model
         self._chunk = limits.prefill_chunk
         self._rows = limits.rows
-        self._pace = ReadingPace(limits.prefill_chunk)
-        self._copying = CopyingPace()
         # Tokens of the prompts that joined the running rows in the last step.
         self._joined_tokens = 0
         self._stepped_at_s = 0.0
-        self._turns = ReadingTurns()
         # Rows that have not decoded a token yet, with the lane in which they are read.
         self._lane_of: dict[int, int] = {}
         self._kept = PromptKeeper(limits.cache_bytes, self._stream)
@@ -89,6 +79,7 @@ class RunningBatch:
         self._guessing = Guessing(model, new_curve)
         _open.add(self)
         self._joining = Joining(self._lanes, self._lane_of, is_cut_anywhere=self._is_cut_anywhere)
+        self._plan = ReadingPlan(limits, self._lane_of, self._joining, self._scored)
 
     def _new_lanes(self) -> list[Any]:
         """Return generators that read prompts of different lengths and decode in one batch."""
@@ -178,48 +169,30 @@ class RunningBatch:
     def step(self) -> Step:
         """Decode the next tokens of each running row and read as much of the prompts as is fair."""
         decoding = decoding_rows(self._lanes[0])
-        chunk = lane = together = was_read = depth = reading = 0
+        reading, was_read = NO_READING, 0
         if self._lane_of:
-            waiting = self._readers()
-            lane = self._turns.due(waiting)
-            together = self._together(lane)
-            reading = min(together, waiting[lane])
-            depth = self._depth(lane, reading)
-            chunk = self._pace.chunk(decoding, reading, lane, depth)
-            if chunk and self._scored:
-                depths = {row: self._joining.depth_of(row) for row in self._rows_in(lane)}
-                chunk = self._scored.chunk(chunk, depths, together)
-            if chunk:
-                self._turns.note(lane, waiting)
-                was_read = prompt_tokens_read(self._lanes[lane])
+            reading = self._plan.next(decoding)
+            if reading.chunk:
+                was_read = prompt_tokens_read(self._lanes[reading.lane])
         is_beside = bool(self._lane_of)
         # From step to step: the device decodes while the last step's tokens are handed on.
         begin_s = self._stepped_at_s if decoding else time.perf_counter()
-        found = self._guessed() if decoding and not chunk else None
+        found = self._guessed() if decoding and not reading.chunk else None
         is_plain = found is None
         if found is None:
-            found = self._step(chunk, lane, together)
+            found = self._step(reading.chunk, reading.lane, reading.together)
         self._stepped_at_s = time.perf_counter()
         took_s = self._stepped_at_s - begin_s
         if is_plain:
             self._guessing.decoded(found.sampled, None if is_beside else took_s)
         if decoding and self._joined_tokens:
-            self._copying.joined(self._joined_tokens, took_s - self._pace.decode_s)
-        if chunk:
-            tokens = prompt_tokens_read(self._lanes[lane]) - was_read
-            is_whole = tokens >= chunk
-            self._pace.read(
-                took_s,
-                tokens,
-                is_whole=is_whole,
-                decoding=decoding,
-                reading=reading,
-                lane=lane,
-                depth=depth,
-            )
+            self._plan.joined(self._joined_tokens, took_s)
+        if reading.chunk:
+            tokens = prompt_tokens_read(self._lanes[reading.lane]) - was_read
+            self._plan.read(reading, took_s, tokens, decoding)
         else:
             given = 1.0 if is_plain else len(found.sampled) / decoding
-            self._pace.decoded(took_s, decoding, tokens=given, is_beside=is_beside)
+            self._plan.pace.decoded(took_s, decoding, tokens=given, is_beside=is_beside)
         return found
 
     def resume(self) -> None:
@@ -233,13 +206,13 @@ class RunningBatch:
             read: Reads for about so many seconds.
         """
         decoding = decoding_rows(self._lanes[0])
-        most_s = self._pace.free_s(decoding)
+        most_s = self._plan.pace.free_s(decoding)
         if not most_s:
             return
         begin_s = time.perf_counter()
         read(most_s)
         took_s = time.perf_counter() - begin_s
-        self._pace.waited(took_s, decoding)
+        self._plan.pace.waited(took_s, decoding)
         # The next step is not taken to be slower for it.
         self._stepped_at_s += took_s
 
@@ -250,31 +223,6 @@ class RunningBatch:
             return None
         with self._stream():
             return self._guessing.step(rows)
-
-    def _together(self, lane: int) -> int:
-        """Return how many prompts of a lane are read together: more, where each is short."""
-        rows = self._rows_in(lane)
-        left = max(map(self._joining.left_of, rows), default=1)
-        together = max(READ_TOGETHER, _FEW_TOKENS // left)
-        if decoding_rows(self._lanes[0]):
-            longest = max(map(self._joining.length_of, rows), default=1)
-            together = min(together, self._copying.together(longest))
-        return min(self._rows, together)
-
-    def _depth(self, lane: int, reading: int) -> int:
-        """Return how many tokens have been read of the longest prompt that a lane reads now."""
-        rows = sorted(self._rows_in(lane))[:reading]
-        return max(map(self._joining.depth_of, rows), default=0)
-
-    def _rows_in(self, lane: int) -> list[int]:
-        return [row for row, other in self._lane_of.items() if other == lane]
-
-    def _readers(self) -> list[int]:
-        """Return how many prompts of each lane are being read, or wait for that."""
-        waiting = [0] * LANES
-        for lane in self._lane_of.values():
-            waiting[lane] += 1
-        return waiting
 
     def _step(self, chunk: int, lane: int, together: int) -> Step:
         """Decode, and read prompts if ``chunk`` is not 0.
