@@ -7,11 +7,10 @@ to which rendered prompts are sent, and no other lane.
 
 import threading
 import time
-from collections import deque
 from collections.abc import Callable, Sequence
 from typing import assert_never
 
-from engine.errors import EngineError, ModelLoadFailed, NoModel, QueueFull, RequestCancelled
+from engine.errors import EngineError, ModelLoadFailed, NoModel, RequestCancelled
 from engine.inference.backend import Step
 from engine.library.memory import MemoryNeed
 from engine.library.models import model_name
@@ -39,11 +38,9 @@ from engine.scheduling.thread.commands import (
 )
 from engine.scheduling.thread.intake import Intake
 from engine.scheduling.thread.model_slot import ModelSlot, Source
+from engine.scheduling.thread.postponed import PostponedCommands, needs_model
 from engine.stopping.record import StopInfo, StopKind
 from engine.values.events import Finished, Timing, Usage
-
-# Commands that need the model in memory.
-_NEEDS_MODEL = (Submit, CountTokens, RenderPrompt, Tokenize, Detokenize)
 
 
 class Lane:
@@ -69,11 +66,9 @@ class Lane:
         self.need: MemoryNeed | None = None
         self.has_own_time = False
         self.is_leaving = False
-        self._limits = limits
         self._scheduler = scheduler
         self._intake = intake
-        # Commands that wait for a change of model, or for the model.
-        self._postponed: deque[Command] = deque()
+        self._postponed = PostponedCommands(limits)
         self._idle_since_s = time.monotonic()
 
     # -- what there is to do ---------------------------------------------------------------
@@ -173,25 +168,21 @@ class Lane:
         scheduler = self._scheduler
         waiting = len(scheduler.waiting) + self._intake.choices
         if self._postponed:
-            waiting += self._postponed_choices
+            waiting += self._postponed.choices
         self.slot.publish(len(scheduler.rows), waiting, lambda: self.rows_bytes)
-
-    @property
-    def _postponed_choices(self) -> int:
-        return sum(len(one.generations) for one in self._postponed if isinstance(one, Submit))
 
     # -- commands --------------------------------------------------------------------------
 
     def do(self, command: Command) -> None:
         """Carry out a command, or let it wait until the model is there for which it is meant."""
         if not isinstance(command, (Cancel, Rendered, Pin)) and self._must_wait(command):
-            self._postpone(command)
+            self._postponed.add(command)
         else:
             self._carry_out(command)
 
     def _carry_out(self, command: Command) -> None:
         slot = self.slot
-        if isinstance(command, _NEEDS_MODEL):
+        if needs_model(command):
             slot.note_use()
         match command:
             case Submit():
@@ -242,17 +233,7 @@ class Lane:
         """Whether a command waits: behind others, for a change of model, or for the model."""
         if self._postponed or self.slot.change is not None or self.slot.is_loading:
             return True
-        return isinstance(command, _NEEDS_MODEL) and (self.slot.is_unloaded or self.is_leaving)
-
-    def _postpone(self, command: Command) -> None:
-        if isinstance(command, Submit):
-            most, waiting = self._limits.max_rows + self._limits.max_waiting, 0
-            if len(self._postponed) + len(command.generations) > most:
-                waiting = self._postponed_choices
-            if waiting + len(command.generations) > most:
-                settle(command.generations, QueueFull(waiting, len(command.generations)))
-                return
-        self._postponed.append(command)
+        return needs_model(command) and (self.slot.is_unloaded or self.is_leaving)
 
     def cancel(self, generations: Sequence[Generation]) -> None:
         """End answers; a request that has not been taken yet goes with all its choices."""
@@ -260,10 +241,7 @@ class Lane:
         left = [one for one in generations if not self._intake.cancel(one, why)]
         if self.slot.backend is not None:
             self._scheduler.cancel(self.slot.backend, left)
-        for command in self._postponed.copy():
-            if isinstance(command, Submit) and any(one in command.generations for one in left):
-                self._postponed.remove(command)
-                settle(command.generations, why)
+        self._postponed.cancel(left, why)
 
     def _change_model(self) -> None:
         """Remove the model that was to be removed, once nothing uses it any more."""
@@ -278,9 +256,9 @@ class Lane:
         """Carry out what had to wait, as far as it need not wait any longer."""
         slot, postponed = self.slot, self._postponed
         while postponed and slot.change is None and not slot.is_loading:
-            if isinstance(postponed[0], _NEEDS_MODEL) and (slot.is_unloaded or self.is_leaving):
+            if postponed.is_model_next and (slot.is_unloaded or self.is_leaving):
                 return
-            self._carry_out(postponed.popleft())
+            self._carry_out(postponed.take_next())
 
     # -- loading ---------------------------------------------------------------------------
 
@@ -301,22 +279,15 @@ class Lane:
         with turn:
             # Where another model has come back instead, it answers what waited.
             if not is_there and slot.source == wanted:
-                self._refuse_postponed(slot.no_model())
+                self._postponed.refuse_model_users(slot.no_model())
             self._do_postponed()
 
     def refuse_load(self, why: ModelLoadFailed) -> None:
         """Refuse the load that is due, and what waits for the model."""
         self.slot.refuse_load(why)
         if self.slot.backend is None:
-            self._refuse_postponed(NoModel(str(why)))
+            self._postponed.refuse_model_users(NoModel(str(why)))
         self._do_postponed()
-
-    def _refuse_postponed(self, why: EngineError) -> None:
-        kept = [one for one in self._postponed if not isinstance(one, _NEEDS_MODEL)]
-        for command in self._postponed:
-            if isinstance(command, _NEEDS_MODEL):
-                refuse(command, why)
-        self._postponed = deque(kept)
 
     def stay(self) -> None:
         """Take requests again: another model has left."""
@@ -360,8 +331,7 @@ class Lane:
         Any thread, while this one waits, is stuck, or has ended.
         """
         self._intake.cancel_all(why)
-        left = list(self._postponed)
-        self._postponed.clear()
+        left = self._postponed.take_all()
         change, self.slot.change = self.slot.change, None
         for command in [*left, *([] if change is None else [change])]:
             refuse(command, why)
