@@ -22,10 +22,10 @@ from engine.scheduling.service import Engine
 from engine.stopping.rules import StopScope
 from engine.values.request import TraceLevel
 from tests.support.answers.said import finished_run
-from tests.support.documents import pdf
 from tests.support.hub import Hub
 from tests.support.kept import preferences_state
 from tests.support.looks.pictured_models import PIECE_S, begin_downloads, pictured_models
+from tests.support.outside.documents import pdf
 from tests.take_screenshots import ROOT, SIZE, save, take_all, take_finding, until
 from ui.kit.look.theme import Theme
 from ui.preferences.preferences import TEXT_PERCENTS

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.clients.servers import REPOSITORY, scripted_server
-from tests.support.stand_in import CODE, StandIn
+from tests.support.outside.stand_in import CODE, StandIn
 
 
 def environment(agent: StandIn, tmp_path: Path) -> dict[str, str]:

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.certificates import write_certificate
+from tests.support.outside.certificates import write_certificate
 from tests.support.several.offered_models import write_models
 
 REPOSITORY = Path(__file__).parents[2]

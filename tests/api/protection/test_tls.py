@@ -15,7 +15,7 @@ import pytest
 from api.server.access import tls
 from api.transport.config import ConfigError, ServerConfig
 from tests.api.conftest import LONG
-from tests.support.certificates import CertificateFiles, write_certificate
+from tests.support.outside.certificates import CertificateFiles, write_certificate
 
 ASK = {"model": "m", "max_tokens": 4, "messages": [{"role": "user", "content": "Hi"}]}
 

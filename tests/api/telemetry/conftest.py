@@ -10,7 +10,7 @@ from api.telemetry.starting import telemetry_for
 from api.transport.config import ServerConfig
 from engine.scheduling.service import Engine
 from tests.api.conftest import Site
-from tests.support.collector import Collector, collecting
+from tests.support.outside.collector import Collector, collecting
 
 Told = Callable[..., Any]
 

@@ -3,7 +3,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.collector import Collector, plain
+from tests.support.outside.collector import Collector, plain
 
 CHAT = [{"role": "user", "content": "Count from 1 to 10, one number per line"}]
 Told = Callable[..., Any]

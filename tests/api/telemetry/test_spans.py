@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.collector import Collector, plain
+from tests.support.outside.collector import Collector, plain
 
 COUNT = "Count from 1 to 10, one number per line"
 CHAT = [{"role": "user", "content": COUNT}]

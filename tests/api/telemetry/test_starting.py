@@ -13,7 +13,7 @@ from api.telemetry.variables import wanted_by
 from api.transport.config import ServerConfig
 from engine.scheduling.service import Engine
 from tests.api.conftest import Site
-from tests.support.collector import Collector
+from tests.support.outside.collector import Collector
 
 CHAT = {"model": "m", "max_tokens": 2, "messages": [{"role": "user", "content": "Hi"}]}
 PLACE = {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:4318"}

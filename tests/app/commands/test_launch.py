@@ -10,7 +10,7 @@ from app.cli import main
 from app.launching.agents import AGENTS
 from app.settings.keychain import KeyStore
 from tests.clients.servers import SAID, Server, scripted_server
-from tests.support.stand_in import CODE, StandIn
+from tests.support.outside.stand_in import CODE, StandIn
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,7 @@ import urllib.request
 from pathlib import Path
 
 from app import __version__
-from tests.support.collector import AT_ONCE, collecting, plain
+from tests.support.outside.collector import AT_ONCE, collecting, plain
 
 REPOSITORY = Path(__file__).parents[3]
 ASKED = {"model": "m", "max_tokens": 3, "messages": [{"role": "user", "content": "Count to 9"}]}

@@ -11,7 +11,7 @@ from api.transport.observing import EVERYTHING, Content, RequestBegan, RequestEn
 from app.desktop.local_server import LocalServer, own_address
 from engine.scheduling.service import Engine
 from engine.values.request import TraceLevel
-from tests.support.collector import AT_ONCE, collecting, plain
+from tests.support.outside.collector import AT_ONCE, collecting, plain
 from ui.preferences.preferences import ServerPreferences
 
 

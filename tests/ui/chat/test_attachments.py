@@ -11,7 +11,7 @@ from pytestqt.qtbot import QtBot
 
 from engine import GenerationRequest, PromptTooLong
 from engine.scheduling.service import Engine
-from tests.support.documents import pdf
+from tests.support.outside.documents import pdf
 from tests.support.shown import main_window, shown
 from tests.ui.driving import MODEL, RunOnLoop, eventually
 from ui.chat.composing.composer import Composer

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.documents import archive, pdf, with_password, word
+from tests.support.outside.documents import archive, pdf, with_password, word
 from ui.records.attachments import AttachmentRefused, PageRange
 from ui.records.documents import reading
 from ui.records.documents.reading import (

@@ -9,8 +9,8 @@ from pytestqt.qtbot import QtBot
 
 from engine.scheduling.service import Engine
 from tests.support.kept import preferences_state
+from tests.support.outside.tool_hosts import ADD, SUMS, DictatedHost
 from tests.support.shown import main_window, shown
-from tests.support.tool_hosts import ADD, SUMS, DictatedHost
 from tests.ui.driving import RunOnLoop, eventually
 from ui.chat.composing.tools_popover import ToolsPopover
 from ui.kit.look.theme import Theme

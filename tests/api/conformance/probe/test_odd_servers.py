@@ -14,7 +14,7 @@ from tests.api.conformance.probe.family import odd
 from tests.api.conformance.probe.family.probing import report_on
 from tests.api.conformance.probe.family.server import FamilyServer
 from tests.api.conformance.probe.family.talk import Query
-from tests.support.certificates import write_certificate
+from tests.support.outside.certificates import write_certificate
 
 CHAT, MESSAGES = WireDialect.CHAT, WireDialect.MESSAGES
 

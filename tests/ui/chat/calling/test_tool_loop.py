@@ -19,7 +19,7 @@ from engine import (
     Usage,
 )
 from tests.support.kept import preferences_state
-from tests.support.tool_hosts import ADD, SUMS_ON, DictatedHost
+from tests.support.outside.tool_hosts import ADD, SUMS_ON, DictatedHost
 from tests.ui.driving import RunOnLoop, ScriptedEngine, eventually, push
 from ui.chat.session.conversation_session import ConversationSession
 from ui.chat.session.traces import Traces
