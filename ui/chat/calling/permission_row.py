@@ -24,7 +24,8 @@ class PermissionRow(QWidget):
     def __init__(self, server: str, tool: str) -> None:
         super().__init__()
         self.reason = QLineEdit()
-        self.reason.setPlaceholderText("Reason, if you deny it; the model reads it")
+        self.reason.setPlaceholderText("Reason for the model; Return denies the call")
+        self.reason.setAccessibleDescription("The model reads it. Return denies the call.")
         self.reason.setAccessibleName(f"Reason for not allowing {tool}")
         self.reason.setMaxLength(2_000)
         self.buttons: dict[Permission, QPushButton] = {}

@@ -1,15 +1,8 @@
 """The list of conversations, with the server's switch below. Main thread."""
 
-from PySide6.QtCore import QModelIndex, QPoint, QSize, QTimer, Signal
+from PySide6.QtCore import QModelIndex, QPoint, QSize, Signal
 from PySide6.QtGui import QFont
-from PySide6.QtWidgets import (
-    QFrame,
-    QHBoxLayout,
-    QMenu,
-    QPushButton,
-    QVBoxLayout,
-    QWidget,
-)
+from PySide6.QtWidgets import QFrame, QHBoxLayout, QMenu, QVBoxLayout, QWidget
 
 from ui.chat.columns.archive_head import ArchiveHead
 from ui.chat.columns.conversation_view import ConversationView
@@ -23,13 +16,13 @@ from ui.chat.session.workspace import Workspace
 from ui.kit.controls.buttons import IconButton
 from ui.kit.look.theme import HEAD_PX, Theme
 from ui.kit.system.menus import add_entry, passing_menu
-from ui.kit.text.labels import ElidedLabel, label
+from ui.kit.text.labels import label
+from ui.kit.text.undo_bar import UndoBar
 from ui.records.conversations import Conversation, ConversationFolder
 from ui.records.finding import Hit
 from ui.server.server_card import ServerCard
 
 _LEAST_PX = 190
-_UNDO_SHOWN_MS = 10_000
 
 
 class Sidebar(QFrame):
@@ -56,7 +49,7 @@ class Sidebar(QFrame):
         self.list.setItemDelegate(ConversationDelegate(theme, self.list))
         self.search_field = SearchField(theme, workspace.search)
         self.results = SearchResults(theme, workspace.search)
-        self.undo_bar = _UndoBar()
+        self.undo_bar = UndoBar()
         self.server = ServerCard(theme, workspace.server)
         new = IconButton(theme, "plus", "New conversation (Ctrl+N)", color="text", size=20)
         new.clicked.connect(lambda: workspace.new_conversation())
@@ -220,33 +213,3 @@ class Sidebar(QFrame):
     def _begin_in(self, folder: ConversationFolder) -> None:
         self._workspace.new_conversation(folder)
         self.writing_wanted.emit()
-
-
-class _UndoBar(QFrame):
-    """Says what was done and offers to undo that."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        card = QFrame()
-        card.setObjectName("undo_bar")
-        self._words = ElidedLabel()
-        self.button = QPushButton("Undo")
-        self.button.setAccessibleName("Undo")
-        row = QHBoxLayout(card)
-        row.setContentsMargins(12, 6, 6, 6)
-        row.addWidget(self._words, 1)
-        row.addWidget(self.button)
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(10, 4, 10, 10)
-        layout.addWidget(card)
-        self._timer = QTimer(self, singleShot=True, interval=_UNDO_SHOWN_MS)
-        self._timer.timeout.connect(self.hide)
-        self.hide()
-
-    def offer(self, words: str) -> None:
-        """Offer for a while to undo what was done."""
-        self._words.setText(words)
-        self._words.setToolTip(words)
-        self.button.setAccessibleName(f"Undo: {words}")
-        self.show()
-        self._timer.start()

@@ -53,7 +53,7 @@ class MessageHandling(QObject):
         self._composer = composer
         self.changes = MessageChanges(workspace, self)
         self.menu = MessageMenu(workspace, self.changes, parent)
-        self.undo_bar = UndoBar("Undo deleting messages")
+        self.undo_bar = UndoBar()
         theme.follow(self.undo_bar, lambda: self.undo_bar.setMaximumWidth(theme.px(420)))
         column.view_made.connect(self._follow)
         self.menu.quoted.connect(self.quote)

@@ -11,20 +11,17 @@ _SHOWN_MS = 10_000
 class UndoBar(QFrame):
     """Words and the button "Undo"; hidden until there is something to offer.
 
-    Args:
-        says: What the button does, for screen readers.
-
     Attributes:
         button: The button.
     """
 
-    def __init__(self, says: str) -> None:
+    def __init__(self) -> None:
         super().__init__()
         card = QFrame()
         card.setObjectName("undo_bar")
         self._words = ElidedLabel()
         self.button = QPushButton("Undo")
-        self.button.setAccessibleName(says)
+        self.button.setAccessibleName("Undo")
         row = QHBoxLayout(card)
         row.setContentsMargins(12, 6, 6, 6)
         row.addWidget(self._words, 1)
@@ -40,5 +37,6 @@ class UndoBar(QFrame):
         """Say what was done, and offer to undo it for a while."""
         self._words.setText(words)
         self._words.setToolTip(words)
+        self.button.setAccessibleName(f"Undo: {words}")
         self.show()
         self._timer.start()

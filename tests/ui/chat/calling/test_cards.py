@@ -1,6 +1,8 @@
 """The cards of calls: permission, progress, result, and the limit."""
 
 import pytest
+from PySide6.QtCore import Qt
+from PySide6.QtTest import QTest
 from pytestqt.qtbot import QtBot
 
 from engine import Finished, StopInfo, StopKind, Timing, ToolCall, Usage
@@ -46,6 +48,18 @@ def test_a_call_that_asks_is_decided_by_a_button(cards: ToolCards) -> None:
     assert decided == [("c1", Decision("denied", "Not now."))]
     assert cards.cards["c2"].permission is None
     assert "waits for its turn" in cards.cards["c2"].accessibleName()
+
+
+def test_return_in_the_reason_denies_and_the_field_says_so(cards: ToolCards) -> None:
+    decided: list[Decision] = []
+    cards.decided.connect(lambda _, decision: decided.append(decision))
+    permission = cards.cards["c1"].permission
+    assert permission is not None
+    assert "Return denies" in permission.reason.placeholderText()
+    assert "Return denies" in permission.reason.accessibleDescription()
+    QTest.keyClicks(permission.reason, "Not now.")
+    QTest.keyClick(permission.reason, Qt.Key.Key_Return)
+    assert decided == [Decision("denied", "Not now.")]
 
 
 def test_news_of_a_run_leave_what_is_being_typed(cards: ToolCards, run: Run) -> None:

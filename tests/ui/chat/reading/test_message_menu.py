@@ -91,6 +91,7 @@ def test_a_deleted_message_goes_with_what_follows_it_and_comes_back(use: Use) ->
         assert texts(conversation) == before[:2]
         bar = window.chat.handling.undo_bar
         await eventually(bar.button.isVisible)
+        assert bar.button.accessibleName().startswith("Undo: ")
         QTest.mouseClick(bar.button, Qt.MouseButton.LeftButton)
         assert texts(conversation) == before
         await eventually(lambda: len(window.chat.column.views) == 6)
