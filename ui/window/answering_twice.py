@@ -7,6 +7,7 @@ from PySide6.QtCore import QObject
 from PySide6.QtWidgets import QWidget
 
 from ui.chat.columns.chat_panel import ChatPanel
+from ui.chat.session.asking_twice import AskingTwice
 from ui.chat.session.side_by_side import Side
 from ui.chat.session.workspace import Workspace
 from ui.chat.sides.sides_sheet import SidesSheet
@@ -51,6 +52,7 @@ class AnsweringTwice(QObject):
         super().__init__(parent)
         self._theme = theme
         self._workspace = workspace
+        self._asking = AskingTwice(workspace, self)
         self._library = library
         self._chat = chat
         self._parent = parent
@@ -99,13 +101,13 @@ class AnsweringTwice(QObject):
     def _begin(self, variant: Variant) -> bool:
         composer = self._chat.composer
         text, files = composer.text, composer.attachments.files
-        if not self._workspace.answer_side_by_side(variant, text, files):
+        if not self._asking.begin(variant, text, files):
             return False
         composer.clear()
         return True
 
     def _keep(self, side: Side | None) -> None:
-        self._workspace.keep_side(side)
+        self._asking.keep(side)
         self._chat.focus_composer()
 
     def _forget_sheet(self) -> None:

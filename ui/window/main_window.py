@@ -15,7 +15,7 @@ The application closes the engine itself, after ``finish``.
 from collections.abc import Callable
 from pathlib import Path
 
-from PySide6.QtCore import QByteArray, Qt, Signal
+from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QCloseEvent, QKeyEvent, QResizeEvent, QUndoGroup
 from PySide6.QtWidgets import QMainWindow, QSplitter
 
@@ -50,9 +50,9 @@ from ui.window.answering_twice import AnsweringTwice
 from ui.window.main_menus import MainMenus
 from ui.window.other_windows import OtherWindows
 from ui.window.side_columns import SideColumns
+from ui.window.window_layout import WindowLayout
 
 _SIDEBAR_PX = 250
-_SEPARATOR = b"\0fullstop\0"
 
 
 class MainWindow(QMainWindow):
@@ -136,6 +136,9 @@ class MainWindow(QMainWindow):
         self.undo_group = QUndoGroup(self)
         self._lay_out()
         self.columns = SideColumns(self, self.sidebar, self.chat, self.stop_panel)
+        self._layout = WindowLayout(
+            self, self._splitter, self.columns, self.sidebar, self.stop_panel
+        )
         self.notices = AnswerNotices(self.workspace, preferences, self)
         self._menus = MainMenus(self, self)
         self._unsaved = UnsavedText(
@@ -213,23 +216,11 @@ class MainWindow(QMainWindow):
 
     def save_layout(self) -> bytes:
         """Return size, place and columns, for ``restore_layout``."""
-        parts = (self.saveGeometry(), self.saveState(), self._splitter.saveState())
-        columns = (("sidebar", self.sidebar), ("panel", self.stop_panel))
-        wanted = " ".join(name for name, column in columns if self.columns.wants(column))
-        return _SEPARATOR.join([*(bytes(part.data()) for part in parts), wanted.encode()])
+        return self._layout.save()
 
     def restore_layout(self, layout: bytes) -> None:
         """Restore size, place and columns of an earlier window; ignores what does not fit."""
-        parts = [QByteArray(part) for part in layout.split(_SEPARATOR)]
-        if len(parts) == 4:
-            self.restoreState(parts[1])
-            self._splitter.restoreState(parts[2])
-            wanted = bytes(parts[3].data()).split()
-            self.sidebar.setVisible(b"sidebar" in wanted)
-            # A panel without room is still wanted; earlier versions saved only its own state.
-            self.stop_panel.setVisible(b"panel" in wanted or not self.stop_panel.isHidden())
-            # Last, because only now can the window be as narrow as it was.
-            self.restoreGeometry(parts[0])
+        self._layout.restore(layout)
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         """Show the columns that fit."""

@@ -17,8 +17,8 @@ from PySide6.QtWidgets import (
 from ui.chat.columns.chat_header import ChatHeader
 from ui.chat.columns.tools_in_chat import ToolsInChat
 from ui.chat.columns.welcome import Suggestion, Welcome
+from ui.chat.columns.writing import Writing
 from ui.chat.composing.composer import Composer
-from ui.chat.composing.context_meter import Counted
 from ui.chat.composing.preset_offers import PresetOffers
 from ui.chat.composing.settings_popover import SettingsPopover, settings_words
 from ui.chat.messages.answer_view import AnswerView
@@ -35,17 +35,15 @@ from ui.kit.controls.file_drops import FileDrops
 from ui.kit.controls.typing import is_typed_text
 from ui.kit.look.theme import Theme
 from ui.kit.system.links import ask_about_link
-from ui.records.attachments import Attachment
-from ui.records.conversations import Conversation, ConversationSettings
+from ui.records.conversations import ConversationSettings
 from ui.records.finding import words_of
 from ui.records.messages import ConversationMessage
 from ui.records.presets import Preset
-from ui.records.runs import Run, RunState
+from ui.records.runs import Run
 from ui.records.storing import StoreProblem
 from ui.words.failures import as_sentence
 
 _WIDEST_PX = 812
-_MOST_PROMPTS = 200
 
 
 class ChatPanel(QWidget):
@@ -77,9 +75,7 @@ class ChatPanel(QWidget):
         self.composer = Composer(theme)
         self.offers = PresetOffers(theme, workspace.presets, self.composer, self)
         self.offers.chosen.connect(self._use_preset)
-        self._sent: list[str] = []
-        self.composer.prompts = self._prompts
-        self.composer.draft_left.connect(self._note_prompt)
+        self.writing = Writing(workspace, self.composer, self)
         self.handling = MessageHandling(theme, workspace, self.column, self.composer, self)
         self.settings = SettingsPopover(theme, self, workspace.presets)
         self._drops = FileDrops(self)
@@ -165,22 +161,11 @@ class ChatPanel(QWidget):
         workspace.recovery.told.connect(self.problem.tell)
         self.problem.recover.clicked.connect(workspace.recovery.begin)
         self.problem.recovery_declined.connect(workspace.recovery.decline)
-        composer.submitted.connect(self._send)
         composer.stop_wanted.connect(self.stop_answer)
         composer.thinking.clicked.connect(self._set_thinking)
         composer.settings.clicked.connect(self.show_settings)
-        composer.input.textChanged.connect(self._keep_draft)
-        composer.input.textChanged.connect(workspace.meter.recount)
-        composer.attachments.changed.connect(workspace.meter.recount)
-        composer.attachments.changed.connect(self._keep_attachments)
-        composer.attachments.read_for_another.connect(_attach_to)
         self._drops.files_given.connect(composer.attachments.attach)
         self._drops.hovering.connect(composer.show_drop)
-        workspace.opened.connect(workspace.meter.recount)
-        workspace.settings_changed.connect(workspace.meter.recount)
-        workspace.answering.changed.connect(workspace.meter.recount)
-        workspace.meter.watch(self._counted_message)
-        workspace.meter.counted.connect(composer.show_count)
         self.settings.edited.connect(workspace.change_settings)
         self.settings.presets.chosen.connect(self._use_preset)
         self.settings.presets.save_wanted.connect(workspace.save_preset)
@@ -223,11 +208,8 @@ class ChatPanel(QWidget):
     def _show(self, opened: OpenConversation) -> None:
         if self._opened is not None:
             self._opened.sides_changed.disconnect(self._show_sides)
-        self._opened = None
-        self.composer.set_text(opened.conversation.draft)
-        self.composer.attachments.show_files(opened.conversation.attachments, opened.conversation)
-        self.composer.show_count(None)
         self._opened = opened
+        self.writing.show_draft(opened)
         opened.sides_changed.connect(self._show_sides)
         self.column.show_conversation(opened)
         self.sides.show_sides(opened)
@@ -282,66 +264,6 @@ class ChatPanel(QWidget):
             problem = StoreProblem(sentence, as_sentence(model.message), folder)
         self.model_problem.tell(problem)
 
-    def _send(self) -> None:
-        opened = self._workspace.current
-        typed, files = self.composer.text, self.composer.attachments.files
-        if not self._workspace.send(typed, files):
-            return
-        self._note_prompt(typed)
-        self.composer.clear()
-        self.focus_composer()
-        opened.session.run_finished.connect(
-            partial(self._give_back, opened, typed, files),
-            Qt.ConnectionType.SingleShotConnection,
-        )
-
-    def _note_prompt(self, typed: str) -> None:
-        self._sent = [*(one for one in self._sent if one != typed), typed][-_MOST_PROMPTS:]
-
-    def _prompts(self) -> list[str]:
-        """Return what was asked before, oldest first: here, and before that elsewhere."""
-        messages = self._workspace.current.conversation.messages
-        here = [one.typed for one in messages if one.run is None]
-        asked = (*(one for one in self._sent if one not in here), *here)
-        # Of a prompt that was asked again the last time counts.
-        return list(dict.fromkeys(one for one in reversed(asked) if one.strip()))[::-1]
-
-    def _give_back(
-        self, opened: OpenConversation, typed: str, files: tuple[Attachment, ...], run: Run
-    ) -> None:
-        """Put a message that was refused back where it was written, unless another is there.
-
-        Args:
-            opened: The conversation that it was sent in.
-            typed: What was written.
-            files: What was attached.
-            run: How it ended.
-        """
-        conversation = opened.conversation
-        if run.state is not RunState.REFUSED or conversation.draft or conversation.attachments:
-            return
-        if opened is self._opened:
-            self.composer.set_text(typed)
-            self.composer.attachments.show_files(files, conversation)
-        else:
-            conversation.draft, conversation.attachments = typed, files
-            self._workspace.conversations.changed(conversation)
-
-    def _counted_message(self) -> Counted | None:
-        current, info = self._workspace.current, self._workspace.answering.info
-        typed, files = self.composer.text, self.composer.attachments.files
-        if info is None or current.is_busy or not (typed.strip() or files):
-            return None
-        return Counted(current.conversation, info, typed, files)
-
-    def _keep_draft(self) -> None:
-        if self._opened is not None:
-            self._workspace.change_draft(self.composer.draft)
-
-    def _keep_attachments(self) -> None:
-        if self._opened is not None:
-            self._opened.conversation.attachments = self.composer.attachments.files
-
     def _try(self, suggestion: Suggestion) -> None:
         if suggestion.stop:
             self._workspace.current.stops.ensure(suggestion.stop)
@@ -363,9 +285,3 @@ class ChatPanel(QWidget):
     def _set_thinking(self, is_thinking: bool) -> None:
         settings: ConversationSettings = self._workspace.current.conversation.settings
         self._workspace.change_settings(replace(settings, is_thinking=is_thinking))
-
-
-def _attach_to(conversation: Conversation, file: Attachment) -> None:
-    """Attach a file that was still being read when another conversation was opened."""
-    if file not in conversation.attachments:
-        conversation.attachments = (*conversation.attachments, file)

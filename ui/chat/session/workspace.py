@@ -15,7 +15,6 @@ from ui.chat.history.search import Search
 from ui.chat.session.answering_model import AnsweringModel
 from ui.chat.session.draft_keeping import DraftKeeping
 from ui.chat.session.open_conversations import OpenConversations
-from ui.chat.session.side_by_side import Side
 from ui.chat.session.traces import Traces
 from ui.chat.storage.conversation_files import ConversationFiles
 from ui.chat.storage.recovery import Recovery
@@ -27,7 +26,6 @@ from ui.records.messages import ConversationMessage
 from ui.records.presets import Preset
 from ui.records.runs import Run
 from ui.records.sending.asking import cache_owner
-from ui.records.sending.variants import Variant
 from ui.records.storing import ConversationStore
 from ui.records.tooling.choice import ToolsInUse
 from ui.server.server_switch import ServerControl, ServerSwitch
@@ -210,52 +208,6 @@ class Workspace(QObject):
         """Note the text of the composer; it is saved a moment later."""
         self._drafts.change(self.current.conversation, text)
 
-    def answer_side_by_side(
-        self, variant: Variant, text: str, files: Sequence[Attachment] = ()
-    ) -> bool:
-        """Answer a question twice: as the open conversation is set, and with a variant of it.
-
-        Args:
-            variant: What the second answer runs with.
-            text: The question; the last one is answered again if this is empty.
-            files: The files that go with it.
-
-        Returns:
-            Whether the answers were begun.
-        """
-        current = self.current
-        asked = [one for one in current.conversation.messages if one.run is None]
-        is_new = bool(text.strip() or files)
-        if current.is_busy or not (is_new or asked) or not self.answering.settle():
-            return False
-        sides = current.begin_sides(Variant.of(current.conversation), variant)
-        if not (sides.ask(text, files) if is_new else sides.ask_again(asked[-1])):
-            current.end_sides(None)
-            return False
-        self.conversations.name_after(current.conversation, text)
-        self.conversations.touch(current.conversation)
-        for one in sides.sides:
-            one.session.run_changed.connect(self._show_again)
-            one.session.run_finished.connect(self._show_again)
-        self.show_run(sides.runs[0])
-        current.sides_changed.emit()
-        return True
-
-    def keep_side(self, side: Side | None) -> None:
-        """Go on with one of two answers, with its model, settings and stops; None leaves both."""
-        current = self.current
-        sides = current.sides
-        if sides is None or sides.is_running:
-            return
-        kept = side or sides.sides[0]
-        current.end_sides(kept)
-        if kept.variant.model is not None:
-            self.answering.remember(kept.variant.model)
-        self.change_settings(kept.variant.settings)
-        current.stops.replace_all(kept.variant.stops, "keep an answer's stops")
-        self.show_run(kept.run)
-        self.conversations.repaint(current.conversation)
-
     def keep_draft(self) -> None:
         """Save the draft now."""
         self._drafts.keep()
@@ -321,11 +273,6 @@ class Workspace(QObject):
         self.presets.take_found(presets)
 
     # -- inside ----------------------------------------------------------------------------
-
-    def _show_again(self, run: Run) -> None:
-        """Show how one of two answers goes on, if it is the one that is looked at."""
-        if run is self.current.shown_run:
-            self.run_shown.emit(run)
 
     def _can_ask(self) -> bool:
         return self.current.sides is None and self.answering.settle()
