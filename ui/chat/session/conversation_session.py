@@ -7,17 +7,13 @@ and a repaint.
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Sequence
 from functools import partial
-from pathlib import Path
-from typing import Protocol
 
 from PySide6.QtCore import QObject, QTimer, Signal
 
 from engine import (
     Finished,
-    ModelInfo,
     StopInfo,
     StopKind,
     TextDelta,
@@ -25,8 +21,10 @@ from engine import (
     Timing,
     Usage,
 )
+from ui.chat.calling.carrying_out import CarryingOut
 from ui.chat.calling.tool_loop import ToolLoop
-from ui.chat.session.models_on_demand import ModelsOnDemand, RequestForModel, loaded_model
+from ui.chat.session.answer_keeping import AnswerKeeping, AnswerStore
+from ui.chat.session.models_on_demand import ModelOfConversation, ModelsOnDemand, RequestForModel
 from ui.chat.session.running_answer import AnsweringEngine, RunningAnswer
 from ui.chat.session.traces import Traces
 from ui.kit.background.tasks import Tasks
@@ -41,24 +39,6 @@ from ui.tools.toolbox import Toolbox
 _log = logging.getLogger(__name__)
 
 TICK_MS = 33
-# A running answer is stored this often. With the time that a save takes, at most half a second of
-# it is missing after a crash.
-KEEP_MS = 400
-
-
-class AnswerStore(Protocol):
-    """The part of the store that answers are kept in."""
-
-    def save(self, conversation: Conversation) -> None:
-        """Keep a conversation's own row."""
-
-    def save_messages(
-        self, conversation: Conversation, messages: Sequence[ConversationMessage]
-    ) -> None:
-        """Keep messages as they are now."""
-
-    async def settled(self) -> None:
-        """Wait until all that was saved before is kept."""
 
 
 class ConversationSession(QObject):
@@ -98,27 +78,23 @@ class ConversationSession(QObject):
         super().__init__(parent)
         self.conversation = conversation
         self._tools = None if toolbox is None else self._tool_loop(toolbox)
-        self._calling: asyncio.Task[None] | None = None
-        self._models = models
+        self._model = ModelOfConversation(conversation, models, lambda: engine.model)
         self._traces = traces
         self._store = store
-        self._answer_message: ConversationMessage | None = None
-        self._is_unsaved = False
+        self._keeping = AnswerKeeping(store, conversation, self)
         self._engine = engine
         self._tasks = Tasks()
+        self._calls = CarryingOut(self._tasks, self._end_calls)
         self._answer: RunningAnswer | None = None
         self._task: asyncio.Task[None] | None = None
         self._ticks = QTimer(self)
         self._ticks.setInterval(TICK_MS)
         self._ticks.timeout.connect(self._tick)
-        self._keeps = QTimer(self)
-        self._keeps.setInterval(KEEP_MS)
-        self._keeps.timeout.connect(self._keep)
 
     @property
     def is_running(self) -> bool:
         """Whether an answer is on its way, or its calls are being carried out."""
-        return self._answer is not None or self._calling is not None
+        return self._answer is not None or self._calls.is_running
 
     @property
     def run(self) -> Run | None:
@@ -188,7 +164,7 @@ class ConversationSession(QObject):
         run = answer.run
         if self._tools is None or self.is_running or run is None or not run.paused_at:
             return False
-        self._begin_calls(answer, is_continued=True)
+        self._calls.begin(self._tools, answer, is_continued=True)
         self.is_running_changed.emit(True)
         self.run_changed.emit(run)
         return True
@@ -216,8 +192,7 @@ class ConversationSession(QObject):
         So do calls that are being carried out, and their server is told. An answer that the engine
         has not taken yet, because a model is being read for it, ends at once.
         """
-        if self._calling is not None:
-            self._calling.cancel()
+        self._calls.cancel()
         answer = self._answer
         if answer is None or answer.run.is_cancelling:
             return
@@ -248,7 +223,7 @@ class ConversationSession(QObject):
             without: A stop of the conversation that does not count this time.
             replaced: The answer whose place this one takes; what follows it stays in sight.
         """
-        conversation, model = self.conversation, self._model
+        conversation, model = self.conversation, self._model.info
         begun = "" if continued is None else continued.text
         request = self._traces.traced(request_for(conversation, model, asked, begun, without))
         run = new_run(request, model, continued, without)
@@ -262,9 +237,8 @@ class ConversationSession(QObject):
             conversation.tree.add(one, one.parent)
         tools = self._tools
         offered = None if tools is None else partial(tools.offered, run)
-        asking = RequestForModel(request, conversation.settings, without, self._held_model, offered)
+        asking = RequestForModel(request, conversation.settings, without, self._model.held, offered)
         answer = self._answer = RunningAnswer(self._engine, run, asking, self._traces)
-        self._answer_message = message
         if is_first:
             self.message_appended.emit(message)
         else:
@@ -273,35 +247,11 @@ class ConversationSession(QObject):
         self._store.save_messages(conversation, [*unsaved, message, *followers])
         self.is_running_changed.emit(True)
         self._ticks.start()
-        self._keeps.start()
+        self._keeping.begin(message)
         self._task = self._tasks.start(self._collect(answer), f"answer {run.id}")
         # A task that is cancelled before its first step never reaches its own end.
         self._task.add_done_callback(lambda _: self._end(answer))
         return run
-
-    def _keep(self) -> None:
-        """Store the running answer if it has grown."""
-        if self._is_unsaved and self._answer_message is not None:
-            self._is_unsaved = False
-            self._store.save_messages(self.conversation, [self._answer_message])
-
-    @property
-    def _model(self) -> ModelInfo | None:
-        """The model that answers; None while it is not loaded."""
-        models = self._models
-        return self._engine.model if models is None else loaded_model(models, self.conversation)
-
-    @asynccontextmanager
-    async def _held_model(self) -> AsyncIterator[ModelInfo | None]:
-        if self._models is None:
-            yield self._engine.model
-            return
-        async with self._models.ready(self._folder) as model:
-            yield model
-
-    def _folder(self) -> Path | None:
-        choice = self.conversation.model
-        return None if choice is None else choice.folder
 
     async def _collect(self, answer: RunningAnswer) -> None:
         try:
@@ -339,7 +289,7 @@ class ConversationSession(QObject):
         events = answer.arrived.take_events()
         if not events:
             return
-        self._is_unsaved = True
+        self._keeping.note_growth()
         before = _stage(run)
         for event in events:
             run.apply(event)
@@ -361,8 +311,7 @@ class ConversationSession(QObject):
             # Stopped before the engine took it, or the loop is closing: its text is kept.
             run.apply(Finished(StopInfo(StopKind.CANCELLED), Usage(), Timing()))
         self._ticks.stop()
-        self._keeps.stop()
-        message, self._answer_message = self._answer_message, None
+        message = self._keeping.end()
         self._answer = self._task = None
         run.held, run.held_s = "", 0.0
         if run.finished is not None and run.finished.error:
@@ -371,9 +320,10 @@ class ConversationSession(QObject):
             message.text = run.text
             self._store.save_messages(self.conversation, [message])
         self._traces.end(run.id, self.conversation.id)
-        goes_on = message is not None and self._tools is not None and self._tools.takes(run)
-        if message is not None and goes_on:
-            self._begin_calls(message)
+        goes_on = False
+        if message is not None and self._tools is not None and self._tools.takes(run):
+            goes_on = True
+            self._calls.begin(self._tools, message)
         self.run_finished.emit(run)
         if not goes_on:
             self.is_running_changed.emit(False)
@@ -389,27 +339,7 @@ class ConversationSession(QObject):
             keep_conversation=lambda: self._store.save(self.conversation),
         )
 
-    def _begin_calls(self, answer: ConversationMessage, *, is_continued: bool = False) -> None:
-        assert self._tools is not None
-        self._tools.begin(answer, is_continued=is_continued)
-        calling = self._calling = self._tasks.start(self._call(answer), "carry out calls")
-        # A task that is cancelled before its first step never reaches its own end.
-        calling.add_done_callback(lambda task: self._end_calls(answer, task, goes_on=False))
-
-    async def _call(self, answer: ConversationMessage) -> None:
-        assert self._tools is not None
-        goes_on = False
-        try:
-            goes_on = await self._tools.carry_out(answer)
-        finally:
-            self._end_calls(answer, asyncio.current_task(), goes_on=goes_on)
-
-    def _end_calls(
-        self, answer: ConversationMessage, calling: asyncio.Task[None] | None, *, goes_on: bool
-    ) -> None:
-        if self._calling is not calling:
-            return  # has been told
-        self._calling = None
+    def _end_calls(self, answer: ConversationMessage, goes_on: bool) -> None:
         run = answer.run
         assert run is not None
         run.is_calling = False

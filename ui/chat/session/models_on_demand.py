@@ -29,6 +29,49 @@ def loaded_model(models: ModelsOnDemand, conversation: Conversation) -> ModelInf
     return models.info_of(None if choice is None else choice.folder)
 
 
+class ModelOfConversation:
+    """The model that answers a conversation, whichever that is by now.
+
+    Args:
+        conversation: Says which model is wanted.
+        models: Knows and loads models; None where the engine's own answers everything.
+        loaded: Returns the engine's own model.
+    """
+
+    def __init__(
+        self,
+        conversation: Conversation,
+        models: ModelsOnDemand | None,
+        loaded: Callable[[], ModelInfo | None],
+    ) -> None:
+        self._conversation = conversation
+        self._models = models
+        self._loaded = loaded
+
+    @property
+    def info(self) -> ModelInfo | None:
+        """The model; None while it is not loaded."""
+        models = self._models
+        return self._loaded() if models is None else loaded_model(models, self._conversation)
+
+    @asynccontextmanager
+    async def held(self) -> AsyncIterator[ModelInfo | None]:
+        """Load the model if it is not loaded, and hold it for a moment.
+
+        Raises:
+            ModelLoadFailed: It cannot be loaded, or loading was cancelled.
+        """
+        if self._models is None:
+            yield self._loaded()
+            return
+        async with self._models.ready(self._folder) as model:
+            yield model
+
+    def _folder(self) -> Path | None:
+        choice = self._conversation.model
+        return None if choice is None else choice.folder
+
+
 class RequestForModel:
     """A request that is completed once its model is loaded.
 
