@@ -1,6 +1,6 @@
 """Take the tour: every main state of the windows, light and dark, as pictures for the eye.
 
-    python -m tests.take_tour FOLDER [--text PERCENT]
+    python -m tests.take_tour FOLDER [--text PERCENT] [--part PART]
 
 With ``--text 200`` every state is shown with text of twice the usual size. It needs no screen.
 Models of a download, and those too large for this machine, are sparse files.
@@ -11,9 +11,10 @@ import asyncio
 import json
 import tempfile
 import urllib.request
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from PySide6.QtWidgets import QApplication, QWidget
 
@@ -24,8 +25,10 @@ from engine.values.request import TraceLevel
 from tests.support.answers.said import finished_run
 from tests.support.hub import Hub
 from tests.support.kept import preferences_state
+from tests.support.looks.pictured_chat import DailyWork, daily_host
 from tests.support.looks.pictured_models import PIECE_S, begin_downloads, pictured_models
 from tests.support.outside.documents import pdf
+from tests.support.shown import main_window, shown
 from tests.take_screenshots import ROOT, SIZE, save, take_all, take_finding, until
 from ui.kit.look.theme import Theme
 from ui.preferences.preferences import TEXT_PERCENTS
@@ -253,11 +256,11 @@ class Tour:
             body["messages"] = [{"role": "user", "content": COUNT}]
             await asyncio.to_thread(_post, f"{switch.url}{path}", body)
         self.window.others.show_server()
-        shown = self.window.others.server
-        assert shown is not None
-        await asyncio.sleep(0.5)
-        shown.log.view.selectRow(0)
-        await self.show("server", shown)
+        server = self.window.others.server
+        assert server is not None
+        await until(lambda: server.log.view.model().rowCount() > 1)
+        server.log.view.selectRow(0)
+        await self.show("server", server)
 
     async def dialogs(self) -> None:
         """Preferences and shortcuts."""
@@ -268,6 +271,14 @@ class Tour:
             dialog.show()
             await self.show(name, dialog)
             dialog.close()
+
+    async def daily_work(self) -> None:
+        """Reading, tools, order and import, in a window with tool servers."""
+        host = daily_host()
+        window = main_window(self.engine, self.theme, preferences=self.preferences, tool_host=host)
+        window.resize(*SIZE)
+        async with shown(window):
+            await DailyWork(window, host, self.show, until).walk()
 
     async def end(self) -> None:
         """Close everything."""
@@ -283,10 +294,10 @@ def _post(url: str, body: dict[str, object]) -> None:
     urllib.request.urlopen(request, timeout=30).read()
 
 
-async def _take(application: QApplication, folder: Path, text_percent: int) -> None:
+async def _take(application: QApplication, folder: Path, text_percent: int, part: str) -> None:
     with pictured_models(DEMO) as site:
         tour = Tour(application, folder, site, text_percent)
-        steps: list[Callable[[], Awaitable[None]]] = [
+        steps: list[Callable[[], Coroutine[Any, Any, None]]] = [
             tour.chat,
             tour.panel,
             tour.inspector,
@@ -294,9 +305,11 @@ async def _take(application: QApplication, folder: Path, text_percent: int) -> N
             tour.failed_model,
             tour.server,
             tour.dialogs,
+            tour.daily_work,
         ]
         for step in steps:
-            await step()
+            if part in ("all", step.__name__):
+                await step()
         await tour.end()
 
 
@@ -305,8 +318,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Take pictures of every main state.")
     parser.add_argument("folder", type=Path)
     parser.add_argument("--text", type=int, default=100, choices=TEXT_PERCENTS, metavar="PERCENT")
+    parser.add_argument("--part", default="all", choices=("all", "chat", "daily_work"))
     given = parser.parse_args()
-    take_all(partial(_take, text_percent=given.text), given.folder)
+    take_all(partial(_take, text_percent=given.text, part=given.part), given.folder)
 
 
 if __name__ == "__main__":

@@ -47,7 +47,7 @@ class PresetOffers(QListWidget):
         self._composer = composer
         self._declined = ""
         self._offered: list[Preset] = []
-        self.setObjectName("offer_list")
+        self.setProperty("kind", "rows")
         self.setAccessibleName("Presets")
         self.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
