@@ -34,12 +34,12 @@ def theme(shared_theme: Theme) -> Theme:
 
 @pytest.fixture
 def run(qapp: QApplication) -> RunOnLoop:
-    """Run a coroutine on Qt's loop, as the program does."""
+    """Run a coroutine on Qt's loop, as the program does; the limit only ends what hangs."""
     qapp.setQuitOnLastWindowClosed(False)
 
     def run_until_done(work: Coroutine[Any, Any, Any]) -> Any:
         with asyncio.Runner(loop_factory=lambda: qasync.QEventLoop(qapp)) as runner:
-            return runner.run(asyncio.wait_for(work, 60))
+            return runner.run(asyncio.wait_for(work, 400))
 
     return run_until_done
 
