@@ -1,8 +1,7 @@
-"""The Responses API's answers and the events of its streams, spelled as in OpenAI's reference.
+"""The Responses API's answers, spelled as in OpenAI's reference.
 
-https://platform.openai.com/docs/api-reference/responses and
-https://platform.openai.com/docs/api-reference/responses-streaming. ``write`` and ``stream`` make
-them, and documents describe them. Any thread.
+https://platform.openai.com/docs/api-reference/responses. ``write`` makes them, and documents
+describe them. Any thread.
 """
 
 from typing import Annotated, Any, Literal, NotRequired
@@ -42,7 +41,6 @@ class SummaryText(TypedDict):
 
 ContentPart = OutputText | ReasoningText
 OutputPart = ContentPart | SummaryText
-_Part = Annotated[ContentPart, Field(discriminator="type")]
 
 
 class OutputMessage(TypedDict):
@@ -78,7 +76,7 @@ class OutputCall(TypedDict):
 
 
 OutputItem = OutputMessage | OutputReasoning | OutputCall
-_Item = Annotated[OutputItem, Field(discriminator="type")]
+AnyItem = Annotated[OutputItem, Field(discriminator="type")]
 
 
 class InputDetails(TypedDict):
@@ -167,7 +165,7 @@ class ResponseAnswer(TypedDict):
     max_output_tokens: int | None
     metadata: dict[str, Any]
     model: str
-    output: list[_Item]
+    output: list[AnyItem]
     parallel_tool_calls: bool
     previous_response_id: str | None
     reasoning: ReasoningEcho
@@ -186,149 +184,3 @@ class ResponseAnswer(TypedDict):
             Field(description="there if stops were given, or the report was asked for"),
         ]
     ]
-
-
-# -- streams ----------------------------------------------------------------------------------
-
-
-class _Numbered(TypedDict):
-    sequence_number: int
-
-
-StateName = Literal[
-    "response.created",
-    "response.in_progress",
-    "response.completed",
-    "response.incomplete",
-    "response.failed",
-]
-ItemEventName = Literal["response.output_item.added", "response.output_item.done"]
-PartEventName = Literal["response.content_part.added", "response.content_part.done"]
-SummaryPartEventName = Literal[
-    "response.reasoning_summary_part.added", "response.reasoning_summary_part.done"
-]
-
-
-class StateEvent(_Numbered):
-    """The response has come into a state; the last event is one of these."""
-
-    type: StateName
-    response: ResponseAnswer
-
-
-class ItemEvent(_Numbered):
-    """An item begins or is whole."""
-
-    type: ItemEventName
-    output_index: int
-    item: _Item
-
-
-class PartEvent(_Numbered):
-    """A part of an item's content begins or is whole."""
-
-    type: PartEventName
-    item_id: str
-    output_index: int
-    content_index: int
-    part: _Part
-
-
-class _Summary(_Numbered):
-    item_id: str
-    output_index: int
-    summary_index: int
-
-
-class SummaryPartEvent(_Summary):
-    """The summary of reasoning begins or is whole."""
-
-    type: SummaryPartEventName
-    part: SummaryText
-
-
-class SummaryDelta(_Summary):
-    """More of what the model thinks, as a summary."""
-
-    type: Literal["response.reasoning_summary_text.delta"]
-    delta: str
-
-
-class SummaryDone(_Summary):
-    """All of what the model thought, as a summary."""
-
-    type: Literal["response.reasoning_summary_text.done"]
-    text: str
-
-
-class _Text(_Numbered):
-    item_id: str
-    output_index: int
-    content_index: int
-
-
-class OutputTextDelta(_Text):
-    """More text."""
-
-    type: Literal["response.output_text.delta"]
-    delta: str
-    logprobs: list[TokenLogprob]
-
-
-class OutputTextDone(_Text):
-    """The whole text."""
-
-    type: Literal["response.output_text.done"]
-    text: str
-    logprobs: list[TokenLogprob]
-
-
-class ReasoningDelta(_Text):
-    """More of what the model thinks."""
-
-    type: Literal["response.reasoning_text.delta"]
-    delta: str
-
-
-class ReasoningDone(_Text):
-    """All of what the model thought."""
-
-    type: Literal["response.reasoning_text.done"]
-    text: str
-
-
-class ArgumentsDelta(_Numbered):
-    """More of a call's arguments."""
-
-    type: Literal["response.function_call_arguments.delta"]
-    item_id: str
-    output_index: int
-    delta: str
-
-
-class ArgumentsDone(_Numbered):
-    """All arguments of a call."""
-
-    type: Literal["response.function_call_arguments.done"]
-    item_id: str
-    output_index: int
-    name: str
-    arguments: str
-
-
-# One event of a stream; its ``event:`` line repeats the type.
-ResponseEvent = Annotated[
-    StateEvent
-    | ItemEvent
-    | PartEvent
-    | OutputTextDelta
-    | OutputTextDone
-    | ReasoningDelta
-    | ReasoningDone
-    | SummaryPartEvent
-    | SummaryDelta
-    | SummaryDone
-    | ArgumentsDelta
-    | ArgumentsDone,
-    Field(discriminator="type"),
-]

@@ -4,11 +4,12 @@ from api.dialects.openai.answers import ErrorAnswer
 from api.dialects.openai.errors import FIELD_NAMES, error_to_wire
 from api.dialects.openai.output_format import form_names
 from api.dialects.responses import compacting, memory
-from api.dialects.responses.answers import ResponseAnswer, ResponseEvent
+from api.dialects.responses.answers import ResponseAnswer
 from api.dialects.responses.ask import ask
 from api.dialects.responses.asking_summary import summary_asked
 from api.dialects.responses.read import requests_from_wire
 from api.dialects.responses.stream import ResponseEncoder
+from api.dialects.responses.stream_events import ResponseEvent
 from api.dialects.responses.wire import CompactParams, InputTokensParams, ResponseParams
 from api.dialects.responses.write import write_response
 from api.dialects.shared.dialect import AnswerRoute, Dialect, QueryRoute

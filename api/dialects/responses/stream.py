@@ -8,15 +8,10 @@ from collections.abc import Mapping, Sequence
 from typing import Literal
 
 from api.dialects.openai.logprobs import answer_tokens, entries_to_wire
-from api.dialects.responses.answers import (
-    ItemEventName,
-    OutputItem,
-    ResponseAnswer,
-    ResponseEvent,
-    StateName,
-)
+from api.dialects.responses.answers import OutputItem, ResponseAnswer
 from api.dialects.responses.open_items import DoneItem, OpenCall
 from api.dialects.responses.read import wants_logprobs, wants_summary
+from api.dialects.responses.stream_events import ItemEventName, ResponseEvent, StateName
 from api.dialects.responses.text_items import OpenItem, TextKind
 from api.dialects.responses.wire import ResponseParams
 from api.dialects.responses.write import (

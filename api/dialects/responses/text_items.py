@@ -7,12 +7,8 @@ reasoning itself. Pure but for an item's own text; knows no web framework. Any t
 from dataclasses import dataclass, field
 from typing import Literal, assert_never
 
-from api.dialects.responses.answers import (
-    ItemStatus,
-    OutputItem,
-    OutputPart,
-    ResponseEvent,
-)
+from api.dialects.responses.answers import ItemStatus, OutputItem, OutputPart
+from api.dialects.responses.stream_events import ResponseEvent
 from api.dialects.responses.write import (
     message_item,
     reasoning_item,
