@@ -24,6 +24,7 @@ from engine.inference.caching.disk.chains import LoadedBeginning
 from engine.inference.caching.disk.model_disk_cache import LEAST_TOKENS
 from engine.inference.call_parsing import call_parser
 from engine.inference.drafting.draft_model import DraftGuesses, DraftModel
+from engine.inference.drafting.drafted_rows import DraftedRows
 from engine.inference.mlx_lm_internals import inner_tokenizer, tool_format
 from engine.inference.thinking_budget import ThinkingBudgets
 from engine.library.models import ModelInfo, sampling_defaults
@@ -79,8 +80,7 @@ class MlxBackend:
         self._eos = sorted(vocabulary.eos)
         self._batch = batch
         self._draft = draft
-        # What the draft model makes of the rows, and how many tokens of their prompts were cached.
-        self._drafts: dict[int, tuple[DraftGuesses, int]] = {}
+        self._drafts = DraftedRows(batch)
 
     @property
     def cache_use(self) -> PromptCacheUse:
@@ -216,7 +216,7 @@ class MlxBackend:
                 draft.forget()
             raise
         if draft is not None:
-            self._drafts[joined.row] = draft, joined.cached
+            self._drafts.join(joined, draft)
         if constraint is not None:
             self._held[joined.row] = constraint
         if budget is not None:
@@ -263,26 +263,12 @@ class MlxBackend:
         self._budgets.take(step)
         if self._held:
             step.failed = self._failed()
-        if self._drafts:
-            for row, cached in step.shared:
-                if row in self._drafts:
-                    self._drafts[row] = self._drafts[row][0], cached
-            for row, tokens in step.read:
-                if row in self._drafts:
-                    draft, cached = self._drafts[row]
-                    draft.follow(cached + tokens)
-            self._read_draft()
+        self._drafts.follow(step)
         return step
 
     def resume(self) -> None:
         """Note that something else ran since the last step, whose time is not this batch's."""
         self._batch.resume()
-
-    def _read_draft(self) -> None:
-        """Let the draft model read on in the prompt in which it is furthest behind."""
-        behind = max((draft for draft, _ in self._drafts.values()), key=lambda one: one.left)
-        if behind.left:
-            self._batch.read_beside(behind.read_on)
 
     def _failed(self) -> list[tuple[int, str]]:
         """Return the rows whose answer can no longer meet its constraint, and why."""
@@ -304,9 +290,7 @@ class MlxBackend:
             self._held.pop(row, None)
             self._budgets.leave(row)
         self._batch.leave(rows)
-        for row in rows:
-            if row in self._drafts:
-                self._drafts.pop(row)[0].leave()
+        self._drafts.leave(rows)
 
     def forget_prompts(self) -> tuple[int, int]:
         """Drop the caches of earlier prompts."""
@@ -319,8 +303,7 @@ class MlxBackend:
         rows = self._batch.reset()
         self._held = {row: held for row, held in self._held.items() if row in rows}
         self._budgets.keep_only(rows)
-        for row in self._drafts.keys() - set(rows):
-            self._drafts.pop(row)[0].forget()
+        self._drafts.keep_only(rows)
         return rows
 
     def close(self) -> None:

@@ -116,8 +116,8 @@ def leftovers(backend: MlxBackend) -> list[str]:
     joining, guessing = batch._joining, batch._guessing
     held: dict[str, Any] = {
         "constraints": backend._held,
-        "drafts": backend._drafts,
-        "tickets": batch._tickets,
+        "drafts": backend._drafts._rows,
+        "tickets": batch._kept._tickets,
         "lanes of rows": batch._lane_of,
         "rows that wait": joining._waiting,
         "rows to be told": joining._stopped_waiting,
