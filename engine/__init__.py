@@ -78,8 +78,6 @@ if TYPE_CHECKING:
         TextDelta,
         ThinkingDelta,
         Timing,
-        TokenOrigin,
-        TokenSpan,
         TokenTrace,
         ToolCallAbandoned,
         ToolCallArguments,
@@ -100,6 +98,7 @@ if TYPE_CHECKING:
         ToolChoice,
         TraceLevel,
     )
+    from engine.values.tokens import TokenOrigin, TokenSpan
     from engine.wording import counted, escaped, figure, quoted, seconds, size_in_words
 
 _NAMES_BY_MODULE = {
@@ -167,8 +166,6 @@ _NAMES_BY_MODULE = {
         "TextDelta",
         "ThinkingDelta",
         "Timing",
-        "TokenOrigin",
-        "TokenSpan",
         "TokenTrace",
         "ToolCallAbandoned",
         "ToolCallArguments",
@@ -189,6 +186,7 @@ _NAMES_BY_MODULE = {
         "ToolChoice",
         "TraceLevel",
     ),
+    "engine.values.tokens": ("TokenOrigin", "TokenSpan"),
     "engine.wording": ("counted", "escaped", "figure", "quoted", "seconds", "size_in_words"),
 }
 _MODULE_OF = {name: module for module, names in _NAMES_BY_MODULE.items() for name in names}

@@ -21,9 +21,10 @@ from engine.output.vocabulary import Vocabulary
 from engine.speculating.counting import CheckedGuesses
 from engine.speculating.prediction import PredictedText
 from engine.stopping.record import Channel
-from engine.values.events import BudgetEnd, TokenStats
+from engine.values.events import BudgetEnd
 from engine.values.prompt_scores import PromptScores
 from engine.values.request import GenerationRequest
+from engine.values.tokens import TokenStats
 
 
 class Joined(NamedTuple):

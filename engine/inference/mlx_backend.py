@@ -39,8 +39,8 @@ from engine.speculating.grammar_guesses import GrammarGuesses
 from engine.speculating.lookup import PromptLookup
 from engine.speculating.prediction import PredictedText, PredictionGuesses
 from engine.speculating.sources import GuessSource
-from engine.values.events import TokenStats
 from engine.values.request import GenerationRequest
+from engine.values.tokens import TokenStats
 
 
 class MlxBackend:

@@ -19,8 +19,8 @@ from mlx_lm.sample_utils import (
 
 from engine.constraining.token_constraint import TokenConstraint
 from engine.library.models import SamplingDefaults
-from engine.values.events import TokenStats
 from engine.values.request import Sampling
+from engine.values.tokens import TokenStats
 
 Sampler = Callable[[mx.array], mx.array]
 

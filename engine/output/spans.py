@@ -11,7 +11,7 @@ from collections import deque
 from itertools import groupby
 
 from engine.stopping.record import Channel
-from engine.values.events import TokenSpan, TokenStats
+from engine.values.tokens import TokenSpan, TokenStats
 
 
 class _Token:

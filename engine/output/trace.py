@@ -5,7 +5,8 @@ Pure. The engine uses it for runs that ask for a trace; a replay uses the same.
 
 from engine.output.answer import AnswerBuilder
 from engine.stopping.record import Channel, StopInfo
-from engine.values.events import TextDelta, ThinkingDelta, TokenOrigin, TokenStats, TokenTrace
+from engine.values.events import TextDelta, ThinkingDelta, TokenTrace
+from engine.values.tokens import TokenOrigin, TokenStats
 
 
 def traced(

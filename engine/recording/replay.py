@@ -23,9 +23,9 @@ from engine.values.events import (
     Speculation,
     TextDelta,
     ThinkingDelta,
-    TokenOrigin,
     ToolCallDelta,
 )
+from engine.values.tokens import TokenOrigin
 
 _T = TypeVar("_T")
 

@@ -49,7 +49,8 @@ from engine.stopping.option_fields import stop_options_from_fields
 from engine.stopping.record import Channel, StopInfo, StopKind
 from engine.stopping.rules import StopRules, StopScope, checked_strings
 from engine.values.chat import ToolCall
-from engine.values.events import BudgetEnd, Speculation, TokenOrigin
+from engine.values.events import BudgetEnd, Speculation
+from engine.values.tokens import TokenOrigin
 
 VERSION = 1
 # A run of as many tokens as are kept has some 20,000 objects, and texts of a few megabytes.

@@ -2,7 +2,8 @@
 
 from dataclasses import dataclass
 
-from engine.values.events import Speculation, TokenOrigin
+from engine.values.events import Speculation
+from engine.values.tokens import TokenOrigin
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 
 from engine.constraining.token_constraint import TokenConstraint
 from engine.speculating.hit_rate import HitRate
-from engine.values.events import TokenOrigin
+from engine.values.tokens import TokenOrigin
 
 # No pass checks more tokens.
 _MOST = 64

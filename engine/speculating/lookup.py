@@ -8,7 +8,7 @@ prompt.
 from collections.abc import Sequence
 
 from engine.speculating.hit_rate import HitRate
-from engine.values.events import TokenOrigin
+from engine.values.tokens import TokenOrigin
 
 # A passage is found by so many tokens; fewer agree by chance too often.
 _KEY_TOKENS = 3

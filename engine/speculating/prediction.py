@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 
 from engine.speculating.hit_rate import HitRate
-from engine.values.events import TokenOrigin
+from engine.values.tokens import TokenOrigin
 
 # Any passage is found by so many tokens.
 _KEY_TOKENS = 3

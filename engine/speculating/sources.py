@@ -6,7 +6,7 @@ One object serves one row of the batch, on the engine thread.
 from collections.abc import Sequence
 from typing import Protocol
 
-from engine.values.events import TokenOrigin
+from engine.values.tokens import TokenOrigin
 
 
 class GuessSource(Protocol):

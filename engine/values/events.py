@@ -4,11 +4,11 @@ Pure values; made on the engine thread, read on any.
 """
 
 from dataclasses import dataclass
-from enum import StrEnum
 
 from engine.stopping.record import Channel, StopInfo
 from engine.values.chat import ToolCall
 from engine.values.prompt_scores import PromptScores
+from engine.values.tokens import TokenOrigin, TokenSpan, TokenStats
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,73 +94,6 @@ class ToolCallDelta:
     index: int
     call: ToolCall
     raw: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class TokenStats:
-    """How likely a sampled token was, from the model's log-probabilities (natural logarithm).
-
-    Attributes:
-        logprob: Of the token itself.
-        rank: 0 for the most likely token.
-        top: The most likely tokens with their log-probabilities, best first.
-        eos_probability: Probability, from 0 to 1, that the answer would have ended here.
-        chosen: The ids that the request chose, with their log-probabilities.
-    """
-
-    logprob: float
-    rank: int
-    top: tuple[tuple[int, float], ...]
-    eos_probability: float
-    chosen: tuple[tuple[int, float], ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class TokenSpan:
-    """The text of an answer that one token stands for.
-
-    What belongs to a stop that was cut, to a tag or to a tool call is in no span. A character
-    whose bytes came with several tokens is the text of the last of them; each has its bytes.
-
-    Attributes:
-        index: Of the token, from 0 over the generated tokens.
-        token_id: Its id.
-        channel: The text, or the thinking; a token that is in both has a span in each.
-        start: Code points of that channel's text before it.
-        text: Its text there; empty while a character is incomplete.
-        raw: Its bytes there.
-        token_raw: All bytes of the token.
-        stats: How likely the token was.
-    """
-
-    index: int
-    token_id: int
-    channel: Channel
-    start: int
-    text: str
-    raw: bytes
-    token_raw: bytes
-    stats: TokenStats | None
-
-    @property
-    def end(self) -> int:
-        """Code points of the channel's text up to the end of it."""
-        return self.start + len(self.text)
-
-
-class TokenOrigin(StrEnum):
-    """How a token came to be: computed alone, or guessed by a source and confirmed by the model.
-
-    Whatever the origin, it is the token that the model would have drawn without any guess. Those
-    of ``BUDGET`` are no guesses: they end reasoning whose budget was used up.
-    """
-
-    SAMPLED = "sampled"
-    LOOKUP = "lookup"
-    PREDICTION = "prediction"
-    DRAFT = "draft"
-    FORCED = "forced"
-    BUDGET = "budget"
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,8 @@ import pytest
 
 from app.cli import main
 from engine.recording.saved_run import from_json
-from engine.values.events import BudgetEnd, TokenOrigin
+from engine.values.events import BudgetEnd
+from engine.values.tokens import TokenOrigin
 
 REPOSITORY = Path(__file__).parents[2]
 

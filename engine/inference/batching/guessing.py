@@ -20,7 +20,7 @@ from engine.inference.mlx_lm_internals import DecodingRows
 from engine.speculating.counting import CheckedGuesses
 from engine.speculating.lengths import WIDTHS, CostCurve
 from engine.speculating.sources import GuessSource
-from engine.values.events import TokenOrigin
+from engine.values.tokens import TokenOrigin
 
 # Guesses that are wrong more often than this are not even weighed.
 _LEAST_LIKELY = 0.3

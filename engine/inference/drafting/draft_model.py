@@ -18,7 +18,7 @@ from engine.inference.caching.prompt_cache import PromptCache
 from engine.library.models import DraftInfo
 from engine.output.vocabulary import Vocabulary
 from engine.speculating.hit_rate import HitRate
-from engine.values.events import TokenOrigin
+from engine.values.tokens import TokenOrigin
 
 _log = logging.getLogger(__name__)
 _KEPT = 8

@@ -19,12 +19,11 @@ from engine.values.events import (
     PromptProgress,
     Speculation,
     Timing,
-    TokenOrigin,
-    TokenStats,
     Usage,
 )
 from engine.values.prompt_scores import PromptScores
 from engine.values.request import GenerationRequest, TraceLevel
+from engine.values.tokens import TokenOrigin, TokenStats
 
 _log = logging.getLogger(__name__)
 

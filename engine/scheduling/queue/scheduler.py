@@ -24,8 +24,9 @@ from engine.scheduling.queue.failures import cause_of, log_failure, raise_ending
 from engine.scheduling.queue.preparing import choices_field
 from engine.scheduling.queue.row import Row, drop_loaded, wanted_stats
 from engine.stopping.record import StopKind
-from engine.values.events import Event, Finished, TokenOrigin, TokenStats
+from engine.values.events import Event, Finished
 from engine.values.request import TraceLevel
+from engine.values.tokens import TokenOrigin, TokenStats
 
 _log = logging.getLogger(__name__)
 # Steps between two looks at the memory that answers without a limit take by now.

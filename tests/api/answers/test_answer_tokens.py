@@ -16,8 +16,9 @@ from engine.output.trace import traced
 from engine.output.vocabulary import Vocabulary
 from engine.scheduling.service import Engine
 from engine.stopping.rules import StopRules
-from engine.values.events import Event, TextDelta, TokenSpan
+from engine.values.events import Event, TextDelta
 from engine.values.request import TraceLevel
+from engine.values.tokens import TokenSpan
 from tests.engine.output.test_families import tool_template
 from tests.support.asking import events_of, run
 from tests.support.random_cases import cases

@@ -12,7 +12,7 @@ from engine.scheduling.limits import Limits
 from engine.scheduling.service import Engine
 from engine.stopping.record import StopKind
 from engine.values.chat import Tool
-from engine.values.events import BudgetEnd, Event, Finished, TokenOrigin, TokenTrace
+from engine.values.events import BudgetEnd, Event, Finished, TokenTrace
 from engine.values.request import (
     Effort,
     GenerationRequest,
@@ -20,6 +20,7 @@ from engine.values.request import (
     ToolChoice,
     TraceLevel,
 )
+from engine.values.tokens import TokenOrigin
 from tests.engine.constraining.forms import OPENED, POINT, TAGS, held
 from tests.engine.constraining.test_harmony_forms import harmony
 from tests.support.asking import request, run, scripted_answer

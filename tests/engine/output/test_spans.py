@@ -7,15 +7,9 @@ from hypothesis import given, settings
 from engine.scheduling.service import Engine
 from engine.stopping.record import Channel, StopKind
 from engine.stopping.rules import StopRules
-from engine.values.events import (
-    Event,
-    Finished,
-    TextDelta,
-    ThinkingDelta,
-    TokenSpan,
-    TokenTrace,
-)
+from engine.values.events import Event, Finished, TextDelta, ThinkingDelta, TokenTrace
 from engine.values.request import TraceLevel
+from engine.values.tokens import TokenSpan
 from tests.api.answers.test_answer_tokens import TAGS, played, runs
 from tests.support.asking import request, run
 from tests.support.random_cases import cases

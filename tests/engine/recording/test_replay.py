@@ -18,8 +18,9 @@ from engine.scheduling.service import Engine
 from engine.stopping.record import StopKind
 from engine.stopping.rules import StopRules, StopScope
 from engine.values.chat import Message
-from engine.values.events import Speculation, TokenOrigin
+from engine.values.events import Speculation
 from engine.values.request import GenerationRequest, TraceLevel
+from engine.values.tokens import TokenOrigin
 from tests.support.asking import request, run
 from tests.support.random_cases import cases
 from tests.support.scripted import END, TEMPLATE, Stage

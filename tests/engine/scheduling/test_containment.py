@@ -16,8 +16,8 @@ from engine.scheduling.generation import Answer
 from engine.scheduling.service import Engine
 from engine.stopping.record import StopKind
 from engine.values.chat import Tool
-from engine.values.events import TokenStats
 from engine.values.request import GenerationRequest, OutputConstraint, TraceLevel
+from engine.values.tokens import TokenStats
 from tests.support.asking import ask, request, run, scripted_answer
 from tests.support.scripted import TEMPLATE, Stage
 

@@ -1,7 +1,8 @@
 """The counts of guesses are those of the tokens that belong to the answer."""
 
 from engine.speculating.counting import CheckedGuesses, counted
-from engine.values.events import Speculation, TokenOrigin
+from engine.values.events import Speculation
+from engine.values.tokens import TokenOrigin
 
 SAMPLED, LOOKUP = TokenOrigin.SAMPLED, TokenOrigin.LOOKUP
 PREDICTION, FORCED = TokenOrigin.PREDICTION, TokenOrigin.FORCED

@@ -18,7 +18,7 @@ from engine.speculating.grammar_guesses import GrammarGuesses
 from engine.speculating.lengths import CostCurve
 from engine.stopping.rules import StopRules
 from engine.values.chat import Message, Tool
-from engine.values.events import Speculation, TokenOrigin, TokenTrace
+from engine.values.events import Speculation, TokenTrace
 from engine.values.request import (
     GenerationRequest,
     OutputConstraint,
@@ -26,6 +26,7 @@ from engine.values.request import (
     ToolChoice,
     TraceLevel,
 )
+from engine.values.tokens import TokenOrigin
 from tests.support.asking import run
 
 

@@ -18,11 +18,11 @@ from engine.values.events import (
     TextDelta,
     ThinkingDelta,
     Timing,
-    TokenOrigin,
     TokenTrace,
     ToolCallDelta,
 )
 from engine.values.request import GenerationRequest
+from engine.values.tokens import TokenOrigin
 from tests.support.scripted import Stage
 
 

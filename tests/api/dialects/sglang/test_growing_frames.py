@@ -19,7 +19,8 @@ from api.transport.json_text import (
     long_json_text,
 )
 from engine.stopping.record import Channel, StopInfo, StopKind
-from engine.values.events import Event, Finished, TextDelta, Timing, TokenStats, TokenTrace, Usage
+from engine.values.events import Event, Finished, TextDelta, Timing, TokenTrace, Usage
+from engine.values.tokens import TokenStats
 from tests.support.random_cases import cases
 
 numbers = st.floats(allow_nan=False, allow_infinity=False)

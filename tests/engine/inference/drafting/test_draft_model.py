@@ -17,9 +17,10 @@ from engine.scheduling.service import Engine
 from engine.stopping.record import StopKind
 from engine.stopping.rules import StopRules
 from engine.values.chat import Message
-from engine.values.events import TextDelta, TokenOrigin, TokenTrace
+from engine.values.events import TextDelta, TokenTrace
 from engine.values.prompt_scores import PromptScores, PromptScoring
 from engine.values.request import GenerationRequest, Sampling, TraceLevel
+from engine.values.tokens import TokenOrigin
 from tests.engine.inference.drafting.asking_drafts import answered, asked
 from tests.support.models.tiny_models import VOCABULARY, tiny_model
 

@@ -6,8 +6,8 @@ import pytest
 
 from engine.recording.run_trace import RunTrace
 from engine.stopping.rules import StopRules, StopScope
-from engine.values.events import TokenOrigin
 from engine.values.request import TraceLevel
+from engine.values.tokens import TokenOrigin
 from tests.support.scripted import END
 from tests.ui.inspector.conftest import Record
 from tests.ui.inspector.reading import THINK, trace_of

@@ -10,7 +10,7 @@ from PySide6.QtWidgets import QWidget
 from pytestqt.qtbot import QtBot
 
 from engine.recording.run_trace import RunTrace
-from engine.values.events import TokenOrigin
+from engine.values.tokens import TokenOrigin
 from tests.ui.inspector.conftest import Record
 from tests.ui.inspector.reading import trace_of
 from ui.inspector.tape.tape_legend import TapeLegend
