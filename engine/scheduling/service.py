@@ -5,28 +5,25 @@ Never imports MLX itself.
 """
 
 import asyncio
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from engine.constraining.form import Form, FormMissing, is_constrained
 from engine.constraining.forms import Forms
-from engine.errors import DraftLoadFailed, EngineError, ModelLoadFailed
+from engine.errors import DraftLoadFailed, ModelLoadFailed
 from engine.inference.backend import Backend, BatchLimits, Loader
 from engine.inference.caching.disk.disk_cache import DiskCache
 from engine.inference.loader import check_model, load_model
 from engine.library.loading import OnLoadProgress
 from engine.library.models import ModelInfo
+from engine.scheduling.asking import Asking
 from engine.scheduling.choosing import ModelChoice
 from engine.scheduling.generation import Generation
 from engine.scheduling.limits import Limits
 from engine.scheduling.model_status import ModelStatus
 from engine.scheduling.offering import OfferedModel
-from engine.scheduling.queue.preparing import prompts_size
 from engine.scheduling.thread.commands import (
-    Cancel,
     Command,
     CountTokens,
     Detokenize,
@@ -36,18 +33,13 @@ from engine.scheduling.thread.commands import (
     Pin,
     RenderPrompt,
     Reply,
-    Submit,
     Tokenize,
     Unload,
     UnloadAfter,
     UnloadWhenIdle,
 )
 from engine.scheduling.thread.restarting import RestartingThread
-from engine.stopping.matcher import prepared
 from engine.values.request import CacheOwner, GenerationRequest
-
-# How often a constrained request is prepared again because the model changed meanwhile.
-_MOST_MODELS = 5
 
 
 def _keeping(loader: Loader, disk: DiskCache | None) -> Loader:
@@ -97,6 +89,7 @@ class Engine:
         self._choice = ModelChoice(self._thread.board)
         self._loading: Load | None = None
         self.forms = Forms()
+        self._asking = Asking(self._thread, self.forms)
 
     @property
     def status(self) -> EngineStatus:
@@ -258,50 +251,7 @@ class Engine:
         Raises:
             EngineError: As in ``generate``.
         """
-        model = self._choice.find(requests[0].model)
-        for _ in range(_MOST_MODELS):
-            forms = [await self._form_of(request, model) for request in requests]
-            try:
-                return await self._submitted(requests, forms, model)
-            except FormMissing as missing:  # of this model, which may just have been loaded
-                self.forms.learn(missing.maker, None if model is None else model.id)
-        raise EngineError("the model keeps changing; try again")
-
-    async def _form_of(self, request: GenerationRequest, model: OfferedModel | None) -> Form | None:
-        """Return what an answer is to be held to, as far as it can be prepared by now."""
-        if not is_constrained(request):
-            return None
-        maker = self.forms.maker(None if model is None else model.id)
-        if maker is None:
-            return None
-        # Choices of one request have the same form.
-        draft = maker.drafted(request)
-        if draft is None:
-            draft = await asyncio.to_thread(maker.draft, request)
-        return await self.forms.prepared(maker, draft)
-
-    async def _submitted(
-        self,
-        requests: Sequence[GenerationRequest],
-        forms: Sequence[Form | None],
-        model: OfferedModel | None,
-    ) -> list[Generation]:
-        loop = asyncio.get_running_loop()
-        generations = [Generation(request, loop, self._cancel) for request in requests]
-        # On this thread, so that a long list of stops does not slow the engine thread.
-        automata = {id(request.stops): prepared(request.stops) for request in requests}
-        for generation, form in zip(generations, forms, strict=True):
-            generation.form = form
-            generation.automata = automata[id(generation.request.stops)]
-        size = prompts_size(requests)
-        self._thread.send(Submit(tuple(generations), time.perf_counter(), size, model))
-        try:
-            await asyncio.gather(*(one.accepted() for one in generations))
-        except asyncio.CancelledError:
-            for generation in generations:
-                generation.cancel()
-            raise
-        return generations
+        return await self._asking.start(requests, self._choice.find(requests[0].model))
 
     async def count_tokens(self, request: GenerationRequest) -> int:
         """Return the number of prompt tokens of a request; raises as ``generate`` does."""
@@ -368,9 +318,6 @@ class Engine:
     async def aclose(self) -> None:
         """As ``close``, without blocking the loop."""
         await asyncio.to_thread(self.close)
-
-    def _cancel(self, generation: Generation) -> None:
-        self._thread.tell(Cancel(generation))
 
     async def _reply_to(self, command: Callable[[Reply], Command]) -> Any:
         """Send the command that is made for a reply; return the reply, or raise its error."""
