@@ -13,11 +13,11 @@ from aiohttp.typedefs import Handler, Middleware
 
 from api.server.redaction import safe_body, safe_headers, safe_path
 from api.server.routes import route_of
+from api.transport.bodies.kept_bodies import KEPT_BYTES
 from api.transport.bodies.request_body import body_of
 from api.transport.config import ServerConfig
 from api.transport.context import request_id_of
 from api.transport.observing import (
-    KEPT_BYTES,
     Content,
     Observation,
     RequestBegan,

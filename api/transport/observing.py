@@ -6,12 +6,13 @@ is made and no body is kept. Knows no web framework; runs on the server's loop.
 """
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from enum import Flag, auto
 from typing import Protocol
 
+from api.transport.bodies.kept_bodies import Body, KeptBytes
 from api.transport.errors import ErrorKind
 from api.transport.served_engine import ServedAnswer
 from engine import (
@@ -25,7 +26,6 @@ from engine import (
     TraceLevel,
 )
 
-KEPT_BYTES = 256 * 1024
 MOST_TOKENS = 20_000
 
 
@@ -67,21 +67,6 @@ class RequestBegan:
     headers: tuple[tuple[str, str], ...]
     route: str = ""
     operation: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Body:
-    """As much of a body as is kept.
-
-    Attributes:
-        text: Its first part, decoded.
-        size_bytes: How long the whole of it was.
-        is_whole: Whether ``text`` is all of it.
-    """
-
-    text: str = ""
-    size_bytes: int = 0
-    is_whole: bool = True
 
 
 @dataclass(eq=False, slots=True)
@@ -183,28 +168,6 @@ class RequestObserver(Protocol):
 
     def request_ended(self, ended: RequestEnded) -> None:
         """A request has ended; each that began ends once."""
-
-
-class KeptBytes:
-    """The first bytes of a body that may be long."""
-
-    def __init__(self, most_bytes: int = KEPT_BYTES) -> None:
-        self._most_bytes = most_bytes
-        self._kept = bytearray()
-        self.size_bytes = 0
-
-    def add(self, data: bytes) -> None:
-        """Take more of it."""
-        self.size_bytes += len(data)
-        room = self._most_bytes - len(self._kept)
-        if room > 0:
-            self._kept += data[:room]
-
-    def body(self, clean: Callable[[str], str]) -> Body:
-        """Return what was kept, cleaned of secrets."""
-        text = self._kept.decode("utf-8", "replace")
-        is_whole = len(self._kept) == self.size_bytes
-        return Body(clean(text if is_whole else text.rstrip("\ufffd")), self.size_bytes, is_whole)
 
 
 class Observation:

@@ -10,14 +10,8 @@ import dataclasses
 import threading
 from collections.abc import Callable
 
-from api.transport.observing import (
-    EVERYTHING,
-    Body,
-    Content,
-    ObservedRun,
-    RequestBegan,
-    RequestEnded,
-)
+from api.transport.bodies.kept_bodies import Body
+from api.transport.observing import EVERYTHING, Content, ObservedRun, RequestBegan, RequestEnded
 from engine import Finished, TraceLevel
 from engine.recording.run_trace import RunTrace
 from ui.server.requests import RequestAnswer, RequestBody, RequestEntry

@@ -1,1 +1,1 @@
-"""Bodies of requests: bounded while they arrive, unpacked, read in another process if large."""
+"""Bodies: bounded while they arrive, unpacked, read in another process if large, kept in part."""

@@ -1,7 +1,8 @@
 import asyncio
 import threading
 
-from api.transport.observing import Body, ObservedRun, RequestBegan, RequestEnded
+from api.transport.bodies.kept_bodies import Body
+from api.transport.observing import ObservedRun, RequestBegan, RequestEnded
 from app.desktop.request_feed import RequestFeed, entry_of
 from engine.scheduling.generation import Generation
 from engine.stopping.record import StopInfo, StopKind
