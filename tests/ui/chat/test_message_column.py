@@ -20,6 +20,7 @@ from ui.kit.look.theme import Theme
 from ui.records.conversations import Conversation
 from ui.records.messages import ConversationMessage
 from ui.records.storing import MemoryConversationStore
+from ui.records.tooling.calls import CallResult, CallState
 
 Use = Callable[[Callable[[MessageColumn, OpenConversation], Coroutine[Any, Any, None]]], None]
 
@@ -237,5 +238,31 @@ def test_rendered_text_follows_the_size_of_text(use: Use, theme: Theme) -> None:
             theme.set_text_size(100)
         await settled()
         assert points() == pytest.approx(before)
+
+    use(steps)
+
+
+def test_a_question_above_an_answer_that_took_less_room_than_it_wanted_is_shown(
+    use: Use, scripted: ScriptedEngine
+) -> None:
+    async def steps(column: MessageColumn, opened: OpenConversation) -> None:
+        for count in range(1, 7):
+            calls = [ToolCall(f"c{n}", "add", '{"a": 1, "b": 2}') for n in range(count)]
+            results = [CallResult(one.id, CallState.DONE, "3\n" * 4) for one in calls]
+            answer = finished_run(thinking="", tool_calls=calls, results=results)
+            said = [
+                ConversationMessage("user", "What is 1 + 2?"),
+                ConversationMessage("assistant", run=answer),
+            ]
+            kept = MemoryConversationStore()
+            shown = OpenConversation(
+                scripted,
+                Conversation("Sums", said),
+                kept,
+                Traces(),
+                column,  # type: ignore[arg-type]
+            )
+            column.show_conversation(shown)
+            await eventually(lambda: len(views(column)) == 2)
 
     use(steps)

@@ -7,7 +7,7 @@ Only messages near the screen have views; the others keep their height.
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 
-from PySide6.QtCore import Qt, Signal, SignalInstance
+from PySide6.QtCore import Qt, QTimer, Signal, SignalInstance
 from PySide6.QtGui import QResizeEvent, QWheelEvent
 from PySide6.QtWidgets import QButtonGroup, QFrame, QScrollArea, QVBoxLayout, QWidget
 
@@ -83,6 +83,9 @@ class MessageColumn(QScrollArea):
         self._remove_from(0)
         self._place.follow_end()
         self._add_all(opened.conversation.messages)
+        # An answer that took less room than it wanted leaves some to those above it, and where
+        # nothing is to be scrolled, nothing else would fill them.
+        QTimer.singleShot(0, self, self._fill_near_if_placed)
         for signal, slot in self._connections(opened):
             signal.connect(slot)
 
@@ -211,6 +214,11 @@ class MessageColumn(QScrollArea):
             if slot.can_be_emptied:
                 slot.empty()
                 self._filled.discard(slot)
+
+    def _fill_near_if_placed(self) -> None:
+        """Make the views near the screen, once the slots are below one another."""
+        if self.isVisible() and self._slots and (len(self._slots) < 2 or self._slots[-1].y() > 0):
+            self._fill_near()
 
     def _slots_within(self, top: int, bottom: int) -> list[MessageSlot]:
         first = bisect_right(self._slots, top, key=MessageSlot.y) - 1
