@@ -98,7 +98,7 @@ def test_our_own_server_holds_and_the_exit_code_says_so(
     program: Program, address: str, tmp_path: Path
 ) -> None:
     page = tmp_path / "report.html"
-    # tests/api/conformance/probe/test_own_server.py makes every check in every dialect.
+    # tests/api/conformance/probe/own_server makes every check in every dialect.
     some = ("--only", "stop.*,form.*,errors.stop_*", "--time-limit", "300")
     done = program("probe", address, "--html", str(page), *some)
     assert (done.returncode, done.stderr) == (0, ""), done.stdout

@@ -109,7 +109,7 @@ def test_our_own_server_is_probed_in_the_window_and_passes(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    # tests/api/conformance/probe/test_own_server.py makes every check.
+    # tests/api/conformance/probe/own_server makes every check.
     some = partial(ProbeOptions, only=("stop.*", "form.*", "errors.stop_*"))
     monkeypatch.setattr(api_tools, "ProbeOptions", some)
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from app.cli import main
-from tests.api.conformance.probe.test_own_server import SKIPPED
+from tests.api.conformance.probe.own_server.everything_holds import SKIPPED
 
 
 def test_every_dialect_that_answers_has_a_report(

@@ -1,0 +1,28 @@
+"""Our own server passes every check of Responses and Completions."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from api.conformance.captures.values import WireDialect
+from api.conformance.probe.running import probe
+from api.conformance.probe.values import ProbeOptions
+from tests.api.conformance.probe.own_server.everything_holds import SKIPPED, check_everything
+
+
+@pytest.mark.parametrize("dialect", [WireDialect.RESPONSES, WireDialect.COMPLETIONS])
+def test_everything_holds(site: Any, dialect: WireDialect) -> None:
+    check_everything(site, dialect)
+
+
+def test_without_a_dialect_the_first_that_answers_is_probed(
+    serve: Callable[..., Any], staged: Callable[..., Any]
+) -> None:
+    site = serve(api_key="secret")
+    report = asyncio.run(probe(ProbeOptions(site.url, api_key="secret", max_requests=30)))
+    assert report.dialect is WireDialect.MESSAGES
+    assert set(report.other_dialects) == set(SKIPPED) - {WireDialect.MESSAGES}
+    assert report.model == "demo-model"
+    assert report.failed == ()
