@@ -293,7 +293,7 @@ def test_an_import_shows_what_will_come_and_brings_nothing_twice(
     async def steps(window: MainWindow) -> None:
         before = set(NAMES)
         dialog = await look(window)
-        assert dialog.words.text() == "conversations.json holds 2 conversations of ChatGPT."
+        assert dialog.words.text() == "conversations.json holds 2 conversations from ChatGPT."
         assert "conversations[1].mapping: must be an object" in dialog.damage.text()
         assert not dialog.copies.isVisible()
         dialog.list.item(1).setCheckState(Qt.CheckState.Unchecked)

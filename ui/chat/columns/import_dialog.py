@@ -15,7 +15,7 @@ from PySide6.QtWidgets import (
 
 from engine import counted
 from ui.chat.storage.conversation_imports import ImportPreview
-from ui.kit.controls.check_box import CheckBox
+from ui.kit.controls.check_box import CheckBox, CheckDelegate
 from ui.kit.controls.reading_order import move_focus
 from ui.kit.look.theme import Theme
 from ui.kit.text.labels import label
@@ -46,6 +46,8 @@ class ImportDialog(QDialog):
         program = preview.found.program
         self.words = label(_sentence(preview), is_wrapped=True)
         self.list = QListWidget()
+        self.list.setProperty("kind", "rows")
+        self.list.setItemDelegate(CheckDelegate(theme, self.list))
         self.list.setAccessibleName("Conversations to import")
         self.copies = CheckBox(theme, "Import those that are here as well, as copies")
         self.copies.setVisible(bool(preview.here))
@@ -120,7 +122,7 @@ def _day(unix_s: float) -> str:
 def _sentence(preview: ImportPreview) -> str:
     found = preview.found
     parts = [f"{preview.name} holds {counted(len(found.conversations), 'conversation')}"]
-    parts[0] += f" of {found.program}"
+    parts[0] += f" from {found.program}"
     if found.folders:
         parts.append(f"in {counted(len(found.folders), 'folder')}")
     if found.presets:

@@ -197,6 +197,10 @@ QListWidget[kind="rows"] {
 QListWidget[kind="rows"]:focus { border: 1px solid $accent; }
 QListWidget[kind="rows"]::item { border-radius: 6px; padding: 5px 8px; color: $text; }
 QListWidget[kind="rows"]::item:selected { background: $accent_soft; color: $text; }
+QListWidget[kind="rows"]::indicator {
+    width: 15px; height: 15px; background: $raised; border: 1px solid $control; border-radius: 4px;
+}
+QListWidget[kind="rows"]::indicator:checked { background: $accent; border: 1px solid $accent; }
 QHeaderView { background: transparent; border: none; }
 QHeaderView::section {
     background: $raised; color: $muted; border: none; border-bottom: 1px solid $line;
