@@ -12,7 +12,7 @@ from engine.scheduling.limits import Limits
 from engine.scheduling.service import Engine
 from engine.stopping.record import StopKind
 from engine.values.events import Event, Finished, PromptProgress, TextDelta
-from tests.engine.scheduling.stages import stage_of
+from tests.engine.scheduling.stages import stage_of, until
 from tests.support.asking import ask, request, run
 from tests.support.scripted import Stage
 
@@ -119,13 +119,13 @@ def test_a_cancel_while_queued_takes_no_row(tmp_path: Path) -> None:
 
 
 def test_a_cancel_while_holding_releases_what_was_held(tmp_path: Path) -> None:
-    stage = Stage(tmp_path, {"go": ["a", "EN", *["é"] * 50]}, step_s=0.02)
+    stage = Stage(tmp_path, {"go": ["a", "EN", *["é"] * 500]}, step_s=0.02)
 
     async def play() -> None:
         engine = Engine(loader=stage.load)
         await engine.load(tmp_path)
-        generation = await engine.generate(request("go", "ENéééééééé" + "é" * 60))
-        await asyncio.sleep(0.5)
+        generation = await engine.generate(request("go", "EN" + "é" * 600))
+        await until(lambda: generation.written_tokens >= 3)
         generation.cancel()
         answer = await generation.collect()
         assert answer.text.startswith("aENé")

@@ -19,7 +19,10 @@ from engine.values.events import (
     ThinkingDelta,
     Timing,
     TokenTrace,
+    ToolCallAbandoned,
+    ToolCallArguments,
     ToolCallDelta,
+    ToolCallStarted,
 )
 from engine.values.request import GenerationRequest
 from engine.values.tokens import TokenOrigin
@@ -32,16 +35,18 @@ def timeless(events: Iterable[Event]) -> list[Event]:
     for event in events:
         if isinstance(event, TokenTrace):
             event = replace(event, time_s=0.0, origin=TokenOrigin.SAMPLED)
+        elif isinstance(event, (ToolCallStarted, ToolCallArguments, ToolCallAbandoned)):
+            event = replace(event, call_id="")
         elif isinstance(event, ToolCallDelta):
             event = replace(event, call=replace(event.call, id=""))
         elif isinstance(event, Finished):
             event = replace(event, timing=Timing(), speculation=Speculation())
         if (
             found
-            and isinstance(event, (TextDelta, ThinkingDelta))
+            and isinstance(event, (TextDelta, ThinkingDelta, ToolCallArguments))
             and type(found[-1]) is type(event)
         ):
-            found[-1] = type(event)(found[-1].text + event.text)  # type: ignore[union-attr]
+            found[-1] = replace(event, text=found[-1].text + event.text)  # type: ignore[union-attr]
             continue
         found.append(event)
     return found
