@@ -149,11 +149,12 @@ def engine(demo_model_path: Path) -> Iterator[Engine]:
 
 @pytest.fixture(autouse=True)
 def _engine_offers_one_model(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Take back the models that a window has offered on the engine that all tests share."""
+    """Take back what a test has told the engine that all tests share: models, and when it rests."""
     shared = request.getfixturevalue("engine") if "engine" in request.fixturenames else None
     yield
     if isinstance(shared, Engine):
         shared.offer(None)
+        shared.unload_after(None)
 
 
 @pytest.fixture(autouse=True)

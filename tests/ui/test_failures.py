@@ -98,6 +98,7 @@ _OUR_OWN = {
     "FileRefused",
     "HubFailed",
     "ProbeProblem",
+    "ToolsRefused",
     "Unreadable",
     "ValueError",
 }

@@ -18,6 +18,7 @@ from engine.processes.helper_process import (
     HelperNotStarted,
     HelperProcess,
 )
+from engine.wording import counted
 from ui.records.attachments import Attachment, AttachmentRefused, PageRange, text_of_pages
 from ui.records.documents import kinds
 from ui.records.documents.plain_text import NotText, decoded
@@ -170,7 +171,7 @@ class FileReader:
             for page in answer["pages"]:
                 chars += len(page)
                 if chars > MOST_CHARS:
-                    why = f"a file may have {MOST_CHARS:,} characters"
+                    why = f"a file may have {counted(MOST_CHARS, 'character')}"
                     if not pages:
                         return [page[:MOST_CHARS]], total, [f"It was cut: {why}."]
                     return pages, total, [_only(pages, total, why)]

@@ -13,8 +13,10 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from engine.files.bounded import read_bounded
+from engine.files.causes import os_cause
 from engine.files.fields import DamagedFile, Fields, parsed_json
 from engine.files.text_memory import text_memory
+from engine.wording import counted
 from ui.records.conversations import ConversationFolder
 from ui.records.exchange.archive import archive_from
 from ui.records.exchange.chatgpt import CHATGPT, read_chatgpt
@@ -53,7 +55,7 @@ def find_conversations(path: Path, most_bytes: int) -> FoundConversations:
             with zipfile.ZipFile(path) as archive:
                 return _read(_Archive(archive, most_bytes))
         except zipfile.BadZipFile as error:
-            raise DamagedFile(f"the archive is damaged: {error}") from error
+            raise DamagedFile("the archive is damaged") from error
     return _read(_Alone(path, most_bytes))
 
 
@@ -113,7 +115,7 @@ class _Folder(_Source):
             place = Path(root).relative_to(folder)
             self.names += [(place / name).as_posix() for name in sorted(files)]
             if len(self.names) > _MOST_NAMES:
-                raise DamagedFile(f"the folder has more than {_MOST_NAMES:,} files")
+                raise DamagedFile(f"the folder has more than {counted(_MOST_NAMES, 'file')}")
 
     def _content(self, name: str, most_bytes: int) -> bytes:
         return read_bounded(self._folder / name, most_bytes)
@@ -125,7 +127,7 @@ class _Archive(_Source):
         self._archive = archive
         self.names = archive.namelist()
         if len(self.names) > _MOST_NAMES:
-            raise DamagedFile(f"the archive has more than {_MOST_NAMES:,} files")
+            raise DamagedFile(f"the archive has more than {counted(_MOST_NAMES, 'file')}")
 
     def _content(self, name: str, most_bytes: int) -> bytes:
         try:
@@ -133,7 +135,7 @@ class _Archive(_Source):
                 # What an archive says of a size need not be so.
                 content = file.read(most_bytes + 1)
         except (zipfile.BadZipFile, zlib.error, NotImplementedError, EOFError) as error:
-            raise DamagedFile(f"the archive is damaged: {error}") from error
+            raise DamagedFile("the archive is damaged") from error
         except RuntimeError as error:
             raise DamagedFile("the archive has a password; unpack it first") from error
         if len(content) > most_bytes:
@@ -246,8 +248,10 @@ def _threads(source: _Source, names: list[str]) -> FoundConversations:
         try:
             lines = source.text(beside)
             read_jan(Fields(values, name), lines, place.name, found)
-        except (DamagedFile, OSError) as error:
+        except DamagedFile as error:
             found.damaged.append(f"{beside}: {error}")
+        except OSError as error:
+            found.damaged.append(f"{beside}: {os_cause(error)}")
     return found
 
 
@@ -258,5 +262,7 @@ def _each(
     for name in names:
         try:
             yield name, source.json(name)
-        except (DamagedFile, OSError) as error:
+        except DamagedFile as error:
             found.damaged.append(f"{name}: {error}")
+        except OSError as error:
+            found.damaged.append(f"{name}: {os_cause(error)}")
