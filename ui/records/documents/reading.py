@@ -10,6 +10,7 @@ from json import dumps, loads
 from pathlib import Path
 from typing import Any
 
+from engine import counted
 from engine.files.bounded import read_bounded
 from engine.files.causes import os_cause
 from engine.processes.helper_process import (
@@ -18,7 +19,6 @@ from engine.processes.helper_process import (
     HelperNotStarted,
     HelperProcess,
 )
-from engine.wording import counted
 from ui.records.attachments import Attachment, AttachmentRefused, PageRange, text_of_pages
 from ui.records.documents import kinds
 from ui.records.documents.plain_text import NotText, decoded

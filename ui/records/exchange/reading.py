@@ -12,11 +12,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from engine import counted
 from engine.files.bounded import read_bounded
 from engine.files.causes import os_cause
 from engine.files.fields import DamagedFile, Fields, parsed_json
 from engine.files.text_memory import text_memory
-from engine.wording import counted
 from ui.records.conversations import ConversationFolder
 from ui.records.exchange.archive import archive_from
 from ui.records.exchange.chatgpt import CHATGPT, read_chatgpt
