@@ -58,7 +58,8 @@ class House:
         self._open.enter_context(collected_on(loop))
         stored = StoredPreferences(paths.config_folder())
         self.preferences = PreferencesState(stored.preferences(), stored)
-        self.preferences.change_server(port=18642)
+        # The window changes its model while programs ask: whichever it has answers them.
+        self.preferences.change_server(port=18642, is_model_chosen=False)
         self.engine = await self._open.enter_async_context(open_engine(self._limits))
         store = await self._open.enter_async_context(kept_conversations())
         theme = Theme(self._application, self.preferences.now.theme)

@@ -1,5 +1,6 @@
 """What becomes of an answer whose grammar fails, or is cancelled."""
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,15 @@ from engine.values.events import Finished
 from tests.engine.constraining.forms import POINT, ask_all, closed, held
 from tests.support.asking import ask, request, run
 from tests.support.scripted import Stage
+
+
+@pytest.fixture(scope="module")
+def engine(demo_model_path: Path) -> Iterator[Engine]:
+    """An engine of these tests alone: on the shared one, windows have offered and loaded models."""
+    engine = Engine()
+    run(engine.load(demo_model_path))
+    yield engine
+    engine.close()
 
 
 def test_an_answer_that_leaves_its_grammar_ends_in_an_error_and_spares_the_others(
