@@ -260,7 +260,7 @@ def note_wanted(
 
 
 def note_failure(kind: ErrorKind) -> None:
-    """Note the kind of error that the client is told of."""
+    """Note the kind of error that is sent to the client."""
     observation = _current.get()
     if observation is not None:
         observation.failure = kind

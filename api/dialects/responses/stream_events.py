@@ -32,7 +32,7 @@ SummaryPartEventName = Literal[
 
 
 class StateEvent(_Numbered):
-    """The response has come into a state; the last event is one of these."""
+    """The state of the response has changed. The last event of a stream is one of these."""
 
     type: StateName
     response: ResponseAnswer

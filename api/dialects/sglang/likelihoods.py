@@ -50,7 +50,7 @@ class Likelihoods:
             self._prompt_chosen.append(self._list(token.chosen) if is_known else None)
 
     def put_prompt(self, meta: GenerateMeta) -> None:
-        """Write what is known of the prompt."""
+        """Add the likelihoods of the prompt's tokens."""
         if not self.is_wanted:
             return
         meta["input_token_logprobs"] = self._prompt
@@ -64,7 +64,7 @@ class Likelihoods:
         meta["normalized_prompt_logprob"] = sum(known) / len(known) if known else None
 
     def of(self, trace: TokenTrace) -> TokenLikelihoods | None:
-        """Return what is told of a token that was sampled."""
+        """Return the likelihoods that the client gets for a sampled token."""
         stats = trace.stats
         if stats is None or not self.is_wanted:
             return None

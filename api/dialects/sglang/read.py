@@ -41,7 +41,7 @@ _REFUSED_SAMPLING = {
 
 
 class _Scores(NamedTuple):
-    """What is told of the tokens of one prompt and of its answers.
+    """Which likelihoods the client gets for one prompt and its answers.
 
     Attributes:
         scoring: Which tokens of the prompt are told; None for none.
@@ -183,7 +183,7 @@ def _refuse_unsupported(params: GenerateParams) -> None:
 def _scores(
     params: GenerateParams, prompts: int, samplings: Sequence[SamplingParams]
 ) -> list[_Scores]:
-    """Return what is told of each prompt."""
+    """Return which likelihoods the client gets for each prompt."""
     if not params.return_logprob:
         return [_Scores(None, 0, ())] * prompts
     starts = _for_each(params.logprob_start_len, prompts, "logprob_start_len")

@@ -159,7 +159,7 @@ class ServerSession:
             said = printable(str(error), 500)
             raise ToolsRefused(f"{self._name} refused {what}: {said}") from error
         except Exception as error:
-            _log.info("%s answered with nonsense", self.config.name, exc_info=error)
+            _log.info("%s sent an answer that cannot be read", self.config.name, exc_info=error)
             raise ToolsRefused(
                 f"{self._name} gave an answer that is not valid MCP ({type(error).__name__})."
             ) from error

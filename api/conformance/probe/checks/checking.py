@@ -17,7 +17,7 @@ from api.conformance.probe.judging import Judgement
 from api.conformance.probe.values import CheckOutcome, CheckResult, Fault, ProbeOptions
 
 # Why a check is undecided where the server answered none of its requests.
-NO_ANSWER = "There is no answer that could be compared."
+NO_ANSWER = "There is no answer to compare."
 
 
 class ServerGone(Exception):
