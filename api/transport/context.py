@@ -119,7 +119,7 @@ async def loaded_model(service: Service, asked: str = "") -> ModelInfo:
         UnknownModel: Several models are offered, and none of them has that name.
         NoModel: It cannot be loaded, or there is none.
     """
-    name = _name(service, asked)
+    name = engine_name(service, asked)
     model = _known(service, name)
     if model is None:
         # Answered once a load that is under way has ended, and refused where there is none.
@@ -138,7 +138,7 @@ def _known(service: Service, name: str | None) -> ModelInfo | None:
     return None if status is None else status.info
 
 
-def _name(service: Service, asked: str) -> str | None:
+def engine_name(service: Service, asked: str) -> str | None:
     """Return the name by which the engine finds a model; None for the default one."""
     return (asked or None) if service.engine.is_choosing else None
 
@@ -181,7 +181,7 @@ def addressed(
     service: Service, requests: Sequence[GenerationRequest], asked: str
 ) -> list[GenerationRequest]:
     """Return requests for the model that was named, bounded as the server bounds reasoning."""
-    name, budget = _name(service, asked), service.config.thinking_budget
+    name, budget = engine_name(service, asked), service.config.thinking_budget
     return [replace(one, model=name, thinking_budget=_budget(one, budget)) for one in requests]
 
 

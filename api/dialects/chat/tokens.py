@@ -18,7 +18,7 @@ from api.dialects.openai.parameters import TOOL_CHOICE, ChatTemplateKwargs
 from api.dialects.shared.body import WireModel
 from api.dialects.shared.dialect import QueryRoute
 from api.dialects.shared.requested import Asked
-from api.transport.context import Service, addressed, check_model, loaded_model
+from api.transport.context import Service, addressed, check_model, engine_name, loaded_model
 from api.transport.errors import invalid, unsupported
 from api.transport.json_text import long_json_text
 from engine import GenerationRequest
@@ -116,8 +116,8 @@ async def tokenize(service: Service, asked: Asked[TokenizeParams]) -> TokenizeAn
 async def detokenize(service: Service, params: DetokenizeParams) -> DetokenizeAnswer:
     """Return the text of some tokens."""
     check_model(service, params.model or "")
-    name = params.model if service.engine.is_choosing else None
-    return {"prompt": await service.engine.detokenize(params.tokens, name or None)}
+    name = engine_name(service, params.model or "")
+    return {"prompt": await service.engine.detokenize(params.tokens, name)}
 
 
 ROUTES = (

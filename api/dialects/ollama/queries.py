@@ -15,7 +15,7 @@ from api.dialects.ollama.wire import (
 )
 from api.dialects.ollama.write import ChatLineEncoder, PromptLineEncoder
 from api.dialects.shared.dialect import Head
-from api.transport.context import Service, check_model, loaded_model
+from api.transport.context import Service, check_model, engine_name, loaded_model
 from api.transport.errors import invalid
 from api.transport.listing import abilities_of, listed_model, listed_models
 from engine import NoModel
@@ -41,9 +41,11 @@ def keep_as_wanted(service: Service, params: AnswerParams) -> None:
     """
     keep_s = keep_alive_s(params)
     if keep_s == 0:
-        service.engine.unload_when_idle(_own_name(service, params))
+        service.engine.unload_when_idle(engine_name(service, model_of(params)))
     elif keep_s is not None and service.engine.is_choosing:
-        service.engine.unload_after(keep_s if keep_s > 0 else None, _own_name(service, params))
+        service.engine.unload_after(
+            keep_s if keep_s > 0 else None, engine_name(service, model_of(params))
+        )
 
 
 async def reply_without_question(
@@ -54,7 +56,7 @@ async def reply_without_question(
     if keep_alive_s(params) == 0:
         reason = "unload"
     else:
-        await service.engine.tokenize("", _own_name(service, params))
+        await service.engine.tokenize("", engine_name(service, model_of(params)))
     keep_as_wanted(service, params)
     encoder = ChatLineEncoder if isinstance(params, ChatParams) else PromptLineEncoder
     return encoder(params, head).unanswered(reason)
@@ -87,11 +89,6 @@ async def show(service: Service, params: ShowParams) -> OllamaModel:
 async def version(service: Service, _: None) -> OllamaVersion:
     """Tell which version of the API is spoken."""
     return {"version": models.API_VERSION}
-
-
-def _own_name(service: Service, params: AnswerParams) -> str | None:
-    """Return the name by which the engine finds a model; None for the default one."""
-    return (model_of(params) or None) if service.engine.is_choosing else None
 
 
 async def _checked(service: Service, asked: str) -> str:
