@@ -13,6 +13,7 @@ from tests.support.answers.said import conversation, finished_run
 from tests.support.attacks.damage import flipped
 from ui.chat.history.conversation_delegate import when_words
 from ui.chat.history.conversation_list import ConversationList
+from ui.chat.history.conversation_row import ConversationRole
 from ui.records.conversations import Conversation, ConversationSettings
 from ui.records.exchange.archive import conversation_markdown
 from ui.records.messages import ConversationMessage
@@ -217,7 +218,7 @@ async def _look_at(store: object, listed: ConversationList, one: Conversation) -
     conversation_markdown(one)
     listed.insert(one)
     index = listed.index(0, 0)
-    for role in (listed.title_role, listed.updated_at_role, listed.preview_role):
+    for role in (ConversationRole.TITLE, ConversationRole.UPDATED_AT, ConversationRole.PREVIEW):
         listed.data(index, role)
 
 

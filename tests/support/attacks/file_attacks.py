@@ -31,6 +31,7 @@ from engine.values.chat import ToolCall
 from tests.support.answers.said import conversation, finished_run
 from tests.support.attacks.damage import damaged
 from ui.chat.history.conversation_list import ConversationList
+from ui.chat.history.conversation_row import ConversationRole
 from ui.inspector.run.shown_run import shown_recording
 from ui.kit.background.files import FileRefused, read_text
 from ui.records.conversations import Conversation, ConversationSettings, StopEntry
@@ -150,7 +151,7 @@ def _read_archive(path: Path) -> str:
     listed = ConversationList(MemoryConversationStore())
     for one in found:
         listed.insert(one)
-        for role in (listed.title_role, listed.updated_at_role, listed.preview_role):
+        for role in (ConversationRole.TITLE, ConversationRole.UPDATED_AT, ConversationRole.PREVIEW):
             listed.data(listed.index(0, 0), role)
         conversation_markdown(one)
         for message in one.tree:

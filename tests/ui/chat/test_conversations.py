@@ -2,6 +2,7 @@ import pytest
 from PySide6.QtWidgets import QApplication
 
 from ui.chat.history.conversation_list import ConversationList
+from ui.chat.history.conversation_row import ConversationRole
 from ui.records.conversations import UNTITLED, Conversation, StopEntry
 from ui.records.messages import ConversationMessage
 from ui.records.runs import Run
@@ -65,7 +66,7 @@ def test_the_first_question_names_a_conversation(conversations: ConversationList
 def test_the_preview_is_what_was_said_last(conversations: ConversationList) -> None:
     conversation = conversations.at(0)
     conversation.add(ConversationMessage("assistant", run=Run(text="two\nlines")))
-    shown = conversations.data(conversations.index(0), ConversationList.preview_role)
+    shown = conversations.data(conversations.index(0), ConversationRole.PREVIEW)
     assert shown == "two lines"
 
 
@@ -99,11 +100,11 @@ def test_what_is_not_loaded_shows_its_preview(conversations: ConversationList) -
     conversation = conversations.at(0)
     conversation.unload("kept\nelsewhere")
     assert conversation.has_messages
-    assert conversations.data(conversations.index(0), ConversationList.preview_role) == (
+    assert conversations.data(conversations.index(0), ConversationRole.PREVIEW) == (
         "kept\nelsewhere"
     )
     conversation.fill([ConversationMessage("user", "here")])
-    assert conversations.data(conversations.index(0), ConversationList.preview_role) == "here"
+    assert conversations.data(conversations.index(0), ConversationRole.PREVIEW) == "here"
 
 
 def test_conversations_that_the_store_finds_late_stand_beside_those_that_are_here() -> None:

@@ -7,7 +7,7 @@ from PySide6.QtCore import QModelIndex, QPersistentModelIndex, QRect, QRectF, QS
 from PySide6.QtGui import QColor, QFont, QFontMetrics, QPainter
 from PySide6.QtWidgets import QStyle, QStyledItemDelegate, QStyleOptionViewItem, QWidget
 
-from ui.chat.history.conversation_list import ConversationList
+from ui.chat.history.conversation_row import ConversationRole
 from ui.chat.history.sidebar_rows import SidebarRows
 from ui.kit.look import icons
 from ui.kit.look.theme import Theme
@@ -66,7 +66,7 @@ class ConversationDelegate(QStyledItemDelegate):
             painter.restore()
             return
         inner = area.adjusted(10, 8, -10, -8)
-        is_running = bool(index.data(ConversationList.is_running_role))
+        is_running = bool(index.data(ConversationRole.IS_RUNNING))
         self._paint_words(painter, inner, index, is_running)
         painter.restore()
 
@@ -131,16 +131,16 @@ class ConversationDelegate(QStyledItemDelegate):
         bold.setWeight(QFont.Weight.Medium)
         small.setPointSizeF(small.pointSizeF() * 0.9)
         bold_metrics, small_metrics = QFontMetrics(bold), QFontMetrics(small)
-        updated_at = index.data(ConversationList.updated_at_role)
+        updated_at = index.data(ConversationRole.UPDATED_AT)
         when = "Answering…" if is_running else when_words(updated_at)
         when_width = small_metrics.horizontalAdvance(when)
         half = inner.height() // 2
         top = QRect(inner.left(), inner.top(), inner.width(), half)
         painter.setFont(bold)
         painter.setPen(QColor(colors.text))
-        title = str(index.data(ConversationList.title_role))
+        title = str(index.data(ConversationRole.TITLE))
         room = inner.width() - when_width - 10
-        if index.data(ConversationList.is_pinned_role):
+        if index.data(ConversationRole.IS_PINNED):
             size = self._theme.px(_PIN_PX)
             pin = icons.pixmap("pin", colors.match, size)
             painter.drawPixmap(top.left(), top.center().y() - size // 2, pin)
@@ -153,14 +153,14 @@ class ConversationDelegate(QStyledItemDelegate):
         painter.drawText(top, Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignRight, when)
         painter.setPen(QColor(colors.muted))
         bottom = QRect(inner.left(), inner.top() + half, inner.width(), inner.height() - half)
-        if tags := " ".join(f"#{tag}" for tag in index.data(ConversationList.tags_role) or ()):
+        if tags := " ".join(f"#{tag}" for tag in index.data(ConversationRole.TAGS) or ()):
             # The tags leave half of the line to what was said.
             shown = small_metrics.elidedText(tags, _ELIDE, bottom.width() // 2)
             painter.setPen(QColor(colors.link))
             painter.drawText(bottom, Qt.AlignmentFlag.AlignVCenter, shown)
             bottom = bottom.adjusted(small_metrics.horizontalAdvance(f"{shown} "), 0, 0, 0)
             painter.setPen(QColor(colors.muted))
-        preview = str(index.data(ConversationList.preview_role)) or "No messages yet"
+        preview = str(index.data(ConversationRole.PREVIEW)) or "No messages yet"
         preview = small_metrics.elidedText(preview, _ELIDE, bottom.width())
         painter.drawText(bottom, Qt.AlignmentFlag.AlignVCenter, preview)
 

@@ -15,6 +15,7 @@ from PySide6.QtCore import (
 )
 
 from engine import counted
+from ui.chat.history.conversation_row import row_value, sort_key
 from ui.chat.history.folder_list import FolderList
 from ui.records.conversations import (
     UNTITLED,
@@ -46,18 +47,11 @@ class ConversationList(QAbstractListModel):
     undone = Signal()
     restored = Signal(object)
 
-    title_role = int(Qt.ItemDataRole.UserRole) + 1
-    updated_at_role = int(Qt.ItemDataRole.UserRole) + 2
-    preview_role = int(Qt.ItemDataRole.UserRole) + 3
-    is_running_role = int(Qt.ItemDataRole.UserRole) + 4
-    is_pinned_role = int(Qt.ItemDataRole.UserRole) + 5
-    tags_role = int(Qt.ItemDataRole.UserRole) + 6
-
     def __init__(self, store: ConversationStore, parent: QObject | None = None) -> None:
         super().__init__(parent)
         self._store = store
         self._order = ListOrder.RECENT
-        self._items = sorted(store.load_all(), key=self._place)
+        self._items = sorted(store.load_all(), key=self._key)
         self._undos: list[Callable[[], None]] = []
         self.folders = FolderList(store, self)
         self.new_settings = ConversationSettings()  # what a new conversation begins with
@@ -72,30 +66,7 @@ class ConversationList(QAbstractListModel):
         """Return a title, a time, a preview, or whether an answer is running."""
         if not index.isValid() or index.row() >= len(self._items):
             return None
-        return self.value(self._items[index.row()], role)
-
-    def value(self, conversation: Conversation, role: int) -> Any:
-        """Return what a row shows of a conversation."""
-        if role in (Qt.ItemDataRole.DisplayRole, Qt.ItemDataRole.EditRole, self.title_role):
-            return conversation.title
-        if role == self.updated_at_role:
-            return conversation.updated_at
-        if role == self.preview_role:
-            return conversation.preview
-        if role == self.is_running_role:
-            return conversation.is_running
-        if role == self.is_pinned_role:
-            return conversation.is_pinned
-        if role == self.tags_role:
-            return conversation.placement.tags
-        if role == Qt.ItemDataRole.AccessibleTextRole:
-            pinned = ", pinned" if conversation.is_pinned else ""
-            running = ", answering" if conversation.is_running else ""
-            tags = "".join(f", {tag}" for tag in conversation.placement.tags)
-            return f"Conversation {conversation.title}{pinned}{running}{tags}"
-        if role == Qt.ItemDataRole.ToolTipRole:
-            return conversation.title
-        return None
+        return row_value(self._items[index.row()], role)
 
     def flags(self, index: Index) -> Qt.ItemFlag:
         """Titles are edited in place."""
@@ -155,7 +126,7 @@ class ConversationList(QAbstractListModel):
             return
         self._order = order
         self.beginResetModel()
-        self._items.sort(key=self._place)
+        self._items.sort(key=self._key)
         self.endResetModel()
 
     def place(
@@ -312,20 +283,11 @@ class ConversationList(QAbstractListModel):
 
     def _row_for(self, conversation: Conversation) -> int:
         """Return the row at which a conversation belongs, itself left out."""
-        place = self._place(conversation)
-        return sum(self._place(other) < place for other in self._items if other is not conversation)
+        key = self._key(conversation)
+        return sum(self._key(other) < key for other in self._items if other is not conversation)
 
-    def _place(self, conversation: Conversation) -> tuple[bool, float, str]:
-        """Return what the list is sorted by."""
-        by_title = self._order is ListOrder.TITLE
-        key = {
-            ListOrder.RECENT: -conversation.updated_at,
-            ListOrder.CREATED: -conversation.created_at,
-            ListOrder.OLDEST: conversation.created_at,
-            ListOrder.TITLE: 0.0,
-        }[self._order]
-        title = conversation.title.casefold() if by_title else ""
-        return (not conversation.is_pinned, key, title)
+    def _key(self, conversation: Conversation) -> tuple[bool, float, str]:
+        return sort_key(conversation, self._order)
 
 
 def named(conversations: Sequence[Conversation]) -> str:

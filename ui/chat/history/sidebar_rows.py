@@ -19,6 +19,7 @@ from PySide6.QtCore import (
 
 from engine import counted
 from ui.chat.history.conversation_list import ConversationList
+from ui.chat.history.conversation_row import row_value
 from ui.records.conversations import Conversation, ConversationFolder
 
 Index = QModelIndex | QPersistentModelIndex
@@ -91,7 +92,7 @@ class SidebarRows(QAbstractListModel):
         if isinstance(row, Conversation):
             if role == self.depth_role:
                 return int(self._conversations.folders.of(row) is not None)
-            return self._conversations.value(row, role)
+            return row_value(row, role)
         if role in (Qt.ItemDataRole.DisplayRole, Qt.ItemDataRole.EditRole):
             return row.folder.name
         if role == self.folder_role:
