@@ -5,45 +5,29 @@ limits, because ``engine.output`` decides where an answer ends. Belongs to the t
 as MLX's streams do.
 """
 
-import contextlib
 import time
-import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import mlx.core as mx
-from mlx_lm.generate import BatchGenerator
 from mlx_lm.models.cache import make_prompt_cache, trim_prompt_cache
-from mlx_lm.utils import maybe_set_recommended_wired_limit
 
 from engine.inference.backend import BatchLimits, Joined, PromptCacheUse, Step
+from engine.inference.batching.generators import Generators
 from engine.inference.batching.guessing import Guessing
 from engine.inference.batching.joining import Arrival, Departure, Joining
-from engine.inference.batching.reading_plan import NO_READING, READ_TOGETHER, ReadingPlan
-from engine.inference.batching.reading_turns import LANES
-from engine.inference.batching.scoring import PromptScorer, ScoredRows, ScoringPrompts
+from engine.inference.batching.reading_plan import NO_READING, ReadingPlan
+from engine.inference.batching.scoring import PromptScorer, ScoredRows
 from engine.inference.batching.shared_reading import WORTH_TOKENS
-from engine.inference.batching.unmasked import unmask
 from engine.inference.caching.disk.chains import LoadedBeginning
 from engine.inference.caching.disk.model_disk_cache import ModelDiskCache
 from engine.inference.caching.prompt_keeper import PromptKeeper
 from engine.inference.caching.stretches import is_cut_anywhere
-from engine.inference.mlx_lm_internals import (
-    DecodingRows,
-    decode_together,
-    decoding_rows,
-    prompt_tokens_read,
-    read_as,
-    set_reading,
-    straighten_windows,
-)
+from engine.inference.mlx_lm_internals import DecodingRows, decoding_rows, prompt_tokens_read
 from engine.inference.sampling import greedy
 from engine.speculating.lengths import CostCurve
 from engine.speculating.sources import GuessSource
 from engine.values.request import CacheOwner
-
-# The batches of the models in memory. Weights that macOS may page out are slow.
-_open: "weakref.WeakSet[RunningBatch]" = weakref.WeakSet()
 
 
 class RunningBatch:
@@ -64,38 +48,19 @@ class RunningBatch:
     ) -> None:
         self.cache_use = PromptCacheUse()
         self.can_guess = limits.guesses
-        self._model = model
-        self._chunk = limits.prefill_chunk
-        self._rows = limits.rows
         # Tokens of the prompts that joined the running rows in the last step.
         self._joined_tokens = 0
         self._stepped_at_s = 0.0
-        # Rows that have not decoded a token yet, with the lane in which they are read.
-        self._lane_of: dict[int, int] = {}
-        self._kept = PromptKeeper(limits.cache_bytes, self._stream)
         self._is_cut_anywhere = is_cut_anywhere(make_prompt_cache(model))
         self._scored = ScoredRows()
-        self._lanes = self._new_lanes()
+        self._generators = generators = Generators(
+            model, limits, self._scored, is_cut_anywhere=self._is_cut_anywhere
+        )
+        self._lanes, self._lane_of = generators.lanes, generators.lane_of
+        self._kept = PromptKeeper(limits.cache_bytes, generators.stream)
         self._guessing = Guessing(model, new_curve)
-        _open.add(self)
         self._joining = Joining(self._lanes, self._lane_of, is_cut_anywhere=self._is_cut_anywhere)
         self._plan = ReadingPlan(limits, self._lane_of, self._joining, self._scored)
-
-    def _new_lanes(self) -> list[Any]:
-        """Return generators that read prompts of different lengths and decode in one batch."""
-        lanes = [
-            BatchGenerator(
-                self._model,
-                completion_batch_size=self._rows,
-                prefill_batch_size=min(READ_TOGETHER, self._rows),
-                prefill_step_size=self._chunk,
-            )
-            for _ in range(LANES)
-        ]
-        decode_together(lanes)
-        for lane in lanes:
-            read_as(lane, ScoringPrompts, scored=self._scored)
-        return lanes
 
     def insert(
         self,
@@ -127,7 +92,7 @@ class RunningBatch:
                 is used only up to the first token after which it wants the logits.
         """
         drawing = {"samplers": [sampler or greedy], "logits_processors": [processors or []]}
-        with self._stream():
+        with self._generators.stream():
             if scorer is None:
                 cache, cached, from_disk = self._kept.fetch(tokens, loaded)
             else:
@@ -221,7 +186,7 @@ class RunningBatch:
         rows = DecodingRows(self._lanes[0])
         if not self._guessing.is_due(rows.numbers):
             return None
-        with self._stream():
+        with self._generators.stream():
             return self._guessing.step(rows)
 
     def _step(self, chunk: int, lane: int, together: int) -> Step:
@@ -234,19 +199,8 @@ class RunningBatch:
             lane: In which lane.
             together: Most prompts that are read together.
         """
-        batch = self._lanes[lane if chunk else 0]
         self._joined_tokens = 0
-        # A batch that has as many rows as it may hold reads nothing.
-        set_reading(batch, chunk, self._rows if chunk else 0, together)
-        read, sampled = batch.next()
-        if read:
-            unmask(DecodingRows(batch).cache)
-            if not self._is_cut_anywhere:
-                with self._stream():
-                    straighten_windows(batch)
-        if self._lane_of:
-            for part in sampled:
-                self._lane_of.pop(part.uid, None)
+        read, sampled = self._generators.next(chunk, lane, together)
         return Step(
             self._progress(read),
             [(part.uid, part.token, part.logprobs) for part in sampled],
@@ -290,18 +244,12 @@ class RunningBatch:
     def _taken_out(self, rows: Iterable[int]) -> list[Departure]:
         """Take rows out, those of one lane at once; return them in order."""
         gone = {row: Departure(row) for row in rows}
-        of_lane: dict[int, list[int]] = {}
         for row in gone:
             self._guessing.leave(row)
             self._scored.leave(row)
-            if not self._joining.stop(row):
-                of_lane.setdefault(self._lane_of.pop(row, 0), []).append(row)
-        for lane, leaving in of_lane.items():
-            batch = self._lanes[lane]
-            with mx.stream(batch.stream):
-                found = batch.remove(leaving, return_prompt_caches=True)
-            for row, (cache, tokens) in found.items():
-                gone[row].cache, gone[row].tokens = cache, tokens
+        inside = [row for row in gone if not self._joining.stop(row)]
+        for row, (cache, tokens) in self._generators.take_out(inside).items():
+            gone[row].cache, gone[row].tokens = cache, tokens
         return list(gone.values())
 
     def _note_use(self) -> None:
@@ -323,19 +271,14 @@ class RunningBatch:
         mx.clear_cache()
         return kept, size_bytes
 
-    def _stream(self) -> Any:
-        return mx.stream(self._lanes[0].stream)
-
     def reset(self) -> Sequence[int]:
         """Drop the batch itself after a step that failed, and the rows that were in it.
 
         Returns:
             The rows that go on: those that waited for one of the others.
         """
-        self._close_lanes()
         self._scored.clear()
-        self._lane_of.clear()
-        self._lanes[:] = self._new_lanes()
+        self._generators.renew()
         rows = self._joining.begin_anew()
         self._guessing.keep_only(rows)
         self._kept.keep_only(rows)
@@ -343,19 +286,8 @@ class RunningBatch:
 
     def close(self) -> None:
         """Free the rows, the kept prompts and the model."""
-        self._close_lanes()
-        _open.discard(self)
-        if _open:
-            # The limit that this one found may be from before the others came.
-            maybe_set_recommended_wired_limit()
+        self._generators.close()
         self._joining.clear()
         self._kept.memory.clear()
-        self._lanes.clear()
-        del self._guessing, self._model
+        del self._guessing
         mx.clear_cache()
-
-    def _close_lanes(self) -> None:
-        # The last one first: each puts back the limit of memory that it found.
-        for batch in reversed(self._lanes):
-            with contextlib.suppress(Exception):  # after a step that failed
-                batch.close()
