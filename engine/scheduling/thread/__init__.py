@@ -1,1 +1,1 @@
-"""The engine thread: its commands and inbox, the lane of its model, and what takes requests in."""
+"""The engine thread: its commands and inbox, what takes requests in, and the room of its models."""

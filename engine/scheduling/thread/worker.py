@@ -25,7 +25,7 @@ from engine.scheduling.thread.board import StatusBoard
 from engine.scheduling.thread.commands import Command, EngineStatus, refuse
 from engine.scheduling.thread.freed_memory import FreedMemory
 from engine.scheduling.thread.inbox import Inbox
-from engine.scheduling.thread.lanes import Lanes
+from engine.scheduling.thread.models.lanes import Lanes
 from engine.scheduling.thread.pulse import Pulse
 from engine.stopping.record import StopKind
 

@@ -1,8 +1,8 @@
 """All models of the engine thread: which one a request is for, and whose turn it is.
 
-Models take turns step by step; each gets the same share of the time while it has answers. Which is
-loaded next, and which has to leave, is known to ``engine.scheduling.thread.loading_line``. Engine
-thread only, except where a method says otherwise.
+Models take turns step by step; each gets the same share of the time while it has answers.
+``engine.scheduling.thread.models.loading_line`` knows which is loaded next, and which has to leave.
+Engine thread only, except where a method says otherwise.
 """
 
 import itertools
@@ -33,11 +33,11 @@ from engine.scheduling.thread.commands import (
 )
 from engine.scheduling.thread.inbox import Inbox
 from engine.scheduling.thread.intake import Intake
-from engine.scheduling.thread.lane import Lane
-from engine.scheduling.thread.loading_line import LoadingLine
-from engine.scheduling.thread.memory_budget import MemoryBudget
-from engine.scheduling.thread.model_slot import ModelSlot
-from engine.scheduling.thread.turns import Turns
+from engine.scheduling.thread.models.lane import Lane
+from engine.scheduling.thread.models.loading_line import LoadingLine
+from engine.scheduling.thread.models.memory_budget import MemoryBudget
+from engine.scheduling.thread.models.model_slot import ModelSlot
+from engine.scheduling.thread.models.turns import Turns
 from engine.stopping.record import StopKind
 
 # How often it is looked, while others answer, whether a model is to be unloaded.

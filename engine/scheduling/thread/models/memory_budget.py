@@ -9,8 +9,8 @@ from engine.errors import ModelLoadFailed
 from engine.library.memory import Memory, MemoryNeed, memory, need
 from engine.library.models import model_name
 from engine.scheduling.limits import Limits
-from engine.scheduling.thread.lane import Lane
-from engine.scheduling.thread.model_slot import Source
+from engine.scheduling.thread.models.lane import Lane
+from engine.scheduling.thread.models.model_slot import Source
 from engine.wording import size_in_words
 
 

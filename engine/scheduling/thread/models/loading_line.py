@@ -12,9 +12,9 @@ from engine.errors import ModelLoadFailed
 from engine.library.memory import Memory
 from engine.scheduling.limits import Limits
 from engine.scheduling.thread.commands import Command, Load
-from engine.scheduling.thread.lane import Lane
-from engine.scheduling.thread.memory_budget import MemoryBudget
-from engine.scheduling.thread.model_slot import Source
+from engine.scheduling.thread.models.lane import Lane
+from engine.scheduling.thread.models.memory_budget import MemoryBudget
+from engine.scheduling.thread.models.model_slot import Source
 
 
 class LoadingLine:

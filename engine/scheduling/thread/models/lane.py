@@ -37,8 +37,8 @@ from engine.scheduling.thread.commands import (
     refuse,
 )
 from engine.scheduling.thread.intake import Intake
-from engine.scheduling.thread.model_slot import ModelSlot, Source
-from engine.scheduling.thread.postponed import PostponedCommands, needs_model
+from engine.scheduling.thread.models.model_slot import ModelSlot, Source
+from engine.scheduling.thread.models.postponed import PostponedCommands, needs_model
 from engine.stopping.record import StopInfo, StopKind
 from engine.values.events import Finished, Timing, Usage
 
