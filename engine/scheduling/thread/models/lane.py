@@ -6,14 +6,12 @@ to which rendered prompts are sent, and no other lane.
 """
 
 import threading
-import time
 from collections.abc import Callable, Sequence
 from typing import assert_never
 
 from engine.errors import EngineError, ModelLoadFailed, NoModel, RequestCancelled
 from engine.inference.backend import Step
 from engine.library.memory import MemoryNeed
-from engine.library.models import model_name
 from engine.scheduling.generation import Generation
 from engine.scheduling.limits import Limits
 from engine.scheduling.outbox import settle
@@ -69,7 +67,6 @@ class Lane:
         self._scheduler = scheduler
         self._intake = intake
         self._postponed = PostponedCommands(limits)
-        self._idle_since_s = time.monotonic()
 
     # -- what there is to do ---------------------------------------------------------------
 
@@ -119,22 +116,6 @@ class Lane:
         backend = self.slot.backend
         return 0 if backend is None else self._scheduler.rows_bytes(backend.info)
 
-    @property
-    def taken_bytes(self) -> int:
-        """What weights and caches take in memory now."""
-        backend = self.slot.backend
-        if backend is None:
-            return 0
-        return backend.info.weights_bytes + backend.cache_use.size_bytes + self.rows_bytes
-
-    @property
-    def name(self) -> str:
-        """The model's name."""
-        source = self.slot.source
-        if self.slot.offered is not None:
-            return self.slot.offered.id
-        return "" if source is None else model_name(source.folder)
-
     def is_rendering(self, request: Submit) -> bool:
         """Whether a request is being rendered for this model."""
         return self._intake.holds(request)
@@ -169,7 +150,8 @@ class Lane:
         waiting = len(scheduler.waiting) + self._intake.choices
         if self._postponed:
             waiting += self._postponed.choices
-        self.slot.publish(len(scheduler.rows), waiting, lambda: self.rows_bytes)
+        slot = self.slot
+        slot.status.publish(slot.backend, len(scheduler.rows), waiting, lambda: self.rows_bytes)
 
     # -- commands --------------------------------------------------------------------------
 
@@ -183,7 +165,7 @@ class Lane:
     def _carry_out(self, command: Command) -> None:
         slot = self.slot
         if needs_model(command):
-            slot.note_use()
+            slot.status.note_use()
         match command:
             case Submit():
                 slot.stay()
@@ -214,7 +196,7 @@ class Lane:
             case UnloadWhenIdle():
                 slot.unload_when_idle()
             case Pin():
-                slot.pin(is_pinned=command.is_pinned)
+                slot.status.pin(is_pinned=command.is_pinned)
             case Shutdown() | ForgetPrompts():
                 raise AssertionError("served for all models at once")
             case _:
@@ -299,21 +281,6 @@ class Lane:
         """Measure the memory for answers anew, because other models came or left."""
         self._scheduler.measure_again()
 
-    # -- unloading while idle --------------------------------------------------------------
-
-    def note_work(self) -> None:
-        """Note that something is being done now: the idle time begins anew."""
-        self._idle_since_s = time.monotonic()
-
-    @property
-    def unload_due_s(self) -> float | None:
-        """In how many seconds the memory of an idle model is to be freed; None for never."""
-        return self.slot.unload_due_s(self._idle_since_s)
-
-    def unload_idle(self) -> None:
-        """Free the memory of the model until it is next needed."""
-        self.slot.unload_idle()
-
     # -- the end ---------------------------------------------------------------------------
 
     def abandon(self, kind: StopKind, cause: str | None) -> None:
@@ -335,7 +302,3 @@ class Lane:
         change, self.slot.change = self.slot.change, None
         for command in [*left, *([] if change is None else [change])]:
             refuse(command, why)
-
-    def free(self) -> None:
-        """Free the model, at the end of the thread."""
-        self.slot.close()

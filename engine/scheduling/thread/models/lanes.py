@@ -85,7 +85,7 @@ class Lanes:
         scheduler = Scheduler(self._limits, self._outbox, lambda: self._loading.machine(lane))
         intake = Intake(self._limits, scheduler, self._inbox, self._preparation)
         lane = Lane(self._limits, slot, scheduler, intake)
-        slot.unloads_after_s = self._idle_s
+        slot.idle.most_s = self._idle_s
         self._lanes.append(lane)
         self._number_of[lane] = number
         if offered is not None:
@@ -211,12 +211,12 @@ class Lanes:
                 raise AssertionError("served by the loop")
             case _:
                 lane = self._lane_of(command.model)
-                lane.note_work()
+                lane.slot.idle.begin_anew()
                 lane.do(command)
 
     def _load(self, command: Load) -> None:
         lane = self._lane_of(command.model)
-        lane.note_work()
+        lane.slot.idle.begin_anew()
         lane.do(command)
         if lane is not self._default and (
             lane.slot.backend is not None or self._default.slot.source is None
@@ -266,23 +266,23 @@ class Lanes:
     def note_work(self) -> None:
         """Note that something is being done now: the idle time begins anew."""
         if len(self._lanes) == 1:
-            self._lanes[0].note_work()
+            self._lanes[0].slot.idle.begin_anew()
             return
         for lane in self._lanes:
             if not lane.is_idle:
-                lane.note_work()
+                lane.slot.idle.begin_anew()
 
     @property
     def unload_due_s(self) -> float | None:
         """In how many seconds the memory of an idle model is to be freed; None for never."""
-        waits_s = (lane.unload_due_s for lane in self._lanes)
+        waits_s = (lane.slot.unload_due_s for lane in self._lanes)
         return min((wait_s for wait_s in waits_s if wait_s is not None), default=None)
 
     def unload_idle(self) -> None:
         """Free the memory of the models that have been idle for long enough."""
         for lane in self._lanes:
-            if lane.is_idle and lane.unload_due_s == 0.0:
-                lane.unload_idle()
+            if lane.is_idle and lane.slot.unload_due_s == 0.0:
+                lane.slot.unload_idle()
 
     # -- the end ---------------------------------------------------------------------------
 
@@ -312,4 +312,4 @@ class Lanes:
     def free(self) -> None:
         """Free the models, at the end of the thread."""
         for lane in self._lanes:
-            lane.free()
+            lane.slot.close()

@@ -121,11 +121,13 @@ class LoadingLine:
             if slot.offered is None:
                 self._budget.check_alone(source, wanted)
             else:
-                self._budget.check(source, wanted, [one for one in others if one.slot.is_pinned])
+                self._budget.check(
+                    source, wanted, [one for one in others if one.slot.status.is_pinned]
+                )
             while others and not self._budget.has_room(wanted, others):
                 if not self._let_leave(lane, others):
                     # Nobody else may leave: it fits, if other programs give memory back.
-                    if all(one.slot.is_pinned for one in others):
+                    if all(one.slot.status.is_pinned for one in others):
                         break
                     return False
                 others = self._others(lane)
@@ -143,15 +145,16 @@ class LoadingLine:
         The one that was asked for longest ago then takes no more requests.
         """
         movable = sorted(
-            (one for one in others if not one.slot.is_pinned), key=lambda one: one.slot.used_s
+            (one for one in others if not one.slot.status.is_pinned),
+            key=lambda one: one.slot.status.used_s,
         )
         for one in movable:
             if one.is_evictable:
-                one.unload_idle()
+                one.slot.unload_idle()
                 return True
         if movable and not any(one.is_leaving for one in movable):
             movable[0].is_leaving = True
         if movable:
             leaving = next(one for one in movable if one.is_leaving)
-            lane.slot.say(f"waits for memory: {leaving.name} is still answering")
+            lane.slot.status.say(f"waits for memory: {leaving.slot.name} is still answering")
         return False

@@ -48,7 +48,7 @@ class MemoryBudget:
         room = f"models may take {size_in_words(most)} together"
         remedy = "choose a smaller model, or one of fewer bits"
         if wanted.total <= most:
-            names = ", ".join(lane.name for lane in pinned)
+            names = ", ".join(lane.slot.name for lane in pinned)
             room += f", of which {names} take {size_in_words(most - left)} and are pinned"
             remedy = "unpin one of them"
         raise ModelLoadFailed(f"{model_name(source.folder)} {_words(wanted)}; {room}: {remedy}")
@@ -100,9 +100,17 @@ class MemoryBudget:
         return Memory(left, max(0, left - weights), now.total)
 
 
+def taken_bytes(lane: Lane) -> int:
+    """Return what the weights and caches of a model take in memory now."""
+    backend = lane.slot.backend
+    if backend is None:
+        return 0
+    return backend.info.weights_bytes + backend.cache_use.size_bytes + lane.rows_bytes
+
+
 def held_bytes(lane: Lane) -> int:
     """Return what a model takes: its weights, and its caches or what they were reckoned with."""
-    return lane.taken_bytes + _unfilled_bytes(lane)
+    return taken_bytes(lane) + _unfilled_bytes(lane)
 
 
 def _unfilled_bytes(lane: Lane) -> int:
@@ -110,7 +118,7 @@ def _unfilled_bytes(lane: Lane) -> int:
     backend = lane.slot.backend
     if lane.need is None or backend is None:
         return 0
-    caches = lane.taken_bytes - backend.info.weights_bytes
+    caches = taken_bytes(lane) - backend.info.weights_bytes
     return max(0, lane.need.cache + lane.need.headroom - caches)
 
 

@@ -4,7 +4,6 @@ Knows no answer. Engine thread only.
 """
 
 import threading
-import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -13,11 +12,13 @@ from typing import NamedTuple
 from engine.errors import EngineError, ModelLoadFailed, NoModel
 from engine.inference.backend import Backend, BatchLimits, Loader
 from engine.library.loading import LoadCancelled, LoadProgress
-from engine.library.models import ModelInfo
+from engine.library.models import ModelInfo, model_name
 from engine.scheduling.limits import Limits
 from engine.scheduling.offering import OfferedModel
 from engine.scheduling.queue.failures import cause_of
 from engine.scheduling.thread.commands import EngineStatus, Load, Unload
+from engine.scheduling.thread.models.idle_time import IdleTime
+from engine.scheduling.thread.models.slot_status import SlotStatus
 
 
 class Source(NamedTuple):
@@ -33,7 +34,7 @@ class Source(NamedTuple):
 
 
 class ModelSlot:
-    """Holds a loaded model, and says what it is doing.
+    """Holds a loaded model, and changes it.
 
     Args:
         limits: Handed to the loader.
@@ -45,11 +46,10 @@ class ModelSlot:
     Attributes:
         backend: The loaded model; None while its memory is free.
         change: The change of model that was asked for and is not done yet.
-        unloads_after_s: Free the memory when nothing was asked for so long; None never does.
+        idle: When its memory is to be freed because nothing is asked of it.
+        status: What others are told of it.
         kept_bytes: Most bytes that the model is to keep of earlier prompts.
         is_loading: Whether it is being loaded now.
-        used_s: When something was asked last, in ``time.monotonic()`` seconds.
-        is_pinned: Whether it stays in memory when another model needs room.
     """
 
     def __init__(
@@ -62,21 +62,15 @@ class ModelSlot:
     ) -> None:
         self.backend: Backend | None = None
         self.change: Load | Unload | None = None
-        self.unloads_after_s: float | None = None
+        self.idle = IdleTime()
+        is_pinned = offered is not None and offered.is_pinned
+        self.status = SlotStatus(on_status, self.idle, is_pinned=is_pinned)
         self.kept_bytes = limits.prompt_cache_bytes
         self.is_loading = False
-        self.used_s = time.monotonic()
-        self.is_pinned = offered is not None and offered.is_pinned
-        self._used_at: float | None = None
         self._limits = limits
         self._loader = loader
-        self._on_status = on_status
         self._is_ending = is_ending
-        self._status = EngineStatus()
-        self._unloads_when_idle = False
         self._offered = offered
-        # The status before it was said what a load waits for.
-        self._unsaid: EngineStatus | None = None
         # The model whose memory was freed and that is loaded again when it is next needed.
         self._unloaded: ModelInfo | None = None
 
@@ -100,26 +94,25 @@ class ModelSlot:
         """Which of several models it is."""
         return self._offered
 
+    @property
+    def name(self) -> str:
+        """The model's name."""
+        source = self.source
+        if self._offered is not None:
+            return self._offered.id
+        return "" if source is None else model_name(source.folder)
+
     def become(self, offered: OfferedModel) -> None:
         """Be one of several models from now on: the one that is in the slot."""
         self._offered = offered
-        self.is_pinned = self.is_pinned or offered.is_pinned
+        self.status.is_pinned = self.status.is_pinned or offered.is_pinned
         if self.backend is not None:
             self.backend.info = replace(self.backend.info, id=offered.id)
-        self._set_status(self._status)
-
-    def note_use(self) -> None:
-        """Note that something is asked of the model now."""
-        self.used_s, self._used_at = time.monotonic(), time.time()
-
-    def pin(self, *, is_pinned: bool) -> None:
-        """Keep the model in memory when another one needs room, or no longer."""
-        self.is_pinned = is_pinned
-        self._set_status(self._status)
+        self.status.tell_again()
 
     def no_model(self) -> NoModel:
         """Return the error for a request that finds no model."""
-        return NoModel(self._status.message or "no model is loaded")
+        return NoModel(self.status.now.message or "no model is loaded")
 
     # -- changes that were asked for -------------------------------------------------------
 
@@ -138,7 +131,7 @@ class ModelSlot:
         """Remove the model; nothing may use it any more."""
         self.change = None
         self._free()
-        self._set_status(EngineStatus())
+        self.status.tell(EngineStatus())
         change.reply.send(None)
 
     def carry_out(self, change: Load, meanwhile: Callable[[], None]) -> bool:
@@ -158,12 +151,12 @@ class ModelSlot:
 
     def refuse_load(self, why: ModelLoadFailed) -> None:
         """Refuse the load that is due, before anything of it was done."""
-        self._unsaid = None
+        self.status.forget_unsaid()
         change, self.change = self.change, None
         if self._unloaded is not None:
             self._note_unloaded(self._unloaded, str(why))
         elif self.backend is None:
-            self._set_status(EngineStatus("failed", message=str(why)))
+            self.status.tell(EngineStatus("failed", message=str(why)))
         if isinstance(change, Load) and change.reply is not None:
             change.reply.send(why)
 
@@ -175,35 +168,28 @@ class ModelSlot:
 
     def _free(self) -> None:
         self._unloaded = None
-        self._unloads_when_idle = False
+        self.idle.is_over = False
         self.close()
 
     # -- unloading while idle --------------------------------------------------------------
 
     def unload_after(self, idle_s: float | None) -> None:
         """Free the memory when nothing was asked for so long; None never does."""
-        self.unloads_after_s = idle_s
-        self._set_status(self._status)
+        self.idle.most_s = idle_s
+        self.status.tell_again()
 
     def unload_when_idle(self) -> None:
         """Free the memory as soon as nothing runs, unless ``stay`` is called before."""
-        self._unloads_when_idle = self.backend is not None
+        self.idle.is_over = self.backend is not None
 
     def stay(self) -> None:
         """Keep the model, because a request has come."""
-        self._unloads_when_idle = False
+        self.idle.is_over = False
 
-    def unload_due_s(self, idle_since_s: float) -> float | None:
-        """Return in how many seconds the memory is to be freed; None for never.
-
-        Args:
-            idle_since_s: Since when nothing has been asked, in ``time.monotonic()`` seconds.
-        """
-        if self.backend is not None and self._unloads_when_idle:
-            return 0.0
-        if self.unloads_after_s is None or self.backend is None:
-            return None
-        return max(0.0, idle_since_s + self.unloads_after_s - time.monotonic())
+    @property
+    def unload_due_s(self) -> float | None:
+        """In how many seconds the memory of an idle model is to be freed; None for never."""
+        return None if self.backend is None else self.idle.due_s
 
     def unload_idle(self) -> None:
         """Free the memory; for everybody who asks, the model stays the loaded one."""
@@ -214,7 +200,7 @@ class ModelSlot:
 
     def _note_unloaded(self, info: ModelInfo, why: str) -> None:
         self._unloaded = info
-        self._set_status(EngineStatus("ready", info, message=why, is_unloaded=True))
+        self.status.tell(EngineStatus("ready", info, message=why, is_unloaded=True))
 
     def load_again(self, meanwhile: Callable[[], None]) -> bool:
         """Load the model that is not in memory; if that fails, the next request tries again.
@@ -253,15 +239,16 @@ class ModelSlot:
         Returns:
             Whether it was loaded.
         """
-        self._unloaded = self._unsaid = None
+        self._unloaded = None
+        self.status.forget_unsaid()
         self.is_loading = True
         shown = before if is_again else None
-        self._set_status(EngineStatus("loading", shown, message=command.folder.name))
+        self.status.tell(EngineStatus("loading", shown, message=command.folder.name))
 
         def on_progress(progress: LoadProgress) -> None:
             if command.gives_up.is_set() or self._is_ending.is_set():
                 raise LoadCancelled
-            self._set_status(replace(self._status, loading=progress))
+            self.status.tell(replace(self.status.now, loading=progress))
             meanwhile()
 
         limits = self._limits
@@ -293,7 +280,7 @@ class ModelSlot:
                 self.backend.info = replace(self.backend.info, id=self._offered.id)
             outcome = self.backend.info
             held = self.backend.info.weights_bytes
-            self._set_status(EngineStatus("ready", self.backend.info, memory_bytes=held))
+            self.status.tell(EngineStatus("ready", self.backend.info, memory_bytes=held))
         finally:
             self.is_loading = False
         if command.reply is not None:
@@ -302,50 +289,11 @@ class ModelSlot:
 
     def _not_loaded(self, before: ModelInfo | None, status: EngineStatus) -> None:
         if before is None or self._is_ending.is_set():
-            self._set_status(status)
+            self.status.tell(status)
         else:
             self._note_unloaded(before, status.message)
 
-    # -- what others see -------------------------------------------------------------------
-
-    def publish(self, running: int, waiting: int, rows_bytes: Callable[[], int]) -> None:
-        """Tell of the numbers of answers, and of the prompt cache, only when they changed.
-
-        Args:
-            running: Answers in the batch.
-            waiting: Those that wait for a place, or for the model.
-            rows_bytes: Returns what the caches of the running answers take.
-        """
-        status = self._status
-        use = status.cache_use if self.backend is None else self.backend.cache_use
-        if (running, waiting) != (status.running, status.waiting) or use is not status.cache_use:
-            if running != status.running:
-                self.note_use()
-            held = 0
-            if self.backend is not None:
-                held = self.backend.info.weights_bytes + use.size_bytes + rows_bytes()
-            self._set_status(
-                replace(status, running=running, waiting=waiting, cache_use=use, memory_bytes=held)
-            )
-
-    def say(self, message: str) -> None:
-        """Tell what a load that is due waits for."""
-        if self._unsaid is None:
-            self._unsaid = self._status
-        if self._status.message != message:
-            self._set_status(replace(self._status, state="loading", message=message))
-
     def unsay(self) -> None:
         """Tell that no load is due any more."""
-        if self._unsaid is not None and not self.is_loading:
-            before, self._unsaid = self._unsaid, None
-            self._set_status(before)
-
-    def _set_status(self, status: EngineStatus) -> None:
-        self._status = replace(
-            status,
-            used_at=self._used_at,
-            keeps_s=0.0 if self._unloads_when_idle else self.unloads_after_s,
-            is_pinned=self.is_pinned,
-        )
-        self._on_status(self._status)
+        if not self.is_loading:
+            self.status.unsay()
