@@ -1,11 +1,10 @@
-"""All models of the engine thread: which one a request is for, and whose turn it is.
+"""All models of the engine thread: which one a command is for, and whose turn it is.
 
 Models take turns step by step; each gets the same share of the time while it has answers.
 ``engine.scheduling.thread.models.loading_line`` knows which is loaded next, and which has to leave.
 Engine thread only, except where a method says otherwise.
 """
 
-import itertools
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -34,6 +33,7 @@ from engine.scheduling.thread.commands import (
 from engine.scheduling.thread.inbox import Inbox
 from engine.scheduling.thread.intake import Intake
 from engine.scheduling.thread.models.lane import Lane
+from engine.scheduling.thread.models.lane_register import LaneRegister
 from engine.scheduling.thread.models.loading_line import LoadingLine
 from engine.scheduling.thread.models.memory_budget import MemoryBudget
 from engine.scheduling.thread.models.model_slot import ModelSlot
@@ -62,68 +62,29 @@ class Lanes:
         self._loader = loader
         self._inbox = inbox
         self._outbox = outbox
-        self._board = board
         self._preparation = Preparation(limits.preparing_s)
-        self._numbers = itertools.count(1)
-        self._number_of: dict[Lane, int] = {}
-        self._by_id: dict[str, Lane] = {}
         self._idle_s: float | None = None
         self._look_due_s = 0.0
         self._turns = Turns[Lane]()
-        self._lanes: list[Lane] = []
+        self._register = LaneRegister(board, self._made_lane, self._forgotten)
+        self._lanes = self._register.lanes
         self._loading = LoadingLine(limits, MemoryBudget(limits), self._lanes, self._loaded)
-        self._stepped = self._default = self._new_lane(None)
-        board.begin(self._number_of[self._default])
+        self._stepped = self._register.default
 
-    def _new_lane(self, offered: OfferedModel | None) -> Lane:
-        number = next(self._numbers)
-
-        def on_status(status: EngineStatus) -> None:
-            self._board.post(number, slot.offered, status)
-
+    def _made_lane(
+        self, offered: OfferedModel | None, on_status: Callable[[EngineStatus], None]
+    ) -> Lane:
         slot = ModelSlot(self._limits, self._loader, on_status, self._inbox.is_ending, offered)
+        slot.idle.most_s = self._idle_s
         scheduler = Scheduler(self._limits, self._outbox, lambda: self._loading.machine(lane))
         intake = Intake(self._limits, scheduler, self._inbox, self._preparation)
         lane = Lane(self._limits, slot, scheduler, intake)
-        slot.idle.most_s = self._idle_s
-        self._lanes.append(lane)
-        self._number_of[lane] = number
-        if offered is not None:
-            self._by_id[offered.id] = lane
         return lane
 
-    def _lane_of(self, model: OfferedModel | None) -> Lane:
-        """Return the lane of one of several models, or of the default one."""
-        if model is None:
-            return self._default
-        lane = self._by_id.get(model.id)
-        if lane is not None and lane.slot.offered != model:
-            lane.slot.become(model)
-        if lane is not None:
-            return lane
-        default = self._default
-        source = default.slot.source if default.slot.offered is None else None
-        if source is not None and source.folder.resolve() == model.folder.resolve():
-            # The only model until now is the first of several from now on.
-            default.slot.become(model)
-            self._by_id[model.id] = default
-            return default
-        return self._new_lane(model)
-
-    def _choose(self, lane: Lane) -> None:
-        """Let a model answer requests that name none."""
-        before, self._default = self._default, lane
-        self._board.choose(self._number_of[lane])
-        if before is not lane and before.slot.source is None and before.is_idle:
-            self._forget(before)
-
-    def _forget(self, lane: Lane) -> None:
-        """Forget a lane that has no model and nothing to do."""
-        self._lanes.remove(lane)
+    def _forgotten(self, lane: Lane) -> None:
         self._turns.forget(lane)
-        self._board.remove(self._number_of.pop(lane))
         if self._stepped is lane:
-            self._stepped = self._default
+            self._stepped = self._register.default
 
     # -- what there is to do ---------------------------------------------------------------
 
@@ -203,29 +164,29 @@ class Lanes:
                 command.reply.send((sum(n for n, _ in dropped), sum(size for _, size in dropped)))
             case Load():
                 self._load(command)
-            case Unload(model=None) if self._default.slot.offered is not None:
-                removed = self._default
-                self._choose(self._new_lane(None))
+            case Unload(model=None) if self._register.default.slot.offered is not None:
+                removed = self._register.default
+                self._register.choose(self._register.new(None))
                 removed.do(command)
             case Shutdown():
                 raise AssertionError("served by the loop")
             case _:
-                lane = self._lane_of(command.model)
+                lane = self._register.lane_of(command.model)
                 lane.slot.idle.begin_anew()
                 lane.do(command)
 
     def _load(self, command: Load) -> None:
-        lane = self._lane_of(command.model)
+        lane = self._register.lane_of(command.model)
         lane.slot.idle.begin_anew()
         lane.do(command)
-        if lane is not self._default and (
-            lane.slot.backend is not None or self._default.slot.source is None
+        if lane is not self._register.default and (
+            lane.slot.backend is not None or self._register.default.slot.source is None
         ):
-            self._choose(lane)
+            self._register.choose(lane)
 
     def _unload_after(self, command: UnloadAfter) -> None:
         if command.model is not None:
-            lane = self._lane_of(command.model)
+            lane = self._register.lane_of(command.model)
             lane.has_own_time = True
             lane.do(command)
             return
@@ -258,8 +219,8 @@ class Lanes:
     def _loaded(self, lane: Lane, change: Command | None) -> None:
         """Let a model that was loaded because somebody chose it answer by default."""
         is_chosen = isinstance(change, Load) and lane.slot.backend is not None
-        if is_chosen and lane is not self._default:
-            self._choose(lane)
+        if is_chosen and lane is not self._register.default:
+            self._register.choose(lane)
 
     # -- unloading while idle --------------------------------------------------------------
 

@@ -1,0 +1,90 @@
+"""The lanes of the models, found by the name that a request gives, and the default one.
+
+Knows no turns and nothing of what a lane has to do. Engine thread only.
+"""
+
+import itertools
+from collections.abc import Callable
+
+from engine.scheduling.offering import OfferedModel
+from engine.scheduling.thread.board import StatusBoard
+from engine.scheduling.thread.commands import EngineStatus
+from engine.scheduling.thread.models.lane import Lane
+
+MakeLane = Callable[[OfferedModel | None, Callable[[EngineStatus], None]], Lane]
+"""Makes a lane for one of several models, or for whichever is loaded, and who is told of it."""
+
+
+class LaneRegister:
+    """All lanes. With one model, all requests are for its lane.
+
+    Args:
+        board: Told what each model is doing.
+        make_lane: Makes a lane.
+        on_forgotten: Told of each lane that is no longer one of them.
+
+    Attributes:
+        lanes: All of them; the list stays the same, its items change.
+        default: The one for requests that name no model.
+    """
+
+    def __init__(
+        self,
+        board: StatusBoard,
+        make_lane: MakeLane,
+        on_forgotten: Callable[[Lane], None],
+    ) -> None:
+        self._board = board
+        self._make_lane = make_lane
+        self._on_forgotten = on_forgotten
+        self._numbers = itertools.count(1)
+        self._number_of: dict[Lane, int] = {}
+        self._by_id: dict[str, Lane] = {}
+        self.lanes: list[Lane] = []
+        self.default = self.new(None)
+        board.begin(self._number_of[self.default])
+
+    def new(self, offered: OfferedModel | None) -> Lane:
+        """Return a new lane for one of several models, or for whichever is loaded."""
+        number = next(self._numbers)
+
+        def on_status(status: EngineStatus) -> None:
+            self._board.post(number, lane.slot.offered, status)
+
+        lane = self._make_lane(offered, on_status)
+        self.lanes.append(lane)
+        self._number_of[lane] = number
+        if offered is not None:
+            self._by_id[offered.id] = lane
+        return lane
+
+    def lane_of(self, model: OfferedModel | None) -> Lane:
+        """Return the lane of one of several models, or of the default one."""
+        if model is None:
+            return self.default
+        lane = self._by_id.get(model.id)
+        if lane is not None and lane.slot.offered != model:
+            lane.slot.become(model)
+        if lane is not None:
+            return lane
+        default = self.default
+        source = default.slot.source if default.slot.offered is None else None
+        if source is not None and source.folder.resolve() == model.folder.resolve():
+            # The only model until now is the first of several from now on.
+            default.slot.become(model)
+            self._by_id[model.id] = default
+            return default
+        return self.new(model)
+
+    def choose(self, lane: Lane) -> None:
+        """Let a model answer requests that name none."""
+        before, self.default = self.default, lane
+        self._board.choose(self._number_of[lane])
+        if before is not lane and before.slot.source is None and before.is_idle:
+            self._forget(before)
+
+    def _forget(self, lane: Lane) -> None:
+        """Forget a lane that has no model and nothing to do."""
+        self.lanes.remove(lane)
+        self._board.remove(self._number_of.pop(lane))
+        self._on_forgotten(lane)
