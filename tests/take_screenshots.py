@@ -104,14 +104,14 @@ async def _take_from(application: QApplication, folder: Path, site: Hub) -> None
 async def take_sides(window: MainWindow, folder: Path) -> None:
     """Show the list of models, and one question with two answers."""
     window.theme.set_mode("light")
-    window.switch_model()
+    window.choosing_model.pop_up()
     await until(lambda: not window.model_library.is_looking)
-    await save(window.switcher, folder / "switcher-light.png")
-    window.switcher.close()
+    await save(window.choosing_model.switcher, folder / "switcher-light.png")
+    window.choosing_model.switcher.close()
     shown = window.workspace.current.conversation
     window.workspace.new_conversation()
     window.chat.composer.set_text("Count from 1 to 10, one number per line")
-    window.answer_twice()
+    window.twice.ask()
     sheet = window.twice.sheet
     assert sheet is not None
     sheet.stops.setPlainText("6")

@@ -18,6 +18,8 @@ from PySide6.QtWidgets import (
 )
 
 from ui.chat.reading.finding_text import FindingText
+from ui.chat.session.open_conversation import OpenConversation
+from ui.chat.session.workspace import Workspace
 from ui.kit.system.clipboard import copy_text
 from ui.kit.system.menus import add_entry
 from ui.kit.text.editing import (
@@ -39,7 +41,7 @@ class EditMenu(QObject):
 
     Args:
         menu: The menu.
-        group: The undo stack of the open conversation.
+        workspace: The open conversation, whose stop list has an undo stack.
         finding: Finds text in the open conversation.
         write_in: The field that takes what is pasted where no field has the keyboard.
     """
@@ -47,12 +49,12 @@ class EditMenu(QObject):
     def __init__(
         self,
         menu: QMenu,
-        group: QUndoGroup,
+        workspace: Workspace,
         finding: FindingText,
         write_in: QPlainTextEdit,
     ) -> None:
         super().__init__(menu)
-        self._group = group
+        self._group = QUndoGroup(self)
         self._finding = finding
         self._write_in = write_in
         self._focused: QWidget | None = None
@@ -79,6 +81,13 @@ class EditMenu(QObject):
         application = QApplication.instance()
         assert isinstance(application, QApplication)
         application.focusChanged.connect(self._note_focus)
+        workspace.opened.connect(self._follow_undo)
+        self._follow_undo(workspace.current)
+
+    def _follow_undo(self, opened: OpenConversation) -> None:
+        stack = opened.stops.undo_stack
+        self._group.addStack(stack)
+        self._group.setActiveStack(stack)
 
     def refresh(self) -> None:
         """Enable what can be done now, and name what would be undone."""

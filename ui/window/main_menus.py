@@ -7,8 +7,8 @@ workspace.
 from functools import partial
 from typing import Protocol
 
-from PySide6.QtCore import Qt
-from PySide6.QtGui import QAction, QKeySequence, QUndoGroup
+from PySide6.QtCore import QObject, Qt
+from PySide6.QtGui import QAction, QKeySequence
 from PySide6.QtWidgets import QMenu, QMenuBar, QWidget
 
 from ui.chat.columns.chat_panel import ChatPanel
@@ -20,8 +20,11 @@ from ui.kit.look.theme import Theme
 from ui.kit.system.menus import add_entry
 from ui.preferences.appearance_menu import AppearanceMenu
 from ui.preferences.preferences_state import PreferencesState
+from ui.records.placement import ListOrder
 from ui.server.agent_menu import AgentLines, AgentMenu
 from ui.server.server_panel import ServerPanel
+from ui.window.answering_twice import AnsweringTwice
+from ui.window.choosing_model import ChoosingModel
 from ui.window.edit_menu import EditMenu
 from ui.window.other_windows import OtherWindows
 from ui.window.server_menu import ServerMenu
@@ -42,24 +45,16 @@ class WindowWithMenus(Protocol):
     chat: ChatPanel
     stop_panel: StopPanel
     others: OtherWindows
+    choosing_model: ChoosingModel
+    twice: AnsweringTwice
     server_panel: ServerPanel
     agents: AgentLines | None
-    undo_group: QUndoGroup
 
     def menuBar(self) -> QMenuBar:  # noqa: N802 - Qt's name
         """Return the menu bar."""
 
     def new_conversation(self) -> None:
         """Show an empty conversation."""
-
-    def answer_twice(self) -> None:
-        """Ask what is to differ between two answers to one question."""
-
-    def switch_model(self) -> None:
-        """Show the list of models to choose from."""
-
-    def choose_model(self) -> None:
-        """Ask for a folder and load the model in it."""
 
     def toggle_sidebar(self) -> None:
         """Show or hide the conversations."""
@@ -74,18 +69,19 @@ class WindowWithMenus(Protocol):
         """End the program."""
 
 
-class MainMenus:
+class MainMenus(QObject):
     """Fills the menu bar of a window.
 
     Attributes:
         edit: The entries of the Edit menu.
         window: The entries of the Window menu.
-        stop: The entry that ends the running answer; the window enables it.
+        stop: The entry that ends the running answer; enabled while there is one.
         conversation: The entries that belong to conversations.
         server: The entries of the Server menu.
     """
 
     def __init__(self, window: WindowWithMenus, parent: QWidget) -> None:
+        super().__init__(parent)
         self._window = window
         self._parent = parent
         self.conversation = ConversationMenu(window.workspace, window.sidebar, window.chat, parent)
@@ -98,11 +94,21 @@ class MainMenus:
         self._fill_server(bar.addMenu("&Server"))
         self.window = WindowMenu(bar.addMenu("&Window"))
         self._fill_help(bar.addMenu("&Help"))
+        self.conversation.order_wanted.connect(self._change_order)
+        window.workspace.answering_changed.connect(self._refresh_stop)
+        window.workspace.opened.connect(self._refresh_stop)
+        self._refresh_stop()
+
+    def _refresh_stop(self) -> None:
+        self.stop.setEnabled(self._window.workspace.current.is_running)
+
+    def _change_order(self, order: ListOrder) -> None:
+        self._window.preferences.change(list_order=order.value)
 
     def _fill_file(self, menu: QMenu) -> None:
         window = self._window
         add_entry(menu, "&New Conversation", window.new_conversation, _KEYS.New)
-        add_entry(menu, "&Open Model Folder…", window.choose_model, _KEYS.Open)
+        add_entry(menu, "&Open Model Folder…", window.choosing_model.choose_folder, _KEYS.Open)
         _add_everywhere(menu, "&Models…", window.others.show_models, "Ctrl+Shift+M")
         _add_everywhere(menu, "&Find Models…", window.others.find_models, "Ctrl+Shift+F")
         menu.addSeparator()
@@ -117,7 +123,7 @@ class MainMenus:
     def _fill_edit(self, menu: QMenu) -> None:
         window = self._window
         chat = window.chat
-        self.edit = EditMenu(menu, window.undo_group, chat.finding, chat.composer.input)
+        self.edit = EditMenu(menu, window.workspace, chat.finding, chat.composer.input)
         self.conversation.fill_edit(menu)
 
     def _fill_conversation(self, menu: QMenu) -> None:
@@ -129,8 +135,8 @@ class MainMenus:
         add_entry(menu, "&Delete", sidebar.delete_current, "Ctrl+Shift+Backspace")
         add_entry(menu, "Se&ttings…", chat.show_settings, "Ctrl+Shift+S")
         add_entry(menu, "T&ools…", self._window.show_tools, "Ctrl+T")
-        add_entry(menu, "Switch &Model…", self._window.switch_model, "Ctrl+K")
-        add_entry(menu, "Answer Side &by Side…", self._window.answer_twice, "Ctrl+Shift+K")
+        add_entry(menu, "Switch &Model…", self._window.choosing_model.pop_up, "Ctrl+K")
+        add_entry(menu, "Answer Side &by Side…", self._window.twice.ask, "Ctrl+Shift+K")
         self.conversation.fill_conversation(menu)
 
     def _fill_view(self, menu: QMenu) -> None:

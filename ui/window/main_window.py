@@ -16,7 +16,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from PySide6.QtCore import Qt, Signal
-from PySide6.QtGui import QCloseEvent, QKeyEvent, QResizeEvent, QUndoGroup
+from PySide6.QtGui import QCloseEvent, QKeyEvent, QResizeEvent
 from PySide6.QtWidgets import QMainWindow, QSplitter
 
 from engine import Engine
@@ -24,21 +24,17 @@ from engine.library.discovery import ModelFolders
 from ui.chat.columns.chat_panel import ChatPanel
 from ui.chat.columns.sidebar import Sidebar
 from ui.chat.columns.stop_panel import WIDTH_PX, StopPanel
-from ui.chat.session.open_conversation import OpenConversation
 from ui.chat.session.traces import TraceKeeper
 from ui.chat.session.workspace import Workspace
 from ui.chat.storage.transfer_bar import TransferBar
 from ui.chat.storage.unsaved import UnsavedText
-from ui.chat.switching.model_switcher import ModelSwitcher
 from ui.inspector.run.inspector import Inspector
 from ui.inspector.run.tools import InspectorTools
 from ui.kit.controls.reading_order import move_focus
 from ui.kit.look import icons
 from ui.kit.look.theme import Theme
-from ui.kit.system.file_dialogs import choose_folder
 from ui.models.model_library import ModelLibrary
 from ui.preferences.preferences_state import PreferencesState
-from ui.records.placement import ListOrder
 from ui.records.storing import ConversationStore
 from ui.server.agent_menu import AgentLines
 from ui.server.server_panel import ServerPanel
@@ -47,6 +43,8 @@ from ui.tools.tool_host import NoTools, ToolHost
 from ui.tools.toolbox import Toolbox
 from ui.window.answer_notices import AnswerNotices
 from ui.window.answering_twice import AnsweringTwice
+from ui.window.applied_preferences import AppliedPreferences
+from ui.window.choosing_model import ChoosingModel
 from ui.window.main_menus import MainMenus
 from ui.window.other_windows import OtherWindows
 from ui.window.side_columns import SideColumns
@@ -76,6 +74,8 @@ class MainWindow(QMainWindow):
 
     Attributes:
         goes_on_when_closed: Whether closing only hides the window. The application decides.
+        choosing_model: Lets a person choose a model.
+        twice: Answers a question side by side.
         others: The program's other windows.
         notices: Tells of answers that end while another program is in front.
     """
@@ -128,16 +128,19 @@ class MainWindow(QMainWindow):
         self.sidebar = Sidebar(theme, self.workspace)
         self.chat = ChatPanel(theme, self.workspace)
         self.stop_panel = StopPanel(theme, self.workspace)
-        self.workspace.answering.library = self.model_library
-        self.switcher = ModelSwitcher(theme, self.workspace.answering, self.model_library, self)
+        self.choosing_model = ChoosingModel(
+            theme, self.workspace, self.model_library, self.chat, self.others, self
+        )
         self.twice = AnsweringTwice(
             theme, self.workspace, self.model_library, self.chat, self.others, self
         )
-        self.undo_group = QUndoGroup(self)
         self._lay_out()
         self.columns = SideColumns(self, self.sidebar, self.chat, self.stop_panel)
         self._layout = WindowLayout(
             self, self._splitter, self.columns, self.sidebar, self.stop_panel
+        )
+        self._applied = AppliedPreferences(
+            self, theme, preferences, self.workspace, self.stop_panel, self.columns
         )
         self.notices = AnswerNotices(self.workspace, preferences, self)
         self._menus = MainMenus(self, self)
@@ -148,7 +151,6 @@ class MainWindow(QMainWindow):
             leave=lambda may_lose: self.quit(asks=not may_lose),
         )
         self._connect_signals()
-        self._follow_undo(self.workspace.current)
         self._tint()
         self.chat.focus_composer()
 
@@ -264,33 +266,19 @@ class MainWindow(QMainWindow):
 
     def _connect_signals(self) -> None:
         workspace = self.workspace
-        workspace.opened.connect(self._follow_undo)
-        workspace.answering_changed.connect(self._refresh_stop)
-        workspace.opened.connect(self._refresh_stop)
         workspace.opened.connect(self._write_in_opened)
         self.sidebar.writing_wanted.connect(self.chat.focus_composer)
         self.chat.header.sidebar.clicked.connect(self.toggle_sidebar)
         self.chat.header.stop_panel.clicked.connect(self.stop_panel.toggleViewAction().trigger)
-        self.chat.switch_wanted.connect(self.switch_model)
-        self.switcher.more_wanted.connect(self.others.show_models)
-        self.switcher.closed.connect(self.chat.focus_composer)
-        self.model_library.changed.connect(workspace.answering.look_again)
         self.others.chat_wanted.connect(self._start_chat)
         if self.chat.tools is not None:
             self.chat.tools.servers_wanted.connect(self.others.show_tool_servers)
-        self.chat.welcome.find_wanted.connect(self.others.find_models)
         self.chat.problem.solved.connect(self._unsaved.note_saved)
         self.chat.stops_wanted.connect(self.stop_panel.show)
         self.chat.composer.stops.clicked.connect(self.stop_panel.show)
         self.stop_panel.verdict.inspect.clicked.connect(self.others.show_inspector)
-        self.preferences.changed.connect(self._apply)
-        self._menus.conversation.order_wanted.connect(
-            lambda order: self.preferences.change(list_order=order.value)
-        )
         self.sidebar.server.details.clicked.connect(self.others.show_server)
         self.theme.changed.connect(self._tint)
-        self._apply()
-        self._refresh_stop()
 
     # -- intents ---------------------------------------------------------------------------
 
@@ -303,18 +291,6 @@ class MainWindow(QMainWindow):
         if self.chat.tools is not None:
             self.chat.tools.pop_up()
 
-    def answer_twice(self) -> None:
-        """Ask what is to differ between two answers to one question."""
-        self.twice.ask()
-
-    def switch_model(self) -> None:
-        """Show the list of models below the model's name."""
-        self.switcher.pop_up(self.chat.header.badge)
-
-    def choose_model(self) -> None:
-        """Ask for a folder and load the model in it."""
-        choose_folder(self, "Open a model folder", self.workspace.model.load)
-
     def _start_chat(self) -> None:
         """Greet: an empty chat says that the model is ready and takes the first message."""
         self.come_forward()
@@ -324,31 +300,10 @@ class MainWindow(QMainWindow):
             # The empty conversation may be one for which another model was chosen before.
             self.workspace.answering.choose(info.path)
 
-    def _apply(self) -> None:
-        now = self.preferences.now
-        if self.theme.mode != now.theme:
-            self.theme.set_mode(now.theme)
-        self.theme.set_high_contrast(now.has_high_contrast)
-        if now.text_percent != self.theme.text_percent:
-            self.theme.set_text_size(now.text_percent)
-            width = self.theme.gap(WIDTH_PX)
-            self.resizeDocks([self.stop_panel], [width], Qt.Orientation.Horizontal)
-            self.columns.fit_soon()
-        self.workspace.conversations.sort_by(ListOrder(now.list_order))
-        self.workspace.conversations.new_settings = now.new_conversation.settings()
-
     def _write_in_opened(self) -> None:
         # A person who moves through the list with the arrow keys stays in it.
         if not self.sidebar.list.is_walked:
             self.chat.focus_composer()
-
-    def _follow_undo(self, opened: OpenConversation) -> None:
-        stack = opened.stops.undo_stack
-        self.undo_group.addStack(stack)
-        self.undo_group.setActiveStack(stack)
-
-    def _refresh_stop(self) -> None:
-        self._menus.stop.setEnabled(self.workspace.current.is_running)
 
     def _tint(self) -> None:
         self.setWindowIcon(icons.icon("stop-match", self.theme.colors.match, 64))

@@ -46,10 +46,10 @@ def make_models(folder: Path, count: int) -> None:
 def opened_ms(window: MainWindow) -> float:
     """Open the list and wait for its first paint; close it again."""
     begin = time.perf_counter()
-    window.switch_model()
-    window.switcher.repaint()
+    window.choosing_model.pop_up()
+    window.choosing_model.switcher.repaint()
     took = (time.perf_counter() - begin) * 1e3
-    window.switcher.close()
+    window.choosing_model.switcher.close()
     return took
 
 
@@ -76,17 +76,17 @@ async def measure(application: QApplication, folder: Path, count: int) -> None:
         await eventually(lambda: not library.is_looking)
     beats = Beats()
     beats.start()
-    window.switch_model()
+    window.choosing_model.pop_up()
     await eventually(lambda: not library.is_looking)
     await asyncio.sleep(0.1)
     beats.stop()
     typed = []
     for text in ("m", "mo", "model-1", "model-19", "4bit 17"):
         begin = time.perf_counter()
-        window.switcher.field.setText(text)
-        window.switcher.repaint()
+        window.choosing_model.switcher.field.setText(text)
+        window.choosing_model.switcher.repaint()
         typed.append((time.perf_counter() - begin) * 1e3)
-    window.switcher.close()
+    window.choosing_model.switcher.close()
     report(f"switcher with {count} models, first time (ms)", f"{first:.1f}", "< 100")
     report("  again, median (ms)", f"{statistics.median(took):.1f}", "< 100")
     report(

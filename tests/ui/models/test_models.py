@@ -233,7 +233,7 @@ def test_the_window_opens_from_the_menu_and_from_the_list_below_the_models_name(
                 if button.accessibleName().startswith("Model:")
             )
             name.click()
-            opened.window.switcher.more.click()
+            opened.window.choosing_model.switcher.more.click()
             assert opened.models.isVisible()
 
     run(play())

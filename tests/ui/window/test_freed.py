@@ -32,7 +32,7 @@ def opened(window: MainWindow) -> dict[str, Callable[[], object]]:
     presets = window.findChild(PresetButton)
     assert presets is not None
     found: dict[str, Callable[[], object]] = {
-        "model folder": window.choose_model,
+        "model folder": window.choosing_model.choose_folder,
         "import stops": editor.import_export._ask_import,
         "export stops": editor.import_export._ask_export,
         "import presets": presets._import,

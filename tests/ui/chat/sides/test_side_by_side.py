@@ -36,7 +36,7 @@ def use(run: RunOnLoop, engine: Engine, theme: Theme) -> Use:
 
 
 def sheet_of(window: MainWindow) -> SidesSheet:
-    window.answer_twice()
+    window.twice.ask()
     assert window.twice.sheet is not None
     return window.twice.sheet
 
@@ -295,7 +295,7 @@ def test_a_system_prompt_of_the_second_answer_is_not_the_conversations(use: Use)
 
 def test_the_sheet_needs_a_question(use: Use, tmp_path: Path) -> None:
     async def steps(window: MainWindow) -> None:
-        window.answer_twice()
+        window.twice.ask()
         assert window.twice.sheet is None
 
     use(steps)

@@ -60,7 +60,7 @@ class SeveralModels:
 
     @property
     def switcher(self) -> ModelSwitcher:
-        return self.window.switcher
+        return self.window.choosing_model.switcher
 
     @property
     def names(self) -> list[str]:
@@ -94,7 +94,7 @@ class SeveralModels:
         return run
 
     def open(self) -> ModelSwitcher:
-        self.window.switch_model()
+        self.window.choosing_model.pop_up()
         return self.switcher
 
     def press(self, key: Qt.Key) -> None:

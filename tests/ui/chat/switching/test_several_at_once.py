@@ -86,7 +86,7 @@ def test_two_models_answer_side_by_side(
             await several.load("alpha")
             window = several.window
             window.chat.composer.set_text("Count from 1 to 5")
-            window.answer_twice()
+            window.twice.ask()
             sheet = window.twice.sheet
             assert sheet is not None
             names = [sheet.model.itemText(n) for n in range(sheet.model.count())]

@@ -1,0 +1,59 @@
+"""What the preferences change in the main window: its look, its list, new conversations.
+
+Main thread.
+"""
+
+from PySide6.QtCore import QObject, Qt
+from PySide6.QtWidgets import QMainWindow
+
+from ui.chat.columns.stop_panel import WIDTH_PX, StopPanel
+from ui.chat.session.workspace import Workspace
+from ui.kit.look.theme import Theme
+from ui.preferences.preferences_state import PreferencesState
+from ui.records.placement import ListOrder
+from ui.window.side_columns import SideColumns
+
+
+class AppliedPreferences(QObject):
+    """Applies the preferences, now and whenever they change.
+
+    Args:
+        window: The main window.
+        theme: The look.
+        preferences: What a person chose for the whole program.
+        workspace: What the window shows.
+        panel: The column at the right, which is as wide as its text needs.
+        columns: Fits the side columns into the window.
+    """
+
+    def __init__(
+        self,
+        window: QMainWindow,
+        theme: Theme,
+        preferences: PreferencesState,
+        workspace: Workspace,
+        panel: StopPanel,
+        columns: SideColumns,
+    ) -> None:
+        super().__init__(window)
+        self._window = window
+        self._theme = theme
+        self._preferences = preferences
+        self._workspace = workspace
+        self._panel = panel
+        self._columns = columns
+        preferences.changed.connect(self._apply)
+        self._apply()
+
+    def _apply(self) -> None:
+        now, theme = self._preferences.now, self._theme
+        if theme.mode != now.theme:
+            theme.set_mode(now.theme)
+        theme.set_high_contrast(now.has_high_contrast)
+        if now.text_percent != theme.text_percent:
+            theme.set_text_size(now.text_percent)
+            width = theme.gap(WIDTH_PX)
+            self._window.resizeDocks([self._panel], [width], Qt.Orientation.Horizontal)
+            self._columns.fit_soon()
+        self._workspace.conversations.sort_by(ListOrder(now.list_order))
+        self._workspace.conversations.new_settings = now.new_conversation.settings()
