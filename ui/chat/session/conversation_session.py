@@ -1,6 +1,6 @@
 """Sends the messages of one conversation, receives its answers, and paces them for display.
 
-Main thread. An asyncio task (``ui.chat.session.running_answer``) collects the engine's event
+Main thread. An asyncio task (``ui.chat.session.answer.running_answer``) collects the engine's event
 batches; a timer takes them at 30 Hz, so that a token costs an append and only a tick costs a signal
 and a repaint.
 """
@@ -23,9 +23,9 @@ from engine import (
 )
 from ui.chat.calling.carrying_out import CarryingOut
 from ui.chat.calling.tool_loop import ToolLoop
-from ui.chat.session.answer_keeping import AnswerKeeping, AnswerStore
+from ui.chat.session.answer.answer_keeping import AnswerKeeping, AnswerStore
+from ui.chat.session.answer.running_answer import AnsweringEngine, RunningAnswer
 from ui.chat.session.models_on_demand import ModelOfConversation, ModelsOnDemand, RequestForModel
-from ui.chat.session.running_answer import AnsweringEngine, RunningAnswer
 from ui.chat.session.traces import Traces
 from ui.kit.background.tasks import Tasks
 from ui.records.attachments import Attachment

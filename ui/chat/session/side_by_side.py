@@ -8,10 +8,10 @@ from collections.abc import Sequence
 
 from PySide6.QtCore import QObject, Signal
 
-from ui.chat.session.answer_keeping import AnswerStore
+from ui.chat.session.answer.answer_keeping import AnswerStore
+from ui.chat.session.answer.running_answer import AnsweringEngine
 from ui.chat.session.conversation_session import ConversationSession
 from ui.chat.session.models_on_demand import ModelsOnDemand
-from ui.chat.session.running_answer import AnsweringEngine
 from ui.chat.session.traces import Traces
 from ui.records.attachments import Attachment
 from ui.records.conversations import Conversation

@@ -23,7 +23,7 @@ from engine import (
     Timing,
     Usage,
 )
-from ui.chat.session.arrived_events import ArrivedEvents
+from ui.chat.session.answer.arrived_events import ArrivedEvents
 from ui.chat.session.models_on_demand import RequestForModel
 from ui.chat.session.traces import Traces
 from ui.records.runs import Run, RunState
