@@ -1,29 +1,18 @@
-"""Sends the messages of one conversation, receives its answers, and paces them for display.
+"""What a person does in one conversation: ask, edit, regenerate, continue, show a version, cancel.
 
-Main thread. An asyncio task (``ui.chat.session.answer.running_answer``) collects the engine's event
-batches; a timer takes them at 30 Hz, so that a token costs an append and only a tick costs a signal
-and a repaint.
+Main thread. ``ui.chat.session.answer`` runs the answers, ``ui.chat.calling`` carries out their
+calls; the session stores what comes of them and tells the views.
 """
 
-import asyncio
-import logging
 from collections.abc import Sequence
 from functools import partial
 
-from PySide6.QtCore import QObject, QTimer, Signal
+from PySide6.QtCore import QObject, Signal
 
-from engine import (
-    Finished,
-    StopInfo,
-    StopKind,
-    TextDelta,
-    ThinkingDelta,
-    Timing,
-    Usage,
-)
 from ui.chat.calling.carrying_out import CarryingOut
 from ui.chat.calling.tool_loop import ToolLoop
 from ui.chat.session.answer.answer_keeping import AnswerKeeping, AnswerStore
+from ui.chat.session.answer.answer_pacing import AnswerListeners, AnswerPacing
 from ui.chat.session.answer.running_answer import AnsweringEngine, RunningAnswer
 from ui.chat.session.models_on_demand import ModelOfConversation, ModelsOnDemand, RequestForModel
 from ui.chat.session.traces import Traces
@@ -35,10 +24,6 @@ from ui.records.runs import Run
 from ui.records.sending.asking import new_run, request_for
 from ui.records.tooling.calls import Decision
 from ui.tools.toolbox import Toolbox
-
-_log = logging.getLogger(__name__)
-
-TICK_MS = 33
 
 
 class ConversationSession(QObject):
@@ -81,25 +66,27 @@ class ConversationSession(QObject):
         self._model = ModelOfConversation(conversation, models, lambda: engine.model)
         self._traces = traces
         self._store = store
-        self._keeping = AnswerKeeping(store, conversation, self)
         self._engine = engine
         self._tasks = Tasks()
         self._calls = CarryingOut(self._tasks, self._end_calls)
-        self._answer: RunningAnswer | None = None
-        self._task: asyncio.Task[None] | None = None
-        self._ticks = QTimer(self)
-        self._ticks.setInterval(TICK_MS)
-        self._ticks.timeout.connect(self._tick)
+        listeners = AnswerListeners(
+            text=self.text_appended.emit,
+            thinking=self.thinking_appended.emit,
+            changed=self.run_changed.emit,
+            ended=self._end_answer,
+        )
+        keeping = AnswerKeeping(store, conversation, self)
+        self._pacing = AnswerPacing(self._tasks, keeping, listeners, self)
 
     @property
     def is_running(self) -> bool:
         """Whether an answer is on its way, or its calls are being carried out."""
-        return self._answer is not None or self._calls.is_running
+        return self._pacing.run is not None or self._calls.is_running
 
     @property
     def run(self) -> Run | None:
         """The running answer, if there is one."""
-        return None if self._answer is None else self._answer.run
+        return self._pacing.run
 
     def send(self, text: str, files: Sequence[Attachment] = ()) -> Run | None:
         """Ask a question; returns the run of its answer, None if one is still running."""
@@ -193,13 +180,7 @@ class ConversationSession(QObject):
         has not taken yet, because a model is being read for it, ends at once.
         """
         self._calls.cancel()
-        answer = self._answer
-        if answer is None or answer.run.is_cancelling:
-            return
-        answer.run.is_cancelling = True
-        if not answer.cancel() and self._task is not None:
-            self._task.cancel()
-        self.run_changed.emit(answer.run)
+        self._pacing.cancel()
 
     async def finish(self) -> None:
         """Cancel what runs and wait for its end."""
@@ -238,7 +219,8 @@ class ConversationSession(QObject):
         tools = self._tools
         offered = None if tools is None else partial(tools.offered, run)
         asking = RequestForModel(request, conversation.settings, without, self._model.held, offered)
-        answer = self._answer = RunningAnswer(self._engine, run, asking, self._traces)
+        answer = RunningAnswer(self._engine, run, asking, self._traces)
+        self._pacing.begin(answer, message, self._store.settled)
         if is_first:
             self.message_appended.emit(message)
         else:
@@ -246,82 +228,16 @@ class ConversationSession(QObject):
         self._store.save(conversation)
         self._store.save_messages(conversation, [*unsaved, message, *followers])
         self.is_running_changed.emit(True)
-        self._ticks.start()
-        self._keeping.begin(message)
-        self._task = self._tasks.start(self._collect(answer), f"answer {run.id}")
-        # A task that is cancelled before its first step never reaches its own end.
-        self._task.add_done_callback(lambda _: self._end(answer))
         return run
 
-    async def _collect(self, answer: RunningAnswer) -> None:
-        try:
-            # What was asked is on disk before the model begins.
-            await answer.collect(self._store.settled())
-        finally:
-            try:
-                self._take(answer)
-            except Exception:
-                answer.fail()
-            self._end(answer)
-
-    def _tick(self) -> None:
-        answer = self._answer
-        if answer is None:
-            return
-        try:
-            self._take(answer)
-        except Exception:
-            answer.fail()
-            if self._task is not None:
-                self._task.cancel()
-        if self._answer is not answer:
-            return
-        has_pace, has_hold = answer.note_pace(), answer.arrived.note_hold(answer.run)
-        if has_pace or has_hold:
-            self.run_changed.emit(answer.run)
-
-    def _take(self, answer: RunningAnswer) -> None:
-        """Apply what has arrived since the last tick: one signal per kind of text."""
-        run = answer.run
-        if run.is_over:
-            answer.arrived.clear()  # what comes after a failure is not shown
-            return
-        events = answer.arrived.take_events()
-        if not events:
-            return
-        self._keeping.note_growth()
-        before = _stage(run)
-        for event in events:
-            run.apply(event)
-            match event:
-                case ThinkingDelta():
-                    self.thinking_appended.emit(run, event.text)
-                case TextDelta():
-                    self.text_appended.emit(run, event.text)
-                case _:
-                    pass
-        if _stage(run) != before:
-            self.run_changed.emit(run)
-
-    def _end(self, answer: RunningAnswer) -> None:
-        if self._answer is not answer:
-            return  # has been told
-        run = answer.run
-        if not run.is_over:
-            # Stopped before the engine took it, or the loop is closing: its text is kept.
-            run.apply(Finished(StopInfo(StopKind.CANCELLED), Usage(), Timing()))
-        self._ticks.stop()
-        message = self._keeping.end()
-        self._answer = self._task = None
-        run.held, run.held_s = "", 0.0
-        if run.finished is not None and run.finished.error:
-            _log.error("an answer failed: %s", run.finished.error)
-        if message is not None:
-            message.text = run.text
-            self._store.save_messages(self.conversation, [message])
+    def _end_answer(self, message: ConversationMessage) -> None:
+        run = message.run
+        assert run is not None
+        message.text = run.text
+        self._store.save_messages(self.conversation, [message])
         self._traces.end(run.id, self.conversation.id)
         goes_on = False
-        if message is not None and self._tools is not None and self._tools.takes(run):
+        if self._tools is not None and self._tools.takes(run):
             goes_on = True
             self._calls.begin(self._tools, message)
         self.run_finished.emit(run)
@@ -349,8 +265,3 @@ class ConversationSession(QObject):
             self.went_on.emit(self._begin(answer))
         else:
             self.is_running_changed.emit(False)
-
-
-def _stage(run: Run) -> tuple[object, ...]:
-    """Return what a run's views have to be told of at once."""
-    return run.state, run.prompt_processed, len(run.tool_calls), len(run.growing_calls)

@@ -56,11 +56,10 @@ class AnswerKeeping(QObject):
         """Note that the answer has more than was stored."""
         self._has_grown = True
 
-    def end(self) -> ConversationMessage | None:
-        """Stop keeping; return the message of the answer, which has to be stored once more."""
+    def end(self) -> None:
+        """Stop keeping; the message of the answer has to be stored once more."""
         self._keeps.stop()
-        message, self._message = self._message, None
-        return message
+        self._message = None
 
     def _keep(self) -> None:
         if self._has_grown and self._message is not None:

@@ -1,0 +1,175 @@
+"""Takes what arrives of the running answer at 30 Hz, and tells of its end once.
+
+Main thread. An asyncio task (``ui.chat.session.answer.running_answer``) collects the engine's event
+batches; a timer takes them, so that a token costs an append and only a tick costs a signal and a
+repaint.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+from PySide6.QtCore import QObject, QTimer
+
+from engine import Finished, StopInfo, StopKind, TextDelta, ThinkingDelta, Timing, Usage
+from ui.chat.session.answer.answer_keeping import AnswerKeeping
+from ui.chat.session.answer.running_answer import RunningAnswer
+from ui.kit.background.tasks import Tasks
+from ui.records.messages import ConversationMessage
+from ui.records.runs import Run
+
+_log = logging.getLogger(__name__)
+
+TICK_MS = 33
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerListeners:
+    """Who is told what happens to an answer.
+
+    Attributes:
+        text: Told of the run and of what its text grew by.
+        thinking: Told of the run and of what its reasoning grew by.
+        changed: Told of a run that went to another stage or pace.
+        ended: Told of the message of an answer that ended.
+    """
+
+    text: Callable[[Run, str], None]
+    thinking: Callable[[Run, str], None]
+    changed: Callable[[Run], None]
+    ended: Callable[[ConversationMessage], None]
+
+
+class AnswerPacing(QObject):
+    """Runs one answer at a time; its end is told once, also of a cancel.
+
+    Args:
+        tasks: Where an answer is collected.
+        keeping: Stores the answer as it grows.
+        listeners: Who is told.
+        parent: Its owner.
+    """
+
+    def __init__(
+        self, tasks: Tasks, keeping: AnswerKeeping, listeners: AnswerListeners, parent: QObject
+    ) -> None:
+        super().__init__(parent)
+        self._tasks = tasks
+        self._keeping = keeping
+        self._listeners = listeners
+        self._answer: RunningAnswer | None = None
+        self._message: ConversationMessage | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._ticks = QTimer(self)
+        self._ticks.setInterval(TICK_MS)
+        self._ticks.timeout.connect(self._tick)
+
+    @property
+    def run(self) -> Run | None:
+        """The running answer, if there is one."""
+        return None if self._answer is None else self._answer.run
+
+    def begin(
+        self,
+        answer: RunningAnswer,
+        message: ConversationMessage,
+        stored: Callable[[], Awaitable[None]],
+    ) -> None:
+        """Collect an answer.
+
+        Args:
+            answer: The answer.
+            message: The message that it is kept in.
+            stored: Waits until all that was asked is on disk; the model begins after that.
+        """
+        self._answer, self._message = answer, message
+        self._ticks.start()
+        self._keeping.begin(message)
+        self._task = self._tasks.start(self._collect(answer, stored), f"answer {answer.run.id}")
+        # A task that is cancelled before its first step never reaches its own end.
+        self._task.add_done_callback(lambda _: self._end(answer))
+
+    def cancel(self) -> None:
+        """End the answer within one step of the model; its text is kept.
+
+        An answer that the engine has not taken yet, because a model is being read for it, ends at
+        once.
+        """
+        answer = self._answer
+        if answer is None or answer.run.is_cancelling:
+            return
+        answer.run.is_cancelling = True
+        if not answer.cancel() and self._task is not None:
+            self._task.cancel()
+        self._listeners.changed(answer.run)
+
+    async def _collect(self, answer: RunningAnswer, stored: Callable[[], Awaitable[None]]) -> None:
+        try:
+            await answer.collect(stored())
+        finally:
+            try:
+                self._take(answer)
+            except Exception:
+                answer.fail()
+            self._end(answer)
+
+    def _tick(self) -> None:
+        answer = self._answer
+        if answer is None:
+            return
+        try:
+            self._take(answer)
+        except Exception:
+            answer.fail()
+            if self._task is not None:
+                self._task.cancel()
+        if self._answer is not answer:
+            return
+        has_pace, has_hold = answer.note_pace(), answer.arrived.note_hold(answer.run)
+        if has_pace or has_hold:
+            self._listeners.changed(answer.run)
+
+    def _take(self, answer: RunningAnswer) -> None:
+        """Apply what has arrived since the last tick: one call per kind of text."""
+        run = answer.run
+        if run.is_over:
+            answer.arrived.clear()  # what comes after a failure is not shown
+            return
+        events = answer.arrived.take_events()
+        if not events:
+            return
+        self._keeping.note_growth()
+        before = _stage(run)
+        for event in events:
+            run.apply(event)
+            match event:
+                case ThinkingDelta():
+                    self._listeners.thinking(run, event.text)
+                case TextDelta():
+                    self._listeners.text(run, event.text)
+                case _:
+                    pass
+        if _stage(run) != before:
+            self._listeners.changed(run)
+
+    def _end(self, answer: RunningAnswer) -> None:
+        message = self._message
+        if self._answer is not answer or message is None:
+            return  # has been told
+        run = answer.run
+        if not run.is_over:
+            # Stopped before the engine took it, or the loop is closing: its text is kept.
+            run.apply(Finished(StopInfo(StopKind.CANCELLED), Usage(), Timing()))
+        self._ticks.stop()
+        self._keeping.end()
+        self._answer = self._message = self._task = None
+        run.held, run.held_s = "", 0.0
+        if run.finished is not None and run.finished.error:
+            _log.error("an answer failed: %s", run.finished.error)
+        self._listeners.ended(message)
+
+
+def _stage(run: Run) -> tuple[object, ...]:
+    """Return what a run's views have to be told of at once."""
+    return run.state, run.prompt_processed, len(run.tool_calls), len(run.growing_calls)
