@@ -16,16 +16,17 @@ import mlx.core as mx
 from engine.constraining.constraints import Constraints
 from engine.constraining.form import Form
 from engine.constraining.token_constraint import TokenConstraint
-from engine.inference import prompts, sampling
+from engine.inference import sampling
 from engine.inference.backend import Joined, Prompt, PromptCacheUse, Step
 from engine.inference.batching.mlx_batch import RunningBatch
 from engine.inference.batching.scoring import PromptScorer
 from engine.inference.caching.disk.chains import LoadedBeginning
 from engine.inference.caching.disk.model_disk_cache import LEAST_TOKENS
-from engine.inference.call_parsing import call_parser
 from engine.inference.drafting.draft_model import DraftGuesses, DraftModel
 from engine.inference.drafting.drafted_rows import DraftedRows
 from engine.inference.mlx_lm_internals import inner_tokenizer, tool_format
+from engine.inference.text import prompts
+from engine.inference.text.call_parsing import call_parser
 from engine.inference.thinking_budget import ThinkingBudgets
 from engine.library.models import ModelInfo, sampling_defaults
 from engine.output.beginnings import continues_text

@@ -15,8 +15,8 @@ from typing import Any
 
 import mlx.core as mx
 
-from engine.inference import prompts
 from engine.inference.backend import Prompt, Step
+from engine.inference.text import prompts
 from engine.output.beginnings import read_token
 from engine.output.channels import Splitter
 from engine.output.families.family import Family, Marks

@@ -9,7 +9,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.inference.call_parsing import call_parser
+from engine.inference.text.call_parsing import call_parser
 from engine.output.arguments import arguments_text
 from engine.output.call_readers.known import STYLES, readers
 from engine.output.calls import OpenCalls

@@ -7,7 +7,7 @@ arguments) pairs, or raise ``ValueError`` in words.
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from engine.inference.prompts import tool_dict
+from engine.inference.text.prompts import tool_dict
 from engine.output.call_readers.arriving import CallParser
 from engine.values.chat import Tool
 
