@@ -27,12 +27,12 @@ from engine.inference.drafting.drafted_rows import DraftedRows
 from engine.inference.mlx_lm_internals import inner_tokenizer, tool_format
 from engine.inference.text import prompts
 from engine.inference.text.call_parsing import call_parser
+from engine.inference.text.model_text import ModelText
 from engine.inference.thinking_budget import ThinkingBudgets
 from engine.library.models import ModelInfo, sampling_defaults
-from engine.output.beginnings import continues_text
 from engine.output.call_readers.arriving import CallParser
 from engine.output.channels import Beginning
-from engine.output.detokenizer import ByteDetokenizer, Detokenizer, TokenizerDetokenizer
+from engine.output.detokenizer import Detokenizer
 from engine.output.families.family import Family
 from engine.output.families.known import PLAIN, family_of
 from engine.output.vocabulary import Vocabulary
@@ -72,6 +72,7 @@ class MlxBackend:
         self.info = replace(info, longest_token_bytes=longest)
         self.vocabulary = vocabulary
         self._tokenizer = tokenizer
+        self._text = ModelText(tokenizer, vocabulary)
         self._defaults = sampling_defaults(info.path)
         self.family = family_of(tokenizer, vocabulary, tool_format(tokenizer))
         self._constraints = Constraints(inner_tokenizer(tokenizer), vocabulary, self.family)
@@ -124,41 +125,19 @@ class MlxBackend:
 
     def tokenize(self, text: str) -> list[int]:
         """Return the ids of plain text. Any thread."""
-        return prompts.plain(self._tokenizer, text, self.info.context_length)
+        return self._text.tokenize(text, self.info.context_length)
 
     def detokenize(self, ids: Sequence[int]) -> str:
         """Return the text of ids. Any thread."""
-        prompts.check_ids(self._tokenizer, ids, "tokens")
-        return self._decoded(list(ids))
+        return self._text.detokenize(ids)
 
     def vocabulary_of(self, request: GenerationRequest, beginning: Beginning) -> Vocabulary:
         """Return what token ids stand for in the answer to a request."""
-        if request.prompt is not None:
-            return self._showing_specials
-        return self._continuing if continues_text(request, beginning) else self.vocabulary
-
-    @functools.cached_property
-    def _showing_specials(self) -> Vocabulary:
-        """The vocabulary of an answer that is all text, tags and markers included."""
-        return self._continuing.showing_specials()
-
-    @functools.cached_property
-    def _continuing(self) -> Vocabulary:
-        """The vocabulary of an answer whose first space is a part of what it continues."""
-        return replace(self.vocabulary, strips_first_space=False)
+        return self._text.vocabulary_of(request, beginning)
 
     def detokenizer(self, vocabulary: Vocabulary, before: Sequence[int] = ()) -> Detokenizer:
         """Return a fresh streaming detokenizer."""
-        if vocabulary.raw is not None:
-            return ByteDetokenizer(vocabulary)
-        return TokenizerDetokenizer(self._decoded, vocabulary.special, before)
-
-    def _decoded(self, ids: list[int]) -> str:
-        return str(
-            inner_tokenizer(self._tokenizer).decode(
-                ids, skip_special_tokens=False, clean_up_tokenization_spaces=False
-            )
-        )
+        return self._text.detokenizer(vocabulary, before)
 
     def call_parser(self, request: GenerationRequest) -> CallParser:
         """Return the parser of this model's tool calls."""
