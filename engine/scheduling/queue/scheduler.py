@@ -21,12 +21,11 @@ from engine.scheduling.outbox import Outbox, settle
 from engine.scheduling.queue.admission import admit, check, wanted
 from engine.scheduling.queue.answer_memory import AnswerMemory, rows_bytes
 from engine.scheduling.queue.failures import cause_of, log_failure, raise_endings, refusal
+from engine.scheduling.queue.handing_out import HandingOut
 from engine.scheduling.queue.preparing import choices_field
-from engine.scheduling.queue.row import Row, drop_loaded, wanted_stats
+from engine.scheduling.queue.row import Row, drop_loaded
 from engine.stopping.record import StopKind
-from engine.values.events import Event, Finished
-from engine.values.request import TraceLevel
-from engine.values.tokens import TokenOrigin, TokenStats
+from engine.values.events import Finished
 
 _log = logging.getLogger(__name__)
 # Steps between two looks at the memory that answers without a limit take by now.
@@ -55,6 +54,7 @@ class Scheduler:
         self._outbox = outbox
         self._memory = AnswerMemory(limits, machine)
         self.rows: dict[int, Row] = {}
+        self._handing_out = HandingOut(self.rows, outbox)
         self.waiting: deque[Row] = deque()
         self._steps_unmeasured = 0
 
@@ -145,13 +145,13 @@ class Scheduler:
             except BaseException as error:
                 raise_endings(error)
                 log_failure("a request could not join the batch", error)
-                self._finish(row, StopKind.ERROR, cause_of(error))
+                self._handing_out.finish(row, StopKind.ERROR, cause_of(error))
                 continue
             self.rows[joined.row] = row
             self._outbox.put(row.generation, row.joined(joined, time.perf_counter()))
             if row.is_read_for_nothing:
                 del self.rows[joined.row]
-                self._finish(row, StopKind.MAX_TOKENS)
+                self._handing_out.finish(row, StopKind.MAX_TOKENS)
                 self._leave(backend, {joined.row: 0})
 
     def _end_overgrown(self, backend: Backend) -> None:
@@ -164,7 +164,7 @@ class Scheduler:
             generation = row.generation
             generation.setting = replace(generation.setting, context_room=row.builder.count)
             del self.rows[row.number]
-            self._finish(row, StopKind.CONTEXT_FULL)
+            self._handing_out.finish(row, StopKind.CONTEXT_FULL)
             self._leave(backend, {row.number: 0})
 
     def cancel(self, backend: Backend, generations: Collection[Generation]) -> None:
@@ -183,7 +183,7 @@ class Scheduler:
             else:
                 del self.rows[row.number]
                 leaving[row.number] = 0
-            self._finish(row, StopKind.CANCELLED)
+            self._handing_out.finish(row, StopKind.CANCELLED)
         self._leave(backend, leaving)
 
     def close_all(self, last: Finished, why: EngineError) -> None:
@@ -202,7 +202,7 @@ class Scheduler:
     def abandon(self, kind: StopKind, error: str | None) -> None:
         """End every answer without calling the batch, which may be broken."""
         for row in self._all():
-            self._finish(row, kind, error)
+            self._handing_out.finish(row, kind, error)
         self.rows.clear()
         self.waiting.clear()
 
@@ -223,85 +223,13 @@ class Scheduler:
 
     def _spread(self, backend: Backend, step: Step) -> None:
         """Hand the tokens of one step to their rows and let go of those that ended."""
-        now = time.perf_counter()
-        rows = self.rows
-        put = self._outbox.put
-        stats: dict[int, TokenStats | Exception] | None = None
-        checked, taken = step.checked, dict.fromkeys(step.checked, 0)
-        for number, end in step.budget_ends:
-            if (row := rows.get(number)) is not None:
-                row.budget_end = end
-        # They leave together: what stays in the batch is copied then.
-        leaving: dict[int, int] = {}
-        ended: list[tuple[Generation, list[Event]]] = []
-        for place, (number, token_id, _) in enumerate(step.sampled):
-            row = rows.get(number)
-            if row is None:
-                continue
-            origin = TokenOrigin.SAMPLED
-            if checked and number in checked:
-                origin = checked[number].origins[taken[number]]
-                taken[number] += 1
-            try:
-                if row.trace is TraceLevel.FULL:
-                    if stats is None:
-                        stats = wanted_stats(backend, rows, step)
-                    stop = row.sampled(token_id, now, stats.get(place), origin)
-                else:
-                    stop = row.sampled(token_id, now, origin=origin)
-            except BaseException as error:
-                raise_endings(error)
-                # A parser that fails on one answer's text must not end the others.
-                del rows[number]
-                log_failure("a token could not be handled", error)
-                self._finish(row, StopKind.ERROR, cause_of(error))
-                leaving[number] = step.unused(number, taken.get(number, 0))
-                continue
-            if stop is not None:
-                del rows[number]
-                if number in checked:
-                    row.checked(checked[number], taken[number])
-                last = row.finish(stop, time.perf_counter())
-                ended.append((row.generation, [*row.take_events(), last]))
-                leaving[number] = step.unused(number, taken.get(number, 0))
-            elif row.builder.count == 1 and row.builder.events:
-                put(row.generation, row.take_events(), is_urgent=True)
-        for number, found in checked.items():
-            if (row := rows.get(number)) is not None:
-                row.checked(found)
-        for number, why in step.failed:
-            row = rows.pop(number, None)
-            if row is not None:
-                self._finish(row, StopKind.ERROR, f"the answer could not be constrained: {why}")
-                leaving[number] = 0
-        for number, scores in step.scored:
-            row = rows.get(number)
-            if row is not None:
-                put(row.generation, [scores])
-        for number, tokens in step.shared:
-            row = rows.get(number)
-            if row is not None:
-                put(row.generation, [row.shared(tokens)])
-        for number, tokens in step.read:
-            row = rows.get(number)
-            if row is not None:
-                put(row.generation, [row.read(tokens)])
-        if step.read or step.shared:
-            for number in [number for number, row in rows.items() if row.is_read_for_nothing]:
-                row = rows.pop(number)
-                ended.append((row.generation, row.end(StopKind.MAX_TOKENS, time.perf_counter())))
-                leaving[number] = 0
-        if leaving or self._outbox.is_due:
-            # Until a wake-up is due, events stay with their rows.
-            for row in rows.values():
-                if row.builder.events:
-                    put(row.generation, row.take_events())
+        leaving, last_events = self._handing_out.hand_out(backend, step)
         if leaving:
             # Those that stay need not wait for their tokens until the batch has been copied.
             self._outbox.deliver(is_forced=True)
             self._leave(backend, leaving)
-            for generation, events in ended:
-                put(generation, events, is_urgent=True)
+            for generation, events in last_events:
+                self._outbox.put(generation, events, is_urgent=True)
 
     def _leave(self, backend: Backend, leaving: Mapping[int, int]) -> None:
         if not leaving:
@@ -317,11 +245,7 @@ class Scheduler:
         log_failure("a step of the batch failed", error)
         going_on = backend.reset()
         for number in [number for number in self.rows if number not in going_on]:
-            self._finish(self.rows.pop(number), StopKind.ERROR, cause_of(error))
-
-    def _finish(self, row: Row, kind: StopKind, error: str | None = None) -> None:
-        last = row.end(kind, time.perf_counter(), error)
-        self._outbox.put(row.generation, last, is_urgent=True)
+            self._handing_out.finish(self.rows.pop(number), StopKind.ERROR, cause_of(error))
 
     def _all(self) -> Iterator[Row]:
         yield from self.rows.values()

@@ -1,0 +1,131 @@
+"""What the readers of a batch get: the tokens of each step, and how their answers end.
+
+Belongs to the engine thread. Knows nothing of what waits for the batch.
+"""
+
+import time
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from engine.inference.backend import Backend, Step
+from engine.scheduling.generation import Generation
+from engine.scheduling.outbox import Outbox
+from engine.scheduling.queue.failures import cause_of, log_failure, raise_endings
+from engine.scheduling.queue.row import Row, wanted_stats
+from engine.stopping.record import StopKind
+from engine.values.events import Event
+from engine.values.request import TraceLevel
+from engine.values.tokens import TokenOrigin, TokenStats
+
+
+class Leaving(NamedTuple):
+    """The rows whose answers ended in a step; the batch still holds them.
+
+    Attributes:
+        rows: Their numbers, each with how many of the step's tokens its reader did not get.
+        last_events: What their readers are still to get, once the batch has let go of them.
+    """
+
+    rows: Mapping[int, int]
+    last_events: list[tuple[Generation, list[Event]]]
+
+
+class HandingOut:
+    """Hands the tokens of steps to the rows of a batch, and their events to the readers.
+
+    Args:
+        rows: The answers in the batch, by the batch's number for them; those that end are removed.
+        outbox: Where events go.
+    """
+
+    def __init__(self, rows: dict[int, Row], outbox: Outbox) -> None:
+        self._rows = rows
+        self._outbox = outbox
+
+    def finish(self, row: Row, kind: StopKind, error: str | None = None) -> None:
+        """Tell a reader that its answer has ended.
+
+        Args:
+            row: The answer.
+            kind: Why it ended.
+            error: What went wrong, if anything did.
+        """
+        last = row.end(kind, time.perf_counter(), error)
+        self._outbox.put(row.generation, last, is_urgent=True)
+
+    def hand_out(self, backend: Backend, step: Step) -> Leaving:
+        """Hand the tokens of one step to their rows; return those that ended."""
+        now = time.perf_counter()
+        rows = self._rows
+        put = self._outbox.put
+        stats: dict[int, TokenStats | Exception] | None = None
+        checked, taken = step.checked, dict.fromkeys(step.checked, 0)
+        for number, end in step.budget_ends:
+            if (row := rows.get(number)) is not None:
+                row.budget_end = end
+        # They leave together: what stays in the batch is copied then.
+        leaving: dict[int, int] = {}
+        ended: list[tuple[Generation, list[Event]]] = []
+        for place, (number, token_id, _) in enumerate(step.sampled):
+            row = rows.get(number)
+            if row is None:
+                continue
+            origin = TokenOrigin.SAMPLED
+            if checked and number in checked:
+                origin = checked[number].origins[taken[number]]
+                taken[number] += 1
+            try:
+                if row.trace is TraceLevel.FULL:
+                    if stats is None:
+                        stats = wanted_stats(backend, rows, step)
+                    stop = row.sampled(token_id, now, stats.get(place), origin)
+                else:
+                    stop = row.sampled(token_id, now, origin=origin)
+            except BaseException as error:
+                raise_endings(error)
+                # A parser that fails on one answer's text must not end the others.
+                del rows[number]
+                log_failure("a token could not be handled", error)
+                self.finish(row, StopKind.ERROR, cause_of(error))
+                leaving[number] = step.unused(number, taken.get(number, 0))
+                continue
+            if stop is not None:
+                del rows[number]
+                if number in checked:
+                    row.checked(checked[number], taken[number])
+                last = row.finish(stop, time.perf_counter())
+                ended.append((row.generation, [*row.take_events(), last]))
+                leaving[number] = step.unused(number, taken.get(number, 0))
+            elif row.builder.count == 1 and row.builder.events:
+                put(row.generation, row.take_events(), is_urgent=True)
+        for number, found in checked.items():
+            if (row := rows.get(number)) is not None:
+                row.checked(found)
+        for number, why in step.failed:
+            row = rows.pop(number, None)
+            if row is not None:
+                self.finish(row, StopKind.ERROR, f"the answer could not be constrained: {why}")
+                leaving[number] = 0
+        for number, scores in step.scored:
+            row = rows.get(number)
+            if row is not None:
+                put(row.generation, [scores])
+        for number, tokens in step.shared:
+            row = rows.get(number)
+            if row is not None:
+                put(row.generation, [row.shared(tokens)])
+        for number, tokens in step.read:
+            row = rows.get(number)
+            if row is not None:
+                put(row.generation, [row.read(tokens)])
+        if step.read or step.shared:
+            for number in [number for number, row in rows.items() if row.is_read_for_nothing]:
+                row = rows.pop(number)
+                ended.append((row.generation, row.end(StopKind.MAX_TOKENS, time.perf_counter())))
+                leaving[number] = 0
+        if leaving or self._outbox.is_due:
+            # Until a wake-up is due, events stay with their rows.
+            for row in rows.values():
+                if row.builder.events:
+                    put(row.generation, row.take_events())
+        return Leaving(leaving, ended)
