@@ -4,9 +4,12 @@ No MLX until a model is loaded. Engine thread, but for ``check_model``.
 """
 
 import sys
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
-from engine.inference.backend import Backend, BatchLimits
+from engine.inference.backend import Backend, BatchLimits, Loader
+from engine.inference.caching.disk.disk_cache import DiskCache
 from engine.inference.importing.wrapping import importing_mlx_lm
 from engine.library.loading import LoadProgress, OnLoadProgress
 from engine.library.reading_ahead import ReadingAhead
@@ -30,6 +33,18 @@ def load_model(
         return mlx_loading.load(
             folder, limits=limits, on_progress=ahead.until_weights(on_progress), draft=draft
         )
+
+
+def keeping_on_disk(loader: Loader, disk: DiskCache | None) -> Loader:
+    """Return a loader whose models keep their caches on disk; the same one without a disk."""
+
+    def load(
+        folder: Path, *, limits: BatchLimits, on_progress: OnLoadProgress, **drafting: Any
+    ) -> Backend:
+        kept = replace(limits, disk=disk)
+        return loader(folder, limits=kept, on_progress=on_progress, **drafting)
+
+    return loader if disk is None else load
 
 
 def check_model(folder: Path) -> None:

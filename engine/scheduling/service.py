@@ -6,16 +6,14 @@ Never imports MLX itself.
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from engine.constraining.forms import Forms
 from engine.errors import DraftLoadFailed, ModelLoadFailed
-from engine.inference.backend import Backend, BatchLimits, Loader
+from engine.inference.backend import Loader
 from engine.inference.caching.disk.disk_cache import DiskCache
-from engine.inference.loader import check_model, load_model
-from engine.library.loading import OnLoadProgress
+from engine.inference.loader import check_model, keeping_on_disk, load_model
 from engine.library.models import ModelInfo
 from engine.scheduling.asking import Asking
 from engine.scheduling.choosing import ModelChoice
@@ -34,28 +32,13 @@ from engine.scheduling.thread.commands import (
     RenderPrompt,
     Reply,
     Tokenize,
+    TokenTexts,
     Unload,
     UnloadAfter,
     UnloadWhenIdle,
 )
 from engine.scheduling.thread.restarting import RestartingThread
 from engine.values.request import CacheOwner, GenerationRequest
-
-
-def _keeping(loader: Loader, disk: DiskCache | None) -> Loader:
-    """Return a loader whose models keep their caches on disk."""
-
-    def load(
-        folder: Path, *, limits: BatchLimits, on_progress: OnLoadProgress, **drafting: Any
-    ) -> Backend:
-        kept = replace(limits, disk=disk)
-        return loader(folder, limits=kept, on_progress=on_progress, **drafting)
-
-    return loader if disk is None else load
-
-
-TokenTexts = tuple[tuple[int, str], ...]
-"""The ids and texts of some tokens, in order."""
 
 
 class Engine:
@@ -85,7 +68,7 @@ class Engine:
     ) -> None:
         self._check = check or (check_model if loader is load_model else None)
         self.disk = disk
-        self._thread = RestartingThread(limits or Limits(), _keeping(loader, disk))
+        self._thread = RestartingThread(limits or Limits(), keeping_on_disk(loader, disk))
         self._choice = ModelChoice(self._thread.board)
         self._loading: Load | None = None
         self.forms = Forms()

@@ -118,6 +118,10 @@ class Unload:
     model: OfferedModel | None = None
 
 
+TokenTexts = tuple[tuple[int, str], ...]
+"""The ids and texts of some tokens, in order."""
+
+
 @dataclass(frozen=True, slots=True)
 class CountTokens:
     """Render a request and reply with the number of its tokens."""

@@ -22,6 +22,7 @@ from engine.scheduling.thread.commands import (
     RenderPrompt,
     Submit,
     Tokenize,
+    TokenTexts,
 )
 from engine.scheduling.thread.inbox import Inbox
 
@@ -155,6 +156,6 @@ def _answer(backend: Backend, question: Question) -> object:
             assert_never(question)
 
 
-def _pieces(backend: Backend, tokens: Sequence[int]) -> tuple[tuple[int, str], ...]:
+def _pieces(backend: Backend, tokens: Sequence[int]) -> TokenTexts:
     text_of = backend.vocabulary.text_of
     return tuple((token, text_of(token)) for token in tokens)
