@@ -94,7 +94,7 @@ class LoadedModel(QFrame):
     def _words(self) -> str:
         model = self._library.model
         if model.stage == "loading":
-            return loading_words(model.progress, model.loading_s, model.answers_under_way)
+            return loading_words(model.progress, model.loading_s, model.in_memory.answers_under_way)
         info = model.info
         if info is None:
             return sentence(model.message)

@@ -14,9 +14,10 @@ from typing import Literal
 
 from PySide6.QtCore import QObject, QTimer, Signal
 
-from engine import DraftLoadFailed, Engine, LoadCancelled, LoadProgress, ModelInfo, ModelStatus
+from engine import DraftLoadFailed, Engine, LoadCancelled, LoadProgress, ModelInfo
 from engine.library.models import model_name
 from ui.kit.background.tasks import Tasks
+from ui.models.models_in_memory import ModelsInMemory
 from ui.words.failures import failure_words
 
 _log = logging.getLogger(__name__)
@@ -37,6 +38,7 @@ class ModelState(QObject):
         chosen: A person wants another model to answer; carries its folder.
 
     Attributes:
+        in_memory: What the engine holds, by the folders of the models.
         stage: What there is.
         name: The model's name, also of one that is loading or failed.
         message: Why loading failed or ended, also where the model that was there stays.
@@ -53,6 +55,7 @@ class ModelState(QObject):
     def __init__(self, engine: Engine, parent: QObject | None = None) -> None:
         super().__init__(parent)
         self._engine = engine
+        self.in_memory = ModelsInMemory(engine)
         self._tasks = Tasks()
         self.stage: ModelStage = "none" if engine.model is None else "ready"
         self.name = "" if engine.model is None else engine.model.id
@@ -90,27 +93,16 @@ class ModelState(QObject):
         """Whether the model is unloaded until the next request."""
         return self._engine.status.is_unloaded
 
-    @property
-    def answers_under_way(self) -> int:
-        """Answers that are running or waiting, those of other programs included."""
-        return self._engine.status.running + self._engine.status.waiting
-
     def uses(self, folder: Path) -> bool:
         """Return whether the model of a folder answers, is being loaded, or guesses for such one.
 
         A model that was unloaded while idle counts: the next request loads it again.
         """
-        # Other programs may have had more models loaded than the one of the window.
-        loaded = [one.info for one in self._engine.models if one.state in ("loading", "ready")]
-        used: list[Path | None] = [
-            one.folder for one in self._engine.models if one.state == "loading"
-        ]
-        for info in (self._engine.model, *loaded):
-            if info is not None:
-                used += [info.path, None if info.draft is None else info.draft.path]
+        used = self.in_memory.used_folders()
         if self._is_loading and self.path is not None:
-            used += [self.path, self.draft_of(self.path)]
-        return folder.resolve() in {one.resolve() for one in used if one is not None}
+            draft = self.draft_of(self.path)
+            used |= {self.path} if draft is None else {self.path, draft}
+        return folder.resolve() in {one.resolve() for one in used}
 
     def load(self, path: Path, *, cancels_running: bool = False) -> None:
         """Load the model of a folder in the background, as a person wants it.
@@ -136,17 +128,6 @@ class ModelState(QObject):
         if self.path is not None and self.stage != "loading":
             self.load(self.path)
 
-    @property
-    def holds_several(self) -> bool:
-        """Whether several models may be in memory, so that a load leaves the others there."""
-        return self._engine.is_choosing
-
-    def status_of(self, folder: Path | None) -> ModelStatus | None:
-        """Return what one of several models is doing; None where the engine holds only one."""
-        if folder is None or not self._engine.is_choosing:
-            return None
-        return next((one for one in self._engine.models if one.folder == folder), None)
-
     def loaded_folders(self) -> set[Path]:
         """Return where the models are that are in memory."""
         if self._engine.is_choosing:
@@ -156,7 +137,7 @@ class ModelState(QObject):
 
     def info_of(self, folder: Path | None) -> ModelInfo | None:
         """Return the model of a folder, if it is loaded; without a folder, the default one."""
-        status = self.status_of(folder)
+        status = self.in_memory.status_of(folder)
         if status is not None and status.is_loaded and status.info is not None:
             # Requests name it as it was offered, which tells two of the same name apart.
             return replace(status.info, id=status.id)
@@ -182,7 +163,7 @@ class ModelState(QObject):
         Raises:
             ModelLoadFailed: It cannot be loaded, or loading was cancelled.
         """
-        if self.holds_several and (info := self.info_of(wanted())) is not None:
+        if self.in_memory.may_be_several and (info := self.info_of(wanted())) is not None:
             yield info  # the request names it, so that nothing has to be held
             return
         async with self._turn:
@@ -196,7 +177,7 @@ class ModelState(QObject):
             yield self.info_of(folder)
 
     def _has(self, folder: Path | None) -> bool:
-        if self.holds_several and folder is not None:
+        if self.in_memory.may_be_several and folder is not None:
             return self.info_of(folder) is not None
         return self.stage != "loading" and (
             folder is None or (self.stage == "ready" and self.is_at(folder))
@@ -220,16 +201,11 @@ class ModelState(QObject):
             folder: Where it is.
             cancels_running: Whether its answers are ended; else it is unloaded after them.
         """
-        status = self.status_of(folder.resolve())
+        status = self.in_memory.status_of(folder.resolve())
         if status is None or status.is_default:
             self.unload(cancels_running=cancels_running)
         else:
             self._tasks.start(self._unload_other(status.id, cancels_running), "unload")
-
-    def answers_at(self, folder: Path) -> int:
-        """Return how many answers the model of a folder writes, or is to write."""
-        status = self.status_of(folder.resolve())
-        return self.answers_under_way if status is None else status.running + status.waiting
 
     def unload_after(self, idle_s: float | None) -> None:
         """Unload a model that is idle for so long; None never does."""
@@ -309,7 +285,7 @@ class ModelState(QObject):
         self.changed.emit()
 
     def _look_at_engine(self) -> None:
-        loaded = frozenset(self.loaded_folders()) if self.holds_several else None
+        loaded = frozenset(self.loaded_folders()) if self.in_memory.may_be_several else None
         since_s = int(self.loading_s) if self._is_loading else 0
         seen = (self.progress, self.is_unloaded, since_s, loaded)
         if seen == self._seen:

@@ -193,7 +193,7 @@ class ModelsWindow(OwnWindow):
             lambda: state.unload_at(folder),
             lambda: state.unload_at(folder, cancels_running=True),
             "Unload",
-            state.answers_at(folder),
+            state.in_memory.answers_at(folder),
         )
 
     def _wait_or_end(
@@ -212,8 +212,8 @@ class ModelsWindow(OwnWindow):
             answers: How many are under way; None for those of all models.
         """
         state = self._library.model
-        count = state.answers_under_way if answers is None else answers
-        if what == "Load" and state.holds_several:
+        count = state.in_memory.answers_under_way if answers is None else answers
+        if what == "Load" and state.in_memory.may_be_several:
             count = 0  # it is loaded beside those that are answering
         if not count:
             wait()

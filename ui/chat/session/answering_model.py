@@ -76,7 +76,7 @@ class AnsweringModel(QObject):
         if choice is None:
             return self.loaded.stage
         # One of several may be in memory while another one is loaded or has failed.
-        if self.loaded.holds_several and self.loaded.info_of(choice.folder) is not None:
+        if self.loaded.in_memory.may_be_several and self.loaded.info_of(choice.folder) is not None:
             return "ready"
         if self.loaded.is_at(choice.folder):
             return self.loaded.stage

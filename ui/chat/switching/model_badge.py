@@ -82,7 +82,7 @@ class ModelBadge(QWidget):
     def _details(self) -> str:
         model, info = self._model, self._model.info
         if model.stage == "loading":
-            waits_for = model.loaded.answers_under_way
+            waits_for = model.loaded.in_memory.answers_under_way
             return loading_words(model.progress, model.loaded.loading_s, waits_for)
         if model.stage == "unloaded":
             return "The next message loads it."
