@@ -13,7 +13,7 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import Any, TypeVar
 
-from app.store import bringing_over, opening, rows, saving, searching, store_problems, writing
+from app.store import opening, recovering, rows, saving, searching, store_problems, writing
 from app.store.database import Database
 from app.store.database_causes import store_cause
 from app.store.pending import Write
@@ -215,30 +215,11 @@ class SqliteConversationStore:
         problem = self.problem
         if problem is None or problem.path is None or not problem.can_be_recovered:
             return Recovered()
-        path = problem.path
-
-        def take(*found: Any) -> tuple[int, int]:
-            # Read on a thread of its own, written where all else is written, in small steps.
-            return self._database.submit(self._database.take_over, *found).result()
-
-        def tell(done: int, total: int) -> None:
-            self._loop.call_soon_threadsafe(advance, done, total)
-
-        recovered, cause = (0, 0, 0), ""
-        try:
-            recovered = await asyncio.to_thread(
-                bringing_over.bring_over, path, take, tell, is_cancelled
-            )
-        except (sqlite3.Error, OSError, ValueError) as error:
-            _log.error("%s: not all could be recovered", path, exc_info=error)
-            cause = "nothing in the file can be read"
-            if isinstance(error, sqlite3.Error | OSError):
-                cause = store_cause(error)
-        await asyncio.wrap_future(self._database.submit(self._database.read_all))
+        recovered = await recovering.recover(problem.path, self._database, advance, is_cancelled)
         self._hand_over()
-        if not cause and not is_cancelled():
+        if not recovered.cause and not is_cancelled():
             self.decline_recovery()
-        return Recovered(*recovered, cause)
+        return recovered
 
     def decline_recovery(self) -> None:
         """Offer the damaged file no more; it stays where it is."""
