@@ -17,6 +17,7 @@ from app import __version__
 from app.desktop.tools.http import address_transport
 from app.desktop.tools.offers import listed_prompts, listed_resources, listed_tools
 from app.desktop.tools.server_log import ServerLog, printable
+from app.desktop.tools.session_words import SessionWords
 from app.desktop.tools.stdio import ProgramTransport
 from engine import seconds
 from engine.files.causes import os_cause
@@ -72,7 +73,7 @@ class ServerSession:
         self._call_time_out_s = call_time_out_s
         self._tell = changed
         self._client: Client | None = None
-        self._exit_words = ""
+        self._words = SessionWords(config, log)
         self._ended = asyncio.Event()
         self._settled = asyncio.Event()
         self._wants_end = False
@@ -129,7 +130,7 @@ class ServerSession:
     async def _asked(self, what: str, ask: Callable[[Client], Awaitable[Any]]) -> Any:
         client = self._client
         if client is None or self._ended.is_set():
-            raise ToolsRefused(self.problem or f"{self._name} is not running.")
+            raise ToolsRefused(self.problem or f"{self._words.name} is not running.")
         limit_s = self._call_time_out_s()
         asking = asyncio.ensure_future(ask(client))
         ending = asyncio.ensure_future(self._ended.wait())
@@ -141,9 +142,9 @@ class ServerSession:
                 return asking.result()
             if self._ended.is_set():
                 await asyncio.sleep(0)
-                raise ToolsRefused(f"{self._end_words()} This was during {what}.")
+                raise ToolsRefused(f"{self._words.ended} This was during {what}.")
             raise ToolsRefused(
-                f"{self._name} took longer than {seconds(limit_s)}; {what} was cancelled."
+                f"{self._words.name} took longer than {seconds(limit_s)}; {what} was cancelled."
             )
         except ToolsRefused:
             raise
@@ -155,13 +156,13 @@ class ServerSession:
                     async with asyncio.timeout(5):
                         await self._ended.wait()
             if self._ended.is_set():
-                raise ToolsRefused(f"{self._end_words()} This was during {what}.") from error
+                raise ToolsRefused(f"{self._words.ended} This was during {what}.") from error
             said = printable(str(error), 500)
-            raise ToolsRefused(f"{self._name} refused {what}: {said}") from error
+            raise ToolsRefused(f"{self._words.name} refused {what}: {said}") from error
         except Exception as error:
             _log.info("%s sent an answer that cannot be read", self.config.name, exc_info=error)
             raise ToolsRefused(
-                f"{self._name} gave an answer that is not valid MCP ({type(error).__name__})."
+                f"{self._words.name} gave an answer that is not valid MCP ({type(error).__name__})."
             ) from error
         finally:
             ending.cancel()
@@ -188,19 +189,19 @@ class ServerSession:
                 self._client = None
                 self.stage = ServerStage.STOPPED
                 if not self._wants_end:
-                    self._fail(self._end_words())
+                    self._fail(self._words.ended)
         except TimeoutError:
             limit = seconds(self._start_time_out_s)
-            self._fail(f"{self._name} was not ready within {limit}.{self._last_words()}")
+            self._fail(f"{self._words.name} was not ready within {limit}.{self._words.last_words}")
         except asyncio.CancelledError:
             self.stage = ServerStage.STOPPED
         except OSError as error:
             cause = str(error) if error.strerror is None else f"{os_cause(error).capitalize()}."
-            self._fail(f"{self._name} could not be started. {cause}")
+            self._fail(f"{self._words.name} could not be started. {cause}")
         except BaseExceptionGroup as group:
-            self._fail(self._failure(_first(group)))
+            self._fail(self._words.failed(_first(group)))
         except Exception as error:
-            self._fail(self._failure(error))
+            self._fail(self._words.failed(error))
         finally:
             self._client = None
             self._ended.set()
@@ -270,7 +271,7 @@ class ServerSession:
             self._list_again.set()
 
     def _note_end(self, why: str) -> None:
-        self._exit_words = why
+        self._words.exit_words = why
         self._ended.set()
         self._tell()
 
@@ -280,30 +281,6 @@ class ServerSession:
             return
         self.stage, self.problem = ServerStage.FAILED, words
         _log.warning("%s", words)
-
-    def _failure(self, error: BaseException) -> str:
-        if self._exit_words:
-            return self._end_words()
-        _log.info("the tool server %s failed", self.config.name, exc_info=error)
-        if isinstance(error, OSError):
-            return f"{self._name} could not be started. {error}"
-        if isinstance(error, MCPError):
-            return f"{self._name} could not be used: {printable(str(error), 300)}"
-        said = printable(str(error), 300) or type(error).__name__
-        if self.config.is_program:
-            return f"{self._name} does not speak MCP as it should: {said}"
-        return f"{self._name} could not be reached at its address: {said}"
-
-    @property
-    def _name(self) -> str:
-        return f"The tool server “{self.config.name}”"
-
-    def _end_words(self) -> str:
-        return f"{self._name} stopped: {self._exit_words or 'it ended'}.{self._last_words()}"
-
-    def _last_words(self) -> str:
-        last = next((one for one in reversed(self.log.lines) if not one.startswith("— ")), "")
-        return f" Its last words: “{printable(last, 200)}”." if last.strip() else ""
 
 
 def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:

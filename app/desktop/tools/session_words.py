@@ -1,0 +1,57 @@
+"""What a person is told of a tool server that failed, in whole sentences. Any thread."""
+
+import logging
+
+from mcp import MCPError
+
+from app.desktop.tools.server_log import ServerLog, printable
+from ui.records.tooling.servers import ToolServerConfig
+
+_log = logging.getLogger(__name__)
+
+
+class SessionWords:
+    """The words for the failures of one server.
+
+    Args:
+        config: How it is reached.
+        log: What it wrote for people.
+
+    Attributes:
+        exit_words: How its program ended; empty while it has not.
+    """
+
+    def __init__(self, config: ToolServerConfig, log: ServerLog) -> None:
+        self._config = config
+        self._log = log
+        self.exit_words = ""
+
+    @property
+    def name(self) -> str:
+        """The server, at the beginning of a sentence."""
+        return f"The tool server “{self._config.name}”"
+
+    @property
+    def ended(self) -> str:
+        """That it ended, how, and what it wrote last."""
+        return f"{self.name} stopped: {self.exit_words or 'it ended'}.{self.last_words}"
+
+    @property
+    def last_words(self) -> str:
+        """What it wrote last, as another sentence; empty where it wrote nothing."""
+        last = next((one for one in reversed(self._log.lines) if not one.startswith("— ")), "")
+        return f" Its last words: “{printable(last, 200)}”." if last.strip() else ""
+
+    def failed(self, error: BaseException) -> str:
+        """Return why it cannot be used."""
+        if self.exit_words:
+            return self.ended
+        _log.info("the tool server %s failed", self._config.name, exc_info=error)
+        if isinstance(error, OSError):
+            return f"{self.name} could not be started. {error}"
+        if isinstance(error, MCPError):
+            return f"{self.name} could not be used: {printable(str(error), 300)}"
+        said = printable(str(error), 300) or type(error).__name__
+        if self._config.is_program:
+            return f"{self.name} does not speak MCP as it should: {said}"
+        return f"{self.name} could not be reached at its address: {said}"
