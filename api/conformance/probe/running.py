@@ -18,7 +18,7 @@ from api.conformance.probe.asking.budget import Budget, LimitReached
 from api.conformance.probe.asking.exchange import Exchange
 from api.conformance.probe.asking.session import open_session
 from api.conformance.probe.baseline import Baseline, Baselines
-from api.conformance.probe.catalogue import CASES, case_of
+from api.conformance.probe.catalogue.every_case import CASES, case_of
 from api.conformance.probe.checks.answer_checks import ANSWER_CHECKS, REASON_CHECKS
 from api.conformance.probe.checks.checking import (
     Check,

@@ -12,7 +12,7 @@ from api.conformance.probe.asking.client import Client
 from api.conformance.probe.asking.exchange import Exchange
 from api.conformance.probe.baseline import Baseline
 from api.conformance.probe.cases import Case
-from api.conformance.probe.catalogue import case_of
+from api.conformance.probe.catalogue.every_case import case_of
 from api.conformance.probe.judging import Judgement
 from api.conformance.probe.values import CheckOutcome, CheckResult, Fault, ProbeOptions
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from api.conformance.captures.harmless import harmless
 from api.conformance.probe.cases import Case, Level
-from api.conformance.probe.catalogue import CASES
+from api.conformance.probe.catalogue.every_case import CASES
 from api.conformance.probe.reports.as_text import faults_as_text
 from api.conformance.probe.reports.suite import ProbeSuite, SuiteVerdict
 from api.conformance.probe.tool import tool_name

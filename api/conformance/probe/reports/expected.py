@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
-from api.conformance.probe.catalogue import CASES
+from api.conformance.probe.catalogue.every_case import CASES
 from api.conformance.probe.dialects.drivers import DRIVERS
 
 _DIALECTS = tuple(dialect.value for dialect in DRIVERS)

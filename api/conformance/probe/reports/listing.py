@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from api.conformance.probe.cases import Case, Level
-from api.conformance.probe.catalogue import CASES
+from api.conformance.probe.catalogue.every_case import CASES
 from api.conformance.probe.dialects.drivers import DRIVERS
 from api.conformance.probe.reports.as_data import FORMAT
 

@@ -4,7 +4,7 @@ import pytest
 
 from api.conformance.captures.values import WireDialect
 from api.conformance.probe.cases import Case, Level
-from api.conformance.probe.catalogue import CASES
+from api.conformance.probe.catalogue.every_case import CASES
 from api.conformance.probe.dialects.drivers import DRIVERS
 from api.conformance.probe.dialects.references import Topic
 from api.conformance.probe.running import all_checks

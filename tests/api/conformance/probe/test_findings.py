@@ -9,7 +9,7 @@ from api.conformance.captures.values import CapturedEnding, WireDialect
 from api.conformance.probe.asking.access import Access
 from api.conformance.probe.asking.curl import curl_line
 from api.conformance.probe.cases import Level
-from api.conformance.probe.catalogue import CASES
+from api.conformance.probe.catalogue.every_case import CASES
 from api.conformance.probe.dialects.drivers import DRIVERS
 from api.conformance.probe.running import ProbeRun
 from api.conformance.probe.values import CheckOutcome, ProbeOptions, ProbeVerdict, Progress

@@ -13,7 +13,7 @@ from api.conformance.captures.parsing import parse
 from api.conformance.captures.values import WireDialect
 from api.conformance.probe.asking.exchange import Exchange
 from api.conformance.probe.cases import Level
-from api.conformance.probe.catalogue import CASES
+from api.conformance.probe.catalogue.every_case import CASES
 from api.conformance.probe.dialects.references import Reference
 from api.conformance.probe.reports.as_badge import as_badge
 from api.conformance.probe.reports.as_data import FORMAT, suite_as_data

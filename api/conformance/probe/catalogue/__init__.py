@@ -1,0 +1,1 @@
+"""What the probe checks: its cases by subject."""
