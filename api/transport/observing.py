@@ -22,7 +22,7 @@ from engine import (
     TextDelta,
     ThinkingDelta,
     TokenTrace,
-    ToolCallDelta,
+    ToolCallCompleted,
     TraceLevel,
 )
 
@@ -86,7 +86,7 @@ class ObservedRun:
     generation: ServedAnswer
     texts: list[str] = field(default_factory=list)
     thoughts: list[str] = field(default_factory=list)
-    calls: list[ToolCallDelta] = field(default_factory=list)
+    calls: list[ToolCallCompleted] = field(default_factory=list)
     tokens: deque[TokenTrace] = field(default_factory=lambda: deque(maxlen=MOST_TOKENS))
     finished: Finished | None = None
 
@@ -105,7 +105,7 @@ class ObservedRun:
                     self.texts.append(event.text)
                 case ThinkingDelta():
                     self.thoughts.append(event.text)
-                case ToolCallDelta():
+                case ToolCallCompleted():
                     self.calls.append(event)
                 case Finished():
                     self.finished = event

@@ -26,7 +26,7 @@ from engine import (
     TextDelta,
     ThinkingDelta,
     TokenTrace,
-    ToolCallDelta,
+    ToolCallCompleted,
 )
 from engine.recording.replay import replay
 from ui.inspector.run.shown_run import ShownRun
@@ -109,7 +109,7 @@ def events_of(shown: ShownRun) -> Sequence[Event]:
         events.append(ThinkingDelta(run.thinking))
     if run.text:
         events.append(TextDelta(run.text))
-    events += [ToolCallDelta(index, call, "") for index, call in enumerate(run.tool_calls)]
+    events += [ToolCallCompleted(index, call, "") for index, call in enumerate(run.tool_calls)]
     return [*events, run.finished]
 
 

@@ -15,7 +15,7 @@ from engine.values.events import (
     Event,
     ToolCallAbandoned,
     ToolCallArguments,
-    ToolCallDelta,
+    ToolCallCompleted,
     ToolCallStarted,
 )
 
@@ -148,7 +148,7 @@ class OpenCalls:
         events: list[Event] = []
         for number, (name, arguments) in enumerate(parsed):
             call = self._completed(name, arguments, events)
-            events.append(ToolCallDelta(self.count, call, "" if number else raw))
+            events.append(ToolCallCompleted(self.count, call, "" if number else raw))
             self.count += 1
             self.is_fresh = True
         return [*events, *self._abandoned()], ""

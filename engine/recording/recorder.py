@@ -3,7 +3,7 @@
 from engine.recording.replay import RecordedToken, Recording
 from engine.scheduling.generation import Generation
 from engine.values.chat import ToolCall
-from engine.values.events import Event, Finished, TokenTrace, ToolCallDelta
+from engine.values.events import Event, Finished, TokenTrace, ToolCallCompleted
 
 
 class Recorder:
@@ -34,7 +34,7 @@ class Recorder:
                 )
             )
             self._call_text = None
-        elif isinstance(event, ToolCallDelta):
+        elif isinstance(event, ToolCallCompleted):
             # One text may hold several calls, which arrive together; the first carries the text.
             # Equal texts hold equal calls.
             is_first = bool(event.raw) or self._call_text is None

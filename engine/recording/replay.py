@@ -23,7 +23,7 @@ from engine.values.events import (
     Speculation,
     TextDelta,
     ThinkingDelta,
-    ToolCallDelta,
+    ToolCallCompleted,
 )
 from engine.values.tokens import TokenOrigin
 
@@ -151,7 +151,7 @@ def _replayed(builder: AnswerBuilder, stop: StopInfo | None) -> Replayed:
         + held.get(Channel.TEXT, ""),
         thinking="".join(e.text for e in events if isinstance(e, ThinkingDelta))
         + held.get(Channel.THINKING, ""),
-        calls=tuple(e.call for e in events if isinstance(e, ToolCallDelta)),
+        calls=tuple(e.call for e in events if isinstance(e, ToolCallCompleted)),
         output_tokens=builder.count,
         events=events,
     )

@@ -11,7 +11,7 @@ from engine.recording.replay import RecordedToken, Recording, replay
 from engine.stopping.record import StopInfo
 from engine.stopping.rules import StopRules
 from engine.values.chat import ToolCall
-from engine.values.events import Event, Finished, Speculation, TokenTrace, ToolCallDelta
+from engine.values.events import Event, Finished, Speculation, TokenTrace, ToolCallCompleted
 from engine.values.request import GenerationRequest
 
 MAX_RUN_TOKENS = 20_000
@@ -66,7 +66,7 @@ class RunTrace:
         """Note an event of the run."""
         if isinstance(event, TokenTrace):
             self.tokens.append(event)
-        elif isinstance(event, ToolCallDelta):
+        elif isinstance(event, ToolCallCompleted):
             self._raw = event.raw or self._raw
             self.calls[self._raw] = (*self.calls.get(self._raw, ()), event.call)
         elif isinstance(event, Finished):

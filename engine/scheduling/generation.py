@@ -22,7 +22,7 @@ from engine.values.events import (
     ThinkingDelta,
     TokenTrace,
     ToolCallArguments,
-    ToolCallDelta,
+    ToolCallCompleted,
 )
 from engine.values.request import GenerationRequest
 
@@ -154,7 +154,7 @@ class Generation:
                         text.append(event.text)
                     case ThinkingDelta():
                         thinking.append(event.text)
-                    case ToolCallDelta():
+                    case ToolCallCompleted():
                         calls.append(event.call)
                     case Finished():
                         finished = event

@@ -39,8 +39,8 @@ class ToolCallStarted:
     """The model is writing a call, and its tool is certain.
 
     ``ToolCallArguments`` follow as far as they are certain while it is written, then either the
-    ``ToolCallDelta`` with the same ``call_id``, which completes them, or a ``ToolCallAbandoned``.
-    A call of which nothing was certain early has a ``ToolCallDelta`` alone.
+    ``ToolCallCompleted`` with the same ``call_id`` or a ``ToolCallAbandoned``.
+    A call of which nothing was certain early has a ``ToolCallCompleted`` alone.
 
     Attributes:
         index: The number that the call will have in this answer.
@@ -73,7 +73,7 @@ class ToolCallArguments:
 class ToolCallAbandoned:
     """A call that was started is none: it was cut short, or its text could not be parsed.
 
-    What was told of it cannot be taken back, but is no call: no ``ToolCallDelta`` follows. Its
+    What was told of it cannot be taken back, but is no call: no ``ToolCallCompleted`` follows. Its
     arguments are not complete JSON, unless another call of the same text was started after it.
     A text that could not be parsed follows as text of the answer, as if it had never been a call.
 
@@ -85,8 +85,8 @@ class ToolCallAbandoned:
 
 
 @dataclass(frozen=True, slots=True)
-class ToolCallDelta:
-    """A complete call, the ``index``-th of this answer.
+class ToolCallCompleted:
+    """A call is complete, the ``index``-th of this answer.
 
     ``raw`` is the model's own text; where one text held several calls, the first has it.
     """
@@ -249,7 +249,7 @@ Event = (
     | ToolCallStarted
     | ToolCallArguments
     | ToolCallAbandoned
-    | ToolCallDelta
+    | ToolCallCompleted
     | TokenTrace
     | Finished
 )

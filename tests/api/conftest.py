@@ -26,7 +26,7 @@ from engine.values.events import (
     TextDelta,
     ThinkingDelta,
     Timing,
-    ToolCallDelta,
+    ToolCallCompleted,
     Usage,
 )
 from tests.support.scripted import Stage
@@ -43,8 +43,8 @@ def ended(stop: StopInfo, output_tokens: int, thinking_tokens: int = 0, **more: 
 
 _START: list[list[Event]] = [[PromptProgress(4, 12, 4)], [PromptProgress(12, 12, 4)]]
 _CALLS = (
-    ToolCallDelta(0, ToolCall("one", "get_weather", '{"city": "Oslo"}')),
-    ToolCallDelta(1, ToolCall("two", "get_time", "{}")),
+    ToolCallCompleted(0, ToolCall("one", "get_weather", '{"city": "Oslo"}')),
+    ToolCallCompleted(1, ToolCall("two", "get_time", "{}")),
 )
 
 # What a generation tells its reader, batch by batch; each dialect has a golden file for each.
@@ -123,7 +123,7 @@ SCENARIOS: dict[str, list[list[Event]]] = {
 
 def _is_raw(batches: list[list[Event]]) -> bool:
     events = [event for batch in batches for event in batch]
-    if any(isinstance(event, ThinkingDelta | ToolCallDelta) for event in events):
+    if any(isinstance(event, ThinkingDelta | ToolCallCompleted) for event in events):
         return False
     return isinstance(events[-1], Finished) and events[-1].stop.channel is Channel.TEXT
 

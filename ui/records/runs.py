@@ -22,7 +22,7 @@ from engine import (
     ToolCall,
     ToolCallAbandoned,
     ToolCallArguments,
-    ToolCallDelta,
+    ToolCallCompleted,
     ToolCallStarted,
 )
 from ui.records.pace import Pace
@@ -201,7 +201,7 @@ class Run:
                 self.growing_calls[-1].texts.append(event.text)
             case ToolCallAbandoned():
                 self._end_growing(event.call_id)
-            case ToolCallDelta():
+            case ToolCallCompleted():
                 self.state = RunState.STREAMING
                 self._end_thinking()
                 self._end_growing(event.call.id)

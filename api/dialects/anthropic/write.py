@@ -45,7 +45,7 @@ from engine import (
     ThinkingDelta,
     ToolCallAbandoned,
     ToolCallArguments,
-    ToolCallDelta,
+    ToolCallCompleted,
     ToolCallStarted,
     Usage,
 )
@@ -136,7 +136,7 @@ def _content(events: Sequence[Event], params: MessageCreateParams) -> list[Answe
                 blocks.append({"type": "thinking", "thinking": text, "signature": SIGNATURE})
             case TextDelta():
                 blocks.append({"type": "text", "text": event.text})
-            case ToolCallDelta() if event.index == 0 or allows_parallel_calls(params):
+            case ToolCallCompleted() if event.index == 0 or allows_parallel_calls(params):
                 block = _call(event.call.id, event.call.name)
                 block["input"] = json.loads(event.call.arguments)
                 blocks.append(block)
@@ -248,7 +248,7 @@ class MessageEncoder(AnswerEncoder[SseEvent]):
     def _call_abandoned(self, call: ToolCallAbandoned, choice: int) -> None:
         self._end_call(call.call_id)
 
-    def _call(self, call: ToolCallDelta, choice: int) -> None:
+    def _call(self, call: ToolCallCompleted, choice: int) -> None:
         self._end_call(call.call.id)
 
     def _end_call(self, call_id: str) -> None:

@@ -30,7 +30,7 @@ from engine import (
     TokenSpan,
     ToolCall,
     ToolCallArguments,
-    ToolCallDelta,
+    ToolCallCompleted,
     ToolCallStarted,
     Vocabulary,
 )
@@ -83,7 +83,8 @@ def _message(events: Sequence[Event], params: ChatCompletionParams) -> AnswerMes
     calls = [
         call_to_wire(event.call)
         for event in events
-        if isinstance(event, ToolCallDelta) and (event.index == 0 or allows_parallel_calls(params))
+        if isinstance(event, ToolCallCompleted)
+        and (event.index == 0 or allows_parallel_calls(params))
     ]
     message: AnswerMessage = {
         "role": "assistant",
@@ -156,7 +157,7 @@ class ChatEncoder(ChoicesEncoder):
             calls = f'"tool_calls":[{{"index":{index},"function":{function}}}]'
             self._delta(choice, _fields(calls))
 
-    def _call(self, call: ToolCallDelta, choice: int) -> None:
+    def _call(self, call: ToolCallCompleted, choice: int) -> None:
         """Say nothing: a call's end shows in what follows."""
 
     def _last_choice(self, finished: Finished, choice: int) -> ChunkChoice:

@@ -33,7 +33,7 @@ from api.dialects.shared.dialect import Collected, Head
 from api.dialects.shared.parameters.extension import is_report_wanted
 from api.transport.errors import ApiError
 from api.transport.json_text import json_text
-from engine import Event, Finished, StopInfo, StopKind, TokenTrace, ToolCallDelta
+from engine import Event, Finished, StopInfo, StopKind, TokenTrace, ToolCallCompleted
 
 _NS = 1_000_000_000
 
@@ -172,7 +172,7 @@ class ChatLineEncoder(LineEncoder):
             "done": False,
         }
 
-    def _call(self, call: ToolCallDelta, choice: int) -> None:
+    def _call(self, call: ToolCallCompleted, choice: int) -> None:
         self._send(JsonLine(self.line(calls=[call_to_wire(call)])))
 
 
@@ -206,7 +206,7 @@ def write_chat(answers: Sequence[Collected], params: ChatParams, head: Head) -> 
     """
     [(events, finished)] = answers
     encoder = ChatLineEncoder(params, head)
-    calls = [call_to_wire(event) for event in events if isinstance(event, ToolCallDelta)]
+    calls = [call_to_wire(event) for event in events if isinstance(event, ToolCallCompleted)]
     answer = encoder.line(text_of(events), reasoning_of(events), calls)
     encoder.logprobs(answer, [*events, finished])
     encoder.end(answer, finished)
@@ -228,7 +228,7 @@ def write_response(
     return answer
 
 
-def call_to_wire(event: ToolCallDelta) -> OllamaCall:
+def call_to_wire(event: ToolCallCompleted) -> OllamaCall:
     """Return a call as this API spells it: arguments are an object."""
     call = event.call
     return {

@@ -37,7 +37,7 @@ from engine import (
     ToolCall,
     ToolCallAbandoned,
     ToolCallArguments,
-    ToolCallDelta,
+    ToolCallCompleted,
     ToolCallStarted,
 )
 
@@ -172,7 +172,7 @@ class ResponseEncoder(AnswerEncoder[SseEvent]):
         if self._open_call is not None and self._open_call.call.id == call.call_id:
             self._close_call("incomplete")
 
-    def _call(self, call: ToolCallDelta, choice: int) -> None:
+    def _call(self, call: ToolCallCompleted, choice: int) -> None:
         if self._open_call is not None and self._open_call.call.id == call.call.id:
             self._close_call("completed")
 

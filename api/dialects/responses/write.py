@@ -50,7 +50,7 @@ from engine import (
     ThinkingDelta,
     Tool,
     ToolCall,
-    ToolCallDelta,
+    ToolCallCompleted,
     Usage,
 )
 
@@ -232,7 +232,7 @@ def call_item(call: ToolCall, status: ItemStatus, arguments: str) -> OutputCall:
 
 def is_shown(event: Event, params: ResponseParams) -> bool:
     """Whether an event is part of the answer; requests can rule out a second call."""
-    return not isinstance(event, ToolCallDelta) or shows_call(event.index, params)
+    return not isinstance(event, ToolCallCompleted) or shows_call(event.index, params)
 
 
 def shows_call(index: int, params: ResponseParams) -> bool:
@@ -273,18 +273,18 @@ def write_response(
 
 
 def _items(events: Sequence[Event], params: ResponseParams, head: Head) -> list[OutputItem]:
-    kinds = (ThinkingDelta, TextDelta, ToolCallDelta)
+    kinds = (ThinkingDelta, TextDelta, ToolCallCompleted)
     deltas = [event for event in events if isinstance(event, kinds)]
     tokens = deque(answer_tokens(events) if wants_logprobs(params) else [])
     length = 0
     items: list[OutputItem] = []
     for kind, group in groupby(deltas, type):
         same = list(group)
-        if kind is ToolCallDelta:
+        if kind is ToolCallCompleted:
             items += [
                 call_item(event.call, "completed", event.call.arguments)
                 for event in same
-                if isinstance(event, ToolCallDelta)
+                if isinstance(event, ToolCallCompleted)
             ]
         elif kind is ThinkingDelta:
             thought, new_id = reasoning_of(same), item_id(head, "rs", len(items))

@@ -29,7 +29,7 @@ from engine.values.events import (
     ThinkingDelta,
     Timing,
     ToolCallArguments,
-    ToolCallDelta,
+    ToolCallCompleted,
     ToolCallStarted,
     Usage,
 )
@@ -47,7 +47,7 @@ calls = st.lists(st.dictionaries(st.text(max_size=4), st.text(max_size=4)), max_
 @st.composite
 def told_calls(draw: st.DrawFn, call: ToolCall, index: int) -> list[Event]:
     """A call that comes whole, or is told while it is written, cut up at random."""
-    whole = ToolCallDelta(index, call)
+    whole = ToolCallCompleted(index, call)
     if draw(st.booleans()):
         return [whole]
     cut = draw(st.integers(0, len(call.arguments)))

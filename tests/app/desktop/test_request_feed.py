@@ -7,7 +7,14 @@ from app.desktop.request_feed import RequestFeed, entry_of
 from engine.scheduling.generation import Generation
 from engine.stopping.record import StopInfo, StopKind
 from engine.values.chat import Message, ToolCall
-from engine.values.events import Finished, TextDelta, ThinkingDelta, Timing, ToolCallDelta, Usage
+from engine.values.events import (
+    Finished,
+    TextDelta,
+    ThinkingDelta,
+    Timing,
+    ToolCallCompleted,
+    Usage,
+)
 from engine.values.request import GenerationRequest
 from ui.server.requests import RequestAnswer, RequestBody, RequestEntry
 
@@ -40,7 +47,7 @@ def observed() -> ObservedRun:
     run = ObservedRun(Generation(ASKED, loop, lambda _: None))
     loop.close()
     run.hear([ThinkingDelta("hm"), TextDelta("a"), TextDelta("b")])
-    run.hear([ToolCallDelta(0, CALL, "{}"), END])
+    run.hear([ToolCallCompleted(0, CALL, "{}"), END])
     return run
 
 

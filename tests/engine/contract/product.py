@@ -19,7 +19,7 @@ from engine.values.events import (
     ThinkingDelta,
     ToolCallAbandoned,
     ToolCallArguments,
-    ToolCallDelta,
+    ToolCallCompleted,
     ToolCallStarted,
 )
 from engine.values.request import GenerationRequest, Sampling, TraceLevel
@@ -65,7 +65,7 @@ class Run:
     @property
     def raw_calls(self) -> list[tuple[str, str]]:
         """The calls, with their arguments as they were written."""
-        calls = (event.call for event in self.events if isinstance(event, ToolCallDelta))
+        calls = (event.call for event in self.events if isinstance(event, ToolCallCompleted))
         return [(call.name, call.arguments) for call in calls]
 
 
@@ -137,7 +137,7 @@ def check_growth(events: Sequence[Event]) -> None:
                 growing[event.call_id] += event.text
             case ToolCallAbandoned():
                 del growing[event.call_id]
-            case ToolCallDelta():
+            case ToolCallCompleted():
                 told = growing.pop(event.call.id, event.call.arguments)
                 assert told == event.call.arguments, "increments add up"
             case _:

@@ -18,7 +18,7 @@ from engine.values.events import (
     Event,
     ToolCallAbandoned,
     ToolCallArguments,
-    ToolCallDelta,
+    ToolCallCompleted,
     ToolCallStarted,
 )
 from tests.support.random_cases import cases
@@ -69,7 +69,7 @@ def check(events: Sequence[Event]) -> list[tuple[str, str]]:
                 increments[event.call_id] += event.text
             case ToolCallAbandoned():
                 del increments[event.call_id]
-            case ToolCallDelta():
+            case ToolCallCompleted():
                 call = event.call
                 assert increments.pop(call.id, call.arguments) == call.arguments
                 assert event.index == len(done)
@@ -80,7 +80,7 @@ def check(events: Sequence[Event]) -> list[tuple[str, str]]:
 
 def early(events: Sequence[Event]) -> str:
     """Return the arguments that were told before the first call was complete."""
-    place = next(i for i, event in enumerate(events) if isinstance(event, ToolCallDelta))
+    place = next(i for i, event in enumerate(events) if isinstance(event, ToolCallCompleted))
     parts = [event.text for event in events[:place] if isinstance(event, ToolCallArguments)]
     return "".join(parts)
 

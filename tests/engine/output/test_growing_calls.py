@@ -22,7 +22,7 @@ from engine.values.events import (
     TextDelta,
     ToolCallAbandoned,
     ToolCallArguments,
-    ToolCallDelta,
+    ToolCallCompleted,
     ToolCallStarted,
 )
 from engine.values.request import ToolChoice
@@ -48,7 +48,7 @@ def _word(event: Event) -> str:
             return event.text
         case ToolCallAbandoned():
             return "abandoned"
-        case ToolCallDelta():
+        case ToolCallCompleted():
             return f"call {event.call.name} {event.call.arguments}"
         case TextDelta():
             return f"text {event.text}"
@@ -175,7 +175,7 @@ def test_a_forced_call_is_told_while_it_is_written(engine: Engine) -> None:
     asked = {"tools": (Tool("add", "", schema),), "tool_choice": ToolChoice("required")}
     events = run(events_of(engine, "Say: hello", thinking=False, max_tokens=300, **asked))
     told = [event for event in events if isinstance(event, ToolCallArguments)]
-    [call] = [event.call for event in events if isinstance(event, ToolCallDelta)]
+    [call] = [event.call for event in events if isinstance(event, ToolCallCompleted)]
     [start] = [event for event in events if isinstance(event, ToolCallStarted)]
     assert (start.call_id, start.name) == (call.id, "add")
     assert "".join(event.text for event in told) == call.arguments

@@ -21,7 +21,7 @@ from engine.values.events import (
     TokenTrace,
     ToolCallAbandoned,
     ToolCallArguments,
-    ToolCallDelta,
+    ToolCallCompleted,
     ToolCallStarted,
 )
 from engine.values.request import GenerationRequest
@@ -37,7 +37,7 @@ def timeless(events: Iterable[Event]) -> list[Event]:
             event = replace(event, time_s=0.0, origin=TokenOrigin.SAMPLED)
         elif isinstance(event, (ToolCallStarted, ToolCallArguments, ToolCallAbandoned)):
             event = replace(event, call_id="")
-        elif isinstance(event, ToolCallDelta):
+        elif isinstance(event, ToolCallCompleted):
             event = replace(event, call=replace(event.call, id=""))
         elif isinstance(event, Finished):
             event = replace(event, timing=Timing(), speculation=Speculation())

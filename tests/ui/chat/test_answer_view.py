@@ -14,7 +14,7 @@ from engine.values.events import (
     PromptProgress,
     ToolCallAbandoned,
     ToolCallArguments,
-    ToolCallDelta,
+    ToolCallCompleted,
     ToolCallStarted,
 )
 from tests.support.answers.said import FINISHED, finished_run
@@ -60,7 +60,7 @@ def test_the_card_of_a_call_grows_while_the_model_writes_it(
         (ToolCallStarted(0, "1", "add"), [""], []),
         (ToolCallArguments("1", '{"a": '), ['{"a": '], []),
         (ToolCallArguments("1", "1"), ['{"a": 1'], []),
-        (ToolCallDelta(0, call), [], ["1"]),
+        (ToolCallCompleted(0, call), [], ["1"]),
         (ToolCallStarted(1, "2", "now"), [""], ["1"]),
         (ToolCallAbandoned("2"), [], ["1"]),
     ):

@@ -20,7 +20,7 @@ from engine import (
     TokenTrace,
     ToolCallAbandoned,
     ToolCallArguments,
-    ToolCallDelta,
+    ToolCallCompleted,
     ToolCallStarted,
 )
 
@@ -81,7 +81,7 @@ class AnswerEncoder(ABC, Generic[_Frame]):
             case ToolCallAbandoned():
                 self._open_calls.discard(event.call_id)
                 self._call_abandoned(event, choice)
-            case ToolCallDelta():
+            case ToolCallCompleted():
                 self._add_call(event, choice)
             case PromptProgress():
                 self._progress(event, choice)
@@ -97,7 +97,7 @@ class AnswerEncoder(ABC, Generic[_Frame]):
             case _:
                 assert_never(event)
 
-    def _add_call(self, event: ToolCallDelta, choice: int) -> None:
+    def _add_call(self, event: ToolCallCompleted, choice: int) -> None:
         """Tell of a complete call what has not been told while it was written."""
         call = event.call
         if call.id in self._open_calls:
@@ -131,7 +131,7 @@ class AnswerEncoder(ABC, Generic[_Frame]):
     def _call_abandoned(self, call: ToolCallAbandoned, choice: int) -> None:
         """Tell that a call that was started is none."""
 
-    def _call(self, call: ToolCallDelta, choice: int) -> None:
+    def _call(self, call: ToolCallCompleted, choice: int) -> None:
         """Tell that a call is complete. It was started before, and its arguments were added."""
         self._text(call.raw, choice)
 

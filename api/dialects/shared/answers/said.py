@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from engine import Event, TextDelta, ThinkingDelta, ToolCallDelta
+from engine import Event, TextDelta, ThinkingDelta, ToolCallCompleted
 
 
 def text_of(events: Iterable[Event]) -> str:
@@ -21,7 +21,7 @@ def raw_text_of(events: Iterable[Event], *, has_thinking: bool = False) -> str:
     for event in events:
         if isinstance(event, TextDelta) or (isinstance(event, ThinkingDelta) and not has_thinking):
             texts.append(event.text)
-        elif isinstance(event, ToolCallDelta):
+        elif isinstance(event, ToolCallCompleted):
             texts.append(event.raw)
     return "".join(texts)
 

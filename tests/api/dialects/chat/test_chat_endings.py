@@ -16,7 +16,7 @@ from engine.values.events import (
     TextDelta,
     ThinkingDelta,
     Timing,
-    ToolCallDelta,
+    ToolCallCompleted,
     Usage,
 )
 from tests.api.dialects.chat.asking_chat import params
@@ -81,7 +81,7 @@ def test_usage_adds_up_what_came_of_the_prediction() -> None:
 
 
 def test_an_answer_keeps_thinking_text_and_calls_apart(scenario_named: Any) -> None:
-    call = ToolCallDelta(0, ToolCall("one", "weather", "{}"))
+    call = ToolCallCompleted(0, ToolCall("one", "weather", "{}"))
     finished = scenario_named("tool_calls").finished
 
     def message(*events: Any) -> Any:

@@ -14,7 +14,7 @@ from engine import (
     ToolCall,
     ToolCallAbandoned,
     ToolCallArguments,
-    ToolCallDelta,
+    ToolCallCompleted,
     ToolCallStarted,
     Usage,
 )
@@ -62,7 +62,7 @@ class Talk:
         self.engine.say(TextDelta(text), ended(StopKind.EOS))
 
     def call(self, *calls: ToolCall) -> None:
-        deltas = [ToolCallDelta(number, one) for number, one in enumerate(calls)]
+        deltas = [ToolCallCompleted(number, one) for number, one in enumerate(calls)]
         self.engine.say(*deltas, ended(StopKind.TOOL_CALL))
 
     async def waits_for_person(self) -> None:
