@@ -2,13 +2,13 @@
 
     python -m tests.endurance.attack [--bodies 30000] [--schemas 5000] [--heavy] [--seed 1]
 
-``fullstop serve`` runs in a process of its own. One stream, the canary, goes on all the while;
-its longest gap, idle and under attack, is what an attack cost the others. Exit code 0 only if
-nothing answered 5xx, the process lives, the canary's text is right and memory has not grown by
-more than 200 MB. Memory is that of the server and its helper processes at rest: before the
-attacks, once each helper has been started, and after them. Gaps depend on the machine: they are
-printed beside the time for which the machine kept a thread that only sleeps from running, and
-judged by the reader.
+``fullstop serve`` runs in a process of its own. One stream, the canary, goes on all the while. For
+how long its text stood still, idle and under attack, is what an attack cost the others; how long it
+waited for the first text of an answer is told beside it. Exit code 0 only if nothing answered 5xx,
+the process lives, the canary's text is right and memory has not grown by more than 200 MB. Memory
+is that of the server and its helper processes at rest: before the attacks, once each helper runs,
+and after them. Gaps depend on the machine: they are printed beside the time for which the
+machine kept a thread that only sleeps from running, and judged by the reader.
 """
 
 import argparse
@@ -51,12 +51,15 @@ class Cost:
     """What an attack cost the others.
 
     Attributes:
-        gap_s: The canary's longest gap.
+        gap_s: For how long the canary's text stood still, at most.
+        first_s: How long the canary waited for the first text of an answer, at most; 0 if it asked
+            for none meanwhile.
         noise_s: For how long the machine kept a thread that only sleeps from running.
         peak_mb: The most memory beyond what was taken before, helper processes included.
     """
 
     gap_s: float
+    first_s: float
     noise_s: float
     peak_mb: float
 
@@ -146,11 +149,11 @@ class Attack:
             watching.join()
         took_s = time.monotonic() - began_s
         found = self.canary.measured()
-        cost = Cost(found.gap_s, found.noise_s, max(peaks) - before_mb)
+        cost = Cost(found.gap_s, found.first_s, found.noise_s, max(peaks) - before_mb)
         print(
             f"{name:<46} {took_s:7.1f} s   longest gap {cost.gap_s * 1000:6.0f} ms (machine "
-            f"{cost.noise_s * 1000:4.0f})   memory {cost.peak_mb:+5.0f}, then "
-            f"{self.memory_mb() - before_mb:+5.0f} MB",
+            f"{cost.noise_s * 1000:4.0f})   first text {cost.first_s * 1000:4.0f} ms   memory "
+            f"{cost.peak_mb:+5.0f}, then {self.memory_mb() - before_mb:+5.0f} MB",
             flush=True,
         )
         return cost

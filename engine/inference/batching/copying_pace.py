@@ -7,7 +7,8 @@ answer waits for that. Pure but for its own state; knows no clock and no model.
 # A reader does not notice a gap of this length.
 _MOST_S = 0.05
 # Seconds per token before anything was measured: a small model on a CPU whose memory is fresh from
-# the system, which makes copying four times slower than memory that was used before.
+# the system, which makes copying four times slower than memory that was used before. So it may be
+# again for more tokens than have ever joined at once.
 _FIRST_S = 8e-6
 # How much the newest step counts, if so many tokens were copied; short prompts say less.
 _QUICKER, _SLOWER = 0.25, 0.75
@@ -21,6 +22,7 @@ class CopyingPace:
 
     def __init__(self) -> None:
         self._token_s = _FIRST_S
+        self._most_tokens = 0
 
     def together(self, longest: int) -> int:
         """Return how many prompts may join in one step, at least one.
@@ -28,7 +30,11 @@ class CopyingPace:
         Args:
             longest: Tokens of the longest of them, at least one.
         """
-        return max(1, int(_MOST_S / (self._token_s * longest)))
+        tokens = _MOST_S / self._token_s
+        if tokens > self._most_tokens:
+            rest_s = _MOST_S - self._token_s * self._most_tokens
+            tokens = self._most_tokens + rest_s / max(_FIRST_S, self._token_s)
+        return max(1, int(tokens / longest))
 
     def joined(self, tokens: int, took_s: float) -> None:
         """Note a step in which prompts joined.
@@ -41,3 +47,4 @@ class CopyingPace:
         weight = _SLOWER if token_s > self._token_s else _QUICKER
         weight *= min(1.0, tokens / _TELLING_TOKENS)
         self._token_s += (token_s - self._token_s) * weight
+        self._most_tokens = max(self._most_tokens, tokens)

@@ -9,10 +9,12 @@ from engine.inference.batching.reading_rates import ReadingRates
 
 # How long one step may read while answers are being decoded: a reader does not notice such a gap.
 _BESIDE_S = 0.03
-# A step that decodes and reads is not to take longer than this, where decoding alone takes less: no
-# stream is to stand still for a tenth of a second. So long it may read in any case.
-_GAP_S = 0.07
+# A step that decodes and reads is to take no longer than this, because no stream is to stand still
+# for a tenth of a second, and other work may double the time. So long it may read in any case.
+_GAP_S = 0.05
 _LEAST_BESIDE_S = 0.015
+# Where decoding alone takes longer than this, no such promise can be kept.
+_LONG_S = 0.07
 # The same where nothing is decoded: a cancel, or a short prompt behind, waits that long.
 _ALONE_S = 0.2
 # So many tokens before anything was measured, where nothing is decoded.
@@ -85,7 +87,7 @@ class ReadingPace:
         if not decoding:
             return _ALONE_S
         share_s = max(_BESIDE_S, self.decode_s)
-        if self.decode_s < _GAP_S:
+        if self.decode_s < _LONG_S:
             share_s = min(share_s, max(_LEAST_BESIDE_S, _GAP_S - self.decode_s))
         return share_s
 

@@ -12,7 +12,7 @@ _LEAST = 16
 _CAREFUL = 4
 # Beyond so many tokens, nothing is known of how fast a first prompt is read.
 _SHALLOW = 4096
-_GROWTH = 4.0
+_GROWTH = 1.5
 # Fewer tokens a step are kept to where they are read at this share of the speed at least.
 _WORTH = 0.7
 # How much longer a step must take before fewer tokens are tried again.

@@ -119,11 +119,13 @@ class PromptCache:
             self._touch_one_below(last)
             return
         # First what may fail for lack of memory.
-        new = stretch.part(common, len(tokens)).compact()
+        rest = stretch.part(common, len(tokens))
+        # Even an empty part of a lazy stretch has MLX compute all of that.
+        new = rest.compact() if common < len(tokens) else None
         snapshot.compact()
         if last.end > common:
             last = self._split(last, common)
-        if common < len(tokens):
+        if new is not None:
             last = _Node(key[common * TOKEN_BYTES :], new, last)
             self.size_bytes += new.size_bytes
         if snapshot.is_empty:

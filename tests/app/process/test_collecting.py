@@ -12,16 +12,22 @@ assert gc.get_freeze_count() > 1000
 passes = []
 gc.callbacks.append(lambda phase, info: passes.append(info["generation"]))
 made = [[n] for n in range(200_000)]
-assert passes and set(passes) == {0}, passes
+assert passes and 2 not in passes, passes
 class Loop: pass
 import weakref
 one = Loop(); one.self = one; gone = weakref.ref(one); del one
 gc.collect(0)
 assert gone() is None
+most = []
+gc.callbacks.append(lambda phase, info: most.append(info.get("collected", 0)))
+del made
+for _ in range(100_000):
+    one = Loop(); one.self = one
+assert 0 < max(most) < 10_000, max(most)
 """
 
 
-def test_many_new_objects_are_looked_at_once_and_cycles_are_still_collected() -> None:
+def test_new_objects_are_looked_at_once_or_twice_and_garbage_is_taken_apart_bit_by_bit() -> None:
     done = subprocess.run(
         [sys.executable, "-c", _PROGRAM], capture_output=True, text=True, timeout=120, check=False
     )

@@ -1,5 +1,8 @@
 """The canary: a stream that goes on while a server is attacked, read by a process of its own.
 
+It asks again whenever its answer ends. How long it waits for the first text of an answer, behind
+the prompts of others, and how long a text that has begun stands still, are two things.
+
 In a process of its own, because an attacker that makes 30 MB of JSON keeps its own threads waiting.
 Beside the stream it measures how long a thread that only sleeps was kept from running, which is
 what the machine costs, whoever is to blame.
@@ -30,13 +33,15 @@ class Measured:
     """What was measured since the last time.
 
     Attributes:
-        gap_s: The longest time between two pieces of the stream.
+        gap_s: The longest time between two pieces of one text.
+        first_s: The longest time from a request to the first piece of its text.
         noise_s: The longest time for which a sleeping thread was not woken.
         pieces: How many pieces came.
         faults: What was wrong with the stream since the beginning.
     """
 
     gap_s: float
+    first_s: float
     noise_s: float
     pieces: int
     faults: tuple[str, ...]
@@ -75,6 +80,8 @@ class Canary:
 class _Stream:
     host: str
     gap_s: float = 0.0
+    first_s: float = 0.0
+    asked_s: float | None = None
     last_s: float | None = None
     pieces: int = 0
     noise_s: float = 0.0
@@ -83,12 +90,14 @@ class _Stream:
 
     def measured(self) -> Measured:
         now_s = time.monotonic()
-        # A gap that is still open counts.
-        gap_s = self.gap_s if self.last_s is None else max(self.gap_s, now_s - self.last_s)
-        found = Measured(gap_s, self.noise_s, self.pieces, tuple(self.faults))
-        self.gap_s = self.noise_s = 0.0
+        # What is still waited for counts.
+        last_s, asked_s = self.last_s, self.asked_s
+        gap_s = self.gap_s if last_s is None else max(self.gap_s, now_s - last_s)
+        first_s = self.first_s if asked_s is None else max(self.first_s, now_s - asked_s)
+        found = Measured(gap_s, first_s, self.noise_s, self.pieces, tuple(self.faults))
+        self.gap_s = self.first_s = self.noise_s = 0.0
         self.pieces = 0
-        self.last_s = None if self.last_s is None else now_s
+        self.last_s = None if last_s is None else now_s
         return found
 
     def doze(self) -> None:
@@ -110,22 +119,27 @@ class _Stream:
         text = ""
         try:
             body, headers = json.dumps(_BODY), {"content-type": "application/json"}
+            self.asked_s = time.monotonic()
             connection.request("POST", "/v1/chat/completions", body, headers)
             answer = connection.getresponse()
             while line := answer.readline():
                 if line.startswith(b"data: {"):
-                    self._note()
-                    text += "".join(_texts(json.loads(line[6:])))
+                    now_s = time.monotonic()
+                    if piece := "".join(_texts(json.loads(line[6:]))):
+                        self._note(now_s)
+                        text += piece
         except (OSError, http.client.HTTPException, ValueError) as error:
             self.faults.append(f"the canary was broken off: {error!r}")
             time.sleep(0.2)
         finally:
-            self.last_s = None
+            self.last_s = self.asked_s = None
             connection.close()
         return text
 
-    def _note(self) -> None:
-        now_s = time.monotonic()
+    def _note(self, now_s: float) -> None:
+        if self.asked_s is not None:
+            self.first_s = max(self.first_s, now_s - self.asked_s)
+            self.asked_s = None
         if self.last_s is not None:
             self.gap_s = max(self.gap_s, now_s - self.last_s)
         self.last_s = now_s

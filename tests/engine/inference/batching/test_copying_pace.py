@@ -19,9 +19,18 @@ def test_short_prompts_join_together_before_anything_is_known() -> None:
 
 
 def test_so_many_join_as_are_copied_within_a_gap_that_nobody_notices() -> None:
-    token_s = 1e-6
-    together = after(CopyingPace(), token_s).together(1_000)
-    assert 0.03 < together * 1_000 * token_s < 0.08
+    pace, token_s = CopyingPace(), 1e-6
+    for _ in range(60):
+        tokens = pace.together(1_000) * 1_000
+        pace.joined(tokens, tokens * token_s)
+    assert 0.03 < pace.together(1_000) * 1_000 * token_s < 0.08
+
+
+def test_more_than_ever_joined_at_once_may_be_as_slow_as_before_anything_was_known() -> None:
+    usual = CopyingPace().together(1_000)
+    together = after(CopyingPace(), 1e-7).together(1_000)
+    assert usual < together <= usual + 5
+    assert together == after(CopyingPace(), 1e-7, 400).together(1_000)
 
 
 def test_slower_copying_is_learnt_sooner_than_quicker() -> None:
@@ -50,7 +59,7 @@ def test_a_step_that_was_quicker_than_decoding_alone_counts_as_free() -> None:
 
 def test_short_prompts_hardly_say_how_long_copying_takes() -> None:
     pace = after(CopyingPace(), 2e-6)
-    usual = pace.together(1_000)
+    usual = pace.together(100)
     for _ in range(20):
         pace.joined(30, 0.0)
-    assert pace.together(1_000) <= usual * 1.1
+    assert pace.together(100) <= usual * 1.1

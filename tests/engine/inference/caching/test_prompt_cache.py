@@ -200,6 +200,18 @@ def test_what_a_longer_one_holds_as_well_is_not_kept_twice() -> None:
     assert len(kept(cache_of(), [1], [1, 2], make=recurrent)) == 2
 
 
+def test_nothing_is_computed_of_what_is_kept_already() -> None:
+    cache, tokens = cache_of(size=1 << 30), list(range(100_000))
+    kept(cache, tokens)
+    lazy = KVCache()
+    lazy.update_and_fetch(*(mx.exp(mx.ones((1, 1, len(tokens), 1))) for _ in range(2)))
+    mx.reset_peak_memory()
+    before = mx.get_active_memory()
+    cache.keep(tokens, [lazy])
+    assert mx.get_peak_memory() - before < 100_000
+    assert len(cache) == 1
+
+
 def test_the_one_that_was_used_longest_ago_goes_first() -> None:
     cache = kept(cache_of(entries=2), [1, 1], [2, 2])
     cache.fetch([1, 1, 5])
