@@ -20,7 +20,7 @@ from app.folders import paths
 from app.settings.serve_options import DRAFT_HELP, MODEL_HELP, PLAIN_HELP
 from engine import STOP_OPTIONS, StopOption, StopOptions
 from ui.preferences.declaring import Declaration, declared
-from ui.preferences.preferences import NewConversation
+from ui.preferences.groups import NewConversation
 
 Command = Callable[[argparse.Namespace], int]
 

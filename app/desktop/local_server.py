@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 from app import __version__
 from app.settings.serve_options import DEFAULT_HOST
-from ui.preferences.preferences import ServerPreferences
+from ui.preferences.groups import ServerPreferences
 from ui.server.requests import RequestEntry
 
 if TYPE_CHECKING:

@@ -26,7 +26,7 @@ from ui.inspector.run.tools import (
     ProbeTarget,
     WireView,
 )
-from ui.preferences.preferences import DEFAULT_PORT
+from ui.preferences.groups import DEFAULT_PORT
 
 
 class ApiTools:

@@ -18,7 +18,7 @@ from app.process.exits import CommandError
 from app.settings.keychain import KeyStore
 from app.settings.serve_options import API_KEY_VARIABLE, DEFAULT_HOST, ServeOptions
 from engine.files.bounded import read_bounded
-from ui.preferences.preferences import DEFAULT_PORT
+from ui.preferences.groups import DEFAULT_PORT
 
 _TIMEOUT_S = 20.0
 _OWNER = "fullstop"

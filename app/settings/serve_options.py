@@ -12,7 +12,7 @@ from typing import Literal
 from api.transport.config import ServerConfig
 from engine import Limits
 from ui.preferences.declaring import declare
-from ui.preferences.preferences import DEFAULT_PORT
+from ui.preferences.groups import DEFAULT_PORT
 
 DEFAULT_HOST = "127.0.0.1"
 PREFIX = "FULLSTOP_"

@@ -21,7 +21,7 @@ from app.command_line.arguments import parser
 from app.settings.settings_file import Settings
 from tests.support.parameter_lists import PARAMETERS
 from ui.preferences.declaring import Declaration, Declared, declared
-from ui.preferences.preferences import PAGES as PREFERENCES_PAGES
+from ui.preferences.pages import PAGES as PREFERENCES_PAGES
 
 ROOT = Path(__file__).parents[2]
 README = ROOT / "README.md"

@@ -27,7 +27,8 @@ from ui.kit.look.theme import Theme
 from ui.kit.text.labels import label
 from ui.preferences.declaring import Declared, declared
 from ui.preferences.kept_prompts import KeptPrompts, KeptPromptsRow
-from ui.preferences.preferences import KEPT_PROMPTS, KEPT_TRACES, PAGES, Preferences
+from ui.preferences.pages import KEPT_PROMPTS, KEPT_TRACES, PAGES
+from ui.preferences.preferences import Preferences
 from ui.preferences.preferences_state import PreferencesState
 from ui.preferences.removable_rows import RemovableRows
 

@@ -8,12 +8,8 @@ from typing import Any
 
 from app.settings.settings_file import FILE_NAME
 from app.settings.stored_preferences import StoredPreferences
-from ui.preferences.preferences import (
-    ModelPreferences,
-    NewConversation,
-    Preferences,
-    ServerPreferences,
-)
+from ui.preferences.groups import ModelPreferences, NewConversation, ServerPreferences
+from ui.preferences.preferences import Preferences
 
 EARLIER = Path(__file__).parent / "earlier" / "settings-1.json"
 

@@ -5,7 +5,8 @@ from pathlib import Path
 
 from app.settings.settings_file import FILE_NAME
 from app.settings.stored_preferences import StoredPreferences
-from ui.preferences.preferences import NewConversation, Preferences, ServerPreferences
+from ui.preferences.groups import NewConversation, ServerPreferences
+from ui.preferences.preferences import Preferences
 from ui.preferences.preferences_state import PreferencesState
 
 

@@ -13,7 +13,8 @@ from ui.kit.controls.choice import Choice
 from ui.kit.controls.number_field import NumberField
 from ui.kit.look.colors import DARK, LIGHT, strengthened
 from ui.kit.look.theme import Theme
-from ui.preferences.preferences import Preferences, ServerPreferences, ToolPreferences
+from ui.preferences.groups import ServerPreferences, ToolPreferences
+from ui.preferences.preferences import Preferences
 from ui.preferences.preferences_dialog import PreferencesDialog
 from ui.preferences.removable_rows import RemovableRows
 from ui.server.origins_editor import origin_problem

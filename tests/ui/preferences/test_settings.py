@@ -15,7 +15,8 @@ from ui.chat.composing.preset_list import PresetList
 from ui.chat.composing.settings_popover import SettingsPopover, settings_words
 from ui.kit.controls.number_field import NumberField
 from ui.kit.look.theme import Theme
-from ui.preferences.preferences import NewConversation, Preferences
+from ui.preferences.groups import NewConversation
+from ui.preferences.preferences import Preferences
 from ui.preferences.preferences_dialog import PreferencesDialog
 from ui.records.conversations import ConversationSettings
 from ui.records.storing import MemoryConversationStore

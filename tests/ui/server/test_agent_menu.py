@@ -14,7 +14,8 @@ from tests.support.kept import preferences_state
 from tests.support.shown import NoKey, SilentServer
 from tests.ui.driving import MODEL, RunOnLoop, eventually
 from ui.kit.system.clipboard import copied_text, copy_text
-from ui.preferences.preferences import Preferences, ServerPreferences
+from ui.preferences.groups import ServerPreferences
+from ui.preferences.preferences import Preferences
 from ui.server.agent_menu import AgentMenu
 from ui.server.api_key import ApiKeyState
 from ui.server.requests import RequestLog

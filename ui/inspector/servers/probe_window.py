@@ -24,7 +24,7 @@ from ui.kit.look.theme import Theme
 from ui.kit.system.clipboard import copy_from
 from ui.kit.system.file_dialogs import choose_target
 from ui.kit.text.labels import label
-from ui.preferences.preferences import DEFAULT_PORT
+from ui.preferences.groups import DEFAULT_PORT
 
 
 class ProbeWindow(OwnWindow):
