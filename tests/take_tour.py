@@ -101,7 +101,7 @@ class Tour:
         """Open a new conversation."""
         workspace = self.window.workspace
         workspace.new_conversation()
-        workspace.change_settings(ConversationSettings(**settings))  # type: ignore[arg-type]
+        workspace.settings.change(ConversationSettings(**settings))  # type: ignore[arg-type]
         workspace.current.stops.replace_all([StopEntry(stop) for stop in stops], "set")
 
     async def chat(self) -> None:
@@ -123,7 +123,7 @@ class Tour:
         self.begin()
         workspace.send("Count from 1 to 300, one number per line")
         await until(lambda: len(workspace.current.conversation.messages[-1].text) > 60)
-        workspace.cancel()
+        workspace.current.cancel()
         await until(lambda: not workspace.current.session.is_running)
         await self.show("cancelled")
         said = [

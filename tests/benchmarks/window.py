@@ -257,7 +257,7 @@ async def measure(application: QApplication, folder: Path, tokens: int, messages
     kept = window.workspace.conversations
     every = [kept.at(row) for row in range(kept.rowCount())]
     await opening(window, application, next(one for one in every if one.title == "Long"))
-    window.workspace.change_settings(ConversationSettings(max_tokens=tokens))
+    window.workspace.settings.change(ConversationSettings(max_tokens=tokens))
     what = f"{tokens:,} tokens in {messages:,} messages"
     alone = await answer(window)
     say(what, alone)

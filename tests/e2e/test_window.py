@@ -124,7 +124,7 @@ def test_stop_ends_the_answer_within_a_step_and_the_next_is_answered_at_once(
         run = window.workspace.current.session.run
         assert run is not None
         await until(lambda: len(run.text) > 5)
-        window.workspace.cancel()
+        window.workspace.current.cancel()
         await until(lambda: run.finished is not None)
         assert run.finished is not None
         assert run.finished.stop.kind == "cancelled"
@@ -220,7 +220,7 @@ def test_a_tool_is_allowed_called_and_ended_with_the_program_at_sigterm(
         arguments = (str(server), str(marker))
         await host.put(ToolServerConfig("weather", sys.executable, arguments, is_on=True))
         assert not marker.exists(), "it is not started before it is used"
-        workspace.change_tools(ToolsInUse(("weather",)))
+        workspace.settings.change_tools(ToolsInUse(("weather",)))
         session = workspace.current.session
         assert workspace.send("What is the weather in Paris?")
         shown = workspace.current

@@ -108,7 +108,7 @@ class House:
         workspace = self.workspace
         before = workspace.current.conversation
         workspace.new_conversation()
-        workspace.change_settings(
+        workspace.settings.change(
             ConversationSettings(temperature=0.0, max_tokens=case.max_tokens, is_thinking=False)
         )
         workspace.current.stops.replace_all([StopEntry(stop) for stop in case.stops], "a case")

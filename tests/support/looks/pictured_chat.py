@@ -130,7 +130,7 @@ class DailyWork:
         window, host = self._window, self._host
         host.become(tools=(ADD, LOOK), version="sums 1.2")
         assert window.chat.tools is not None
-        window.workspace.change_tools(SUMS_ON)
+        window.workspace.settings.change_tools(SUMS_ON)
         window.show_tools()
         await self._show("tools-card", window.chat.tools.popover)
         window.chat.tools.popover.hide()

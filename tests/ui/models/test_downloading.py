@@ -49,7 +49,7 @@ def test_one_click_downloads_a_model_loads_it_and_opens_an_empty_chat(
     async def play() -> None:
         async with opened:
             workspace = opened.window.workspace
-            workspace.change_settings(workspace.current.conversation.settings)
+            workspace.settings.change(workspace.current.conversation.settings)
             details = opened.models.finding.details
             seen: list[str] = []
             opened.window.model_library.downloads.progressed.connect(

@@ -96,7 +96,7 @@ def test_an_id_that_the_model_lacks_stays_in_the_list_and_is_not_asked_for(
         window = main_window(scripted, theme)  # type: ignore[arg-type]
         window.show()
         settings = window.workspace.current.conversation.settings
-        window.workspace.change_settings(replace(settings, stop_token_ids=(10**6, 5)))
+        window.workspace.settings.change(replace(settings, stop_token_ids=(10**6, 5)))
         await eventually(lambda: "End token 1000000, not in this model" in rows(window))
         assert window.workspace.send("go")
         await eventually(lambda: bool(scripted.requests))

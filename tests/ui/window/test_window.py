@@ -38,7 +38,7 @@ def use(run: RunOnLoop, engine: Engine, theme: Theme, qapp: QApplication) -> Use
         async def whole() -> None:
             window = main_window(engine, theme, server=SilentServer())
             settings = window.workspace.current.conversation.settings
-            window.workspace.change_settings(replace(settings, max_tokens=400))
+            window.workspace.settings.change(replace(settings, max_tokens=400))
             async with shown(window):
                 await steps(window)
 

@@ -152,7 +152,7 @@ class ChatPanel(QWidget):
         self.gone.switch_wanted.connect(self.switch_wanted)
         workspace.opened.connect(self._show)
         workspace.run_shown.connect(self.column.show_run)
-        workspace.settings_changed.connect(self._refresh)
+        workspace.settings.changed.connect(self._refresh)
         workspace.answering.changed.connect(self._refresh)
         workspace.model.changed.connect(self._tell_of_model)
         workspace.conversations.renamed.connect(self._refresh)
@@ -166,9 +166,9 @@ class ChatPanel(QWidget):
         composer.settings.clicked.connect(self.show_settings)
         self._drops.files_given.connect(composer.attachments.attach)
         self._drops.hovering.connect(composer.show_drop)
-        self.settings.edited.connect(workspace.change_settings)
+        self.settings.edited.connect(workspace.settings.change)
         self.settings.presets.chosen.connect(self._use_preset)
-        self.settings.presets.save_wanted.connect(workspace.save_preset)
+        self.settings.presets.save_wanted.connect(workspace.settings.save_preset)
         self.welcome.suggestion_chosen.connect(self._try)
         self.column.jump.clicked.connect(self.focus_composer)
         self.column.view_made.connect(self._follow_view)
@@ -251,7 +251,7 @@ class ChatPanel(QWidget):
 
     def stop_answer(self) -> None:
         """End the running answer; one writes on at once."""
-        self._workspace.cancel()
+        self._workspace.current.cancel()
         self.focus_composer()
 
     def _tell_of_model(self) -> None:
@@ -280,8 +280,8 @@ class ChatPanel(QWidget):
     def _use_preset(self, preset: Preset) -> None:
         # Shown first: a card that closes takes over what it shows.
         self.settings.show_settings(preset.settings)
-        self._workspace.use_preset(preset)
+        self._workspace.settings.use_preset(preset)
 
     def _set_thinking(self, is_thinking: bool) -> None:
         settings: ConversationSettings = self._workspace.current.conversation.settings
-        self._workspace.change_settings(replace(settings, is_thinking=is_thinking))
+        self._workspace.settings.change(replace(settings, is_thinking=is_thinking))

@@ -50,8 +50,8 @@ class StopPanel(QDockWidget):
         self.editor.end_tokens.removed.connect(
             lambda one: self._change_tokens(lambda ids: tuple(i for i in ids if i != one))
         )
-        workspace.settings_changed.connect(self._show_model)
-        workspace.settings_changed.connect(self._offer_to_apply)
+        workspace.settings.changed.connect(self._show_model)
+        workspace.settings.changed.connect(self._offer_to_apply)
         workspace.answering_changed.connect(self._offer_to_apply)
         workspace.stops_edited.connect(self._offer_to_apply)
         workspace.stops_edited.connect(self._say_source)
@@ -150,7 +150,7 @@ class StopPanel(QDockWidget):
     def _change_tokens(self, change: Callable[[tuple[int, ...]], tuple[int, ...]]) -> None:
         settings = self._workspace.current.conversation.settings
         ids = change(settings.stop_token_ids)
-        self._workspace.change_settings(replace(settings, stop_token_ids=ids))
+        self._workspace.settings.change(replace(settings, stop_token_ids=ids))
 
     def _offer_to_apply(self) -> None:
         workspace = self._workspace

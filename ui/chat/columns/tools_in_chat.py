@@ -54,7 +54,7 @@ class ToolsInChat(QObject):
         self._dialogs_on = parent
         self._tasks = Tasks()
         self.popover = ToolsPopover(theme, parent, toolbox)
-        self.popover.edited.connect(workspace.change_tools)
+        self.popover.edited.connect(workspace.settings.change_tools)
         self.popover.servers_wanted.connect(self.servers_wanted)
         self.popover.resource_wanted.connect(self._attach)
         self.popover.prompt_wanted.connect(self._ask_for_arguments)
@@ -62,7 +62,7 @@ class ToolsInChat(QObject):
         toolbox.changed.connect(self._refresh)
         toolbox.changed.connect(workspace.meter.recount)
         workspace.opened.connect(self._refresh)
-        workspace.settings_changed.connect(self._refresh)
+        workspace.settings.changed.connect(self._refresh)
         self._refresh()
 
     def pop_up(self) -> None:

@@ -55,7 +55,7 @@ class Writing(QObject):
         composer.attachments.changed.connect(self._keep_attachments)
         composer.attachments.read_for_another.connect(_attach_to)
         workspace.opened.connect(meter.recount)
-        workspace.settings_changed.connect(meter.recount)
+        workspace.settings.changed.connect(meter.recount)
         workspace.answering.changed.connect(meter.recount)
         meter.watch(self._counted_message)
         meter.counted.connect(composer.show_count)

@@ -62,7 +62,7 @@ class AskingTwice(QObject):
         current.end_sides(kept)
         if kept.variant.model is not None:
             workspace.answering.remember(kept.variant.model)
-        workspace.change_settings(kept.variant.settings)
+        workspace.settings.change(kept.variant.settings)
         current.stops.replace_all(kept.variant.stops, "keep an answer's stops")
         workspace.show_run(kept.run)
         workspace.conversations.repaint(current.conversation)

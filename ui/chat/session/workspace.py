@@ -15,19 +15,19 @@ from ui.chat.history.search import Search
 from ui.chat.session.answering_model import AnsweringModel
 from ui.chat.session.draft_keeping import DraftKeeping
 from ui.chat.session.open_conversations import OpenConversations
+from ui.chat.session.settings_in_use import SettingsInUse
 from ui.chat.session.traces import Traces
 from ui.chat.storage.conversation_files import ConversationFiles
 from ui.chat.storage.recovery import Recovery
 from ui.kit.background.tasks import Tasks
 from ui.models.model_state import ModelState
 from ui.records.attachments import Attachment
-from ui.records.conversations import Conversation, ConversationFolder, ConversationSettings
+from ui.records.conversations import Conversation, ConversationFolder
 from ui.records.messages import ConversationMessage
 from ui.records.presets import Preset
 from ui.records.runs import Run
 from ui.records.sending.asking import cache_owner
 from ui.records.storing import ConversationStore
-from ui.records.tooling.choice import ToolsInUse
 from ui.server.server_switch import ServerControl, ServerSwitch
 from ui.tools.toolbox import Toolbox
 
@@ -39,7 +39,6 @@ class Workspace(QObject):
         opened: Another conversation is shown; carries its ``OpenConversation``.
         selection_changed: Another conversation was asked for; it may still have to be loaded.
         run_shown: The stop panel shows another run; carries the ``Run`` or None.
-        settings_changed: The settings of the open conversation were changed.
         answering_changed: The open conversation began or ended an answer; carries whether one is
             running. Told of whichever conversation is open.
         stops_edited: The stop list of the open conversation was edited; likewise.
@@ -51,7 +50,6 @@ class Workspace(QObject):
     opened = Signal(object)
     selection_changed = Signal()
     run_shown = Signal(object)
-    settings_changed = Signal()
     answering_changed = Signal(bool)
     stops_edited = Signal()
     answer_ended = Signal(object, object)
@@ -78,6 +76,7 @@ class Workspace(QObject):
         self.meter = ContextMeter(engine, self, tools_of)
         self.search = Search(store, self)
         self.presets = PresetList(store, self)
+        self.settings = SettingsInUse(lambda: self.current, self.conversations, self.presets, self)
         self.files = ConversationFiles(store, self.conversations, self.presets, self)
         self.recovery = Recovery(store, self.files.transfers, self)
         self._tasks = Tasks()
@@ -212,39 +211,10 @@ class Workspace(QObject):
         """Save the draft now."""
         self._drafts.keep()
 
-    def cancel(self) -> None:
-        """End the open conversation's running answer."""
-        self.current.cancel()
-
     def show_run(self, run: Run | None) -> None:
         """Show why an answer ended."""
         self.current.shown_run = run
         self.run_shown.emit(run)
-
-    def change_settings(self, settings: ConversationSettings) -> None:
-        """Give the open conversation other settings; they count from the next answer on."""
-        if settings != self.current.conversation.settings:
-            self.current.conversation.settings = settings
-            self.conversations.changed(self.current.conversation)
-            self.settings_changed.emit()
-
-    def change_tools(self, tools: ToolsInUse) -> None:
-        """Let the open conversation's model use other tools, from the next answer on."""
-        if tools != self.current.conversation.tools:
-            self.current.conversation.tools = tools
-            self.conversations.changed(self.current.conversation)
-            self.settings_changed.emit()
-
-    def use_preset(self, preset: Preset) -> None:
-        """Give the open conversation a preset's settings and stop list, which can be undone."""
-        self.change_settings(preset.settings)
-        self.current.conversation.stops_from = f"preset:{preset.name}"
-        self.current.stops.replace_all(preset.stops, f"use preset {preset.name}")
-
-    def save_preset(self, name: str) -> None:
-        """Keep the open conversation's settings and stop list under a name."""
-        conversation = self.current.conversation
-        self.presets.keep(Preset(name, conversation.settings, tuple(conversation.stops)))
 
     def _keep_choice(self, conversation: Conversation) -> None:
         self.conversations.changed(conversation)
@@ -323,11 +293,9 @@ class Workspace(QObject):
 
     def _first(self) -> Conversation:
         """Return what was last worked on, as far as it is in memory, or a new conversation."""
-        every = map(self.conversations.at, range(self.conversations.rowCount()))
-        loaded = [conversation for conversation in every if conversation.is_loaded]
-        if loaded:
-            return max(loaded, key=lambda conversation: conversation.updated_at)
-        return self.conversations.create()
+        loaded = [one for one in self.conversations.every() if one.is_loaded]
+        latest = max(loaded, key=lambda one: one.updated_at, default=None)
+        return self.conversations.create() if latest is None else latest
 
     def _follow_current(self) -> None:
         current = self.current

@@ -124,7 +124,7 @@ class VerdictHead(QWidget):
         workspace = self._inspector.workspace
         settings = workspace.current.conversation.settings
         if settings.max_tokens is not None:
-            workspace.change_settings(replace(settings, max_tokens=settings.max_tokens * 2))
+            workspace.settings.change(replace(settings, max_tokens=settings.max_tokens * 2))
         self._continue()
 
     def _answer_without(self) -> None:

@@ -146,7 +146,7 @@ def test_a_branch_is_a_conversation_of_its_own_up_to_the_message(use: Use) -> No
         views = await talk(window)
         source = window.workspace.current.conversation
         window.workspace.current.stops.ensure("END")
-        window.workspace.change_tools(ToolsInUse(("sums",)))
+        window.workspace.settings.change_tools(ToolsInUse(("sums",)))
         choose(window, views[3], "Branch to a New Conversation")
         branch = window.workspace.current.conversation
         assert branch is not source

@@ -279,7 +279,7 @@ def test_the_columns_stand_below_one_another_where_the_window_is_narrow(use: Use
 def test_a_system_prompt_of_the_second_answer_is_not_the_conversations(use: Use) -> None:
     async def steps(window: MainWindow) -> None:
         settings = window.workspace.current.conversation.settings
-        window.workspace.change_settings(replace(settings, system_prompt="Be short."))
+        window.workspace.settings.change(replace(settings, system_prompt="Be short."))
         window.chat.composer.set_text(COUNT)
         sheet = sheet_of(window)
         sheet.system_prompt.setPlainText("Be long.")

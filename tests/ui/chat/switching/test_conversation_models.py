@@ -152,7 +152,7 @@ def test_an_answer_that_waits_for_its_model_can_be_stopped(
             assert several.workspace.send("Count from 1 to 3")
             waiting = several.workspace.current.session.run
             assert waiting is not None
-            several.workspace.cancel()
+            several.workspace.current.cancel()
             await eventually(lambda: waiting.is_over)
             assert waiting.finished is not None
             assert waiting.finished.stop.kind == "cancelled"

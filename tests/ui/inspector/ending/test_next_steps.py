@@ -44,7 +44,7 @@ def test_what_can_be_done_fits_the_kind_of_end(use: Use) -> None:
         head = inspector.head
         await ask(window, COUNT)
         assert not any(action.isVisible() for action in head._actions)
-        window.workspace.change_settings(
+        window.workspace.settings.change(
             window.workspace.current.conversation.settings.__class__(max_tokens=5)
         )
         await ask(window, COUNT)

@@ -27,7 +27,7 @@ async def answered(window: MainWindow) -> None:
 
 def limit(window: MainWindow, max_tokens: int | None) -> None:
     settings = window.workspace.current.conversation.settings
-    window.workspace.change_settings(replace(settings, max_tokens=max_tokens))
+    window.workspace.settings.change(replace(settings, max_tokens=max_tokens))
 
 
 def views(window: MainWindow) -> list[AnswerView]:
