@@ -42,7 +42,7 @@ class PromptTab(QWidget):
         layout.setSpacing(8)
         layout.addWidget(self.note)
         layout.addWidget(self.page, 1)
-        inspector.prompt_read.connect(self._fill)
+        inspector.prompt.read.connect(self._fill)
         theme.changed.connect(self._fill)
 
     def show_run(self, shown: ShownRun | None) -> None:
@@ -65,18 +65,19 @@ class PromptTab(QWidget):
                 "The prompt of this run was not kept: its tokens were not recorded, or have been "
                 "forgotten."
             )
-        elif self._inspector.prompt is None:
+        elif self._inspector.prompt.pieces is None:
             self.note.setText("Reading the prompt…")
-            self._inspector.read_prompt()
+            self._inspector.prompt.ask()
         else:
             self._fill()
 
     def _fill(self) -> None:
-        pieces, shown = self._inspector.prompt, self._inspector.shown
+        prompt, shown = self._inspector.prompt, self._inspector.shown
+        pieces = prompt.pieces
         self.page.clear()
         if pieces is None:
-            if self._inspector.prompt_problem:
-                self.note.setText(f"It cannot be shown now: {self._inspector.prompt_problem}.")
+            if prompt.problem:
+                self.note.setText(f"It cannot be shown now: {prompt.problem}.")
             return
         usage = shown.run.finished.usage if shown and shown.run.finished else None
         cached = usage.cached_tokens if usage is not None else 0

@@ -10,11 +10,13 @@ from pathlib import Path
 
 from PySide6.QtCore import QObject, QTimer, Signal
 
-from engine import Engine, EngineError, GenerationRequest, TraceLevel, verdict_words
+from engine import Engine, TraceLevel, verdict_words
 from engine.recording.saved_run import DamagedRun, from_json, question_of
 from ui.chat.session.conversation_session import ConversationSession
 from ui.chat.session.open_conversation import OpenConversation
 from ui.chat.session.workspace import Workspace
+from ui.inspector.run.known_runs import KnownRuns
+from ui.inspector.run.shown_prompt import ShownPrompt
 from ui.inspector.run.shown_run import (
     RunSource,
     ShownRun,
@@ -28,14 +30,12 @@ from ui.kit.background.tasks import Tasks
 from ui.records.messages import ConversationMessage
 from ui.records.runs import Run
 from ui.server.requests import RequestAnswer, RequestEntry
-from ui.words.failures import failure_words
 
 GROWTH_MS = 100
 # A run of as many tokens as are kept takes some three megabytes.
 _MOST_BYTES = 32 << 20
 # Showing growth takes at most one part in this many of the main thread's time.
 _REST_SHARE = 25
-Pieces = tuple[tuple[int, str], ...]
 
 
 class Inspector(QObject):
@@ -44,21 +44,19 @@ class Inspector(QObject):
     Signals:
         run_shown: Another run is shown; carries a ``ShownRun`` or None.
         grew: The shown run has more tokens, or went to another stage.
-        prompt_read: The prompt's tokens are known now; see ``prompt``.
         work_begun: Something takes a moment; carries what.
         problem_met: Something could not be done; carries why and what would help.
 
     Attributes:
         shown: What is shown.
         what_if: The other stop lists that are tried on it.
-        prompt: The prompt's tokens; None while they are not known.
-        prompt_problem: Why they are not.
+        known: The other runs that can be shown.
+        prompt: The prompt of what is shown.
         choice: Which answer to the request of another app is shown, from 0.
     """
 
     run_shown = Signal(object)
     grew = Signal()
-    prompt_read = Signal()
     work_begun = Signal(str)
     problem_met = Signal(str)
 
@@ -68,11 +66,10 @@ class Inspector(QObject):
         self.traces = workspace.traces
         self.shown: ShownRun | None = None
         self.what_if = WhatIf(self)
-        self.prompt: Pieces | None = None
-        self.prompt_problem = ""
+        self.known = KnownRuns(workspace)
+        self.prompt = ShownPrompt(engine, self)
         self.choice = 0
         self._request: RequestEntry | None = None
-        self._engine = engine
         self._session: ConversationSession | None = None
         self._is_tried = False
         self._tasks = Tasks()
@@ -89,7 +86,7 @@ class Inspector(QObject):
     def show(self, shown: ShownRun | None) -> None:
         """Show a run."""
         self.shown = shown
-        self.prompt, self.prompt_problem = None, ""
+        self.prompt.follow(shown)
         self._is_tried = False
         self.what_if.set_recording(None)
         self.run_shown.emit(shown)
@@ -139,21 +136,6 @@ class Inspector(QObject):
         """Show a saved run, or say why a file is not one."""
         self._tasks.start(self._open(path), "open a saved run")
 
-    async def runs(self) -> list[ShownRun]:
-        """Return the runs of the open conversation, then recent ones of others, newest first."""
-        own = self.earlier_runs(with_shown=True)
-        known = {one.run.id for one in own}
-        recent = await self.workspace.store.recent_runs(_MOST_RUNS)
-        here = self.workspace.current.conversation.id
-        others = [
-            ShownRun(
-                past.run, self.traces.get(past.run.id), past.question, RunSource.PAST, past.title
-            )
-            for past in recent
-            if past.run.id not in known and past.conversation_id != here
-        ]
-        return own + others
-
     def open_run(self, shown: ShownRun) -> None:
         """Show a run of the list."""
         if shown.source is RunSource.CHAT:
@@ -166,8 +148,7 @@ class Inspector(QObject):
         """Call ``take`` with a run and its trace once that was looked for."""
 
         async def look() -> None:
-            trace = shown.trace or await self.traces.find(shown.run.id)
-            take(replace(shown, trace=trace))
+            take(await self.known.traced(shown))
 
         self._tasks.start(look(), "look for the trace of a run")
 
@@ -184,18 +165,9 @@ class Inspector(QObject):
             self.traces.record(TraceLevel.FULL)
             self.workspace.regenerate(message)
 
-    def earlier_runs(self, *, with_shown: bool = False) -> list[ShownRun]:
+    def earlier_runs(self) -> list[ShownRun]:
         """Return the other runs of the open conversation, newest first, to compare with."""
-        found: list[ShownRun] = []
-        for message in self.workspace.current.conversation.tree:
-            run = message.run
-            is_shown = self.shown is not None and run is self.shown.run
-            if run is None or (is_shown and not with_shown):
-                continue
-            question = message.parent.text if message.parent is not None else ""
-            name = f"Answer to “{_short(question)}”"
-            found.append(ShownRun(run, self.traces.get(run.id), question, RunSource.CHAT, name))
-        return found[::-1]
+        return self.known.of_conversation(None if self.shown is None else self.shown.run)
 
     # -- what can be done ------------------------------------------------------------------
 
@@ -220,15 +192,10 @@ class Inspector(QObject):
         if shown is not None and shown.can_be_replayed:
             self._tasks.start(self._save(path, lambda: saved_run(shown)), "save a run")
 
-    def read_prompt(self) -> None:
-        """Ask the engine for the prompt's tokens, if they are not known yet."""
-        shown = self.shown
-        if self.prompt is None and shown is not None and shown.request is not None:
-            self._tasks.start(self._read_prompt(shown, shown.request), "read a prompt")
-
     async def finish(self) -> None:
         """Wait for what is under way."""
         await self.what_if.finish()
+        await self.prompt.finish()
         await self._tasks.finish()
 
     # -- inside ----------------------------------------------------------------------------
@@ -309,31 +276,10 @@ class Inspector(QObject):
             if trace is not None and self.shown is shown:
                 self.show(replace(shown, trace=trace))
 
-    async def _read_prompt(self, shown: ShownRun, request: GenerationRequest) -> None:
-        try:
-            pieces = await self._engine.prompt_pieces(request)
-        except EngineError as error:
-            pieces, problem = None, failure_words(error)
-        else:
-            problem = ""
-        if self.shown is shown:
-            self.prompt, self.prompt_problem = pieces, problem
-            self.prompt_read.emit()
-
 
 def _shown_file(text: str, name: str) -> ShownRun:
     """Return a saved run as it is shown; for another thread, as a long one takes a moment."""
     return shown_recording(from_json(text), name, question_of(text))
-
-
-_SHORT_CHARS = 40
-# More than anybody walks through; each is a row of the database.
-_MOST_RUNS = 200
-
-
-def _short(text: str) -> str:
-    line = " ".join(text.split())
-    return line if len(line) <= _SHORT_CHARS else f"{line[: _SHORT_CHARS - 1]}…"
 
 
 def _ending(answer: RequestAnswer) -> str:

@@ -78,7 +78,7 @@ class RunsTab(QWidget):
         self._tasks.start(self._list(), "list runs")
 
     async def _list(self) -> None:
-        runs = await self._inspector.runs()
+        runs = await self._inspector.known.every()
         shown = self._inspector.shown
         chosen = self._chosen()
         self.model.show_runs(runs, None if shown is None else shown.run.id)

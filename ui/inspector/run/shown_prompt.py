@@ -1,0 +1,59 @@
+"""The prompt of the shown run as tokens, which the engine is asked for when they are wanted.
+
+Main thread.
+"""
+
+from PySide6.QtCore import QObject, Signal
+
+from engine import Engine, EngineError, GenerationRequest
+from ui.inspector.run.shown_run import ShownRun
+from ui.kit.background.tasks import Tasks
+from ui.words.failures import failure_words
+
+
+class ShownPrompt(QObject):
+    """Knows the prompt of one run at a time.
+
+    Signals:
+        read: The prompt's tokens are known now, or why they are not.
+
+    Attributes:
+        pieces: The tokens' ids and texts; None while they are not known.
+        problem: Why they are not.
+    """
+
+    read = Signal()
+
+    def __init__(self, engine: Engine, parent: QObject) -> None:
+        super().__init__(parent)
+        self._engine = engine
+        self._tasks = Tasks()
+        self._shown: ShownRun | None = None
+        self.pieces: tuple[tuple[int, str], ...] | None = None
+        self.problem = ""
+
+    def follow(self, shown: ShownRun | None) -> None:
+        """Forget the prompt of the run before."""
+        self._shown = shown
+        self.pieces, self.problem = None, ""
+
+    def ask(self) -> None:
+        """Ask the engine for the prompt's tokens, if they are not known yet."""
+        shown = self._shown
+        if self.pieces is None and shown is not None and shown.request is not None:
+            self._tasks.start(self._read(shown, shown.request), "read a prompt")
+
+    async def finish(self) -> None:
+        """Wait for what is under way."""
+        await self._tasks.finish()
+
+    async def _read(self, shown: ShownRun, request: GenerationRequest) -> None:
+        try:
+            pieces = await self._engine.prompt_pieces(request)
+        except EngineError as error:
+            pieces, problem = None, failure_words(error)
+        else:
+            problem = ""
+        if self._shown is shown:
+            self.pieces, self.problem = pieces, problem
+            self.read.emit()
