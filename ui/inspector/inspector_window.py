@@ -20,7 +20,6 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from engine import TraceLevel
 from ui.inspector.comparison.compare_tab import CompareTab
 from ui.inspector.ending.ending_tab import EndingTab
 from ui.inspector.ending.matcher_tab import MatcherTab
@@ -29,32 +28,21 @@ from ui.inspector.ending.what_if_tab import WhatIfTab
 from ui.inspector.request.api_tab import ApiTab
 from ui.inspector.request.prompt_tab import PromptTab
 from ui.inspector.run.inspector import Inspector
-from ui.inspector.run.shown_run import RunSource, ShownRun
+from ui.inspector.run.shown_run import ShownRun
 from ui.inspector.run.tools import InspectorTools
+from ui.inspector.run_bar import RunBar
 from ui.inspector.runs.runs_tab import RunsTab
 from ui.inspector.tape.tape import alternatives, token_words
 from ui.inspector.tape.tape_legend import TapeLegend
 from ui.inspector.tape.tape_view import TapeView
 from ui.inspector.tape.tokens_tab import TokensTab
 from ui.inspector.timing.timing_tab import TimingTab
-from ui.kit.controls.choice import Choice
 from ui.kit.controls.own_window import OwnWindow
 from ui.kit.look.theme import Theme
-from ui.kit.system.clipboard import copy_from
-from ui.kit.system.file_dialogs import choose_file, choose_target
 from ui.kit.text.labels import ElidedLabel, label
-from ui.records.exchange.report import markdown_report
 from ui.records.runs import Run
 
-LEVELS = (
-    (TraceLevel.OFF, "The reason only", "No tokens are recorded"),
-    (TraceLevel.STOPS, "Tokens and stops", "Each token, and what was held back or cut"),
-    (TraceLevel.FULL, "Everything", "Also the probability and alternatives of each token"),
-)
-
 _HINT = "Point at a token, or use the arrow keys, to see its details."
-
-_OPENED = "Saved runs (*.json *.fullstop-run)"
 
 
 class InspectorWindow(OwnWindow):
@@ -69,6 +57,7 @@ class InspectorWindow(OwnWindow):
     ) -> None:
         super().__init__(theme, "Stop Inspector", (1080, 820), parent, inspector.open_file)
         self.inspector = inspector
+        self.bar = RunBar(theme, inspector)
         self.head = VerdictHead(theme, inspector)
         self.tape = TapeView(theme)
         self.legend = TapeLegend(theme)
@@ -90,16 +79,6 @@ class InspectorWindow(OwnWindow):
         for part in (self.tabs, self.tabs.tabBar()):
             part.setProperty("kind", "flush")
         self.tabs.setAccessibleName("Parts of the inspector")
-        self.source = label("", "muted", 0.95)
-        self.choice = Choice(theme, "Which of the answers is shown")
-        self.level = Choice(theme, "How much of the next answers is recorded")
-        self.open = QPushButton("Open…")
-        self.open.setAccessibleName("Open a saved run")
-        self.save = QPushButton("Save run…")
-        self.back = QPushButton("Back to the conversation")
-        self.copy = QPushButton("Copy report")
-        self.forget = QPushButton("Forget all")
-        self.forget.setAccessibleName("Forget the recorded tokens of all runs")
         self._tab_parts = (
             self.tokens,
             self.matcher,
@@ -137,20 +116,6 @@ class InspectorWindow(OwnWindow):
     # -- building --------------------------------------------------------------------------
 
     def _lay_out(self) -> None:
-        for _, words, tip in LEVELS:
-            self.level.addItem(words)
-            self.level.setItemData(self.level.count() - 1, tip, Qt.ItemDataRole.ToolTipRole)
-        levels = [level for level, _, _ in LEVELS]
-        self.level.setCurrentIndex(levels.index(self.inspector.traces.level))
-        bar = QHBoxLayout()
-        bar.setSpacing(8)
-        bar.addWidget(self.source)
-        bar.addWidget(self.choice)
-        bar.addWidget(self.back)
-        bar.addStretch(1)
-        bar.addWidget(label("Record", "muted", 0.95))
-        for part in (self.level, self.open, self.save, self.copy, self.forget):
-            bar.addWidget(part)
         titles = (
             "Tokens",
             "Stops",
@@ -182,7 +147,7 @@ class InspectorWindow(OwnWindow):
         layout = QVBoxLayout(self)
         layout.setContentsMargins(18, 14, 18, 16)
         layout.setSpacing(14)
-        layout.addLayout(bar)
+        layout.addWidget(self.bar)
         layout.addWidget(self.head)
         layout.addWidget(splitter, 1)
 
@@ -207,24 +172,14 @@ class InspectorWindow(OwnWindow):
         self.again.clicked.connect(inspector.record_everything)
         self.tabs.currentChanged.connect(self._offer_more)
         self.runs.comparison_wanted.connect(self._compare_with_past)
-        inspector.traces.level_changed.connect(self._show_level)
         inspector.workspace.answering_changed.connect(self._offer_more)
         inspector.workspace.answering.changed.connect(self._offer_more)
         inspector.run_shown.connect(self._show_run)
         inspector.grew.connect(self._catch_up)
-        inspector.problem_met.connect(self._say_problem)
-        inspector.work_begun.connect(self.source.setText)
         inspector.workspace.model.changed.connect(self.head.refresh)
         self.tape.token_chosen.connect(self._show_token)
         self.tokens.token_chosen.connect(self.tape.choose_token)
         self.ending.curve.token_chosen.connect(self.tape.choose_token)
-        self.level.currentIndexChanged.connect(self._set_level)
-        self.choice.activated.connect(inspector.choose)
-        self.open.clicked.connect(self._choose_file)
-        self.save.clicked.connect(self._choose_target)
-        self.back.clicked.connect(inspector.show_open_conversation)
-        self.copy.clicked.connect(self._copy_report)
-        self.forget.clicked.connect(inspector.traces.forget_all)
 
     # -- showing ---------------------------------------------------------------------------
 
@@ -237,14 +192,7 @@ class InspectorWindow(OwnWindow):
         self.legend.show_kinds(self.tape.mark_kinds)
         for part in self._tab_parts:
             part.show_run(shown)
-        source = "" if shown is None else f"From {shown.source}"
-        if shown is not None and shown.name:
-            source += f": {shown.name}"
-        self.source.setText(source)
-        self._offer_choices()
-        self.back.setVisible(shown is not None and shown.source is not RunSource.CHAT)
-        self.copy.setEnabled(shown is not None)
-        self.save.setEnabled(shown is not None and shown.can_be_replayed)
+        self.bar.show_run(shown)
         self._offer_more()
 
     def _offer_more(self) -> None:
@@ -268,20 +216,9 @@ class InspectorWindow(OwnWindow):
             return "The probabilities of this run's tokens were not recorded."
         return ""
 
-    def _show_level(self) -> None:
-        levels = [level for level, _, _ in LEVELS]
-        self.level.setCurrentIndex(levels.index(self.inspector.traces.level))
-
     def _compare_with_past(self, other: ShownRun) -> None:
         self.compare.choose_shown(other)
         self.tabs.setCurrentWidget(self.compare)
-
-    def _offer_choices(self) -> None:
-        """Offer the other answers to a request that asked for several."""
-        self.choice.clear()
-        self.choice.addItems(self.inspector.choices)
-        self.choice.setCurrentIndex(self.inspector.choice)
-        self.choice.setVisible(self.choice.count() > 1)
 
     def _catch_up(self) -> None:
         if not self.isVisible():
@@ -306,26 +243,6 @@ class InspectorWindow(OwnWindow):
         names = alternatives(token, trace.vocabulary)
         self.others.setText(f"Likeliest here: {names}" if names else "")
         self.tokens.choose_token(token.index)
-
-    def _say_problem(self, words: str) -> None:
-        self.source.setText(words)
-
-    # -- intents ---------------------------------------------------------------------------
-
-    def _set_level(self, row: int) -> None:
-        self.inspector.traces.record(LEVELS[row][0])
-
-    def _choose_file(self) -> None:
-        choose_file(self, "Open a saved run", self.inspector.open_file, [_OPENED])
-
-    def _choose_target(self) -> None:
-        save, kinds = self.inspector.save_run, ["Saved runs (*.json)"]
-        choose_target(self, "Save the run", save, name="run.json", filters=kinds)
-
-    def _copy_report(self) -> None:
-        shown = self.inspector.shown
-        if shown is not None:
-            copy_from(self.copy, markdown_report(shown.run, shown.question))
 
 
 def _placeholder(shown: ShownRun | None) -> str:

@@ -266,12 +266,12 @@ def test_another_apps_answer_is_looked_at_in_the_inspector(use: Use) -> None:
         inspector = window.others.inspector
         assert inspector is not None
         assert inspector.head.sentence.text() == sentence_of_stop("4")
-        assert inspector.source.text() == "From another app: Tester/1, POST /v1/messages"
+        assert inspector.bar.source.text() == "From another app: Tester/1, POST /v1/messages"
         found = window.inspector.shown
         assert found is not None
         assert (found.run.text, found.run.stops) == ("1\n2\n3\n", ("4",))
         assert (found.run.max_tokens, found.question) == (60, COUNT)
-        inspector.back.click()
+        inspector.bar.back.click()
         assert inspector.head.sentence.text() == "No run is shown"
 
     use(steps)

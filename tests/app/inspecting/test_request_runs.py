@@ -197,25 +197,27 @@ def test_each_of_several_choices_can_be_looked_at(run: Run, theme: Theme, stage:
         async with served(stage, theme) as (window, url):
             await post(f"{url}/v1/chat/completions", chat(stop=["END"], max_tokens=40, n=3))
             inspector = await inspected(window)
-            assert inspector.choice.isVisible()
-            words = [inspector.choice.itemText(row) for row in range(inspector.choice.count())]
+            assert inspector.bar.choice.isVisible()
+            words = [
+                inspector.bar.choice.itemText(row) for row in range(inspector.bar.choice.count())
+            ]
             assert words == [f"Answer {n} of 3: Cut off at 40 tokens" for n in (1, 2, 3)]
             seen = []
             for row in range(3):
-                inspector.choice.setCurrentIndex(row)
-                inspector.choice.activated.emit(row)
+                inspector.bar.choice.setCurrentIndex(row)
+                inspector.bar.choice.activated.emit(row)
                 shown = window.inspector.shown
                 assert shown is not None
                 assert shown.trace is not None
-                assert inspector.choice.currentIndex() == row
+                assert inspector.bar.choice.currentIndex() == row
                 seen.append(shown.trace)
             assert len({id(trace) for trace in seen}) == 3
-            inspector.forget.click()
+            inspector.bar.forget.click()
             assert window.inspector.shown is not None
             assert window.inspector.shown.trace is None
-            assert inspector.choice.currentIndex() == 2, "the answer that was chosen stays"
+            assert inspector.bar.choice.currentIndex() == 2, "the answer that was chosen stays"
             window.inspector.show_open_conversation()
-            assert not inspector.choice.isVisible()
+            assert not inspector.bar.choice.isVisible()
 
     run(steps())
 
@@ -225,6 +227,6 @@ def test_a_single_answer_offers_no_choice(run: Run, theme: Theme, stage: Stage) 
         async with served(stage, theme) as (window, url):
             await post(f"{url}/v1/chat/completions", chat(stop=["END"], max_tokens=40))
             inspector = await inspected(window)
-            assert not inspector.choice.isVisible()
+            assert not inspector.bar.choice.isVisible()
 
     run(steps())

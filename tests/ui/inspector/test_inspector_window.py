@@ -24,7 +24,7 @@ from ui.window.main_window import MainWindow
 def test_before_any_run_it_says_what_to_do(use: Use) -> None:
     async def steps(window: MainWindow, inspector: InspectorWindow) -> None:
         assert inspector.head.sentence.text() == "No run is shown"
-        assert not inspector.copy.isEnabled()
+        assert not inspector.bar.copy.isEnabled()
         for number in range(inspector.tabs.count()):
             inspector.tabs.setCurrentIndex(number)
 
@@ -99,18 +99,18 @@ def test_two_answers_are_compared(use: Use) -> None:
 def test_forgetting_all_leaves_the_reason(use: Use) -> None:
     async def steps(window: MainWindow, inspector: InspectorWindow) -> None:
         await ask(window, COUNT, "6")
-        inspector.forget.click()
+        inspector.bar.forget.click()
         assert inspector.head.sentence.text() == sentence_of_stop("6")
         assert "forgotten" in inspector.head.steps.text()
         assert inspector.tape.toPlainText() == ""
-        assert not inspector.save.isEnabled()
+        assert not inspector.bar.save.isEnabled()
 
     use(steps)
 
 
 def test_without_recording_only_the_reason_is_known(use: Use) -> None:
     async def steps(window: MainWindow, inspector: InspectorWindow) -> None:
-        inspector.level.setCurrentIndex(0)
+        inspector.bar.level.setCurrentIndex(0)
         await ask(window, COUNT, "6")
         assert inspector.tokens.model.rowCount() == 0
         assert "not recorded" in inspector.head.steps.text()
@@ -121,7 +121,7 @@ def test_without_recording_only_the_reason_is_known(use: Use) -> None:
 def test_the_report_is_copied_as_markdown(use: Use) -> None:
     async def steps(window: MainWindow, inspector: InspectorWindow) -> None:
         await ask(window, COUNT, "6")
-        inspector.copy.click()
+        inspector.bar.copy.click()
         assert "### Why the answer stopped" in QGuiApplication.clipboard().text()
 
     use(steps)
@@ -157,7 +157,7 @@ def test_everything_begins_at_one_left_edge(use: Use) -> None:
         edges = {
             left(part)
             for part in (
-                inspector.source,
+                inspector.bar.source,
                 inspector.head.steps,
                 inspector.head.figures,
                 inspector.head.past,

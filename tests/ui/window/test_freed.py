@@ -47,8 +47,8 @@ def opened(window: MainWindow) -> dict[str, Callable[[], object]]:
     inspector = window.others.inspector
     assert inspector is not None
     found |= {
-        "open a run": inspector._choose_file,
-        "save a run": inspector._choose_target,
+        "open a run": inspector.bar._choose_file,
+        "save a run": inspector.bar._choose_target,
         "save a case": inspector.what_if._choose_file,
     }
     return found

@@ -137,7 +137,7 @@ def test_an_answer_of_an_earlier_start_is_shown_with_all_its_tabs_until_it_is_fo
                 await eventually(lambda: COUNT in inspector.prompt.page.toPlainText())
                 inspector.tabs.setCurrentWidget(inspector.api)
                 await eventually(lambda: "HTTP/1.1 200" in inspector.api.page.toPlainText())
-                inspector.forget.click()
+                inspector.bar.forget.click()
                 assert count() == 0
         await asyncio.to_thread(traces.close)
         await store.close()

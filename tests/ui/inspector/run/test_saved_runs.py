@@ -43,10 +43,10 @@ def test_a_saved_run_is_opened_and_the_way_back_is_there(use: Use, tmp_path: Pat
         window.workspace.new_conversation()
         assert inspector.head.sentence.text() == "No run is shown"
         inspector.inspector.open_file(path)
-        await eventually(lambda: inspector.back.isVisible())
-        assert inspector.source.text() == "From a saved run: run.json"
+        await eventually(lambda: inspector.bar.back.isVisible())
+        assert inspector.bar.source.text() == "From a saved run: run.json"
         assert inspector.head.sentence.text() == sentence_of_stop("6")
-        inspector.back.click()
+        inspector.bar.back.click()
         assert inspector.head.sentence.text() == "No run is shown"
 
     use(steps)
@@ -59,6 +59,6 @@ def test_a_file_that_is_no_saved_run_is_said(use: Use, tmp_path: Path, content: 
 
     async def steps(window: MainWindow, inspector: InspectorWindow) -> None:
         inspector.inspector.open_file(path)
-        await eventually(lambda: "other.json is not a saved run" in inspector.source.text())
+        await eventually(lambda: "other.json is not a saved run" in inspector.bar.source.text())
 
     use(steps)

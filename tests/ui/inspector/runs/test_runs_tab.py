@@ -46,11 +46,11 @@ def test_runs_of_all_conversations_are_listed_shown_and_compared_by_the_keyboard
         shown = inspector.inspector.shown
         assert shown is not None
         assert shown.run is first.messages[-1].run
-        assert inspector.source.text() == f"From another conversation: {first.title}"
+        assert inspector.bar.source.text() == f"From another conversation: {first.title}"
         assert inspector.tokens.model.rowCount() > 0
-        inspector.back.click()
+        inspector.bar.back.click()
         assert inspector.inspector.shown is not shown
-        assert not inspector.back.isVisible()
+        assert not inspector.bar.back.isVisible()
 
     use(steps)
 
@@ -69,7 +69,7 @@ def test_where_a_tab_lacks_data_the_answer_is_made_again_with_everything(use: Us
         await eventually(lambda: not window.workspace.current.session.is_running)
         await eventually(inspector.ending.curve.isVisible)
         assert not inspector.again.isVisible()
-        assert inspector.level.currentText() == "Everything"
+        assert inspector.bar.level.currentText() == "Everything"
         assert len(window.workspace.current.conversation.tree) == 3
 
     use(steps)
