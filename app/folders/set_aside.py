@@ -16,10 +16,19 @@ def set_aside(path: Path) -> str:
     Returns:
         A sentence that says where it is now, or why it could not be renamed.
     """
-    aside = path.with_name(f"{path.name}.broken-{time.strftime('%Y%m%d-%H%M%S')}")
+    aside = _free(path, f"broken-{time.strftime('%Y%m%d-%H%M%S')}")
     try:
         os.replace(path, aside)
     except OSError as error:
         _log.warning("cannot set %s aside: %s", path, error)
         return f"It could not be set aside: {os_cause(error)}."
     return f"It is kept as {aside.name}."
+
+
+def _free(path: Path, mark: str) -> Path:
+    """Return a name that no file has: two files may be damaged within a second."""
+    aside, number = path.with_name(f"{path.name}.{mark}"), 1
+    while os.path.lexists(aside):
+        number += 1
+        aside = path.with_name(f"{path.name}.{mark}-{number}")
+    return aside

@@ -4,7 +4,9 @@ Asks on loopback only, or where a person said. Blocks; main thread.
 """
 
 import asyncio
+import http.client
 import json
+import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterable
@@ -21,6 +23,7 @@ from engine.files.bounded import read_bounded
 from ui.preferences.groups import DEFAULT_PORT
 
 _TIMEOUT_S = 20.0
+_MOST_ANSWER_BYTES = 4 << 20
 _OWNER = "fullstop"
 _EVERYWHERE = ("0.0.0.0", "::", "")
 
@@ -170,11 +173,41 @@ def _models(listed: Any) -> tuple[ServedModel, ...] | None:
     )
 
 
+class _NoRedirect(urllib.request.HTTPRedirectHandler):
+    """Follows no redirect: our server sends none, and another one would be sent the key."""
+
+    def redirect_request(self, *_: Any) -> None:
+        """Say that a redirect is an error like any other."""
+
+
 def _asked(url: str, key: str, body: dict[str, str] | None = None) -> Any:
+    """Return the JSON that a server answers with.
+
+    Raises:
+        urllib.error.HTTPError: It answers with an error, or with a redirect.
+        OSError: It does not answer, or not with HTTP.
+        ValueError: Its answer is not JSON, too long, or takes too long.
+    """
     data = None if body is None else json.dumps(body).encode()
     headers = {"authorization": f"Bearer {key}", "content-type": "application/json"}
     request = urllib.request.Request(url, data, headers)
     # A proxy has no part in what goes to this computer.
-    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-    with opener.open(request, timeout=_TIMEOUT_S) as answer:
-        return json.load(answer)
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}), _NoRedirect)
+    try:
+        with opener.open(request, timeout=_TIMEOUT_S) as answer:
+            return json.loads(_read(answer))
+    except http.client.HTTPException as error:
+        raise OSError(f"the answer is not HTTP: {type(error).__name__}") from error
+    except RecursionError as error:
+        raise ValueError("the answer is nested too deeply") from error
+
+
+def _read(answer: Any) -> bytes:
+    """Return the content of an answer; raise ``ValueError`` where it is too long or too slow."""
+    ends_s = time.monotonic() + _TIMEOUT_S
+    content = b""
+    while part := answer.read1(1 << 16):
+        content += part
+        if len(content) > _MOST_ANSWER_BYTES or time.monotonic() > ends_s:
+            raise ValueError("the answer is too long, or takes too long")
+    return content

@@ -12,8 +12,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol, TypeVar
 
-from app.folders.privacy import made_private, open_private
+from app.folders.privacy import made_private
 from engine.files.bounded import read_bounded
+from engine.files.whole_file import write_whole
 from ui.server.api_key import KeyPlace
 
 SERVICE = "fullstop"
@@ -168,8 +169,6 @@ class KeyStore:
 
 
 def _write_private(path: Path, text: str) -> None:
-    """Write a file that only its owner can read, even while it is being written."""
+    """Write a file that only its owner can read; what was there stays where that fails."""
     made_private(path.parent)
-    path.unlink(missing_ok=True)
-    with open(path, "x", encoding="utf-8", opener=open_private) as file:
-        file.write(text + "\n")
+    write_whole(path, text + "\n")

@@ -14,6 +14,7 @@ from typing import ParamSpec, TypeVar
 from app.store import opening, writing
 from app.store.pending import PendingWrites
 from app.store.rows import ConversationRow, FolderRow, MessageRow, PresetRow
+from app.store.trial import try_writing
 from ui.records.conversations import Conversation, ConversationFolder
 from ui.records.presets import Preset
 from ui.records.storing import StoreProblem
@@ -139,6 +140,7 @@ class Database:
 
     def _prepare(self, connection: sqlite3.Connection) -> None:
         writing.recover(connection)
+        try_writing(connection)
         self.conversations = writing.summaries(connection)
         self.presets = writing.presets(connection)
         self.folders = writing.folders(connection)

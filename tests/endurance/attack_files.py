@@ -20,6 +20,7 @@ from pathlib import Path
 
 from tests.support.attacks import database_attacks, model_attacks
 from tests.support.attacks.file_attacks import ATTACKS
+from tests.support.attacks.stored_attacks import STORED
 
 _SHOWN_FAULTS = 12
 # Thousands of databases, each written with care, would only measure the disk.
@@ -37,7 +38,7 @@ def main() -> int:
     options = parser.parse_args()
     logging.disable()  # a line for each file would hide the faults
     faults = 0
-    attacks = [one for one in ATTACKS if options.kind in (None, one.name)]
+    attacks = [one for one in (*ATTACKS, *STORED) if options.kind in (None, one.name)]
     for attack in attacks:
         count = -(-options.files // len(attacks))
         faults += _carry_out(attack.name, attack.carry_out, options.first, count)

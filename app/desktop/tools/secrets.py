@@ -11,8 +11,10 @@ from pathlib import Path
 from typing import TypeVar
 
 from app.folders.privacy import made_private
+from app.folders.set_aside import set_aside
 from app.settings.keychain import SERVICE, Keychain, NoKeychain, ask, system_keychain
 from engine.files.bounded import read_bounded
+from engine.files.fields import DamagedFile, parsed_json
 from engine.files.whole_file import write_whole
 
 FILE_NAME = "tool-secrets.json"
@@ -46,7 +48,7 @@ class ToolSecrets:
             OSError: It cannot be kept anywhere.
         """
         with self._lock:
-            filed = self._filed()
+            filed = self._usable()
             user = _user(server, name)
             try:
                 self._ask(lambda chain: chain.set_password(SERVICE, user, value))
@@ -83,7 +85,7 @@ class ToolSecrets:
         """
         user = _user(server, name)
         with self._lock:
-            filed = self._filed()
+            filed = self._usable()
             if filed.pop(user, None) is not None:
                 self._write(filed)
             try:
@@ -92,15 +94,24 @@ class ToolSecrets:
             except NoKeychain as error:
                 _log.info("a secret was not looked for in the keychain: %s", error)
 
+    def _usable(self) -> dict[str, str]:
+        """Return what the file has; one that is damaged is set aside, and made anew."""
+        try:
+            return self._filed()
+        except _DamagedSecrets as error:
+            _log.warning("%s. %s", error, set_aside(self._file))
+            return {}
+
     def _filed(self) -> dict[str, str]:
         try:
-            values = json.loads(read_bounded(self._file).decode("utf-8"))
+            values = parsed_json(read_bounded(self._file).decode("utf-8"))
+            if not isinstance(values, dict):
+                raise DamagedFile("it does not contain a JSON object")
         except FileNotFoundError:
             return {}
         except ValueError as error:
-            raise OSError(f"{self._file.name} is damaged; fill in the secrets again") from error
-        if not isinstance(values, dict):
-            raise OSError(f"{self._file.name} is damaged; fill in the secrets again")
+            words = f"{self._file.name} is damaged; fill in the secrets again"
+            raise _DamagedSecrets(words) from error
         return {name: value for name, value in values.items() if isinstance(value, str)}
 
     def _write(self, values: dict[str, str]) -> None:
@@ -112,6 +123,10 @@ class ToolSecrets:
 
     def _ask(self, question: Callable[[Keychain], _T]) -> _T:
         return ask(self._find_keychain, question)
+
+
+class _DamagedSecrets(OSError):
+    """The file of secrets cannot be understood."""
 
 
 def _user(server: str, name: str) -> str:

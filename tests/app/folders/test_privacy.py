@@ -11,6 +11,7 @@ import pytest
 
 from app.folders import logs, paths
 from app.folders.privacy import made_private, tighten
+from app.folders.set_aside import set_aside
 from app.settings.keychain import Keychain, KeyStore, NoKeychain
 from app.settings.settings_file import Settings, SettingsFile
 from app.store.conversation_store import open_store
@@ -144,3 +145,11 @@ def test_folders_that_are_made_on_the_way_are_private(tmp_path: Path) -> None:
     folder = made_private(tmp_path / "state" / "fullstop" / "log")
     assert mode(folder.parent) == 0o700
     assert mode(folder.parent.parent) == 0o700
+
+
+def test_two_files_that_are_set_aside_within_a_second_are_both_kept(tmp_path: Path) -> None:
+    path = tmp_path / "settings.json"
+    for text in ("one", "two", "three"):
+        path.write_text(text)
+        assert "It is kept as settings.json.broken-" in set_aside(path)
+    assert sorted(one.read_text() for one in tmp_path.iterdir()) == ["one", "three", "two"]

@@ -8,6 +8,7 @@ import pytest
 from app.settings.stored_preferences import StoredPreferences
 from engine.files.fields import DamagedFile, Fields
 from tests.support.attacks.file_attacks import ATTACKS, Attack
+from tests.support.attacks.stored_attacks import STORED
 from ui.records.conversations import Conversation, ConversationSettings
 from ui.records.exchange.archive import (
     conversation_markdown,
@@ -22,7 +23,7 @@ from ui.stops import stop_list_text as stop_exchange
 _CASES = 150
 
 
-@pytest.mark.parametrize("attack", ATTACKS, ids=lambda attack: attack.name)
+@pytest.mark.parametrize("attack", [*ATTACKS, *STORED], ids=lambda attack: attack.name)
 def test_damaged_files_are_read_or_refused_and_never_lost(attack: Attack, tmp_path: Path) -> None:
     outcomes = [attack.carry_out(seed, tmp_path) for seed in range(_CASES)]
     assert set(outcomes) == {"read", "refused"}

@@ -1,5 +1,7 @@
 import asyncio
+import errno
 import logging
+import os
 import stat
 import threading
 from pathlib import Path
@@ -114,3 +116,23 @@ def test_a_file_of_the_key_that_is_damaged_is_an_error_in_words(tmp_path: Path) 
     (tmp_path / "api-key").write_bytes(b"fs-\xff\xfe")
     with pytest.raises(OSError, match="api-key is damaged; make a new key"):
         asyncio.run(KeyStore(tmp_path, Locked).key())
+
+
+def test_a_key_that_cannot_be_kept_leaves_the_old_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def use() -> None:
+        store = KeyStore(tmp_path, Locked)
+        key = await store.renew()
+
+        def full(_: int) -> None:
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "fsync", full)
+            with pytest.raises(OSError, match="No space"):
+                await store.renew()
+        assert await store.key() == key
+
+    asyncio.run(use())
+    assert [one.name for one in tmp_path.iterdir()] == [FILE_NAME]

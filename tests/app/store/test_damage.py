@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from app.store import trial
 from app.store.conversation_store import SqliteConversationStore, open_store
 from tests.app.store.conftest import Use
 from tests.support.answers.said import conversation
@@ -119,6 +120,55 @@ def test_a_bad_byte_in_the_schema_sets_the_file_aside_and_all_conversations_come
         }  # fmt: skip
         assert [one.settings for one in found] == [conversation().settings] * 3
 
+    use(steps)
+
+
+@pytest.mark.parametrize("place", ["said_insert", "messages", "folders"])
+def test_a_file_that_can_be_read_and_takes_nothing_is_set_aside_and_recovered(
+    use: Use, path: Path, place: str
+) -> None:
+    use(write)
+    if place == "said_insert":
+        # Nothing but writing uses a trigger; its error has bytes that are no text.
+        bad = "replace(sql, 'INTO said', 'INTO s' || CAST(x'ac' AS TEXT) || 'id')"
+        changed(path, f"UPDATE sqlite_master SET sql = {bad} WHERE name = 'said_insert'")
+    else:
+        changed(
+            path, f"CREATE TRIGGER t BEFORE INSERT ON {place} BEGIN INSERT INTO gone VALUES(1); END"
+        )
+
+    async def steps(store: SqliteConversationStore) -> None:
+        assert store.problem is not None
+        assert store.problem.can_be_recovered
+        outcome, _ = await recovered(store)
+        assert outcome == Recovered(conversations=3, messages=6)
+        new = conversation("written now")
+        store.save(new)
+        store.save_messages(new, list(new.tree))
+        await store.settled()
+        assert store.is_kept(new)
+
+    use(steps)
+
+
+def test_trying_a_file_leaves_nothing_in_it_and_a_full_disk_is_no_damage(
+    use: Use, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    use(write)
+
+    def full(*_: object) -> None:
+        error = sqlite3.OperationalError("database or disk is full")
+        error.sqlite_errorcode = sqlite3.SQLITE_FULL  # type: ignore[misc]
+        raise error
+
+    async def steps(store: SqliteConversationStore) -> None:
+        assert store.problem is None
+        assert len(store.load_all()) == 3
+        assert not store.load_folders()
+        assert not store.load_presets()
+
+    use(steps)
+    monkeypatch.setattr(trial, "_write", full)
     use(steps)
 
 

@@ -58,11 +58,13 @@ class Attack:
         name: Also the name of the file.
         originals: Sound texts; one of them is damaged.
         read: Opens a file as the product does.
+        pack: Makes a file's content of a damaged text.
     """
 
     name: str
     originals: tuple[str, ...]
     read: Callable[[Path], str]
+    pack: Callable[[random.Random, bytes], bytes] = lambda rng, content: content
 
     def carry_out(self, seed: int, folder: Path) -> str:
         """Damage an original and open it; returns what came of it.
@@ -72,7 +74,7 @@ class Attack:
             Exception: Something that is not in the product's own words.
         """
         rng = random.Random(f"{self.name} {seed}")
-        content = damaged(rng, rng.choice(self.originals))
+        content = self.pack(rng, damaged(rng, rng.choice(self.originals)))
         path = folder / self.name
         path.write_bytes(content)
         outcome = self.read(path)
@@ -156,14 +158,14 @@ def _read_archive(path: Path) -> str:
         conversation_markdown(one)
         for message in one.tree:
             json.loads(rows.message_snapshot(one, message).values().run or "{}")
-            _storable(rows.message_snapshot(one, message).values())
-        _storable(rows.conversation_row(one))
+            storable(rows.message_snapshot(one, message).values())
+        storable(rows.conversation_row(one))
     again = conversations_from_json(conversations_json(found))
     assert len(again) == len(found)
     return "read"
 
 
-def _storable(values: tuple[object, ...]) -> None:
+def storable(values: tuple[object, ...]) -> None:
     """Fail where a database could not take the values."""
     for value in values:
         if isinstance(value, str):
@@ -180,7 +182,7 @@ def _read_presets(path: Path) -> str:
     except (FileRefused, DamagedFile):
         return "refused"
     for preset in found:
-        _storable(rows.preset_row(preset))
+        storable(rows.preset_row(preset))
     assert presets_from_json(presets_json(found)) == found
     return "read"
 

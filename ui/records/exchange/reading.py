@@ -6,6 +6,7 @@ Any thread; blocks while the disk works.
 
 import contextlib
 import os
+import struct
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator
@@ -29,6 +30,11 @@ from ui.records.placement import Placement
 # More names than any export has, and fewer than stall a computer.
 _MOST_NAMES = 200_000
 _LISTS = ("conversations.json", "conversations-")
+# The interpreter unpacks others without a limit: 100 KB of bzip2 may become gigabytes.
+_METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+_DAMAGED_ARCHIVE = (
+    zipfile.BadZipFile, zlib.error, struct.error, NotImplementedError, EOFError, UnicodeDecodeError,
+)  # fmt: skip
 _UNKNOWN = (
     "it holds no conversations of Fullstop, ChatGPT, Claude, LM Studio or Jan. Choose the file or "
     "folder that the other program exported"
@@ -54,7 +60,7 @@ def find_conversations(path: Path, most_bytes: int) -> FoundConversations:
         try:
             with zipfile.ZipFile(path) as archive:
                 return _read(_Archive(archive, most_bytes))
-        except zipfile.BadZipFile as error:
+        except _DAMAGED_ARCHIVE as error:
             raise DamagedFile("the archive is damaged") from error
     return _read(_Alone(path, most_bytes))
 
@@ -131,10 +137,15 @@ class _Archive(_Source):
 
     def _content(self, name: str, most_bytes: int) -> bytes:
         try:
+            if self._archive.getinfo(name).compress_type not in _METHODS:
+                raise DamagedFile(
+                    "the archive is packed in a way that is not read here; unpack it, and choose "
+                    "its folder"
+                )
             with self._archive.open(name) as file:
                 # What an archive says of a size need not be so.
                 content = file.read(most_bytes + 1)
-        except (zipfile.BadZipFile, zlib.error, NotImplementedError, EOFError) as error:
+        except _DAMAGED_ARCHIVE as error:
             raise DamagedFile("the archive is damaged") from error
         except RuntimeError as error:
             raise DamagedFile("the archive has a password; unpack it first") from error

@@ -295,3 +295,19 @@ def test_a_chain_of_many_thousand_nodes_is_read(tmp_path: Path) -> None:
     }
     found = find_conversations(written(tmp_path / "conversations.json", [values]), MOST)
     assert len(found.conversations[0].messages) == 4_999
+
+
+@pytest.mark.parametrize("method", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
+def test_archives_that_may_unpack_without_a_limit_are_refused(tmp_path: Path, method: int) -> None:
+    path = tmp_path / "export.zip"
+    with zipfile.ZipFile(path, "w", method) as archive:
+        archive.writestr("conversations.json", json.dumps(chatgpt()))
+    with pytest.raises(DamagedFile, match="unpack it, and choose its folder"):
+        find_conversations(path, MOST)
+
+
+def test_an_archive_whose_names_are_no_text_is_damaged(tmp_path: Path) -> None:
+    path = zipped(tmp_path / "export.zip", {"conversations-é.json": "[]"})
+    path.write_bytes(path.read_bytes().replace("é".encode(), b"\xff\xff"))
+    with pytest.raises(DamagedFile, match="the archive is damaged"):
+        find_conversations(path, MOST)

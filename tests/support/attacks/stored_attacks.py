@@ -1,0 +1,208 @@
+"""Damages files that are packed, or that stand beside the database; opens them as the product does.
+
+Exports of other programs, traces, and what is known of tool servers.
+"""
+
+import io
+import json
+import random
+import struct
+import zipfile
+import zlib
+from pathlib import Path
+from typing import Any
+
+from app.desktop.tools.secrets import ToolSecrets
+from app.desktop.tools.servers_file import ServersFile
+from app.settings.keychain import NoKeychain
+from app.store import rows
+from engine.files.fields import DamagedFile
+from engine.output.families.tags import TagFamily
+from engine.output.setting import RunSetting
+from engine.output.vocabulary import Vocabulary
+from engine.recording.kept_trace import packed, unpacked
+from engine.recording.run_trace import RunTrace
+from engine.stopping.rules import StopRules
+from engine.values.chat import Message
+from engine.values.request import GenerationRequest
+from tests.support.attacks.damage import flipped
+from tests.support.attacks.file_attacks import Attack, storable
+from ui.records.exchange.archive import conversation_markdown
+from ui.records.exchange.reading import find_conversations
+
+_MOST_BYTES = 1 << 22
+_METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA)
+
+
+def _no_keychain() -> Any:
+    raise NoKeychain("this system has no keychain")
+
+
+def _read_servers(path: Path) -> str:
+    before = path.read_bytes()
+    file = ServersFile(path.parent)
+    found = file.load()
+    if file.notice:
+        assert not found
+        assert file.notice.isprintable()
+    else:
+        path.with_name("before").write_bytes(before)
+    file.save(found)
+    again = ServersFile(path.parent)
+    assert [one.name for one in again.load()] == [one.name for one in found]
+    assert not again.notice
+    return "refused" if file.notice else "read"
+
+
+def _read_secrets(path: Path) -> str:
+    before = path.read_bytes()
+    secrets = ToolSecrets(path.parent, _no_keychain)
+    try:
+        secrets.value("one", "env/KEY")
+    except OSError:
+        outcome = "refused"
+    else:
+        path.with_name("before").write_bytes(before)
+        outcome = "read"
+    # Whatever the file was, a person can fill the secrets in again.
+    secrets.keep("two", "env/KEY", "new")
+    assert secrets.value("two", "env/KEY") == "new"
+    return outcome
+
+
+def _read_trace(path: Path) -> str:
+    try:
+        trace = unpacked(path.read_bytes())
+    except DamagedFile:
+        return "refused"
+    packed(trace)
+    return "read"
+
+
+def _read_export(path: Path) -> str:
+    try:
+        found = find_conversations(path, _MOST_BYTES)
+    except (DamagedFile, OSError):
+        return "refused"
+    for one in found.conversations:
+        conversation_markdown(one)
+        for message in one.tree:
+            storable(rows.message_snapshot(one, message).values())
+        storable(rows.conversation_row(one))
+    return "read"
+
+
+def _zipped(rng: random.Random, content: bytes, name: str = "conversations.json") -> bytes:
+    """Return an archive with the content, sometimes damaged; or the content as it is."""
+    if rng.random() < 0.3:
+        return content
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w", rng.choice(_METHODS)) as archive:
+        archive.writestr("chat.html", "x" * 50)
+        archive.writestr(name, content)
+    whole = file.getvalue()
+    match rng.randrange(4):
+        case 0:
+            return whole
+        case 1:
+            # The list of files, which is read first, stands at the end.
+            at = max(0, len(whole) - rng.randrange(1, 300))
+            return whole[:at] + flipped(rng, whole[at:], 3)
+        case 2:
+            at = whole.rfind(name.encode(), 0, whole.rfind(b"PK\1\2")) - 30
+            head = flipped(rng, whole[at : at + 80], 3)
+            return whole[:at] + head + whole[at + 80 :]
+        case _:
+            return flipped(rng, whole)
+
+
+def _compressed(rng: random.Random, content: bytes) -> bytes:
+    whole = zlib.compress(content)
+    return flipped(rng, whole) if rng.random() < 0.2 else whole
+
+
+def _exports() -> tuple[str, ...]:
+    text = {"content_type": "text", "parts": ["Hello"]}
+    nodes = {
+        "r": {"id": "r", "parent": None, "message": None},
+        "q": {"parent": "r", "message": {"author": {"role": "user"}, "content": text}},
+        "a": {
+            "parent": "q",
+            "message": {
+                "author": {"role": "assistant"},
+                "create_time": 1.7e9,
+                "content": text,
+                "metadata": {"model_slug": "m"},
+            },
+        },
+    }
+    chatgpt = [
+        {"title": "T", "conversation_id": "c", "mapping": nodes, "current_node": "a",
+         "create_time": 1.7e9, "update_time": 1.7e9},
+    ]  # fmt: skip
+    claude = [
+        {"uuid": "u", "name": "T", "created_at": "2026-01-01T00:00:00Z", "updated_at": "x",
+         "chat_messages": [
+             {"uuid": "m", "sender": "human", "text": "Hi", "created_at": "2026-01-01T00:00:00Z",
+              "content": [{"type": "text", "text": "Hi"}], "attachments": [], "files": []},
+             {"uuid": "n", "sender": "assistant", "text": "Ho",
+              "content": [{"type": "text", "text": "Ho"}]}]},
+    ]  # fmt: skip
+    piece = {"type": "text", "text": "Hi"}
+    step = {"type": "contentBlock", "content": [piece], "genInfo": {"identifier": "m"}}
+    lm_studio = {
+        "name": "T", "createdAt": 1_700_000_000_000, "systemPrompt": "Be brief.",
+        "messages": [
+            {"versions": [{"role": "user", "content": [piece]}], "currentlySelected": 0},
+            {"versions": [{"role": "assistant", "steps": [step]}], "currentlySelected": 0}],
+    }  # fmt: skip
+    return tuple(json.dumps(one) for one in (chatgpt, claude, lm_studio))
+
+
+def _servers() -> tuple[str, ...]:
+    values = {
+        "mcpServers": {
+            "files": {"command": "npx", "args": ["-y", "x"], "env": {"A": "b"}, "disabled": True},
+            "web": {"url": "https://example.com/mcp", "headers": {"X-Key": "k"}},
+        }
+    }
+    return (json.dumps(values),)
+
+
+def _traces() -> tuple[str, ...]:
+    family = TagFamily(think_start="<think>", think_end="</think>", tags={3: "<think>"})
+    setting = RunSetting(model="m", family=family, eos=(2,), context_room=100, has_bytes=True)
+    trace = RunTrace(setting, StopRules(("END",), (9,)), 64, 1)
+    trace.request = GenerationRequest((Message("user", "Hello"),))
+    trace.vocabulary = Vocabulary(
+        raw=None,
+        text=lambda token_id: "",
+        special={2: "<eos>"},
+        eos=frozenset({2}),
+        strips_first_space=False,
+        size=10,
+    )
+    return (zlib.decompress(packed(trace)).decode("ascii"),)
+
+
+def _length_of_lies(rng: random.Random, content: bytes) -> bytes:
+    """Return an archive whose sizes are not what it says."""
+    whole = bytearray(_zipped(rng, content))
+    at = whole.rfind(b"PK\1\2")
+    if at >= 0:
+        struct.pack_into(
+            "<LL", whole, at + 20, rng.choice((0, 1, 1 << 31)), rng.choice((0, 1 << 31))
+        )
+    return bytes(whole)
+
+
+def _packed_export(rng: random.Random, content: bytes) -> bytes:
+    return (_length_of_lies if rng.random() < 0.1 else _zipped)(rng, content)
+
+
+STORED: tuple[Attack, ...] = (
+    Attack("tool-servers.json", _servers(), _read_servers),
+    Attack("tool-secrets.json", ('{"tool-server/one/env/KEY": "s"}',), _read_secrets),
+    Attack("trace", _traces(), _read_trace, _compressed),
+    Attack("conversations.json", _exports(), _read_export, _packed_export),
+)
