@@ -11,6 +11,7 @@ import logging
 import os
 import re
 import tempfile
+from collections import OrderedDict
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
@@ -26,6 +27,7 @@ _log = logging.getLogger(__name__)
 _P = ParamSpec("_P")
 _SUFFIX = ".trace"
 _MOST_FILE_BYTES = 64 << 20
+_MOST_DELETED_BYTES = 64 << 20
 # Ids are hexadecimal; an imported one may be anything, and must not become a path.
 _USABLE = re.compile(r"[0-9A-Za-z_-]{1,80}")
 
@@ -39,8 +41,17 @@ class _KeptFile(NamedTuple):
     path: Path
 
 
+class _DeletedFile(NamedTuple):
+    """What a deleted file was, for an undo."""
+
+    file: _KeptFile
+    content: bytes
+
+
 class TraceFiles:
     """The traces in a folder.
+
+    Deleted ones are gone from disk at once; memory holds the last ones so that they can be restored.
 
     Args:
         folder: The folder, which is made when it is needed.
@@ -53,6 +64,7 @@ class TraceFiles:
         self._thread = ThreadPoolExecutor(1, "fullstop-traces")
         # By run; read from the folder at first use (own thread).
         self._found: dict[str, _KeptFile] | None = None
+        self._deleted: OrderedDict[str, _DeletedFile] = OrderedDict()
 
     # -- the main thread's side ------------------------------------------------------------
 
@@ -74,13 +86,21 @@ class TraceFiles:
         """Delete the traces of all other conversations: these have been deleted."""
         self._submit(self._keep_only, conversation_ids)
 
+    def delete(self, run_ids: frozenset[str]) -> None:
+        """Delete the traces of runs; ``restore`` can bring them back."""
+        self._submit(self._delete_runs, run_ids)
+
+    def restore(self, run_ids: frozenset[str]) -> None:
+        """Bring back what was deleted, unless all traces were forgotten since."""
+        self._submit(self._restore, run_ids)
+
     def measured(self) -> "Future[int]":
         """Return their bytes, once all that was asked for before is done."""
         return self._thread.submit(lambda: sum(one.size_bytes for one in self._files().values()))
 
     def forget_all(self) -> "Future[None]":
         """Delete all of them; the future ends when that is done."""
-        return self._thread.submit(self._keep_only, frozenset())
+        return self._thread.submit(self._forget_all)
 
     def close(self) -> None:
         """Do what was asked for, and take no more."""
@@ -137,6 +157,31 @@ class TraceFiles:
             total -= one.size_bytes
             if total <= self._most_bytes:
                 return
+
+    def _forget_all(self) -> None:
+        self._deleted.clear()
+        self._keep_only(frozenset())
+
+    def _delete_runs(self, run_ids: frozenset[str]) -> None:
+        files = self._files()
+        for run_id in run_ids & files.keys():
+            file = files[run_id]
+            with contextlib.suppress(OSError):
+                content = read_bounded(file.path, _MOST_FILE_BYTES)
+                self._deleted[run_id] = _DeletedFile(file, content)
+            self._delete(run_id)
+        while sum(len(one.content) for one in self._deleted.values()) > _MOST_DELETED_BYTES:
+            self._deleted.popitem(last=False)
+
+    def _restore(self, run_ids: frozenset[str]) -> None:
+        for run_id in run_ids & self._deleted.keys():
+            file, content = self._deleted.pop(run_id)
+            made_private(self._folder)
+            _write(file.path, content)
+            # It is as old as it was: the oldest go first.
+            os.utime(file.path, (file.written_at, file.written_at))
+            self._files()[run_id] = file
+        self._prune()
 
     def _keep_only(self, conversation_ids: frozenset[str]) -> None:
         for run_id, one in list(self._files().items()):

@@ -104,6 +104,7 @@ class MessageChanges(QObject):
         index = _place(conversation, message)
         removed = conversation.tree.remove(message)
         workspace.store.delete_messages(conversation, removed)
+        workspace.traces.delete(_runs_of(removed))
         workspace.forget_read(conversation)
         self._show(opened, index)
         words = counted(len(removed), "message")
@@ -114,6 +115,7 @@ class MessageChanges(QObject):
         """Bring messages back; the undo stack calls this."""
         conversation = opened.conversation
         conversation.tree.put_back(removed)
+        self._workspace.traces.restore(_runs_of(removed))
         self._workspace.store.save_messages(conversation, removed)
         running = [one for one in conversation.tree if not one.is_settled]
         for one in running:  # what is being written stays in sight
@@ -160,6 +162,10 @@ class _Deletion(QUndoCommand):
         removed, self._removed = self._removed, []
         if removed:
             self._changes.put_back(self._opened, removed)
+
+
+def _runs_of(messages: _Removed) -> frozenset[str]:
+    return frozenset(one.run.id for one in messages if one.run is not None)
 
 
 def _place(conversation: Conversation, message: ConversationMessage) -> int:

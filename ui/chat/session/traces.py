@@ -33,6 +33,12 @@ class TraceKeeper(Protocol):
     async def load(self, run_id: str) -> RunTrace | None:
         """Return the trace of a run; None where none is kept."""
 
+    def delete(self, run_ids: frozenset[str]) -> None:
+        """Delete the traces of runs; ``restore`` can bring them back until the program ends."""
+
+    def restore(self, run_ids: frozenset[str]) -> None:
+        """Bring back what was deleted, unless all traces were forgotten since."""
+
     def measured(self) -> "Future[int]":
         """Return how many bytes are kept, once all that was asked for before is done."""
 
@@ -63,6 +69,9 @@ class Traces(QObject):
         self.top_logprobs = TOP_LOGPROBS
         self._most_runs = most_runs
         self._traces: OrderedDict[str, RunTrace] = OrderedDict()
+        # Of messages that were deleted, for as long as that can be undone.
+        self._deleted: OrderedDict[str, RunTrace | None] = OrderedDict()
+        self._times_forgotten = 0
 
     def __len__(self) -> int:
         return len(self._traces)
@@ -112,7 +121,10 @@ class Traces(QObject):
         """Return the trace of a run from memory or from disk; None where it is not kept."""
         trace = self.get(run_id)
         if trace is None and self.keeper is not None:
+            times_forgotten = self._times_forgotten
             trace = await self.keeper.load(run_id)
+            if run_id in self._deleted or times_forgotten != self._times_forgotten:
+                return None  # it has gone while it was read
             if trace is not None and self.get(run_id) is None:
                 self.keep(run_id, trace)
         return trace
@@ -131,12 +143,39 @@ class Traces(QObject):
             self.level = level
             self.level_changed.emit()
 
+    def delete(self, run_ids: frozenset[str]) -> None:
+        """Delete the traces of deleted answers, also from disk; ``restore`` undoes that."""
+        for run_id in run_ids:
+            self._deleted[run_id] = self._traces.pop(run_id, None)
+        self._prune_deleted()
+        if run_ids and self.keeper is not None:
+            self.keeper.delete(run_ids)
+
+    def restore(self, run_ids: frozenset[str]) -> None:
+        """Bring back the traces of answers that are back; those forgotten since stay away."""
+        for run_id in run_ids:
+            trace = self._deleted.pop(run_id, None)
+            if trace is not None:
+                self.keep(run_id, trace)
+        if run_ids and self.keeper is not None:
+            self.keeper.restore(run_ids)
+
     def forget_all(self) -> None:
         """Drop every trace, also from disk; nobody sees what a run under way still records."""
+        self._times_forgotten += 1
         self._traces.clear()
+        self._deleted = OrderedDict.fromkeys(self._deleted)
         if self.keeper is not None:
             self.keeper.forget_all()
         self.forgotten.emit()
+
+    def _prune_deleted(self) -> None:
+        """Let go of the traces that were deleted first; that they were deleted stays known."""
+        kept = 0
+        for run_id, trace in reversed(self._deleted.items()):
+            kept += 0 if trace is None else len(trace.tokens)
+            if kept > MAX_TOKENS:
+                self._deleted[run_id] = None
 
     def _prune(self) -> None:
         kept = sum(len(trace.tokens) for trace in self._traces.values())

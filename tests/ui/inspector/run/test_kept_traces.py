@@ -1,6 +1,7 @@
 """Traces on disk: whole after a restart, within their budget, gone when they are to be."""
 
 import asyncio
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -146,3 +147,56 @@ def test_an_answer_of_an_earlier_start_is_shown_with_all_its_tabs_until_it_is_fo
     assert len(kept(tmp_path / "traces")) == 1
     run(start(TraceLevel.STOPS))
     assert kept(tmp_path / "traces") == set()
+
+
+def test_a_deleted_message_takes_its_trace_from_disk_and_undo_brings_both_back(
+    run: RunOnLoop, engine: Engine, theme: Theme, tmp_path: Path
+) -> None:
+    folder = tmp_path / "traces"
+
+    async def delete_and_undo() -> None:
+        traces = TraceFiles(folder, 10_000_000)
+        window = main_window(engine, theme, kept_traces=traces)
+        async with shown(window):
+            workspace, changes = window.workspace, window.chat.handling.changes
+            await ask(window, COUNT, "6")
+            undo = workspace.current.stops.undo_stack.undo
+            (answer,) = (one for one in workspace.current.conversation.messages if one.run)
+            assert answer.run is not None
+            before = done(traces)
+            assert kept(folder) == {answer.run.id}
+            for _ in range(2):
+                changes.delete(answer)
+                assert workspace.traces.get(answer.run.id) is None
+                assert await workspace.traces.find(answer.run.id) is None
+                assert kept(folder) == set()
+                undo()
+                assert workspace.traces.get(answer.run.id) is not None
+                assert done(traces) == before
+                assert kept(folder) == {answer.run.id}
+            changes.delete(answer)
+            workspace.traces.forget_all()
+            undo()
+            assert done(traces) == 0
+            assert await workspace.traces.find(answer.run.id) is None
+        await asyncio.to_thread(traces.close)
+
+    run(delete_and_undo())
+
+
+def test_a_restored_trace_is_as_old_as_it_was(record: Record, tmp_path: Path) -> None:
+    trace = trace_of(record(["a", "b", "c"]))
+    one = len(packed(trace))
+    files = TraceFiles(tmp_path, one * 2)
+    files.keep("c1", "r1", trace)
+    done(files)
+    os.utime(tmp_path / "c1.r1.trace", (1, 1))
+    files.close()
+    files = TraceFiles(tmp_path, one * 2)
+    files.keep("c1", "r2", trace)
+    files.delete(frozenset({"r1", "nobody's"}))
+    files.restore(frozenset({"r1"}))
+    files.keep("c1", "r3", trace)
+    assert done(files) == one * 2
+    assert kept(tmp_path) == {"r2", "r3"}
+    files.close()
