@@ -1,12 +1,13 @@
 """One tool server: its switch, how it is doing, what it offers, and what it wrote. Main thread."""
 
-from PySide6.QtCore import QSignalBlocker, Signal
+from PySide6.QtCore import QSignalBlocker, Qt, Signal
 from PySide6.QtWidgets import (
     QHBoxLayout,
     QListWidget,
     QListWidgetItem,
     QPlainTextEdit,
     QPushButton,
+    QStackedWidget,
     QTabWidget,
     QVBoxLayout,
     QWidget,
@@ -14,10 +15,11 @@ from PySide6.QtWidgets import (
 
 from ui.kit.controls.buttons import ToggleSwitch
 from ui.kit.controls.growing_input import never_sideways
+from ui.kit.controls.two_lines import TwoLinesDelegate
 from ui.kit.look.theme import Theme, fixed_font, restyle
 from ui.kit.text.labels import ElidedLabel, label, plain_tool_tip
 from ui.records.tooling.servers import ServerStage, ServerState
-from ui.tools.server_words import stage_words
+from ui.tools.server_words import no_tools_words, stage_words
 
 
 class ServerDetail(QWidget):
@@ -33,7 +35,9 @@ class ServerDetail(QWidget):
         delete: Forgets it.
         said: How it is doing.
         tools: What the model may call.
+        no_tools: Why there are no tools, in their place.
         log: The last lines that it wrote.
+        tabs: The tools and the log; a server that failed is shown with its log.
     """
 
     switched = Signal(bool)
@@ -56,18 +60,25 @@ class ServerDetail(QWidget):
         self.tools = QListWidget()
         self.tools.setProperty("kind", "rows")
         self.tools.setAccessibleName("Tools")
-        self.tools.setWordWrap(True)
+        self.tools.setItemDelegate(TwoLinesDelegate(theme, self.tools))
+        self.no_tools = label("", "muted", is_wrapped=True)
+        self.no_tools.setAlignment(Qt.AlignmentFlag.AlignTop)
+        self.no_tools.setContentsMargins(12, 14, 12, 12)
+        self._tools_page = QStackedWidget()
+        self._tools_page.addWidget(self.no_tools)
+        self._tools_page.addWidget(self.tools)
         self.log = QPlainTextEdit()
         self.log.setReadOnly(True)
         self.log.setAccessibleName("Log")
         self.log.setFont(fixed_font(self.font(), 0.95))
         self.log.setTabChangesFocus(True)
         never_sideways(self.log)
-        self._tabs = QTabWidget()
-        self._tabs.setDocumentMode(True)
-        self._tabs.setAccessibleName("What it offers, and its log")
-        self._tabs.addTab(self.tools, "Tools")
-        self._tabs.addTab(self.log, "Log")
+        self.log.setPlaceholderText("It has not written anything.")
+        self.tabs = QTabWidget()
+        self.tabs.setDocumentMode(True)
+        self.tabs.setAccessibleName("What it offers, and its log")
+        self.tabs.addTab(self._tools_page, "Tools")
+        self.tabs.addTab(self.log, "Log")
         head = QHBoxLayout()
         head.addWidget(self._name, 1)
         head.addWidget(self.switch)
@@ -83,7 +94,7 @@ class ServerDetail(QWidget):
         layout.addWidget(self._reached)
         layout.addWidget(self._remarks)
         layout.addLayout(buttons)
-        layout.addWidget(self._tabs, 1)
+        layout.addWidget(self.tabs, 1)
         self.switch.toggled.connect(self.switched)
 
     def show_server(self, server: ServerState) -> None:
@@ -101,6 +112,10 @@ class ServerDetail(QWidget):
         self._remarks.setText(" ".join(server.remarks))
         self._remarks.setVisible(bool(server.remarks))
         self.restart.setEnabled(server.config.is_on and server.stage is not ServerStage.STARTING)
+        has_failed = server.stage is ServerStage.FAILED
+        if before is None or before.name != server.name or before.stage is not server.stage:
+            self.tabs.setCurrentWidget(self.log if has_failed else self._tools_page)
+            self.no_tools.setText(no_tools_words(server))
         if before is None or before.tools != server.tools or before.name != server.name:
             self._show_tools(server)
         if before is None or before.log != server.log or before.name != server.name:
@@ -111,6 +126,7 @@ class ServerDetail(QWidget):
                 bar.setValue(bar.maximum())
 
     def _show_tools(self, server: ServerState) -> None:
+        self._tools_page.setCurrentWidget(self.tools if server.tools else self.no_tools)
         self.tools.clear()
         for tool in server.tools:
             line = " ".join(tool.description.split())[:200]

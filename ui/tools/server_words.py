@@ -17,3 +17,16 @@ def stage_words(server: ServerState) -> str:
             return f"running, {counted(len(server.tools), 'tool')}"
         case ServerStage.FAILED:
             return server.problem
+
+
+def no_tools_words(server: ServerState) -> str:
+    """Return why no tools of a server are listed."""
+    match server.stage:
+        case ServerStage.OFF:
+            return "Its tools are listed here once it is switched on."
+        case ServerStage.STOPPED | ServerStage.STARTING:
+            return "Its tools are listed here once it has started."
+        case ServerStage.READY:
+            return "It offers no tools."
+        case ServerStage.FAILED:
+            return "It is not running, so its tools are not known. Its log may say why."

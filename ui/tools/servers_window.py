@@ -19,6 +19,7 @@ from engine import counted
 from ui.kit.background.tasks import Tasks
 from ui.kit.controls.flow_layout import FlowLayout
 from ui.kit.controls.own_window import OwnWindow
+from ui.kit.controls.two_lines import TwoLinesDelegate
 from ui.kit.look.theme import Theme
 from ui.kit.system.boxes import BoxButton, ask
 from ui.kit.text.labels import label
@@ -67,6 +68,7 @@ class ToolServersWindow(OwnWindow):
         self.list = QListWidget()
         self.list.setProperty("kind", "rows")
         self.list.setAccessibleName("Tool servers")
+        self.list.setItemDelegate(TwoLinesDelegate(theme, self.list))
         theme.follow(self.list, lambda: self.list.setFixedWidth(theme.px(_LIST_PX)))
         self.detail = ServerDetail(theme)
         self._pages = QStackedWidget()

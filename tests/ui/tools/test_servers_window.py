@@ -1,10 +1,11 @@
 """The window of tool servers, and the card of a conversation's tools."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
-from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QWidget
+from PySide6.QtCore import QPoint, Qt
+from PySide6.QtWidgets import QLabel, QWidget
 from pytestqt.qtbot import QtBot
 
 from engine.scheduling.service import Engine
@@ -20,8 +21,10 @@ from ui.records.tooling.servers import (
     PromptInfo,
     ResourceInfo,
     ServerStage,
+    ServerState,
     ToolServerConfig,
 )
+from ui.tools.server_detail import ServerDetail
 from ui.tools.server_dialogs import PasteDialog, ServerForm
 from ui.tools.servers_window import ToolServersWindow
 from ui.tools.tool_host import ToolsRefused
@@ -175,5 +178,49 @@ def test_the_button_says_which_tools_are_in_use(
             window.others.show_tool_servers()
             assert window.others.tool_servers is not None
             assert window.others.tool_servers.windowType() == Qt.WindowType.Window
+
+    run(steps())
+
+
+def test_a_server_that_failed_is_shown_with_its_log_and_others_with_their_tools(
+    theme: Theme, qtbot: QtBot
+) -> None:
+    detail = ServerDetail(theme)
+    qtbot.addWidget(detail)
+    off = ServerState(ToolServerConfig("sums", "python"))
+    detail.show_server(off)
+    assert detail.tabs.tabText(detail.tabs.currentIndex()) == "Tools"
+    assert detail.no_tools.isVisibleTo(detail)
+    assert detail.no_tools.text() == "Its tools are listed here once it is switched on."
+    failed = replace(off, stage=ServerStage.FAILED, problem="It is not there.", log=("gone",))
+    detail.show_server(failed)
+    assert detail.tabs.tabText(detail.tabs.currentIndex()) == "Log"
+    detail.tabs.setCurrentIndex(0)  # who looks at another tab stays there
+    detail.show_server(replace(failed, log=("gone", "really")))
+    assert detail.tabs.tabText(detail.tabs.currentIndex()) == "Tools"
+    detail.show_server(SUMS)
+    assert detail.tools.isVisibleTo(detail)
+    detail.show_server(failed)
+    assert detail.tabs.tabText(detail.tabs.currentIndex()) == "Log"
+
+
+def test_the_words_of_a_server_stand_nearer_to_its_name_than_to_the_next_one(
+    theme: Theme, parent: QWidget, run: RunOnLoop
+) -> None:
+    async def steps() -> None:
+        others = [replace(SUMS, config=ToolServerConfig(name, "x", is_on=True)) for name in "abc"]
+        toolbox = Toolbox(DictatedHost(*others), preferences_state())
+        popover = ToolsPopover(theme, parent, toolbox)
+        popover.show_choice(ToolsInUse(), can_call=True)
+        popover.pop_up(parent)
+        first, second = popover.boxes[("a",)], popover.boxes[("b",)]
+        await eventually(lambda: second.mapTo(popover, QPoint()).y() > 0)
+        group = first.parentWidget()
+        (said,) = group.findChildren(QLabel)
+        above = said.mapTo(popover, QPoint()).y() - first.mapTo(popover, QPoint()).y()
+        below = second.mapTo(popover, QPoint()).y() - said.mapTo(popover, QPoint()).y()
+        assert above - first.height() < below - said.height()
+        assert said.height() < 2 * first.height()
+        popover.hide()
 
     run(steps())

@@ -30,6 +30,7 @@ _WIDTH_PX = 360
 _INDENT_PX = 24
 # What the card's edges and the scroll bar take from its width.
 _SIDES_PX = 46
+_BETWEEN_SERVERS_PX, _WITHIN_SERVER_PX = 11, 4
 
 
 class ToolsPopover(QFrame):
@@ -67,7 +68,7 @@ class ToolsPopover(QFrame):
         self._list.setObjectName("scrolled")
         column = QVBoxLayout(self._list)
         column.setContentsMargins(0, 0, 4, 0)
-        column.setSpacing(7)
+        column.setSpacing(_BETWEEN_SERVERS_PX)
         self._scroll = QScrollArea()
         self._scroll.setWidgetResizable(True)
         self._scroll.setFrameShape(QFrame.Shape.NoFrame)
@@ -123,8 +124,8 @@ class ToolsPopover(QFrame):
         column = self._list.layout()
         assert column is not None
         column.activate()
-        needed = max(column.totalHeightForWidth(width - _SIDES_PX), column.sizeHint().height())
-        wanted = needed + 2 * column.spacing() if self.boxes else 0
+        # What is wrapped has a height only in this width; the stretch at the end takes the rest.
+        wanted = column.totalHeightForWidth(width - _SIDES_PX)
         self._scroll.setFixedHeight(min(self._theme.px(_MOST_HEIGHT_PX), wanted))
         self.adjustSize()
         room = anchor.screen().availableGeometry()
@@ -145,6 +146,10 @@ class ToolsPopover(QFrame):
         clear_layout_of(self._list)
         for server in servers:
             self._add_server(server)
+        column = self._list.layout()
+        assert isinstance(column, QVBoxLayout)
+        column.addStretch(1)
+        self._scroll.setVisible(bool(servers))
         in_use = [one for one in servers if one.name in self._choice.servers]
         self.attach.setVisible(any(one.resources or one.prompts for one in in_use))
         if self.isVisible():
@@ -168,8 +173,13 @@ class ToolsPopover(QFrame):
         return ""
 
     def _add_server(self, server: ServerState) -> None:
-        column = self._list.layout()
-        assert column is not None
+        outer = self._list.layout()
+        assert outer is not None
+        group = QWidget()
+        outer.addWidget(group)
+        column = QVBoxLayout(group)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.setSpacing(_WITHIN_SERVER_PX)
         is_used = server.name in self._choice.servers
         words = stage_words(server)
         box = CheckBox(self._theme, server.name)
