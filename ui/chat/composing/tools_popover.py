@@ -191,6 +191,8 @@ class ToolsPopover(QFrame):
         column.addWidget(box)
         said = label(words, "fault" if server.problem else "faint", 0.9, is_wrapped=True)
         said.setContentsMargins(_INDENT_PX, 0, 0, 0)
+        # Its least height would be that of its narrowest shape; what counts is that in this width.
+        said.setMinimumHeight(1)
         column.addWidget(said)
         if not is_used:
             return
