@@ -28,6 +28,7 @@ class PermissionRow(QWidget):
         self.reason.setAccessibleDescription("The model reads it. Return denies the call.")
         self.reason.setAccessibleName(f"Reason for not allowing {tool}")
         self.reason.setMaxLength(2_000)
+        self._is_decided = False
         self.buttons: dict[Permission, QPushButton] = {}
         answers: tuple[tuple[Permission, str, str], ...] = (
             ("once", "Allow Once", "once"),
@@ -55,6 +56,7 @@ class PermissionRow(QWidget):
         layout.addWidget(self.reason)
 
     def _decide(self, permission: Permission) -> None:
-        for button in self.buttons.values():
-            button.setEnabled(False)
-        self.decided.emit(Decision(permission, self.reason.text()))
+        # A button that is switched off passes the focus on, and the chat would follow it away.
+        if not self._is_decided:
+            self._is_decided = True
+            self.decided.emit(Decision(permission, self.reason.text()))

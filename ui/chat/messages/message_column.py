@@ -9,7 +9,14 @@ from collections.abc import Callable, Iterator, Sequence
 
 from PySide6.QtCore import Qt, QTimer, Signal, SignalInstance
 from PySide6.QtGui import QResizeEvent, QWheelEvent
-from PySide6.QtWidgets import QButtonGroup, QFrame, QScrollArea, QVBoxLayout, QWidget
+from PySide6.QtWidgets import (
+    QApplication,
+    QButtonGroup,
+    QFrame,
+    QScrollArea,
+    QVBoxLayout,
+    QWidget,
+)
 
 from ui.chat.messages.answer_view import AnswerView
 from ui.chat.messages.jump_button import JumpButton
@@ -162,6 +169,19 @@ class MessageColumn(QScrollArea):
                 self._fill(slot)
                 return slot.view if isinstance(slot.view, QuestionView) else None
         return None
+
+    def focusNextPrevChild(self, is_next: bool) -> bool:
+        """Move the focus by Tab, and scroll only to what has it then.
+
+        Qt's own way also follows the focus that a button loses when it is switched off or goes
+        away: it scrolls to whatever had the focus here before.
+        """
+        if not QWidget.focusNextPrevChild(self, is_next):
+            return False
+        focused = QApplication.focusWidget()
+        if focused is not None and self.isAncestorOf(focused):
+            self.ensureWidgetVisible(focused)
+        return True
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         """Keep the column in the middle and no wider than is good to read."""

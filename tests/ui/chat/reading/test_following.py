@@ -4,11 +4,14 @@ from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
 
 from engine.values.events import TextDelta, ThinkingDelta
+from tests.support.answers.said import finished_run
 from tests.support.shown import Use
 from tests.ui.chat.reading.conversations import END, long_conversation
 from tests.ui.driving import ScriptedEngine, eventually
 from ui.chat.messages.answer_view import AnswerView
+from ui.records.messages import ConversationMessage
 from ui.records.runs import Run
+from ui.records.tooling.calls import CallProgress, CallResult, CallState
 from ui.window.main_window import MainWindow
 
 
@@ -98,5 +101,37 @@ def test_whoever_reads_further_up_is_led_back_to_the_latest_text(
         assert not jump.has_news
         scripted.say(END)
         await eventually(lambda: not window.workspace.current.is_running)
+
+    use(steps)
+
+
+def test_the_reader_stays_at_the_end_while_a_call_is_allowed_there(
+    use: Use, scripted: ScriptedEngine
+) -> None:
+    async def steps(window: MainWindow) -> None:
+        conversation = long_conversation()
+        run = finished_run("I add them.", is_calling=True)
+        (call,) = run.tool_calls
+        run.progress[call.id] = CallProgress("sums", "add", asks=True)
+        conversation.add(ConversationMessage("assistant", run=run))
+        window.workspace.take_in(conversation)
+        column = window.chat.column
+        bar = column.verticalScrollBar()
+        await eventually(lambda: bar.maximum() > 0 and bar.value() == bar.maximum())
+        await eventually(lambda: column.answer_view(run) is not None)
+        view = column.answer_view(run)
+        assert view is not None
+        permission = view.calls.cards[call.id].permission
+        assert permission is not None
+        button = permission.buttons["once"]
+        await eventually(button.isVisible)
+        button.setFocus()
+        QTest.mouseClick(button, Qt.MouseButton.LeftButton)
+        run.progress.clear()
+        run.results.append(CallResult(call.id, CallState.DONE, "5", "sums", "add", 0.1))
+        window.workspace.current.session.run_changed.emit(run)
+        assert view.calls.cards[call.id].permission is None
+        assert window.chat.composer.input.hasFocus()
+        await eventually(lambda: bar.value() == bar.maximum())
 
     use(steps)
