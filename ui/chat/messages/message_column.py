@@ -170,7 +170,7 @@ class MessageColumn(QScrollArea):
                 return slot.view if isinstance(slot.view, QuestionView) else None
         return None
 
-    def focusNextPrevChild(self, is_next: bool) -> bool:
+    def focusNextPrevChild(self, is_next: bool) -> bool:  # noqa: N802 - Qt's name
         """Move the focus by Tab, and scroll only to what has it then.
 
         Qt's own way also follows the focus that a button loses when it is switched off or goes
