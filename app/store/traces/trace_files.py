@@ -51,7 +51,7 @@ class _DeletedFile(NamedTuple):
 class TraceFiles:
     """The traces in a folder.
 
-    Deleted ones are gone from disk at once; memory holds the last ones so that they can be restored.
+    Deleted ones are gone from disk at once; memory holds the last ones, so that an undo finds them.
 
     Args:
         folder: The folder, which is made when it is needed.
