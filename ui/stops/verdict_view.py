@@ -61,6 +61,7 @@ class VerdictView(QWidget):
         self._theme = theme
         self._model = model
         self._run: Run | None = None
+        self._shown_end: Finished | None = None
         self._question = ""
         self._badge = IconBadge(theme, 38)
         self.sentence = label("", "title", 1.08, is_wrapped=True, weight=QFont.Weight.DemiBold)
@@ -98,6 +99,12 @@ class VerdictView(QWidget):
         self._run, self._question = run, question
         self.refresh()
 
+    def follow(self) -> None:
+        """Show how far the run is. An end that is shown stays: calls may go on after it."""
+        run = self._run
+        if run is None or run.finished is None or run.finished is not self._shown_end:
+            self.refresh()
+
     def facts_text(self) -> str:
         """Return the rows of names and values as text, one a line."""
         labels = self._facts.findChildren(QLabel)
@@ -106,7 +113,7 @@ class VerdictView(QWidget):
     def refresh(self) -> None:
         """Show the run as it is now."""
         run = self._run
-        finished = None if run is None else run.finished
+        finished = self._shown_end = None if run is None else run.finished
         for part in (self._bar, self._tail_card, self._tiles_row):
             part.hide()
         self.copy_report.setVisible(run is not None and run.is_over)

@@ -7,6 +7,7 @@ https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#stdio
 
 import asyncio
 import contextlib
+import json
 import os
 import shutil
 import signal
@@ -22,6 +23,7 @@ from mcp_types import jsonrpc_message_adapter
 from app.desktop.tools.allowance import Allowance, Flooding
 from app.desktop.tools.process_groups import end_group, note_group
 from app.desktop.tools.server_log import ServerLog, printable
+from engine.files.patient_json import parse_json
 
 MOST_LINE_BYTES = 16 << 20
 MOST_JUNK_LINES = 200
@@ -190,7 +192,7 @@ class ProgramTransport:
             return
         self._messages.take(1)
         try:
-            message = jsonrpc_message_adapter.validate_json(line, by_name=False)
+            message = _message(line)
         except ValueError:
             # Many servers greet on the wrong stream. What goes on and on is no greeting.
             self._log.add("(not a message) " + line[:2_000].decode("utf-8", "replace"))
@@ -216,6 +218,24 @@ class ProgramTransport:
                 text = message.message.model_dump_json(by_alias=True, exclude_unset=True)
                 process.stdin.write(text.encode() + b"\n")
                 await process.stdin.drain()
+
+
+def _message(line: bytes) -> Any:
+    """Return the message of a line; raises ``ValueError`` where it is none.
+
+    Programs in JavaScript send half of a pair of surrogates, as texts that were cut have it.
+    """
+    try:
+        return jsonrpc_message_adapter.validate_json(line, by_name=False)
+    except ValueError:
+        if b"\\ud" not in line.lower():
+            raise
+        try:
+            text = json.dumps(parse_json(line.decode("utf-8", "replace")), ensure_ascii=False)
+        except RecursionError as error:
+            raise ValueError("nested too deeply") from error
+        whole = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+        return jsonrpc_message_adapter.validate_json(whole, by_name=False)
 
 
 def environment(env: Mapping[str, str]) -> dict[str, str]:

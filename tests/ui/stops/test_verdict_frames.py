@@ -3,11 +3,17 @@
 import pytest
 from PySide6.QtCore import QEvent, QObject
 from PySide6.QtWidgets import QApplication, QLabel
+from pytestqt.qtbot import QtBot
 
-from tests.support.answers.said import conversation
+from tests.support.answers.said import conversation, finished_run
 from tests.support.shown import main_window, shown
 from tests.ui.driving import RunOnLoop, ScriptedEngine, eventually
 from ui.kit.look.theme import Theme
+from ui.kit.text.facts import FactTable
+from ui.models.model_state import ModelState
+from ui.records.runs import Run, RunState
+from ui.records.tooling.calls import CallProgress
+from ui.stops.verdict_view import VerdictView
 
 
 class CutFrames(QObject):
@@ -55,3 +61,21 @@ def test_no_frame_cuts_the_verdict_off_while_text_grows(
         run(steps())
     finally:
         theme.set_text_size(100)
+
+
+def test_the_facts_of_an_ended_answer_are_not_built_anew_while_its_calls_go_on(
+    qtbot: QtBot, theme: Theme, scripted: ScriptedEngine
+) -> None:
+    verdict = VerdictView(theme, ModelState(scripted))
+    qtbot.addWidget(verdict)
+    run = finished_run("I add them.", is_calling=True)
+    verdict.show_run(run)
+    shown_facts = verdict.findChildren(FactTable)
+    run.progress["c1"] = CallProgress("sums", "add", running_s=0.5)
+    verdict.follow()
+    assert verdict.findChildren(FactTable) == shown_facts
+    running = Run(state=RunState.STREAMING, text="1 2")
+    verdict.show_run(running)
+    running.text += " 3"
+    verdict.follow()
+    assert verdict.detail.text().startswith("5 characters so far")

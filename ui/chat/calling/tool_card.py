@@ -83,6 +83,8 @@ class ToolCard(QFrame):
         self.fold.hide()
         self._copy = CopyButton(theme, f"Copy the result of {name}", lambda: self._whole)
         self._copy.hide()
+        self._result_head = label("Result", "faint", 0.88)
+        self._result_head.hide()
         answer = QHBoxLayout()
         answer.addWidget(self.result, 1)
         answer.addWidget(self._copy, 0, Qt.AlignmentFlag.AlignTop)
@@ -97,6 +99,7 @@ class ToolCard(QFrame):
             text.setPlainText(arguments)
             self._column.addWidget(text)
         self._column.addWidget(self._bar)
+        self._column.addWidget(self._result_head)
         self._column.addLayout(answer)
         self._column.addWidget(self.fold, 0, Qt.AlignmentFlag.AlignLeft)
 
@@ -128,6 +131,7 @@ class ToolCard(QFrame):
             return
         self._whole = whole
         self.result.setVisible(result is not None)
+        self._result_head.setVisible(result is not None)
         self._copy.setVisible(result is not None)
         self.fold.setVisible(_shortened(whole) != whole)
         self._show_text()

@@ -162,7 +162,7 @@ class StopPanel(QDockWidget):
 
     def _follow(self, run: Run, _text: str = "") -> None:
         if run is self.verdict.run and self.isVisible():
-            self.verdict.refresh()
+            self.verdict.follow()
 
 
 class _TitleBar(QFrame):

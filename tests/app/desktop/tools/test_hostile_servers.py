@@ -69,6 +69,15 @@ def test_one_that_never_answers_is_ended_when_its_time_is_over(served: Served) -
     )
 
 
+def test_half_of_a_surrogate_pair_costs_one_character_and_not_the_call(served: Served) -> None:
+    started(served, "half-pair")
+    served.call_time_out_s = 20
+    try:
+        assert served.call("half-pair", "go") == ("cut here: \ufffd", False)
+    finally:
+        served.call_time_out_s = 60
+
+
 def test_a_greeting_on_the_wrong_stream_does_no_harm(served: Served) -> None:
     started(served, "greets")
     assert served.call("greets", "go") == ("fine", False)

@@ -49,6 +49,9 @@ def call(request_id: Any) -> None:
                 sys.stdout.write("this is not a message\n")
         case "nonsense":
             say({"id": request_id, "result": {"content": "not a list"}})
+        case "half-pair":
+            cut = [{"type": "text", "text": "cut here: \ud83d"}]
+            say({"id": request_id, "result": {"content": cut}})
         case _:
             text = [{"type": "text", "text": "fine"}]
             say({"id": request_id, "result": {"content": text}})
