@@ -81,6 +81,7 @@ class AnsweringTwice(QObject):
                 self._models(),
                 self._begin,
                 self._parent,
+                has_tools=bool(current.conversation.tools.servers),
             )
             self.sheet.destroyed.connect(self._forget_sheet)
             self.sheet.open()

@@ -30,6 +30,11 @@ from ui.words.visible import escaped, unescaped
 
 _MOST_TOKENS, _MOST_SEED, _SHOWN_CHARS = 1_000_000, 2**53, 300
 
+_NO_TOOLS = (
+    "Tools are not used here: neither answer can call the tools of this conversation. They are "
+    "used again in the next answer."
+)
+
 
 class SidesSheet(QDialog):
     """Asks what the second answer is to run with.
@@ -41,6 +46,7 @@ class SidesSheet(QDialog):
         models: The models that can be chosen, the conversation's own first.
         answer: Called with what the second answer runs with; returns whether both were begun.
         parent: The window.
+        has_tools: Whether the conversation has tools, which neither answer is given.
 
     Attributes:
         model: The model of the second answer.
@@ -50,6 +56,7 @@ class SidesSheet(QDialog):
         seed: Its seed.
         thinking: Whether it reasons first.
         system_prompt: Its system prompt.
+        no_tools: Says that neither answer can call tools, where the conversation has some.
         problem: Why it cannot be asked.
         buttons: Answer and Cancel.
     """
@@ -62,6 +69,8 @@ class SidesSheet(QDialog):
         models: list[tuple[str, Path | None]],
         answer: Callable[[Variant], bool],
         parent: QWidget,
+        *,
+        has_tools: bool = False,
     ) -> None:
         super().__init__(parent)
         self.setWindowTitle("Answer Side by Side")
@@ -98,6 +107,8 @@ class SidesSheet(QDialog):
         for text in (self.stops, self.system_prompt):
             text.setTabChangesFocus(True)
             never_sideways(text)
+        self.no_tools = label(_NO_TOOLS, "muted", is_wrapped=True)
+        self.no_tools.setVisible(has_tools)
         self.problem = label("", "fault", 0.95, is_wrapped=True)
         self.problem.hide()
         self.buttons = QDialogButtonBox(QDialogButtonBox.StandardButton.Cancel)
@@ -144,6 +155,7 @@ class SidesSheet(QDialog):
                 is_wrapped=True,
             )
         )
+        layout.addWidget(self.no_tools)
         layout.addLayout(form)
         layout.addWidget(label(hint, "faint", 0.92, is_wrapped=True))
         layout.addWidget(self.problem)

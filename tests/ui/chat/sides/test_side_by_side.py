@@ -17,6 +17,7 @@ from ui.kit.look.theme import Theme
 from ui.records.conversations import Conversation
 from ui.records.messages import ConversationMessage
 from ui.records.runs import Run, RunState
+from ui.records.tooling.choice import ToolsInUse
 from ui.window.main_window import MainWindow
 
 COUNT = "Count from 1 to 10, one number per line"
@@ -297,5 +298,21 @@ def test_the_sheet_needs_a_question(use: Use, tmp_path: Path) -> None:
     async def steps(window: MainWindow) -> None:
         window.twice.ask()
         assert window.twice.sheet is None
+
+    use(steps)
+
+
+def test_the_sheet_says_that_neither_answer_can_call_the_conversations_tools(use: Use) -> None:
+    async def steps(window: MainWindow) -> None:
+        window.chat.composer.set_text(COUNT)
+        plain = sheet_of(window)
+        assert not plain.no_tools.isVisible()
+        plain.reject()
+        await eventually(lambda: window.twice.sheet is None)
+        window.workspace.change_tools(ToolsInUse(("sums",)))
+        sheet = sheet_of(window)
+        assert sheet.no_tools.isVisible()
+        assert sheet.no_tools.text().startswith("Tools are not used here")
+        sheet.reject()
 
     use(steps)
