@@ -89,11 +89,13 @@ if TYPE_CHECKING:
     from engine.values.figures import budget_words, figures
     from engine.values.prompt_scores import PromptScores, PromptScoring, PromptToken
     from engine.values.request import (
+        SAMPLING_OPTIONS,
         CacheOwner,
         Effort,
         GenerationRequest,
         OutputConstraint,
         Sampling,
+        SamplingOptions,
         TextForm,
         ToolChoice,
         TraceLevel,
@@ -181,7 +183,9 @@ _NAMES_BY_MODULE = {
         "Effort",
         "GenerationRequest",
         "OutputConstraint",
+        "SAMPLING_OPTIONS",
         "Sampling",
+        "SamplingOptions",
         "TextForm",
         "ToolChoice",
         "TraceLevel",

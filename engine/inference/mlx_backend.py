@@ -29,7 +29,7 @@ from engine.inference.text import prompts
 from engine.inference.text.call_parsing import call_parser
 from engine.inference.text.model_text import ModelText
 from engine.inference.thinking_budget import ThinkingBudgets
-from engine.library.models import ModelInfo, sampling_defaults
+from engine.library.models import ModelInfo
 from engine.output.call_readers.arriving import CallParser
 from engine.output.channels import Beginning
 from engine.output.detokenizer import Detokenizer
@@ -73,7 +73,7 @@ class MlxBackend:
         self.vocabulary = vocabulary
         self._tokenizer = tokenizer
         self._text = ModelText(tokenizer, vocabulary)
-        self._defaults = sampling_defaults(info.path)
+        self._defaults = sampling.sampling_defaults(info.path)
         self.family = family_of(tokenizer, vocabulary, tool_format(tokenizer))
         self._constraints = Constraints(inner_tokenizer(tokenizer), vocabulary, self.family)
         self._constraints.compiler.learn_if_large()

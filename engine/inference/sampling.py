@@ -5,7 +5,9 @@ Engine thread.
 
 import math
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
 import mlx.core as mx
@@ -18,7 +20,8 @@ from mlx_lm.sample_utils import (
 )
 
 from engine.constraining.token_constraint import TokenConstraint
-from engine.library.models import SamplingDefaults
+from engine.library.cache_size import MOST
+from engine.library.models import read_json
 from engine.values.request import Sampling
 from engine.values.tokens import TokenStats
 
@@ -73,6 +76,41 @@ class SeededSampler:
             logprobs = apply_top_k(logprobs, self._top_k)
         self.state, now = mx.random.split(self.state)
         return mx.random.categorical(logprobs * (1 / self._temperature), key=now)
+
+
+@dataclass(frozen=True, slots=True)
+class SamplingDefaults:
+    """The model's own sampling settings (``generation_config.json``); greedy if it has none."""
+
+    temperature: float = 0.0
+    top_p: float = 1.0
+    top_k: int = 0
+    min_p: float = 0.0
+    repetition_penalty: float = 1.0
+
+
+def sampling_defaults(folder: Path) -> SamplingDefaults:
+    """Return the sampling settings of a model folder; greedy if it has none."""
+    path = folder / "generation_config.json"
+    if not path.is_file():
+        return SamplingDefaults()
+    values = read_json(path)
+    if values.get("do_sample") is False:
+        return SamplingDefaults()
+
+    def number(key: str, default: float) -> float:
+        value = values.get(key)
+        if isinstance(value, bool) or not isinstance(value, (int, float)):
+            return default
+        return float(value) if -MOST <= value <= MOST else default  # NaN is in no range
+
+    return SamplingDefaults(
+        temperature=number("temperature", 0.0),
+        top_p=number("top_p", 1.0),
+        top_k=int(number("top_k", 0)),
+        min_p=number("min_p", 0.0),
+        repetition_penalty=number("repetition_penalty", 1.0),
+    )
 
 
 def sampler(wanted: Sampling, defaults: SamplingDefaults, vocabulary_size: int) -> Sampler:

@@ -12,7 +12,7 @@ from typing import Any
 
 from engine.errors import ModelLoadFailed
 from engine.files.bounded import read_bounded
-from engine.library.cache_size import MOST, CacheSize, is_count
+from engine.library.cache_size import CacheSize, is_count
 from engine.wording import counted, escaped
 
 INDEX = "model.safetensors.index.json"
@@ -34,17 +34,6 @@ class EosToken:
     token_id: int
     text: str
     source: str
-
-
-@dataclass(frozen=True, slots=True)
-class SamplingDefaults:
-    """The model's own sampling settings (``generation_config.json``); greedy if it has none."""
-
-    temperature: float = 0.0
-    top_p: float = 1.0
-    top_k: int = 0
-    min_p: float = 0.0
-    repetition_penalty: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,30 +163,6 @@ def context_length(config: dict[str, Any]) -> int:
             if is_count(value):
                 return value
     return _DEFAULT_CONTEXT
-
-
-def sampling_defaults(folder: Path) -> SamplingDefaults:
-    """Return the sampling settings of a model folder; greedy if it has none."""
-    path = folder / "generation_config.json"
-    if not path.is_file():
-        return SamplingDefaults()
-    values = read_json(path)
-    if values.get("do_sample") is False:
-        return SamplingDefaults()
-
-    def number(key: str, default: float) -> float:
-        value = values.get(key)
-        if isinstance(value, bool) or not isinstance(value, (int, float)):
-            return default
-        return float(value) if -MOST <= value <= MOST else default  # NaN is in no range
-
-    return SamplingDefaults(
-        temperature=number("temperature", 0.0),
-        top_p=number("top_p", 1.0),
-        top_k=int(number("top_k", 0)),
-        min_p=number("min_p", 0.0),
-        repetition_penalty=number("repetition_penalty", 1.0),
-    )
 
 
 def check_folder(folder: Path) -> dict[str, Any]:

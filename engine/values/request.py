@@ -1,7 +1,7 @@
 """What a caller asks of the engine, in the domain's own words. Pure values; any thread."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
 from typing import Any, Literal
 
@@ -11,8 +11,40 @@ from engine.values.prompt_scores import PromptScoring
 
 
 @dataclass(frozen=True, slots=True)
-class Sampling:
-    """How the next token is drawn; None means the model's own default (generation_config).
+class SamplingOption:
+    """A field of ``SamplingOptions``, for surfaces that offer all of them.
+
+    Attributes:
+        title: What a window calls it.
+        help: What it does, as a phrase; empty where the title says enough.
+        least: The least number that a window offers.
+        most: The greatest one.
+        step: What one step up or down adds.
+        unset: The words for no number.
+        is_whole: Whether numbers are whole.
+        name: The field's name; ``SAMPLING_OPTIONS`` has it.
+    """
+
+    title: str
+    help: str
+    least: float
+    most: float
+    step: float
+    unset: str = "Model default"
+    is_whole: bool = False
+    name: str = ""
+
+
+def _option(option: SamplingOption) -> Any:
+    return field(default=None, metadata={"option": option})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SamplingOptions:
+    """How the next token is drawn, as far as a conversation has a setting for it.
+
+    A conversation's settings and the window's controls are made from here. None means the model's
+    own default.
 
     Attributes:
         temperature: 0 is greedy; otherwise the divisor of the logits, up to 2 in most APIs.
@@ -20,21 +52,73 @@ class Sampling:
         top_k: Number of candidates; 0 switches it off.
         min_p: Least probability relative to the most likely token, in [0, 1].
         repetition_penalty: Multiplicative, 1 is off.
-        presence_penalty: Additive once a token has occurred, 0 is off.
-        frequency_penalty: Additive per occurrence, 0 is off.
-        logit_bias: Token id to additive bias, as pairs.
         seed: Makes the draw repeatable; None draws anew each time.
     """
 
-    temperature: float | None = None
-    top_p: float | None = None
-    top_k: int | None = None
-    min_p: float | None = None
-    repetition_penalty: float | None = None
+    temperature: float | None = _option(SamplingOption("Temperature", "", 0, 2, 0.05))
+    top_p: float | None = _option(
+        SamplingOption(
+            "Top p",
+            "sample from the tokens that make up this share of the probability",
+            least=0,
+            most=1,
+            step=0.05,
+        )
+    )
+    top_k: int | None = _option(
+        SamplingOption(
+            "Top k",
+            "sample from this many of the likeliest tokens; 0 for all",
+            least=0,
+            most=100_000,
+            step=1,
+            is_whole=True,
+        )
+    )
+    min_p: float | None = _option(
+        SamplingOption(
+            "Min p",
+            "minimum probability of a token, relative to the likeliest one",
+            least=0,
+            most=1,
+            step=0.01,
+        )
+    )
+    repetition_penalty: float | None = _option(
+        SamplingOption("Repetition penalty", "1 means none", least=0, most=3, step=0.05)
+    )
+    seed: int | None = _option(
+        SamplingOption(
+            "Seed",
+            "makes answers repeatable",
+            least=0,
+            # The greatest whole number that a field of floating-point numbers shows exactly.
+            most=2**53,
+            step=1,
+            unset="Random",
+            is_whole=True,
+        )
+    )
+
+
+SAMPLING_OPTIONS = tuple(
+    replace(one.metadata["option"], name=one.name) for one in fields(SamplingOptions)
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sampling(SamplingOptions):
+    """How the next token is drawn, all of it.
+
+    Attributes:
+        presence_penalty: Additive once a token has occurred, 0 is off.
+        frequency_penalty: Additive per occurrence, 0 is off.
+        logit_bias: Token id to additive bias, as pairs.
+    """
+
     presence_penalty: float | None = None
     frequency_penalty: float | None = None
     logit_bias: tuple[tuple[int, float], ...] = ()
-    seed: int | None = None
 
 
 class Effort(StrEnum):

@@ -6,9 +6,9 @@ Plain records without Qt; changed on the main thread only.
 import time
 import uuid
 from collections.abc import Iterable
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 
-from engine import Sampling, StopOptions, StopRules, StopScope
+from engine import SAMPLING_OPTIONS, Sampling, SamplingOptions, StopOptions, StopRules, StopScope
 from ui.records.attachments import Attachment
 from ui.records.chosen_model import ChosenModel
 from ui.records.messages import ConversationMessage, MessageTree, chained, copied, frozen
@@ -40,43 +40,29 @@ class StopEntry:
 
 
 @dataclass(frozen=True, slots=True)
-class ConversationSettings:
-    """What belongs to a conversation beside its messages. None is the model's own default.
+class ConversationSettings(SamplingOptions):
+    """What belongs to a conversation beside its messages, how tokens are drawn included.
 
     Attributes:
         system_prompt: Instructions that the model reads before the conversation; empty for none.
-        temperature: 0 always takes the likeliest token.
         max_tokens: Most tokens of one answer; None until the context is full.
         is_thinking: Whether a model that can reason first shall do so.
-        top_p: Share of the probability, from the likeliest token on, that is drawn from.
-        top_k: Number of likeliest tokens that are drawn from; 0 for all.
-        min_p: Least probability, relative to the likeliest token, to be drawn.
-        repetition_penalty: Above 1 makes repeated tokens less likely.
-        seed: Makes the draw repeatable; None draws anew each time.
         stop_token_ids: Token ids that end an answer beside the model's own.
         stop_options: How stops count; each stop of the list has a scope of its own.
         thinking_budget: Most tokens of reasoning; None for any number.
     """
 
     system_prompt: str = ""
-    temperature: float | None = None
     max_tokens: int | None = None
     is_thinking: bool = False
-    top_p: float | None = None
-    top_k: int | None = None
-    min_p: float | None = None
-    repetition_penalty: float | None = None
-    seed: int | None = None
     stop_token_ids: tuple[int, ...] = ()
     stop_options: StopOptions = field(default_factory=StopOptions)
     thinking_budget: int | None = None
 
     @property
     def sampling(self) -> Sampling:
-        """How tokens are drawn: every parameter of the engine that is a setting here."""
-        names = {one.name for one in fields(self)}
-        asked = {one.name for one in fields(Sampling)} & names
-        return Sampling(**{name: getattr(self, name) for name in asked})
+        """How tokens are drawn."""
+        return Sampling(**{one.name: getattr(self, one.name) for one in SAMPLING_OPTIONS})
 
 
 class Conversation:

@@ -4,6 +4,7 @@ The text of an exception is written for logs; only our own errors carry sentence
 """
 
 from engine import (
+    SAMPLING_OPTIONS,
     UNEXPECTED,
     EngineClosed,
     EngineError,
@@ -20,12 +21,7 @@ from engine.files.causes import os_cause
 _NAMES = {
     "max_tokens": "the longest answer",
     "thinking_budget": "the thinking budget",
-    "temperature": "the temperature",
-    "top_p": "top p",
-    "top_k": "top k",
-    "min_p": "min p",
-    "repetition_penalty": "the repetition penalty",
-    "seed": "the seed",
+    **{one.name: f"the {one.title.lower()}" for one in SAMPLING_OPTIONS},
     "stop_token_ids": "each stop token",
     "messages": "the conversation",
 }

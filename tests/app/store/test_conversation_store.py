@@ -167,7 +167,7 @@ def test_deletion_is_undone_until_the_program_ends(use: Use, path: Path) -> None
 
 
 def test_presets_are_kept_by_name(use: Use) -> None:
-    first = Preset("Terse", ConversationSettings("Be brief.", 0.2), (StopEntry("\n"),))
+    first = Preset("Terse", ConversationSettings("Be brief.", temperature=0.2), (StopEntry("\n"),))
 
     async def write(store: SqliteConversationStore) -> None:
         store.save_preset(Preset("Terse", ConversationSettings()))

@@ -10,9 +10,10 @@ import pytest
 
 from engine.errors import ModelLoadFailed
 from engine.files.bounded import SETTINGS_BYTES, read_bounded
+from engine.inference.sampling import sampling_defaults
 from engine.library.discovery import ModelFolders, discover
 from engine.library.found import Origin, look_into
-from engine.library.models import INDEX, check_folder, context_length, sampling_defaults
+from engine.library.models import INDEX, check_folder, context_length
 from tests.support.attacks import model_attacks
 
 _CASES = 120

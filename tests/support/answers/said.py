@@ -52,7 +52,17 @@ def conversation(question: str = "Count", answer: str = "1 2 3") -> Conversation
             ConversationMessage("user", question),
             ConversationMessage("assistant", answer, finished_run(answer)),
         ],
-        ConversationSettings("Be brief.", 0.5, 64, True, 0.9, 40, 0.05, 1.1, 7),
+        ConversationSettings(
+            "Be brief.",
+            temperature=0.5,
+            max_tokens=64,
+            is_thinking=True,
+            top_p=0.9,
+            top_k=40,
+            min_p=0.05,
+            repetition_penalty=1.1,
+            seed=7,
+        ),
         [StopEntry("END"), StopEntry("\n6 ", False)],
         draft="what was being wri",
     )

@@ -188,7 +188,18 @@ def _read_presets(path: Path) -> str:
 
 
 def _presets() -> tuple[str, ...]:
-    settings = ConversationSettings("Be brief.", 0.5, 64, True, 0.9, 40, 0.05, 1.1, 7, (5,))
+    settings = ConversationSettings(
+        "Be brief.",
+        temperature=0.5,
+        max_tokens=64,
+        is_thinking=True,
+        top_p=0.9,
+        top_k=40,
+        min_p=0.05,
+        repetition_penalty=1.1,
+        seed=7,
+        stop_token_ids=(5,),
+    )
     stops = (StopEntry("END"), StopEntry("\n6 ", False, StopScope.ALL))
     return (presets_json([Preset("One", settings, stops), Preset("Two", ConversationSettings())]),)
 

@@ -7,10 +7,11 @@ import shutil
 from pathlib import Path
 
 from engine.errors import EngineError
+from engine.inference.sampling import sampling_defaults
 from engine.library.cache_size import estimated
 from engine.library.found import Origin, look_into
 from engine.library.memory import need
-from engine.library.models import INDEX, check_folder, context_length, sampling_defaults
+from engine.library.models import INDEX, check_folder, context_length
 from tests.support.attacks.damage import damaged, flipped
 
 DEMO = Path(__file__).parents[3] / "assets" / "demo-model"

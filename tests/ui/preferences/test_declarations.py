@@ -61,7 +61,9 @@ def test_a_preference_is_found_and_changed_by_its_path(run: RunOnLoop) -> None:
 def test_a_new_conversation_begins_with_settings_of_a_conversation() -> None:
     names = {one.name for one in fields(NewConversation)}
     assert names <= {one.name for one in fields(ConversationSettings)}
-    assert NewConversation("Be brief.", 0.5).settings() == ConversationSettings("Be brief.", 0.5)
+    assert NewConversation("Be brief.", 0.5).settings() == ConversationSettings(
+        "Be brief.", temperature=0.5
+    )
 
 
 def test_what_is_said_of_a_field_must_be_known() -> None:

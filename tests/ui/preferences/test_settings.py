@@ -23,7 +23,15 @@ from ui.records.storing import MemoryConversationStore
 
 ODD = [
     ConversationSettings(),
-    ConversationSettings("a\u00a0b\r\nc\u2028d\x0be", 0.125, 7, True, 0.123456789012345, 3, 1e-7),
+    ConversationSettings(
+        "a\u00a0b\r\nc\u2028d\x0be",
+        temperature=0.125,
+        max_tokens=7,
+        is_thinking=True,
+        top_p=0.123456789012345,
+        top_k=3,
+        min_p=1e-7,
+    ),
     ConversationSettings(temperature=2.75, max_tokens=5_000_000, top_k=200_000, top_p=1.5),
     ConversationSettings(seed=2**60 + 1, repetition_penalty=1 / 3, min_p=0.005),
 ]
@@ -78,7 +86,7 @@ def test_an_edited_number_changes_alone(parent: QWidget, theme: Theme) -> None:
     before = ODD[1]
     popover.show_settings(before)
     popover.pop_up(parent)
-    field = popover.temperature
+    field = popover.sampling["temperature"]
     field.selectAll()
     QTest.keyClicks(field, "0.375")
     QTest.keyClick(field, Qt.Key.Key_Return)

@@ -17,9 +17,10 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from engine import STOP_OPTIONS, StopOption, counted
+from engine import SAMPLING_OPTIONS, STOP_OPTIONS, StopOption, counted
 from ui.chat.composing.preset_button import PresetButton
 from ui.chat.composing.preset_list import PresetList
+from ui.chat.composing.sampling_fields import sampling_field
 from ui.kit.controls.check_box import CheckBox
 from ui.kit.controls.growing_input import never_sideways
 from ui.kit.controls.number_field import NumberField
@@ -29,9 +30,8 @@ from ui.kit.text.labels import label
 from ui.records.conversations import ConversationSettings
 
 _MOST_TOKENS = 1_000_000
-# The greatest whole number that a field of floating-point numbers shows exactly.
-_MOST_SEED = 2**53
-_UNSET = "Model default"
+# What most people ever set; the rest is folded away.
+_COMMON = ("temperature", "max_tokens")
 
 
 class SettingsPopover(QFrame):
@@ -57,7 +57,7 @@ class SettingsPopover(QFrame):
         )
         self.system_prompt.setTabChangesFocus(True)
         never_sideways(self.system_prompt)
-        self.temperature = NumberField("Temperature", _UNSET, 0, 2, 0.05)
+        self.sampling = {one.name: sampling_field(one.name) for one in SAMPLING_OPTIONS}
         self.max_tokens = NumberField(
             "Longest answer, in tokens", "No limit", 1, _MOST_TOKENS, 64, is_whole=True
         )
@@ -66,37 +66,6 @@ class SettingsPopover(QFrame):
             "Thinking budget, in tokens", "No limit", 0, _MOST_TOKENS, 64, is_whole=True
         )
         self.thinking_budget.setSuffix(" tokens")
-        self.top_p = NumberField(
-            "Top p: sample from the tokens that make up this share of the probability",
-            _UNSET,
-            0,
-            1,
-            0.05,
-        )
-        self.min_p = NumberField(
-            "Min p: minimum probability of a token, relative to the likeliest one",
-            _UNSET,
-            0,
-            1,
-            0.01,
-        )
-        self.repetition = NumberField("Repetition penalty: 1 means none", _UNSET, 0, 3, 0.05)
-        self.top_k = NumberField(
-            "Top k: sample from this many of the likeliest tokens; 0 for all",
-            _UNSET,
-            0,
-            100_000,
-            1,
-            is_whole=True,
-        )
-        self.seed = NumberField(
-            "Seed: makes answers repeatable",
-            "Random",
-            0,
-            _MOST_SEED,
-            1,
-            is_whole=True,
-        )
         self.stop_options = {option.name: _stop_field(theme, option) for option in _STOP_OPTIONS}
         self._more = QPushButton("More settings")
         self._more.setProperty("kind", "fold")
@@ -159,36 +128,22 @@ class SettingsPopover(QFrame):
 
     def _fields(self) -> dict[str, NumberField]:
         """Return the fields of numbers by the names of the settings."""
-        return {
-            "temperature": self.temperature,
+        common = {
+            "temperature": self.sampling["temperature"],
             "max_tokens": self.max_tokens,
             "thinking_budget": self.thinking_budget,
-            "top_p": self.top_p,
-            "top_k": self.top_k,
-            "min_p": self.min_p,
-            "repetition_penalty": self.repetition,
-            "seed": self.seed,
         }
+        return {**common, **self.sampling}
 
     def _lay_out(self) -> None:
         form, rare = _grid(), _grid()
-        for row, (words, field) in enumerate(
-            (("Temperature", self.temperature), ("Longest answer", self.max_tokens))
-        ):
-            form.addWidget(label(words), row, 0)
-            form.addWidget(field, row, 1)
-        for row, (words, field) in enumerate(
-            (
-                ("Thinking budget", self.thinking_budget),
-                ("Top p", self.top_p),
-                ("Top k", self.top_k),
-                ("Min p", self.min_p),
-                ("Repetition penalty", self.repetition),
-                ("Seed", self.seed),
-            )
-        ):
-            rare.addWidget(label(words), row, 0)
-            rare.addWidget(field, row, 1)
+        titles = {one.name: one.title for one in SAMPLING_OPTIONS}
+        titles |= {"max_tokens": "Longest answer", "thinking_budget": "Thinking budget"}
+        for name, field in self._fields().items():
+            grid = form if name in _COMMON else rare
+            row = grid.count() // 2
+            grid.addWidget(label(titles[name]), row, 0)
+            grid.addWidget(field, row, 1)
         for option in _STOP_OPTIONS:
             control, row = self.stop_options[option.name], rare.rowCount()
             if isinstance(control, CheckBox):
@@ -281,20 +236,18 @@ def settings_words(settings: ConversationSettings) -> str:
     parts: list[str] = []
     if settings.system_prompt.strip():
         parts.append("system prompt")
-    if settings.temperature is not None:
-        parts.append(f"temperature {settings.temperature:g}")
+    drawn = {
+        option.name: f"{option.title.lower()} {value:g}"
+        for option in SAMPLING_OPTIONS
+        if (value := getattr(settings, option.name)) is not None
+    }
+    if "temperature" in drawn:
+        parts.append(drawn.pop("temperature"))
     if settings.max_tokens is not None:
         parts.append(counted(settings.max_tokens, "token"))
     if settings.thinking_budget is not None:
         parts.append(f"thinking budget {settings.thinking_budget:,}")
-    rare = {
-        "top p": settings.top_p,
-        "top k": settings.top_k,
-        "min p": settings.min_p,
-        "repetition penalty": settings.repetition_penalty,
-        "seed": settings.seed,
-    }
-    parts += [f"{name} {value:g}" for name, value in rare.items() if value is not None]
+    parts += drawn.values()
     parts += [
         option.title[0].lower() + option.title[1:]
         for option in _STOP_OPTIONS

@@ -15,6 +15,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from ui.chat.composing.sampling_fields import sampling_field
 from ui.kit.controls.check_box import CheckBox
 from ui.kit.controls.choice import Choice
 from ui.kit.controls.growing_input import never_sideways
@@ -28,7 +29,7 @@ from ui.records.sending.variants import Variant
 from ui.stops.stop_input import refusal
 from ui.words.visible import escaped, unescaped
 
-_MOST_TOKENS, _MOST_SEED, _SHOWN_CHARS = 1_000_000, 2**53, 300
+_MOST_TOKENS, _SHOWN_CHARS = 1_000_000, 300
 
 _NO_TOOLS = (
     "Tools are not used here: neither answer can call the tools of this conversation. They are "
@@ -88,11 +89,11 @@ class SidesSheet(QDialog):
             escaped(stop.sequence) for stop in now.stops if stop.is_enabled and stop.sequence
         )
         self.stops.setPlainText(self._shown_stops)
-        self.temperature = NumberField("Temperature", "Model default", 0, 2, 0.05)
+        self.temperature = sampling_field("temperature")
         self.max_tokens = NumberField(
             "Longest answer, in tokens", "No limit", 1, _MOST_TOKENS, 64, is_whole=True
         )
-        self.seed = NumberField("Seed", "Random", 0, _MOST_SEED, 1, is_whole=True)
+        self.seed = sampling_field("seed")
         for field, number in (
             (self.temperature, settings.temperature),
             (self.max_tokens, settings.max_tokens),

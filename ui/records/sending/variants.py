@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from engine import counted
+from engine import SAMPLING_OPTIONS, counted
 from ui.records.chosen_model import ChosenModel
 from ui.records.conversations import Conversation, ConversationSettings, StopEntry, rules_of
 from ui.words.visible import quoted
@@ -60,11 +60,11 @@ def difference_words(variant: Variant, other: Variant) -> str:
     if settings.thinking_budget != before.thinking_budget:
         most = settings.thinking_budget
         parts.append("thinking without a bound" if most is None else f"thinks {_at_most(most)}")
-    for name in ("temperature", "top_p", "top_k", "min_p", "repetition_penalty", "seed"):
-        value = getattr(settings, name)
-        if value != getattr(before, name):
+    for option in SAMPLING_OPTIONS:
+        value = getattr(settings, option.name)
+        if value != getattr(before, option.name):
             shown = "as the model has it" if value is None else f"{value:g}"
-            parts.append(f"{name.replace('_', ' ')} {shown}")
+            parts.append(f"{option.title.lower()} {shown}")
     return " · ".join(parts)
 
 

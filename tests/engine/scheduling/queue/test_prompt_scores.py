@@ -157,7 +157,9 @@ def test_an_answer_of_no_tokens_ends_at_its_limit_and_leaves_its_prompt_to_the_n
 
 def test_an_answer_is_the_same_with_the_scores_of_its_prompt(loaded: Any) -> None:
     prompt = ids(70, 10)
-    [without] = loaded(GenerationRequest(prompt=prompt, max_tokens=12, sampling=Sampling(0.0)))
+    [without] = loaded(
+        GenerationRequest(prompt=prompt, max_tokens=12, sampling=Sampling(temperature=0.0))
+    )
     [scored] = loaded(asked(prompt, max_tokens=12))
     assert _text(scored) == _text(without)
     first = next(

@@ -179,7 +179,11 @@ def test_a_file_that_is_no_json_is_refused() -> None:
 
 def test_presets_survive_a_file() -> None:
     presets = [
-        Preset("Terse", ConversationSettings("Be brief.", 0.2, seed=7), (StopEntry("\n", False),)),
+        Preset(
+            "Terse",
+            ConversationSettings("Be brief.", temperature=0.2, seed=7),
+            (StopEntry("\n", False),),
+        ),
         Preset("Ä", ConversationSettings()),
     ]
     assert presets_from_json(presets_json(presets)) == presets
