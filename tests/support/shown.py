@@ -6,9 +6,11 @@ from pathlib import Path
 from typing import Any
 
 from app.inspecting.api_tools import ApiTools
+from app.launching.copied_lines import CopiedLines
 from engine import Engine
 from engine.library.discovery import ModelFolders
 from tests.support.kept import preferences_state
+from tests.support.outside.tool_hosts import NoTools
 from ui.chat.session.traces import TraceKeeper
 from ui.inspector.run.tools import InspectorTools
 from ui.kit.look.theme import Theme
@@ -80,7 +82,8 @@ def main_window(
         tools=tools or (lambda: ApiTools(engine, lambda: "")),
         model_folders=model_folders or (lambda added: ModelFolders(added=added)),
         kept_traces=kept_traces,
-        tool_host=tool_host,
+        tool_host=tool_host or NoTools(),
+        agents=CopiedLines(),
     )
 
 

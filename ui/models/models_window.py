@@ -93,15 +93,16 @@ class ModelsWindow(OwnWindow):
 
     def _connect_signals(self) -> None:
         self.loaded.unload.clicked.connect(self._unload)
-        for view in (self.local, self.finding):
-            view.load_wanted.connect(self._load)
+        details = self.finding.details
+        for loads in (self.local.load_wanted, details.load_wanted):
+            loads.connect(self._load)
         self.local.unload_wanted.connect(self._unload_at)
         self.local.draft_wanted.connect(self._choose_draft)
         self.local.find_wanted.connect(self.show_finding)
         self.local.deletion_wanted.connect(self._ask_deletion)
         self._upkeep.deletion_ready.connect(self._confirm_deletion)
         self._upkeep.told.connect(lambda words: self.question.tell(words, takes_focus=False))
-        self.finding.download_wanted.connect(self._download)
+        details.download_wanted.connect(self._download)
         self.finding.field.textEdited.connect(self._note_search)
         self._loading_after.ready.connect(self._greet)
         self._loading_after.held_back.connect(self._hold_back)

@@ -47,7 +47,7 @@ class AnswerNotices(QObject):
         self._preferences = preferences
         self._window = window
         self.deliver: Deliver | None = None
-        workspace.answer_ended.connect(self._consider)
+        workspace.in_memory.answer_ended.connect(self._consider)
 
     def _consider(self, conversation: Conversation, run: Run) -> None:
         is_seen = QApplication.activeWindow() is not None

@@ -48,7 +48,7 @@ class WindowWithMenus(Protocol):
     choosing_model: ChoosingModel
     twice: AnsweringTwice
     server_panel: ServerPanel
-    agents: AgentLines | None
+    agents: AgentLines
 
     def menuBar(self) -> QMenuBar:  # noqa: N802 - Qt's name
         """Return the menu bar."""
@@ -58,9 +58,6 @@ class WindowWithMenus(Protocol):
 
     def toggle_sidebar(self) -> None:
         """Show or hide the conversations."""
-
-    def show_tools(self) -> None:
-        """Show which tools the model may use in the open conversation."""
 
     def close(self) -> bool:
         """Close the window."""
@@ -134,7 +131,7 @@ class MainMenus(QObject):
         add_entry(menu, "&Rename…", sidebar.rename_current, "Ctrl+R")
         add_entry(menu, "&Delete", sidebar.delete_current, "Ctrl+Shift+Backspace")
         add_entry(menu, "Se&ttings…", chat.show_settings, "Ctrl+Shift+S")
-        add_entry(menu, "T&ools…", self._window.show_tools, "Ctrl+T")
+        add_entry(menu, "T&ools…", chat.tools.pop_up, "Ctrl+T")
         add_entry(menu, "Switch &Model…", self._window.choosing_model.pop_up, "Ctrl+K")
         add_entry(menu, "Answer Side &by Side…", self._window.twice.ask, "Ctrl+Shift+K")
         self.conversation.fill_conversation(menu)
@@ -160,12 +157,8 @@ class MainMenus(QObject):
 
     def _fill_server(self, menu: QMenu) -> None:
         window = self._window
-        agents = None
-        if window.agents is not None:
-            answering = window.workspace.answering
-            agents = AgentMenu(
-                window.server_panel, window.agents, lambda: answering.info, self._parent
-            )
+        answering = window.workspace.answering
+        agents = AgentMenu(window.server_panel, window.agents, lambda: answering.info, self._parent)
         self.server = ServerMenu(
             menu, window.server_panel.switch, window.others.show_server, agents
         )

@@ -39,7 +39,7 @@ from ui.records.storing import ConversationStore
 from ui.server.agent_menu import AgentLines
 from ui.server.server_panel import ServerPanel
 from ui.server.server_switch import ServerControl, ServerSwitch
-from ui.tools.tool_host import NoTools, ToolHost
+from ui.tools.tool_host import ToolHost
 from ui.tools.toolbox import Toolbox
 from ui.window.answer_notices import AnswerNotices
 from ui.window.answering_twice import AnsweringTwice
@@ -68,9 +68,9 @@ class MainWindow(QMainWindow):
         server_panel: Makes the state of the server's window from the server's switch.
         tools: Makes the API's part of the inspector.
         model_folders: Says where models are looked for, given the folders that a person added.
-        agents: What is known of coding agents; None offers no lines for them.
+        agents: What is known of coding agents.
+        tool_host: Runs tool servers.
         kept_traces: Keeps the recorded tokens of answers; None keeps them in memory alone.
-        tool_host: Runs tool servers; None where there are none.
 
     Attributes:
         goes_on_when_closed: Whether closing only hides the window. The application decides.
@@ -93,9 +93,9 @@ class MainWindow(QMainWindow):
         server_panel: Callable[[ServerSwitch], ServerPanel],
         tools: Callable[[], InspectorTools],
         model_folders: Callable[[tuple[Path, ...]], ModelFolders],
-        agents: AgentLines | None = None,
+        agents: AgentLines,
+        tool_host: ToolHost,
         kept_traces: TraceKeeper | None = None,
-        tool_host: ToolHost | None = None,
     ) -> None:
         super().__init__()
         self.setWindowTitle("Fullstop")
@@ -107,8 +107,8 @@ class MainWindow(QMainWindow):
         self._is_quitting = False
         self._may_lose = False
         self.preferences = preferences
-        self.toolbox = Toolbox(tool_host or NoTools(), preferences, self)
-        self.workspace = Workspace(engine, server, store, self, self.toolbox)
+        self.toolbox = Toolbox(tool_host, preferences, self)
+        self.workspace = Workspace(engine, server, store, self.toolbox, self)
         self.workspace.traces.keeper = kept_traces
         self.model_library = ModelLibrary(self.workspace.model, preferences, model_folders, self)
         self.server_panel = server_panel(self.workspace.server)
@@ -199,8 +199,7 @@ class MainWindow(QMainWindow):
         await self.chat.composer.attachments.reading.finish()
         await self.workspace.finish()
         await self.chat.sides.finish()
-        if self.chat.tools is not None:
-            await self.chat.tools.finish()
+        await self.chat.tools.finish()
         await self.others.finish()
         await self.inspector.finish()
         await self.server_panel.finish()
@@ -271,8 +270,7 @@ class MainWindow(QMainWindow):
         self.chat.header.sidebar.clicked.connect(self.toggle_sidebar)
         self.chat.header.stop_panel.clicked.connect(self.stop_panel.toggleViewAction().trigger)
         self.others.chat_wanted.connect(self._start_chat)
-        if self.chat.tools is not None:
-            self.chat.tools.servers_wanted.connect(self.others.show_tool_servers)
+        self.chat.tools.popover.servers_wanted.connect(self.others.show_tool_servers)
         self.chat.problem.solved.connect(self._unsaved.note_saved)
         self.chat.stops_wanted.connect(self.stop_panel.show)
         self.chat.composer.stops.clicked.connect(self.stop_panel.show)
@@ -285,11 +283,6 @@ class MainWindow(QMainWindow):
     def toggle_sidebar(self) -> None:
         """Show or hide the conversations."""
         self.sidebar.setVisible(not self.sidebar.isVisible())
-
-    def show_tools(self) -> None:
-        """Show which tools the model may use in the open conversation."""
-        if self.chat.tools is not None:
-            self.chat.tools.pop_up()
 
     def _start_chat(self) -> None:
         """Greet: an empty chat says that the model is ready and takes the first message."""

@@ -17,7 +17,7 @@ class ServerMenu(QObject):
         menu: The menu.
         switch: The server's switch.
         show_server: Shows the server's window.
-        agents: The entries for agents; None where there are none.
+        agents: The entries for agents.
     """
 
     def __init__(
@@ -25,15 +25,14 @@ class ServerMenu(QObject):
         menu: QMenu,
         switch: ServerSwitch,
         show_server: Callable[[], object],
-        agents: AgentMenu | None,
+        agents: AgentMenu,
     ) -> None:
         super().__init__(menu)
         self._switch = switch
         self.turn = add_entry(menu, "&Local Server On", self._turn, is_checked=False)
         add_entry(menu, "&Server and Requests…", show_server, "Ctrl+Shift+R", works_everywhere=True)
-        if agents is not None:
-            menu.addSeparator()
-            agents.fill(menu.addMenu("&Copy Lines for"))
+        menu.addSeparator()
+        agents.fill(menu.addMenu("&Copy Lines for"))
         switch.changed.connect(self._refresh)
         self._refresh()
 

@@ -129,9 +129,8 @@ class DailyWork:
         """The card of the Tools button, and the window of tool servers."""
         window, host = self._window, self._host
         host.become(tools=(ADD, LOOK), version="sums 1.2")
-        assert window.chat.tools is not None
         window.workspace.settings.change_tools(SUMS_ON)
-        window.show_tools()
+        window.chat.tools.pop_up()
         await self._show("tools-card", window.chat.tools.popover)
         window.chat.tools.popover.hide()
         window.others.show_tool_servers()

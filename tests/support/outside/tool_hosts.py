@@ -1,13 +1,15 @@
 """Tool servers whose answers a test dictates."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
+from tests.support.kept import preferences_state
 from ui.records.tooling.choice import ToolsInUse
 from ui.records.tooling.servers import ServerStage, ServerState, ToolInfo, ToolServerConfig
-from ui.tools.tool_host import NoTools, OnProgress, ToolsRefused
+from ui.tools.tool_host import OnProgress, ToolsRefused
+from ui.tools.toolbox import Toolbox
 
 ADD = ToolInfo(
     "sums",
@@ -21,6 +23,65 @@ SUMS = ServerState(
     ToolServerConfig("sums", "sums-server", is_on=True), ServerStage.READY, tools=(ADD,)
 )
 SUMS_ON = ToolsInUse(("sums",))
+
+
+class NoTools:
+    """Stands where no servers can be run; it has none, and adds none."""
+
+    servers: tuple[ServerState, ...] = ()
+    notice = ""
+
+    def on_change(self, tell: Callable[[], None]) -> None:
+        """Never happens."""
+
+    def begin(self) -> None:
+        """There is nothing to read."""
+
+    async def add_text(self, text: str) -> list[str]:
+        """Refuse."""
+        raise ToolsRefused("Tools cannot be used here.")
+
+    async def import_claude_desktop(self) -> list[str]:
+        """Refuse."""
+        raise ToolsRefused("Tools cannot be used here.")
+
+    async def put(self, config: ToolServerConfig, replaced: str = "") -> None:
+        """Refuse."""
+        raise ToolsRefused("Tools cannot be used here.")
+
+    async def remove(self, name: str) -> None:
+        """There is none to remove."""
+
+    async def switch(self, name: str, is_on: bool) -> None:
+        """There is none to switch."""
+
+    async def restart(self, name: str) -> None:
+        """There is none to restart."""
+
+    async def ready(self, names: Sequence[str]) -> None:
+        """There is nothing to wait for."""
+
+    async def call(
+        self, tool: ToolInfo, arguments: dict[str, Any], on_progress: OnProgress
+    ) -> tuple[str, bool]:
+        """Refuse."""
+        raise ToolsRefused("Tools cannot be used here.")
+
+    async def read_resource(self, server: str, uri: str) -> str:
+        """Refuse."""
+        raise ToolsRefused("Tools cannot be used here.")
+
+    async def prompt_text(self, server: str, name: str, arguments: dict[str, str]) -> str:
+        """Refuse."""
+        raise ToolsRefused("Tools cannot be used here.")
+
+    async def finish(self) -> None:
+        """There is nothing to end."""
+
+
+def no_tools() -> Toolbox:
+    """Return a toolbox without servers."""
+    return Toolbox(NoTools(), preferences_state())
 
 
 class DictatedHost(NoTools):

@@ -16,8 +16,10 @@ from PySide6.QtCore import QCoreApplication, QEvent
 
 from app.store.conversation_store import SqliteConversationStore, open_store
 from tests.support.answers.said import FINISHED, finished_run
+from tests.support.outside.tool_hosts import no_tools
 from tests.support.shown import SilentServer
 from tests.ui.driving import RunOnLoop, ScriptedEngine, eventually
+from ui.chat.composing.preset_list import PresetList
 from ui.chat.history.conversation_list import ConversationList
 from ui.chat.session.open_conversations import MOST_OPEN
 from ui.chat.session.workspace import Workspace
@@ -58,7 +60,7 @@ def use(run: RunOnLoop, scripted: ScriptedEngine, tmp_path: Path) -> Use:
                 store.save_messages(conversation, list(conversation.tree))
             await store.close()
             store = await open_store(tmp_path / "conversations.db")
-            workspace = Workspace(scripted, SilentServer(), store)  # type: ignore[arg-type]
+            workspace = Workspace(scripted, SilentServer(), store, no_tools())  # type: ignore[arg-type]
             try:
                 await steps(workspace, store)
             finally:
@@ -318,7 +320,7 @@ def test_a_transfer_shows_how_far_it_is_and_can_be_cancelled(
             made = said(number)
             made.unload("")
             store.save(made)
-        files = ConversationFiles(store, ConversationList(store))
+        files = ConversationFiles(store, ConversationList(store), PresetList(store))
         bar = TransferBar(files.transfers)
         files.export_all_to(tmp_path / "all.json")
         assert not bar.isVisible(), "what is soon done needs no word"

@@ -8,6 +8,7 @@ from PySide6.QtWidgets import QApplication, QWidget
 from pytestqt.qtbot import QtBot
 
 from engine.scheduling.service import Engine
+from tests.support.outside.tool_hosts import no_tools
 from tests.support.shown import SilentServer
 from tests.ui.driving import RunOnLoop, eventually
 from ui.chat.session.workspace import Workspace
@@ -154,7 +155,7 @@ def test_a_running_answer_goes_on_with_the_list_as_it_is_now(
     run: RunOnLoop, engine: Engine, demo_model_path: Path, qapp: QApplication
 ) -> None:
     async def steps() -> None:
-        workspace = Workspace(engine, SilentServer(), MemoryConversationStore())
+        workspace = Workspace(engine, SilentServer(), MemoryConversationStore(), no_tools())
         workspace.model.load(demo_model_path)
         await eventually(lambda: workspace.model.stage == "ready")
         workspace.send("Count from 1 to 100, one number per line")

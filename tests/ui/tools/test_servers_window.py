@@ -152,7 +152,6 @@ def test_a_resource_is_attached_and_a_prompt_comes_into_the_message(
     async def steps() -> None:
         async with shown(main_window(engine, theme, tool_host=Offering())) as window:
             tools, composer = window.chat.tools, window.chat.composer
-            assert tools is not None
             tools.popover.resource_wanted.emit(ResourceInfo("sums", "sums://1", "Table"))
             await eventually(lambda: composer.attachments.files != ())
             [file] = composer.attachments.files

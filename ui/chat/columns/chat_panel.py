@@ -79,10 +79,7 @@ class ChatPanel(QWidget):
         self.handling = MessageHandling(theme, workspace, self.column, self.composer, self)
         self.settings = SettingsPopover(theme, self, workspace.presets)
         self._drops = FileDrops(self)
-        toolbox = workspace.toolbox
-        self.tools = (
-            None if toolbox is None else ToolsInChat(theme, workspace, toolbox, self.composer, self)
-        )
+        self.tools = ToolsInChat(theme, workspace, workspace.toolbox, self.composer, self)
         self._stack = QStackedWidget()
         self._stack.addWidget(self.welcome)
         self._stack.addWidget(self.column)
@@ -184,8 +181,7 @@ class ChatPanel(QWidget):
         else:
             view.regenerate_wanted.connect(lambda: self._begin(workspace.regenerate, message))
             view.proceed.clicked.connect(lambda: self._begin(workspace.continue_answer, message))
-            if self.tools is not None:
-                self.tools.follow_view(view)
+            self.tools.follow_view(view)
             run = view.run
             view.reason.clicked.connect(lambda: self._show_reason(run))
             view.text_view.link_chosen.connect(partial(ask_about_link, self))

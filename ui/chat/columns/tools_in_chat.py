@@ -2,7 +2,7 @@
 
 from functools import partial
 
-from PySide6.QtCore import QObject, Signal
+from PySide6.QtCore import QObject
 from PySide6.QtWidgets import QWidget
 
 from ui.chat.composing.composer import Composer
@@ -23,9 +23,6 @@ from ui.tools.toolbox import Toolbox
 class ToolsInChat(QObject):
     """The tools of whichever conversation is open.
 
-    Signals:
-        servers_wanted: The window of tool servers is to be shown.
-
     Args:
         theme: The look.
         workspace: The open conversation.
@@ -36,8 +33,6 @@ class ToolsInChat(QObject):
     Attributes:
         popover: The card.
     """
-
-    servers_wanted = Signal()
 
     def __init__(
         self,
@@ -55,7 +50,6 @@ class ToolsInChat(QObject):
         self._tasks = Tasks()
         self.popover = ToolsPopover(theme, parent, toolbox)
         self.popover.edited.connect(workspace.settings.change_tools)
-        self.popover.servers_wanted.connect(self.servers_wanted)
         self.popover.resource_wanted.connect(self._attach)
         self.popover.prompt_wanted.connect(self._ask_for_arguments)
         composer.tools.clicked.connect(self.pop_up)

@@ -38,7 +38,6 @@ class AnsweringModel(QObject):
 
     Signals:
         changed: The stage or the model is another now.
-        progressed: Loading has come further.
         chosen: A conversation has another model now; carries the ``Conversation``.
 
     Attributes:
@@ -47,7 +46,6 @@ class AnsweringModel(QObject):
     """
 
     changed = Signal()
-    progressed = Signal()
     chosen = Signal(object)
 
     def __init__(self, loaded: ModelState, parent: QObject | None = None) -> None:
@@ -60,7 +58,6 @@ class AnsweringModel(QObject):
         self._tasks = Tasks()
         loaded.chosen.connect(self._take_choice)
         loaded.changed.connect(self._refresh)
-        loaded.progressed.connect(self.progressed)
 
     # -- what is known ---------------------------------------------------------------------
 

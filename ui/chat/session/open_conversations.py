@@ -35,8 +35,8 @@ class OpenConversations(QObject):
         traces: Keeps the traces of runs.
         conversations: The list of all conversations.
         is_wanted: Whether a conversation must stay in memory because it is shown, or will be.
+        toolbox: What models may call.
         parent: Owns this object.
-        toolbox: What models may call; None for nothing.
     """
 
     answer_ended = Signal(object, object)
@@ -49,8 +49,8 @@ class OpenConversations(QObject):
         traces: Traces,
         conversations: ConversationList,
         is_wanted: Callable[[Conversation], bool],
+        toolbox: Toolbox,
         parent: QObject,
-        toolbox: Toolbox | None = None,
     ) -> None:
         super().__init__(parent)
         self._toolbox = toolbox

@@ -42,9 +42,11 @@ class Workspace(QObject):
         answering_changed: The open conversation began or ended an answer; carries whether one is
             running. Told of whichever conversation is open.
         stops_edited: The stop list of the open conversation was edited; likewise.
-        answer_ended: An answer of any conversation ended; carries the ``Conversation`` and the
-            ``Run``.
         message_wanted: A message of the open conversation is to be seen; carries it.
+
+    Attributes:
+        in_memory: The open conversation and others that were open or are being answered.
+        settings: Changes what the open conversation runs with.
     """
 
     opened = Signal(object)
@@ -52,7 +54,6 @@ class Workspace(QObject):
     run_shown = Signal(object)
     answering_changed = Signal(bool)
     stops_edited = Signal()
-    answer_ended = Signal(object, object)
     message_wanted = Signal(object)
 
     def __init__(
@@ -60,8 +61,8 @@ class Workspace(QObject):
         engine: Engine,
         server: ServerControl,
         store: ConversationStore,
+        toolbox: Toolbox,
         parent: QObject | None = None,
-        toolbox: Toolbox | None = None,
     ) -> None:
         super().__init__(parent)
         self._engine = engine
@@ -72,8 +73,7 @@ class Workspace(QObject):
         self.answering = AnsweringModel(self.model, self)
         self.server = ServerSwitch(server, self)
         self.conversations = ConversationList(store, self)
-        tools_of = (lambda _: ()) if toolbox is None else toolbox.offered_to
-        self.meter = ContextMeter(engine, self, tools_of)
+        self.meter = ContextMeter(engine, self, toolbox.offered_to)
         self.search = Search(store, self)
         self.presets = PresetList(store, self)
         self.settings = SettingsInUse(lambda: self.current, self.conversations, self.presets, self)
@@ -81,24 +81,23 @@ class Workspace(QObject):
         self.recovery = Recovery(store, self.files.transfers, self)
         self._tasks = Tasks()
         self._wanted: Conversation | None = None
-        self._open = OpenConversations(
+        self.in_memory = OpenConversations(
             engine,
             self.model,
             store,
             self.traces,
             self.conversations,
             lambda one: one is self.current.conversation or one is self._wanted,
-            self,
             toolbox,
+            self,
         )
-        self._open.answer_ended.connect(self.answer_ended)
         self._drafts = DraftKeeping(self.conversations.changed, self)
         store.on_found(self._take_found)
         self.conversations.restored.connect(self.open)
         self.files.added.connect(self.open)
-        self.files.grown.connect(self._open.release_unseen)
+        self.files.grown.connect(self.in_memory.release_unseen)
         self.answering.chosen.connect(self._keep_choice)
-        self.current = self._open.open(self._first())
+        self.current = self.in_memory.open(self._first())
         self._follow_current()
         self.answering.look_again()
 
@@ -142,7 +141,7 @@ class Workspace(QObject):
         """Delete conversations, ending their answers; another one is shown in their place."""
         row = min(map(self.conversations.row_of, conversations), default=-1)
         for conversation in conversations:
-            self._open.cancel(conversation)
+            self.in_memory.cancel(conversation)
             self._engine.forget(cache_owner(conversation))
         is_selected = self.selected in conversations
         self.conversations.delete(*conversations)
@@ -218,16 +217,16 @@ class Workspace(QObject):
 
     def _keep_choice(self, conversation: Conversation) -> None:
         self.conversations.changed(conversation)
-        self._open.offer_tokenizer()
+        self.in_memory.offer_tokenizer()
 
     def cancel_all(self) -> None:
         """End every running answer."""
-        self._open.cancel_all()
+        self.in_memory.cancel_all()
 
     async def finish(self) -> None:
         """End all that is under way: answers, loading, the server."""
         self.keep_draft()
-        await self._open.finish()
+        await self.in_memory.finish()
         await self._tasks.finish()
         await self.search.finish()
         await self.meter.finish()
@@ -283,13 +282,13 @@ class Workspace(QObject):
             return
         self.keep_draft()
         self._leave_current()
-        self.current = self._open.open(conversation)
+        self.current = self.in_memory.open(conversation)
         self._follow_current()
         self.selection_changed.emit()
         self.opened.emit(self.current)
         self.answering.look_again()
         self.run_shown.emit(self.current.shown_run)
-        self._open.release_unseen()
+        self.in_memory.release_unseen()
 
     def _first(self) -> Conversation:
         """Return what was last worked on, as far as it is in memory, or a new conversation."""

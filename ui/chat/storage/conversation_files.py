@@ -58,7 +58,7 @@ class ConversationFiles(QObject):
         self,
         store: ConversationStore,
         conversations: ConversationList,
-        presets: PresetList | None = None,
+        presets: PresetList,
         parent: QObject | None = None,
     ) -> None:
         super().__init__(parent)
@@ -89,7 +89,7 @@ class ConversationFiles(QObject):
         """Write everything to one JSON file: conversations, drafts, folders and presets."""
         every = [one for one in self._conversations.every() if not one.is_unused]
         folders = self._conversations.folders.all()
-        presets = [] if self._presets is None else self._presets.all()
+        presets = self._presets.all()
         self.transfers.start(
             "Exporting all conversations",
             lambda transfer: self._export(path, every, transfer, archive_end(folders, presets)),

@@ -62,7 +62,7 @@ class ConversationImports(QObject):
     Args:
         store: Keeps conversations.
         conversations: All conversations.
-        presets: All presets; None where those of an archive are left out.
+        presets: All presets, to which those of an archive are added.
         transfers: Does one thing after the other.
         parent: Owns this object.
     """
@@ -76,7 +76,7 @@ class ConversationImports(QObject):
         self,
         store: ConversationStore,
         conversations: ConversationList,
-        presets: PresetList | None,
+        presets: PresetList,
         transfers: Transfers,
         parent: QObject,
     ) -> None:
@@ -182,8 +182,7 @@ class ConversationImports(QObject):
                 self.added.emit(conversation)
             elif number % 32 == 0:
                 self.grown.emit()
-        if self._presets is not None:
-            self._presets.take_new(found.presets)
+        self._presets.take_new(found.presets)
         self.grown.emit()
 
     def _take_folders(

@@ -59,7 +59,7 @@ class ModelBadge(QWidget):
         row.addWidget(self._open)
         row.addWidget(self.again)
         model.changed.connect(self._refresh)
-        model.progressed.connect(self._refresh)
+        model.loaded.progressed.connect(self._refresh)
         self._refresh()
 
     def _refresh(self) -> None:

@@ -34,10 +34,6 @@ _MOST_CHARS = 200
 class FindView(QWidget):
     """Finds models on the hub.
 
-    Signals:
-        download_wanted: A model is to be downloaded; carries the ``Offer``.
-        load_wanted: A model that is here is to be loaded; carries the ``LibraryModel``.
-
     Attributes:
         finder: What it knows of the hub.
         field: The search field.
@@ -47,9 +43,6 @@ class FindView(QWidget):
         again: The button that asks the hub again.
         stop: The button that cancels a search.
     """
-
-    download_wanted = Signal(object)
-    load_wanted = Signal(object)
 
     def __init__(self, theme: Theme, library: ModelLibrary) -> None:
         super().__init__()
@@ -176,8 +169,6 @@ class FindView(QWidget):
         self.again.clicked.connect(finder.try_again)
         self.stop.clicked.connect(finder.cancel)
         finder.changed.connect(self._refresh)
-        self.details.download_wanted.connect(self.download_wanted)
-        self.details.load_wanted.connect(self.load_wanted)
 
     # -- asking ----------------------------------------------------------------------------
 

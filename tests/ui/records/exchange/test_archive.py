@@ -199,7 +199,7 @@ def library() -> tuple[ConversationFiles, ConversationList]:
     store = MemoryConversationStore()
     store.save(conversation())
     conversations = ConversationList(store)
-    return ConversationFiles(store, conversations), conversations
+    return ConversationFiles(store, conversations, PresetList(store)), conversations
 
 
 def test_files_go_out_and_come_in_beside_what_is_there(qapp: QApplication, tmp_path: Path) -> None:
