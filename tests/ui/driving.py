@@ -1,7 +1,8 @@
 """Answers that a test dictates, and waiting for what a window shows."""
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -90,6 +91,20 @@ class ScriptedEngine:
         push(self.generations[-1], events)
 
 
+class OneModel:
+    """The scripted engine's model, whichever a conversation wants."""
+
+    def __init__(self, engine: ScriptedEngine) -> None:
+        self._engine = engine
+
+    def info_of(self, _folder: Path | None) -> ModelInfo | None:
+        return self._engine.model
+
+    @asynccontextmanager
+    async def ready(self, _wanted: Callable[[], Path | None]) -> AsyncIterator[ModelInfo | None]:
+        yield self._engine.model
+
+
 def session(
     scripted: ScriptedEngine,
     conversation: Conversation | None = None,
@@ -102,6 +117,7 @@ def session(
         conversation or Conversation(),
         store or MemoryConversationStore(),
         Traces() if traces is None else traces,
+        OneModel(scripted),
     )
 
 

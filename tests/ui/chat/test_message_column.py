@@ -10,7 +10,8 @@ from PySide6.QtWidgets import QApplication
 from engine.values.chat import ToolCall
 from tests.support.answers.said import finished_run
 from tests.support.looks.rich_text import RICH, block_of
-from tests.ui.driving import RunOnLoop, ScriptedEngine, eventually
+from tests.support.outside.tool_hosts import no_tools
+from tests.ui.driving import OneModel, RunOnLoop, ScriptedEngine, eventually
 from ui.chat.messages.answer_view import AnswerView
 from ui.chat.messages.message_column import MessageColumn
 from ui.chat.messages.question_view import QuestionView
@@ -48,6 +49,8 @@ def use(run: RunOnLoop, theme: Theme, scripted: ScriptedEngine, qapp: QApplicati
                 long_conversation(),
                 MemoryConversationStore(),
                 Traces(),
+                OneModel(scripted),
+                no_tools(),
                 column,  # type: ignore[arg-type]
             )
             await steps(column, opened)
@@ -260,6 +263,8 @@ def test_a_question_above_an_answer_that_took_less_room_than_it_wanted_is_shown(
                 Conversation("Sums", said),
                 kept,
                 Traces(),
+                OneModel(scripted),
+                no_tools(),
                 column,  # type: ignore[arg-type]
             )
             column.show_conversation(shown)

@@ -56,14 +56,14 @@ class ConversationSession(QObject):
         conversation: Conversation,
         store: AnswerStore,
         traces: Traces,
+        models: ModelsOnDemand,
         parent: QObject | None = None,
-        models: ModelsOnDemand | None = None,
         toolbox: Toolbox | None = None,
     ) -> None:
         super().__init__(parent)
         self.conversation = conversation
         self._tools = None if toolbox is None else self._tool_loop(toolbox)
-        self._model = ModelOfConversation(conversation, models, lambda: engine.model)
+        self._model = ModelOfConversation(conversation, models)
         self._traces = traces
         self._store = store
         self._engine = engine

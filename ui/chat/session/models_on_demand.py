@@ -23,36 +23,22 @@ class ModelsOnDemand(Protocol):
         """Load the model of a folder if it is not loaded, and hold it for a moment."""
 
 
-def loaded_model(models: ModelsOnDemand, conversation: Conversation) -> ModelInfo | None:
-    """Return the model that answers a conversation; None while it is not loaded."""
-    choice = conversation.model
-    return models.info_of(None if choice is None else choice.folder)
-
-
 class ModelOfConversation:
     """The model that answers a conversation, whichever that is by now.
 
     Args:
         conversation: Says which model is wanted.
-        models: Knows and loads models; None where the engine's own answers everything.
-        loaded: Returns the engine's own model.
+        models: Knows and loads models.
     """
 
-    def __init__(
-        self,
-        conversation: Conversation,
-        models: ModelsOnDemand | None,
-        loaded: Callable[[], ModelInfo | None],
-    ) -> None:
+    def __init__(self, conversation: Conversation, models: ModelsOnDemand) -> None:
         self._conversation = conversation
         self._models = models
-        self._loaded = loaded
 
     @property
     def info(self) -> ModelInfo | None:
         """The model; None while it is not loaded."""
-        models = self._models
-        return self._loaded() if models is None else loaded_model(models, self._conversation)
+        return self._models.info_of(self._folder())
 
     @asynccontextmanager
     async def held(self) -> AsyncIterator[ModelInfo | None]:
@@ -61,9 +47,6 @@ class ModelOfConversation:
         Raises:
             ModelLoadFailed: It cannot be loaded, or loading was cancelled.
         """
-        if self._models is None:
-            yield self._loaded()
-            return
         async with self._models.ready(self._folder) as model:
             yield model
 

@@ -44,14 +44,14 @@ class OpenConversation(QObject):
         conversation: Conversation,
         store: ConversationStore,
         traces: Traces,
+        models: ModelsOnDemand,
+        toolbox: Toolbox,
         parent: QObject,
-        models: ModelsOnDemand | None = None,
-        toolbox: Toolbox | None = None,
     ) -> None:
         super().__init__(parent)
         self.conversation = conversation
         self.session = ConversationSession(
-            engine, conversation, store, traces, self, models, toolbox
+            engine, conversation, store, traces, models, self, toolbox
         )
         self.session.went_on.connect(self._show_next)
         self.session.is_running_changed.connect(self.is_running_changed)

@@ -74,9 +74,9 @@ class OpenConversations(QObject):
                 conversation,
                 self._store,
                 self._traces,
-                self,
                 self._model,
                 self._toolbox,
+                self,
             )
             self._offer(opened)
             opened.is_running_changed.connect(lambda: self._keep(conversation))

@@ -71,7 +71,7 @@ class SideBySide(QObject):
         conversation: Conversation,
         store: AnswerStore,
         traces: Traces,
-        models: ModelsOnDemand | None,
+        models: ModelsOnDemand,
         variants: tuple[Variant, Variant],
         parent: QObject,
     ) -> None:
@@ -84,7 +84,7 @@ class SideBySide(QObject):
             Side(
                 variant,
                 ConversationSession(
-                    engine, variant.given_to(conversation), kept, traces, self, models
+                    engine, variant.given_to(conversation), kept, traces, models, self
                 ),
                 self,
             )

@@ -20,7 +20,7 @@ from engine import (
 )
 from tests.support.kept import preferences_state
 from tests.support.outside.tool_hosts import ADD, SUMS_ON, DictatedHost
-from tests.ui.driving import RunOnLoop, ScriptedEngine, eventually, push
+from tests.ui.driving import OneModel, RunOnLoop, ScriptedEngine, eventually, push
 from ui.chat.session.conversation_session import ConversationSession
 from ui.chat.session.traces import Traces
 from ui.preferences.groups import ToolPreferences
@@ -47,7 +47,12 @@ class Talk:
         self.store = MemoryConversationStore()
         self.toolbox = Toolbox(self.host, self.preferences)
         self.session = ConversationSession(
-            scripted, self.conversation, self.store, Traces(), toolbox=self.toolbox
+            scripted,
+            self.conversation,
+            self.store,
+            Traces(),
+            OneModel(scripted),
+            toolbox=self.toolbox,
         )
 
     @property

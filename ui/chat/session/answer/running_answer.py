@@ -16,7 +16,6 @@ from engine import (
     Finished,
     Generation,
     GenerationRequest,
-    ModelInfo,
     RequestCancelled,
     StopInfo,
     StopKind,
@@ -34,10 +33,6 @@ _log = logging.getLogger(__name__)
 
 class AnsweringEngine(Protocol):
     """The part of the engine that a chat needs."""
-
-    @property
-    def model(self) -> ModelInfo | None:
-        """The loaded model."""
 
     async def generate(self, request: GenerationRequest) -> Generation:
         """Accept a request and return its running answer."""
