@@ -67,6 +67,7 @@ if TYPE_CHECKING:
         plain_cause,
         position,
         sentence,
+        shortest,
         verdict_words,
     )
     from engine.values.chat import Message, Tool, ToolCall
@@ -157,6 +158,7 @@ _NAMES_BY_MODULE = {
         "plain_cause",
         "position",
         "sentence",
+        "shortest",
         "verdict_words",
     ),
     "engine.values.chat": ("Message", "Tool", "ToolCall"),

@@ -13,9 +13,10 @@ from engine.wording import counted, quoted
 
 _WHERE = {Channel.TEXT: "", Channel.THINKING: " of its thinking", Channel.TOOL: " of a tool call"}
 _CHANNELS = {Channel.TEXT: "answer", Channel.THINKING: "thinking", Channel.TOOL: "tool call"}
-# A headline and a label are short: a longer stop is cut there.
+# Headlines, labels and cells of tables are short: a longer stop is cut there.
 _HEADLINE_CHARS = 80
 _LABEL_CHARS = 40
+_CELL_CHARS = 24
 
 UNEXPECTED = "Something unexpected went wrong inside Fullstop. The log has the details."
 """The cause of a failure that nobody has put into words."""
@@ -108,6 +109,29 @@ def headline(stop: StopInfo) -> str:
             return "Cancelled"
         case StopKind.ERROR:
             return "Failed"
+        case _:
+            assert_never(stop.kind)
+
+
+def shortest(stop: StopInfo) -> str:
+    """Return the reason as a table has room for it, in lower case: ``stop "END"``."""
+    match stop.kind:
+        case StopKind.EOS:
+            return "end of answer"
+        case StopKind.STOP_STRING:
+            return f"stop {quoted(str(stop.value), max_chars=_CELL_CHARS)}"
+        case StopKind.STOP_TOKEN:
+            return f"stop token {stop.value}"
+        case StopKind.MAX_TOKENS:
+            return "token limit"
+        case StopKind.CONTEXT_FULL:
+            return "context full"
+        case StopKind.TOOL_CALL:
+            return "tool call"
+        case StopKind.CANCELLED:
+            return "cancelled"
+        case StopKind.ERROR:
+            return "failed"
         case _:
             assert_never(stop.kind)
 

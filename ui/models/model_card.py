@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from PySide6.QtCore import Signal
-from PySide6.QtGui import QAction, QActionGroup, QFont
+from PySide6.QtGui import QActionGroup, QFont
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QMenu, QPushButton, QToolButton, QVBoxLayout
 
 from engine.library.found import FoundModel, Origin
@@ -15,7 +15,7 @@ from ui.kit.controls.buttons import IconButton
 from ui.kit.look.theme import Theme
 from ui.kit.system.clipboard import copy_text
 from ui.kit.system.files_shown import show_in_files, show_in_files_words
-from ui.kit.system.menus import add_entry
+from ui.kit.system.menus import add_entry, literal
 from ui.kit.text.labels import ElidedLabel, label
 from ui.kit.text.pill import StatusPill
 from ui.models.model_library import LibraryModel
@@ -168,9 +168,7 @@ class ModelCard(QFrame):
         inner.setToolTipsVisible(True)
         group = QActionGroup(inner)
         for folder, name in [(None, "None"), *offered.items()]:
-            entry = QAction(name, inner, checkable=True)
-            entry.setChecked(folder == present)
+            choose = partial(self.draft_wanted.emit, self.model, folder)
+            entry = add_entry(inner, literal(name), choose, is_checked=folder == present)
             entry.setToolTip("" if folder is None else str(folder))
-            entry.triggered.connect(partial(self.draft_wanted.emit, self.model, folder))
             group.addAction(entry)
-            inner.addAction(entry)

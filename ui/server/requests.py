@@ -10,8 +10,7 @@ from dataclasses import dataclass, field
 
 from PySide6.QtCore import QObject, Signal
 
-from engine import Finished, GenerationRequest, StopKind, ToolCall, tokens_per_s
-from ui.words.visible import quoted
+from engine import Finished, GenerationRequest, ToolCall, shortest, tokens_per_s
 
 CLIENT_LEFT = 499
 MOST_ENTRIES = 1_000
@@ -158,25 +157,10 @@ def stop_words(entry: RequestEntry) -> str:
         if not entry.is_error:
             return ""
         return "refused" if entry.status is not None and entry.status < 500 else "failed"
-    words = _stop(entry.ends[0])
+    words = shortest(entry.ends[0].stop)
     if len(entry.ends) > 1:
         words = f"{words} +{len(entry.ends) - 1}"
     return words
-
-
-def _stop(end: Finished) -> str:
-    stop = end.stop
-    names = {
-        StopKind.EOS: "end of answer",
-        StopKind.STOP_STRING: f"stop {quoted(str(stop.value), 24)}",
-        StopKind.STOP_TOKEN: f"stop token {stop.value}",
-        StopKind.MAX_TOKENS: "token limit",
-        StopKind.CONTEXT_FULL: "context full",
-        StopKind.TOOL_CALL: "tool call",
-        StopKind.CANCELLED: "cancelled",
-        StopKind.ERROR: "failed",
-    }
-    return names[stop.kind]
 
 
 class RequestLog(QObject):

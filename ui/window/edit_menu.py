@@ -20,7 +20,7 @@ from PySide6.QtWidgets import (
 from ui.chat.reading.finding_text import FindingText
 from ui.chat.session.open_conversation import OpenConversation
 from ui.chat.session.workspace import Workspace
-from ui.kit.system.clipboard import copy_text
+from ui.kit.system.clipboard import copied_text, copy_text
 from ui.kit.system.menus import add_entry
 from ui.kit.text.editing import (
     TextWidget,
@@ -174,7 +174,7 @@ class EditMenu(QObject):
         self._field.paste()
 
     def _paste_plain(self) -> None:
-        insert_plain(self._field, QApplication.clipboard().text())
+        insert_plain(self._field, copied_text())
 
     def _delete(self) -> None:
         if self._text is not None and can_write(self._text):
