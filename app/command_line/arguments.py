@@ -76,7 +76,19 @@ def parser(
     launch: Command,
     completion: Command,
 ) -> argparse.ArgumentParser:
-    """Return the parser; what it parses has the chosen command as ``command``."""
+    """Return the parser; what it parses has the chosen command as ``command``.
+
+    Args:
+        window: Opens the window, which is what happens without a command.
+        ask: Answers one question.
+        serve: Serves other programs.
+        replay: Plays a saved run again.
+        inspect: Judges a captured answer.
+        probe: Checks a server.
+        models: Lists, finds and fetches models.
+        launch: Starts a coding agent.
+        completion: Prints completions for a shell.
+    """
     root = argparse.ArgumentParser(
         prog="fullstop",
         description=_DESCRIPTION,

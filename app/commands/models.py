@@ -65,6 +65,11 @@ def show(*, is_json: bool, names_only: bool) -> int:
 def search(words: str, most: int, *, is_json: bool) -> int:
     """Search the hub, or suggest models where there are no words; return the exit code.
 
+    Args:
+        words: What is looked for.
+        most: How many models are listed at most.
+        is_json: Whether the output is JSON.
+
     Raises:
         CommandError: The hub cannot be searched; the message says why.
     """
@@ -126,6 +131,11 @@ def download(name: str, *, is_json: bool) -> int:
 
 def remove(name: str, *, is_sure: bool, is_json: bool) -> int:
     """Delete a model after asking; return the exit code.
+
+    Args:
+        name: The model's name.
+        is_sure: Whether it is deleted without asking.
+        is_json: Whether the output is JSON.
 
     Raises:
         CommandError: There is no such model, it cannot be removed, or nobody can be asked.

@@ -25,7 +25,13 @@ from engine.library.models import check_folder
 def new_engine(
     limits: Limits | None = None, loader: Loader | None = None, disk: DiskCache | None = None
 ) -> Engine:
-    """Return an engine without a model, whose libraries keep their advice to themselves."""
+    """Return an engine without a model, whose libraries keep their advice to themselves.
+
+    Args:
+        limits: How much the engine takes on; None for the usual limits.
+        loader: Loads models; None for the usual loader.
+        disk: Keeps on disk what models have read; None keeps nothing.
+    """
     quieten_libraries()
     if loader is None:
         return Engine(limits, disk=disk)

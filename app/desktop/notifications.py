@@ -31,7 +31,13 @@ class CommandNotifications(QObject):
         self.waiting: set[QProcess] = set()
 
     def show(self, title: str, text: str, chosen: Callable[[], None]) -> None:
-        """Show a notification; ``chosen`` is called when a person clicks it."""
+        """Show a notification; ``chosen`` is called when a person clicks it.
+
+        Args:
+            title: The first line.
+            text: What has happened.
+            chosen: Called when a person clicks it.
+        """
         process = QProcess(self)
         self.waiting.add(process)
         process.finished.connect(lambda: self._end(process, chosen))

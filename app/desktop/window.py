@@ -108,7 +108,14 @@ async def session(
     signals: EndingSignals,
     instance: SingleInstance | None = None,
 ) -> None:
-    """Show a window on the running Qt loop and return once it is closed and all has ended."""
+    """Show a window on the running Qt loop and return once it is closed and all has ended.
+
+    Args:
+        application: Qt's application.
+        options: What the command line asks for.
+        signals: The system's wishes to end the program.
+        instance: Tells of later starts of the program; None where several may run.
+    """
     loop = asyncio.get_running_loop()
     with collected_on(loop):
         await _until_closed(application, loop, options, signals, instance)

@@ -31,7 +31,13 @@ _MESSAGES_OWN = frozenset(
 
 
 def curl_of(path: str, base_url: str, body: dict[str, Any]) -> str:
-    """Return a shell command that posts a body to a path of a server."""
+    """Return a shell command that posts a body to a path of a server.
+
+    Args:
+        path: The path.
+        base_url: The server's address, without the path.
+        body: What is posted, as JSON.
+    """
     is_messages = path == "/v1/messages"
     dialect = WireDialect.MESSAGES if is_messages else WireDialect.CHAT  # decides the headers
     return curl_line(base_url + path, dialect, body, Access())

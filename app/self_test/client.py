@@ -39,7 +39,14 @@ def messages_problem(url: str, question: str, stop: str, text: str) -> str | Non
 
 
 def chat_problem(url: str, question: str, stop: str, text: str) -> str | None:
-    """Ask Chat Completions, streamed; arguments and result as for ``messages_problem``."""
+    """Ask Chat Completions, streamed; the result is as for ``messages_problem``.
+
+    Args:
+        url: The server's address.
+        question: What is asked.
+        stop: The stop sequence of the request.
+        text: The answer that is expected.
+    """
     status, frames = _streamed(url, "/v1/chat/completions", question, {"stop": [stop]})
     if status != http.client.OK:
         return f"status {status}: {frames}"

@@ -34,7 +34,13 @@ class Keychain(Protocol):
         """Return a secret, or None."""
 
     def set_password(self, service: str, username: str, password: str) -> None:
-        """Keep a secret."""
+        """Keep a secret.
+
+        Args:
+            service: The program that it belongs to.
+            username: What the secret is called.
+            password: The secret.
+        """
 
     def delete_password(self, service: str, username: str) -> None:
         """Take a secret away."""

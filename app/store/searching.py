@@ -19,7 +19,13 @@ _COLUMNS = "m.conversation_id, m.id, c.title, m.role, m.created_at, m.text"
 
 
 def search(connection: sqlite3.Connection, query: str, limit: int) -> list[Hit]:
-    """Return where all words of a query are: titles and tags first, then messages, best first."""
+    """Return where all words of a query are: titles and tags first, then messages, best first.
+
+    Args:
+        connection: The open database.
+        query: What a person typed.
+        limit: How many places are returned at most.
+    """
     words = words_of(query)
     if not words:
         return []

@@ -163,7 +163,13 @@ def delete_message(connection: sqlite3.Connection, message_id: str) -> None:
 
 
 def mark_deleted(connection: sqlite3.Connection, conversation_id: str, is_deleted: bool) -> None:
-    """Hide a conversation until the program ends, or show it again."""
+    """Hide a conversation until the program ends, or show it again.
+
+    Args:
+        connection: The open database.
+        conversation_id: The conversation's id.
+        is_deleted: Whether it is hidden.
+    """
     connection.execute(
         "UPDATE conversations SET deleted_at = ? WHERE id = ?",
         (time.time() if is_deleted else None, conversation_id),
@@ -193,6 +199,13 @@ def take_over(
     folders: list[FolderRow],
 ) -> tuple[int, int]:
     """Write rows from elsewhere, but none whose id, or name, is here already.
+
+    Args:
+        connection: The open database.
+        conversations: Rows of conversations.
+        messages: Rows of their messages.
+        presets: Rows of presets.
+        folders: Rows of folders.
 
     Returns:
         How many conversations and messages were new.

@@ -36,7 +36,13 @@ def banner(url: str, model: ModelInfo | None, config: ServerConfig) -> list[str]
 
 
 def facts(url: str, model: ModelInfo | None, config: ServerConfig) -> dict[str, object]:
-    """Return the same for a log that is JSON; takes what ``banner`` takes."""
+    """Return the same for a log that is JSON; see ``banner``.
+
+    Args:
+        url: The server's address.
+        model: The loaded model, if there is one.
+        config: How the server runs.
+    """
     return {
         "url": url,
         "model": None if model is None else model.id,

@@ -46,7 +46,14 @@ _HINT = "Point at a token, or use the arrow keys, to see its details."
 
 
 class InspectorWindow(OwnWindow):
-    """Says why an answer stopped, how near it came otherwise, and what another list would do."""
+    """Says why an answer stopped, how near it came otherwise, and what another list would do.
+
+    Args:
+        theme: The look.
+        inspector: The shown run.
+        tools: The API's part of the inspector.
+        parent: The window that it belongs to.
+    """
 
     def __init__(
         self,

@@ -11,7 +11,13 @@ from ui.models.model_words import download_words, percent, sentence
 
 
 class DownloadRow(QFrame):
-    """One download."""
+    """One download.
+
+    Args:
+        theme: The look.
+        downloads: What is being downloaded.
+        one: The download.
+    """
 
     def __init__(self, theme: Theme, downloads: Downloads, one: Download) -> None:
         super().__init__()

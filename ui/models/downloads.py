@@ -36,6 +36,11 @@ class Download(QObject):
     Signals:
         changed: The stage is another now.
 
+    Args:
+        repository: ``owner/name``.
+        cache: The folder that it is written to.
+        parent: Owns this object.
+
     Attributes:
         repository: ``owner/name``.
         stage: Running, or how it ended.

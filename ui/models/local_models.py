@@ -38,6 +38,11 @@ class LocalModels(QWidget):
         find_wanted: Models are to be found on the hub.
         deletion_wanted: A model is to be deleted; carries the ``FoundModel``.
 
+    Args:
+        theme: The look.
+        library: The models on this computer.
+        upkeep: Updates and deletes models.
+
     Attributes:
         rows: The downloads, the newest first.
         cards: The models.

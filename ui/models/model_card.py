@@ -38,6 +38,16 @@ class ModelCard(QFrame):
         update_wanted: Its newest revision is wanted; carries the ``FoundModel``.
         deletion_wanted: It is to be deleted; carries the ``FoundModel``.
 
+    Args:
+        theme: The look.
+        model: The model.
+        memory: How much memory this computer has.
+        is_loaded: Whether it is in memory, or is loaded again for the next message.
+        is_unloaded: Whether its memory was freed until the next message.
+        remove: Removes its folder from the list; None where it cannot be removed.
+        drafts: The models that may guess for it.
+        newer: The hub's newer version, if there is one.
+
     Attributes:
         update_button: The button that downloads a newer revision; None if none is known.
     """

@@ -46,6 +46,12 @@ class ModelLibrary(QObject):
     Signals:
         changed: The list is another now.
 
+    Args:
+        model: The engine's models.
+        preferences: What a person chose for the whole program.
+        model_folders: Says where models are looked for, given the folders that a person added.
+        parent: Owns this object.
+
     Attributes:
         models: What was found last.
         memory: What this computer had then.

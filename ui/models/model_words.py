@@ -88,7 +88,13 @@ def deletion_question(name: str, freed_bytes: int) -> str:
 
 
 def fit_words(need: MemoryNeed | None, fit: Fit, memory: Memory) -> str:
-    """Return a warning, or nothing where a model fits."""
+    """Return a warning, or nothing where a model fits.
+
+    Args:
+        need: What the model needs; None where nobody knows.
+        fit: Whether it fits.
+        memory: How much memory this computer has.
+    """
     if need is None or fit is Fit.FITS:
         return ""
     context = counted(need.context, "token")
@@ -102,7 +108,13 @@ def fit_words(need: MemoryNeed | None, fit: Fit, memory: Memory) -> str:
 
 
 def loading_words(progress: LoadProgress | None, loading_s: float, waits_for: int) -> str:
-    """Return what loading is busy with."""
+    """Return what loading is busy with.
+
+    Args:
+        progress: How far loading has come; None before it has begun.
+        loading_s: For how many seconds it has been loading.
+        waits_for: How many answers have to end first.
+    """
     if progress is None:
         answers = "an answer" if waits_for == 1 else counted(waits_for, "answer")
         return f"Waiting for {answers} to end" if waits_for else "Beginning"
@@ -113,7 +125,13 @@ def loading_words(progress: LoadProgress | None, loading_s: float, waits_for: in
 
 
 def download_words(progress: DownloadProgress, bytes_per_s: float, left_s: float | None) -> str:
-    """Return how far a download has come."""
+    """Return how far a download has come.
+
+    Args:
+        progress: How far it has come.
+        bytes_per_s: The rate; 0 where it is not known.
+        left_s: The seconds that are left; None where nobody knows.
+    """
     if progress.phase == "asking":
         return "Contacting Hugging Face"
     done = f"{size_in_words(progress.done_bytes)} of {size_in_words(progress.total_bytes)}"

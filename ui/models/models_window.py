@@ -33,6 +33,11 @@ class ModelsWindow(OwnWindow):
     Signals:
         chat_wanted: A model that was downloaded is ready; an empty chat is to be shown.
 
+    Args:
+        theme: The look.
+        library: The models on this computer.
+        parent: The window that it belongs to.
+
     Attributes:
         loaded: The model that answers.
         question: What is asked or told above the views.

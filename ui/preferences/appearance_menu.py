@@ -14,7 +14,13 @@ from ui.preferences.preferences_state import PreferencesState
 
 
 class AppearanceMenu(QObject):
-    """Fills a menu and keeps the mark at the present choice."""
+    """Fills a menu and keeps the mark at the present choice.
+
+    Args:
+        menu: The menu.
+        theme: The look.
+        preferences: What a person chose for the whole program.
+    """
 
     def __init__(self, menu: QMenu, theme: Theme, preferences: PreferencesState) -> None:
         super().__init__(menu)

@@ -93,7 +93,13 @@ class Attachment:
 
 
 def text_of_pages(pages: Sequence[str], first: int, last: int) -> str:
-    """Return the text of some pages, each below its number."""
+    """Return the text of some pages, each below its number.
+
+    Args:
+        pages: The texts of all pages.
+        first: The number of the first page, from 1.
+        last: The number of the last one.
+    """
     return "\n\n".join(f"[Page {n}]\n{pages[n - 1]}".rstrip() for n in range(first, last + 1))
 
 

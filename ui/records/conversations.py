@@ -68,6 +68,17 @@ class ConversationSettings(SamplingOptions):
 class Conversation:
     """Messages with the settings and the stop list they run with.
 
+    Args:
+        title: Its name in the list.
+        messages: Its messages, each the answer to the one before.
+        settings: The settings of the next answer; None for the usual ones.
+        stops: The stop list of the next answer.
+        draft: The text in the composer.
+        created_at: Unix time at which it began; None for now.
+        updated_at: Unix time of its last message; None for the time at which it began.
+        id: Its id; empty for a new one.
+        is_pinned: Whether it stands at the top of the list.
+
     Attributes:
         title: Its name in the list.
         tree: All messages; empty until ``is_loaded``.

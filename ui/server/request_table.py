@@ -142,7 +142,13 @@ class RequestTable(QAbstractTableModel):
             self._timer.stop()
 
     def filter(self, text: str = "", dialect: str = "", errors_only: bool = False) -> None:
-        """Show only entries with a text, of a dialect, or that failed."""
+        """Show only entries with a text, of a dialect, or that failed.
+
+        Args:
+            text: What is looked for; empty for everything.
+            dialect: The name of the dialect; empty for all.
+            errors_only: Whether only failed requests are shown.
+        """
         self._text, self._dialect, self._errors_only = text.casefold(), dialect, errors_only
         self.refresh()
 

@@ -170,6 +170,11 @@ class RequestLog(QObject):
         taken: There are new entries, or old ones know more now.
         cleared: All have been forgotten.
         pause_changed: New requests are taken again, or no longer.
+
+    Args:
+        parent: Owns this object.
+        most_entries: How many requests are kept at most.
+        most_bytes: How many bytes they take at most.
     """
 
     taken = Signal()

@@ -28,6 +28,14 @@ class RequestReplay(Protocol):
 class ServerPanel(QObject):
     """Keeps the server as the preferences want it, and remembers whether it is on.
 
+    Args:
+        switch: On and off.
+        preferences: Whom it lets in, and where it listens.
+        key: Its key.
+        log: What was asked of it.
+        replay: Sends a request again.
+        parent: Owns this object.
+
     Attributes:
         switch: On and off.
         preferences: Whom it lets in, and where it listens.

@@ -35,7 +35,13 @@ _SETTINGS_PX = 316
 
 
 class ServerWindow(OwnWindow):
-    """Everything about serving other programs."""
+    """Everything about serving other programs.
+
+    Args:
+        theme: The look.
+        panel: The server's state.
+        parent: The window that it belongs to.
+    """
 
     def __init__(self, theme: Theme, panel: ServerPanel, parent: QWidget | None = None) -> None:
         super().__init__(theme, "Server", (1420, 800), parent)

@@ -52,7 +52,13 @@ def enabled_cell(entry: StopEntry, role: int) -> Any:
 
 
 def sequence_cell(sequence: str, role: int, *, with_escapes: bool) -> Any:
-    """Return the sequence: white space visible for display, the input text for editing."""
+    """Return the sequence: white space visible for display, the input text for editing.
+
+    Args:
+        sequence: The stop sequence.
+        role: What Qt asks for.
+        with_escapes: Whether it is typed with escapes.
+    """
     if role == _DISPLAY:
         return visible(sequence)
     if role == Qt.ItemDataRole.EditRole:
@@ -70,14 +76,26 @@ def scope_cell(scope: StopScope, role: int) -> Any:
 
 
 def tokens_cell(tokens: StopTokens, sequence: str, role: int) -> Any:
-    """Return how many tokens a sequence has in the loaded model, and which."""
+    """Return how many tokens a sequence has in the loaded model, and which.
+
+    Args:
+        tokens: The tokens of the sequences in the loaded model.
+        sequence: The stop sequence.
+        role: What Qt asks for.
+    """
     if role == _DISPLAY:
         return tokens.count(sequence)
     return tokens.words(sequence) if role == _TOOL_TIP else None
 
 
 def fired_cell(history: StopHistory, sequence: str, role: int) -> Any:
-    """Return how often a sequence ended an answer."""
+    """Return how often a sequence ended an answer.
+
+    Args:
+        history: What the stop sequences did in this conversation.
+        sequence: The stop sequence.
+        role: What Qt asks for.
+    """
     use = history.use_of(sequence)
     if role == _DISPLAY:
         return f"{use.fired}×" if use.fired else ""

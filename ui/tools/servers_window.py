@@ -42,6 +42,11 @@ _SHORT_STAGES = {
 class ToolServersWindow(OwnWindow):
     """All tool servers of this person.
 
+    Args:
+        theme: The look.
+        toolbox: The tool servers, and what they may do.
+        parent: The window that it belongs to.
+
     Attributes:
         list: The servers.
         detail: The chosen one.

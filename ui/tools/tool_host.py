@@ -80,6 +80,11 @@ class ToolHost(Protocol):
 
         Cancelling this cancels the call at the server.
 
+        Args:
+            tool: The tool.
+            arguments: Its arguments.
+            on_progress: Told how far the call has come.
+
         Raises:
             ToolsRefused: The server ended, took too long, refused or answered with nonsense.
         """
@@ -88,7 +93,13 @@ class ToolHost(Protocol):
         """Return the text of a resource; raises ``ToolsRefused`` as ``call`` does."""
 
     async def prompt_text(self, server: str, name: str, arguments: dict[str, str]) -> str:
-        """Return a prepared prompt; raises ``ToolsRefused`` as ``call`` does."""
+        """Return a prepared prompt; raises ``ToolsRefused`` as ``call`` does.
+
+        Args:
+            server: The server's name.
+            name: The prompt's name.
+            arguments: What is put into it.
+        """
 
     async def finish(self) -> None:
         """End all servers with their processes."""

@@ -73,7 +73,13 @@ class Tray(QObject):
         self.icon.show()
 
     def notify(self, title: str, text: str, chosen: Callable[[], None]) -> None:
-        """Show a notification of the system; ``chosen`` is called when a person clicks it."""
+        """Show a notification of the system; ``chosen`` is called when a person clicks it.
+
+        Args:
+            title: The first line.
+            text: What has happened.
+            chosen: Called when a person clicks it.
+        """
         self._chosen = chosen
         self.icon.showMessage(title, text, self.icon.icon())
 

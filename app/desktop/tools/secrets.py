@@ -44,6 +44,11 @@ class ToolSecrets:
     def keep(self, server: str, name: str, value: str) -> None:
         """Keep a value.
 
+        Args:
+            server: The tool server's name.
+            name: What the value is called there.
+            value: The secret.
+
         Raises:
             OSError: It cannot be kept anywhere.
         """

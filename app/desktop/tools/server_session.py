@@ -100,6 +100,11 @@ class ServerSession:
     ) -> Any:
         """Call a tool and return its result. Cancelling this tells the server so.
 
+        Args:
+            tool: The tool's name.
+            arguments: Its arguments.
+            tell: Called with the progress, the total if it is known, and a message if there is one.
+
         Raises:
             ToolsRefused: The server ended, took too long, or refused.
         """

@@ -129,7 +129,13 @@ class ToolServers:
     async def call(
         self, tool: ToolInfo, arguments: dict[str, Any], on_progress: OnProgress
     ) -> tuple[str, bool]:
-        """Call a tool; return its text and whether it calls that an error."""
+        """Call a tool; return its text and whether it calls that an error.
+
+        Args:
+            tool: The tool.
+            arguments: Its arguments.
+            on_progress: Told how far the call has come.
+        """
         progress = _Progress(self._main, on_progress)
 
         async def work(room: ServerRoom) -> tuple[str, bool]:
@@ -150,7 +156,13 @@ class ToolServers:
         return await self._do(work)
 
     async def prompt_text(self, server: str, name: str, arguments: dict[str, str]) -> str:
-        """Return a prepared prompt."""
+        """Return a prepared prompt.
+
+        Args:
+            server: The server's name.
+            name: The prompt's name.
+            arguments: What is put into it.
+        """
 
         async def work(room: ServerRoom) -> str:
             result = await (await room.session(server)).prompt(name, arguments)

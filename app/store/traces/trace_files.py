@@ -69,7 +69,13 @@ class TraceFiles:
     # -- the main thread's side ------------------------------------------------------------
 
     def keep(self, conversation_id: str, run_id: str, trace: RunTrace) -> None:
-        """Keep the trace of a run that has ended."""
+        """Keep the trace of a run that has ended.
+
+        Args:
+            conversation_id: The conversation's id.
+            run_id: The run's id.
+            trace: The trace.
+        """
         if self._most_bytes and _USABLE.fullmatch(conversation_id) and _USABLE.fullmatch(run_id):
             self._submit(self._keep, conversation_id, run_id, trace)
 

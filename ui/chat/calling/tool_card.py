@@ -37,6 +37,11 @@ class ToolCard(QFrame):
     Signals:
         decided: The person said whether it may run; carries the ``Decision``.
 
+    Args:
+        theme: The look.
+        name: The tool's name.
+        arguments: Its arguments, as the model wrote them.
+
     Attributes:
         permission: The question whether it may run; None while nobody asks.
         result: What came of it; hidden until something did.

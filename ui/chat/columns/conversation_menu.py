@@ -39,6 +39,12 @@ class ConversationMenu(QObject):
 
     Signals:
         order_wanted: The list is to be sorted in another order; carries the ``ListOrder``.
+
+    Args:
+        workspace: What the window shows.
+        sidebar: The list of conversations.
+        chat: The open conversation.
+        parent: The window, to which dialogs belong.
     """
 
     order_wanted = Signal(object)

@@ -151,7 +151,13 @@ class Composer(QFrame):
         restyle(self.meter, "role", role)
 
     def show_stage(self, is_ready: bool, is_running: bool, placeholder: str) -> None:
-        """Say whether a message can be sent, and whether there is an answer to stop."""
+        """Say whether a message can be sent, and whether there is an answer to stop.
+
+        Args:
+            is_ready: Whether a message can be sent.
+            is_running: Whether there is an answer to stop.
+            placeholder: What the empty field says.
+        """
         self._is_ready, self._is_running = is_ready, is_running
         self.input.setPlaceholderText(placeholder)
         self._refresh()

@@ -86,6 +86,11 @@ class ContextMeter(QObject):
 
     Signals:
         counted: Carries the ``Count``, or None where there is nothing to count.
+
+    Args:
+        engine: Counts tokens.
+        parent: Owns this object.
+        tools_of: Returns the tools that a conversation's model is told of.
     """
 
     counted = Signal(object)

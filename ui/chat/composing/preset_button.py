@@ -22,6 +22,11 @@ class PresetButton(QPushButton):
     Signals:
         chosen: A preset is to be used; carries the ``Preset``.
         save_wanted: The present settings are to be kept; carries the name.
+
+    Args:
+        theme: The look.
+        presets: The presets of this person.
+        dialogs_on: The widget that dialogs belong to.
     """
 
     chosen = Signal(object)

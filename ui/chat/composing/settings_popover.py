@@ -39,6 +39,11 @@ class SettingsPopover(QFrame):
 
     Signals:
         edited: The settings are others now; carries the ``ConversationSettings``.
+
+    Args:
+        theme: The look.
+        parent: The widget above which it opens.
+        presets: The presets of this person.
     """
 
     edited = Signal(object)

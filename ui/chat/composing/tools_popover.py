@@ -42,6 +42,11 @@ class ToolsPopover(QFrame):
         resource_wanted: A resource is to be attached; carries the ``ResourceInfo``.
         prompt_wanted: A prompt is to be put into the message; carries the ``PromptInfo``.
 
+    Args:
+        theme: The look.
+        parent: The widget above which it opens.
+        toolbox: The tool servers, and what they may do.
+
     Attributes:
         boxes: The check boxes: of servers by their names, of tools by server and name.
         attach: The button with what can be attached.

@@ -43,6 +43,11 @@ class AnswerView(QWidget):
         left: Its editor was put away; nothing is to be changed.
         menu_wanted: Its menu is to be opened; carries the place on the screen.
 
+    Args:
+        theme: The look.
+        message: The answer.
+        reasons: The reason lines of all answers, of which one is marked.
+
     Attributes:
         editor: The field in which its text is changed; None while it is not.
         more: The button that opens its menu.

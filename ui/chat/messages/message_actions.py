@@ -20,6 +20,11 @@ class MessageActions(QWidget):
 
     Signals:
         version_stepped: Another version is wanted: -1 the one before, 1 the next.
+
+    Args:
+        theme: The look.
+        message_view: The message, on which the pointer shows the buttons.
+        is_quiet: Whether the buttons are hidden until the pointer is there.
     """
 
     version_stepped = Signal(int)

@@ -39,7 +39,14 @@ class ReasonLine(QAbstractButton):
         theme.changed.connect(self._fit)
 
     def show_reason(self, figures: Sequence[str], word: str, icon: str, tone: Tone) -> None:
-        """Show figures and a reason."""
+        """Show figures and a reason.
+
+        Args:
+            figures: Speed, times and counts.
+            word: Why the answer ended.
+            icon: The name of the icon.
+            tone: Its color.
+        """
         self._figures = " · ".join(figures)
         self._word, self._icon, self._tone = word, icon, tone
         spoken = " · ".join([*figures, word])

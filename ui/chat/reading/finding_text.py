@@ -16,6 +16,12 @@ from ui.records.messages import ConversationMessage
 class FindingText(QObject):
     """Finds text in whichever conversation is open.
 
+    Args:
+        theme: The look.
+        workspace: What the window shows.
+        column: The messages of the open conversation.
+        parent: The chat.
+
     Attributes:
         bar: The bar, hidden until it is wanted.
         finder: What is looked for, and what was found.

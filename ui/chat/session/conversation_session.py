@@ -39,6 +39,15 @@ class ConversationSession(QObject):
         run_finished: A run ended; carries the ``Run``.
         is_running_changed: An answer began or ended; carries whether one is running.
         went_on: The model goes on with the results of its calls; carries the new ``Run``.
+
+    Args:
+        engine: Generates the answers.
+        conversation: What is said in it.
+        store: Keeps what is said.
+        traces: Keeps the traces of runs.
+        models: Knows and loads models.
+        parent: Owns this object.
+        toolbox: Runs what the model calls; None for no tools.
     """
 
     message_appended = Signal(object)
@@ -100,7 +109,13 @@ class ConversationSession(QObject):
     def edit(
         self, replaced: ConversationMessage, text: str, files: Sequence[Attachment] = ()
     ) -> Run | None:
-        """Ask another question in a question's place; the old one stays as a version."""
+        """Ask another question in a question's place; the old one stays as a version.
+
+        Args:
+            replaced: The question.
+            text: What is asked in its place.
+            files: The files that go with it.
+        """
         edited = question(text, files)
         if self.is_running or not edited.text.strip() or replaced.role != "user":
             return None

@@ -13,6 +13,7 @@ from ui.chat.session.models_on_demand import ModelsOnDemand
 from ui.chat.session.side_by_side import Side, SideBySide
 from ui.chat.session.traces import Traces
 from ui.records.conversations import Conversation
+from ui.records.messages import ConversationMessage
 from ui.records.runs import Run
 from ui.records.sending.asking import stop_rules
 from ui.records.sending.variants import Variant
@@ -29,6 +30,15 @@ class OpenConversation(QObject):
         went_on: The answer continues with another stop list; carries its new ``Run``.
         is_running_changed: An answer began or ended; carries whether one is running.
         sides_changed: Answering side by side began or is over.
+
+    Args:
+        engine: Generates the answers.
+        conversation: The conversation.
+        store: Keeps conversations.
+        traces: Keeps the traces of runs.
+        models: Knows and loads models.
+        toolbox: Runs what the model calls.
+        parent: Owns this object.
 
     Attributes:
         sides: The two answers, while a question is answered side by side; else None.
@@ -58,8 +68,7 @@ class OpenConversation(QObject):
         self.sides: SideBySide | None = None
         self._make_sides = partial(SideBySide, engine, conversation, store, traces, models)
         self.stops = StopListModel(conversation.stops, self)
-        answers = [m.run for m in conversation.messages if m.run is not None]
-        self.shown_run: Run | None = answers[-1] if answers else None
+        self.shown_run = self.latest_run
         self.stops.edited.connect(self._keep_stops)
         self._is_applying = False
         self._applied: Run | None = None
@@ -77,6 +86,21 @@ class OpenConversation(QObject):
     def is_busy(self) -> bool:
         """Whether nothing can be asked now: an answer is running, or one of two is to be kept."""
         return self.session.is_running or self.sides is not None
+
+    @property
+    def latest_run(self) -> Run | None:
+        """The run of the last answer in sight."""
+        shown = reversed(self.conversation.messages)
+        return next((m.run for m in shown if m.run is not None), None)
+
+    def step_version(self, message: ConversationMessage, step: int) -> bool:
+        """Show the version before (-1) or after (1) a message; returns whether there is one."""
+        versions = self.conversation.tree.versions(message)
+        place = versions.index(message) + step
+        if self.is_busy or not 0 <= place < len(versions):
+            return False
+        self.session.show_version(versions[place])
+        return True
 
     def cancel(self) -> None:
         """End the running answer, or both of two."""

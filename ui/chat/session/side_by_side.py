@@ -23,6 +23,11 @@ from ui.records.sending.variants import Variant
 class Side(QObject):
     """One of the two answers.
 
+    Args:
+        variant: What the answer runs with.
+        session: Asks for it.
+        parent: Owns this object.
+
     Attributes:
         variant: What it runs with.
         session: Asks for it.

@@ -28,7 +28,13 @@ class TraceKeeper(Protocol):
     """Keeps traces beyond the end of the program. Returns at once; works on its own thread."""
 
     def keep(self, conversation_id: str, run_id: str, trace: RunTrace) -> None:
-        """Keep the trace of a run that has ended."""
+        """Keep the trace of a run that has ended.
+
+        Args:
+            conversation_id: The conversation's id.
+            run_id: The run's id.
+            trace: The trace.
+        """
 
     async def load(self, run_id: str) -> RunTrace | None:
         """Return the trace of a run; None where none is kept."""

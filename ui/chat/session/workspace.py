@@ -3,9 +3,10 @@
 Main thread. Knows no widgets; the main window and the panels render it.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import Any
 
-from PySide6.QtCore import QObject, Signal
+from PySide6.QtCore import QObject, Signal, SignalInstance
 
 from engine import Engine
 from ui.chat.composing.context_meter import ContextMeter
@@ -43,6 +44,13 @@ class Workspace(QObject):
             running. Told of whichever conversation is open.
         stops_edited: The stop list of the open conversation was edited; likewise.
         message_wanted: A message of the open conversation is to be seen; carries it.
+
+    Args:
+        engine: Generates the answers.
+        server: Starts and stops the local server.
+        store: Keeps conversations.
+        toolbox: The tool servers, and what they may do.
+        parent: Owns this object.
 
     Attributes:
         in_memory: The open conversation and others that were open or are being answered.
@@ -169,7 +177,13 @@ class Workspace(QObject):
     def edit(
         self, question: ConversationMessage, text: str, files: Sequence[Attachment] = ()
     ) -> bool:
-        """Ask another question in a question's place; returns whether it was sent."""
+        """Ask another question in a question's place; returns whether it was sent.
+
+        Args:
+            question: The question.
+            text: What is asked in its place.
+            files: The files that go with it.
+        """
         can_ask = self._can_ask()
         return can_ask and self._begun(self.current.session.edit(question, text, files))
 
@@ -193,13 +207,8 @@ class Workspace(QObject):
 
     def show_version(self, message: ConversationMessage, step: int) -> None:
         """Show the version before (-1) or after (1) one that is shown."""
-        versions = self.current.conversation.tree.versions(message)
-        place = versions.index(message) + step
-        if 0 <= place < len(versions) and not self.current.is_busy:
-            self.current.session.show_version(versions[place])
-            shown = self.current.conversation.messages
-            answer = next((m.run for m in reversed(shown) if m.run is not None), None)
-            self.show_run(answer)
+        if self.current.step_version(message, step):
+            self.show_run(self.current.latest_run)
             self.conversations.repaint(self.current.conversation)
 
     def change_draft(self, text: str) -> None:
@@ -297,14 +306,15 @@ class Workspace(QObject):
         return self.conversations.create() if latest is None else latest
 
     def _follow_current(self) -> None:
-        current = self.current
-        current.is_running_changed.connect(self.answering_changed)
-        current.stops.edited.connect(self.stops_edited)
-        current.went_on.connect(self.show_run)
-        self.answering.follow(current.conversation)
+        for signal, slot in self._connections():
+            signal.connect(slot)
+        self.answering.follow(self.current.conversation)
 
     def _leave_current(self) -> None:
-        current = self.current
-        current.is_running_changed.disconnect(self.answering_changed)
-        current.stops.edited.disconnect(self.stops_edited)
-        current.went_on.disconnect(self.show_run)
+        for signal, slot in self._connections():
+            signal.disconnect(slot)
+
+    def _connections(self) -> Iterator[tuple[SignalInstance, Any]]:
+        yield self.current.is_running_changed, self.answering_changed
+        yield self.current.stops.edited, self.stops_edited
+        yield self.current.went_on, self.show_run

@@ -22,6 +22,13 @@ class SideColumn(QFrame):
         keep_wanted: The conversation is to go on with this answer.
         reason_wanted: Why the answer ended is to be shown; carries its ``Run``.
 
+    Args:
+        theme: The look.
+        side: The answer and what it runs with.
+        title: What it runs with, in a few words.
+        detail: More about it; empty for nothing.
+        reasons: The reason lines of both answers, of which one is marked.
+
     Attributes:
         side: The answer and what it runs with.
         view: The answer on screen.

@@ -45,6 +45,12 @@ class ConversationFiles(QObject):
         written: A file has been written; carries its path.
         refused: A file could not be read or written; carries why, in words.
 
+    Args:
+        store: Keeps conversations.
+        conversations: The list of all conversations.
+        presets: The presets of this person.
+        parent: Owns this object.
+
     Attributes:
         transfers: The exports and imports that are running.
     """

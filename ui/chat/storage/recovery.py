@@ -17,6 +17,11 @@ class Recovery(QObject):
 
     Signals:
         told: The recovery ended; carries the ``StoreProblem`` that says how.
+
+    Args:
+        store: Keeps conversations.
+        transfers: The exports and imports that are running.
+        parent: Owns this object.
     """
 
     told = Signal(object)

@@ -43,6 +43,12 @@ class ModelSwitcher(QFrame):
         more_wanted: The window of models is to be shown.
         closed: It was closed; one writes on.
 
+    Args:
+        theme: The look.
+        answering: The model of the open conversation.
+        library: The models on this computer.
+        parent: The window.
+
     Attributes:
         field: Where the words are typed.
         list: The models.

@@ -39,7 +39,13 @@ PARTS = (
 
 
 class ApiTab(QWidget):
-    """Which API, which part of the request or answer, and its text."""
+    """Which API, which part of the request or answer, and its text.
+
+    Args:
+        theme: The look.
+        inspector: The shown run.
+        tools: The API's part of the inspector.
+    """
 
     def __init__(self, theme: Theme, inspector: Inspector, tools: InspectorTools) -> None:
         super().__init__()

@@ -47,6 +47,11 @@ class Inspector(QObject):
         work_begun: Something takes a moment; carries what.
         problem_met: Something could not be done; carries why and what would help.
 
+    Args:
+        engine: Knows the tokens of prompts.
+        workspace: What the window shows.
+        parent: Owns this object.
+
     Attributes:
         shown: What is shown.
         what_if: The other stop lists that are tried on it.

@@ -95,7 +95,13 @@ def saved_run(shown: ShownRun) -> str:
 
 
 def shown_recording(recording: Recording, name: str, question: str = "") -> ShownRun:
-    """Return a saved run as it is shown: its own stops are replayed over its tokens."""
+    """Return a saved run as it is shown: its own stops are replayed over its tokens.
+
+    Args:
+        recording: The run.
+        name: What it is called; a file's name, say.
+        question: The last thing that the user said.
+    """
     trace = trace_of(recording)
     played = replay(recording)
     stop = played.stop or recording.stop

@@ -44,7 +44,13 @@ _RESULT_HINT = (
 
 
 class CaptureWindow(OwnWindow):
-    """What was captured at the left, what it says and what is wrong at the right."""
+    """What was captured at the left, what it says and what is wrong at the right.
+
+    Args:
+        theme: The look.
+        tools: The API's part of the inspector.
+        parent: The window that it belongs to.
+    """
 
     def __init__(self, theme: Theme, tools: InspectorTools, parent: QWidget | None = None) -> None:
         super().__init__(theme, "Captured Answer", (1080, 720), parent, self.open_file)

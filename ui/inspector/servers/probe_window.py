@@ -28,7 +28,13 @@ from ui.preferences.groups import DEFAULT_PORT
 
 
 class ProbeWindow(OwnWindow):
-    """Address, dialect, model and key above; progress and results below."""
+    """Address, dialect, model and key above; progress and results below.
+
+    Args:
+        theme: The look.
+        tools: The API's part of the inspector.
+        parent: The window that it belongs to.
+    """
 
     def __init__(self, theme: Theme, tools: InspectorTools, parent: QWidget | None = None) -> None:
         super().__init__(theme, "Probe a Server", (860, 760), parent)

@@ -163,7 +163,13 @@ class TokenTable(QAbstractTableModel):
 
 
 def cell(token: TokenTrace, column: int, rules: tuple[str, ...]) -> str:
-    """Return the text of one cell."""
+    """Return the text of one cell.
+
+    Args:
+        token: The token.
+        column: The number of the column.
+        rules: The stop sequences of the run.
+    """
     stats = token.stats
     match column:
         case 0:

@@ -17,7 +17,15 @@ IconColor = Literal["text", "muted", "faint", "accent", "on_accent", "fault"]
 
 
 class IconButton(QToolButton):
-    """A small button that is an icon; its name is its tool tip and its name for screen readers."""
+    """A small button that is an icon; its name is its tool tip and its name for screen readers.
+
+    Args:
+        theme: The look.
+        name: The name of the icon.
+        says: What it does, in a few words.
+        color: The icon's color in the theme.
+        size: The icon's size in pixels.
+    """
 
     def __init__(
         self, theme: Theme, name: str, says: str, color: IconColor = "muted", size: int = 18
@@ -48,7 +56,14 @@ class IconButton(QToolButton):
 
 
 class ChipButton(QPushButton):
-    """A rounded button with an icon and a few words; may be a toggle."""
+    """A rounded button with an icon and a few words; may be a toggle.
+
+    Args:
+        theme: The look.
+        name: The name of the icon.
+        text: The words.
+        is_toggle: Whether it stays pressed.
+    """
 
     def __init__(self, theme: Theme, name: str, text: str, is_toggle: bool = False) -> None:
         super().__init__()
@@ -129,7 +144,13 @@ class IconBadge(QLabel):
 
 
 class ToggleSwitch(QAbstractButton):
-    """An on/off switch."""
+    """An on/off switch.
+
+    Args:
+        theme: The look.
+        says: What it is called for screen readers.
+        parent: Owns this object.
+    """
 
     def __init__(self, theme: Theme, says: str, parent: QWidget | None = None) -> None:
         super().__init__(parent)

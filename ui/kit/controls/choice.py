@@ -14,7 +14,13 @@ _EDGE = 9
 
 
 class Choice(QComboBox):
-    """Lets a person choose one of several values, each shown as a few words."""
+    """Lets a person choose one of several values, each shown as a few words.
+
+    Args:
+        theme: The look.
+        says: What it is called for screen readers.
+        choices: The values, each with its words.
+    """
 
     def __init__(self, theme: Theme, says: str, choices: Sequence[tuple[str, str]] = ()) -> None:
         super().__init__()

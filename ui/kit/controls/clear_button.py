@@ -43,7 +43,13 @@ def add_clear_button(theme: Theme, field: QLineEdit, says: str) -> QToolButton:
 
 
 def add_leading_icon(theme: Theme, field: QLineEdit, name: str) -> QLabel:
-    """Show an icon before a field's text."""
+    """Show an icon before a field's text.
+
+    Args:
+        theme: The look.
+        field: The field.
+        name: The name of the icon.
+    """
     picture = QLabel(field)
     picture.setAttribute(Qt.WidgetAttribute.WA_TransparentForMouseEvents)
 

@@ -10,7 +10,13 @@ from ui.kit.system.clipboard import SAID_MS, copy_text
 
 
 class CopyButton(IconButton):
-    """Copies what ``text`` returns at that moment; None or nothing is not copied."""
+    """Copies what ``text`` returns at that moment; None or nothing is not copied.
+
+    Args:
+        theme: The look.
+        says: What it is called for screen readers.
+        text: Returns what is copied.
+    """
 
     def __init__(self, theme: Theme, says: str, text: Callable[[], str | None]) -> None:
         super().__init__(theme, "copy", says)

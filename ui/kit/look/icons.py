@@ -75,7 +75,14 @@ def names() -> tuple[str, ...]:
 
 @lru_cache(maxsize=512)
 def pixmap(name: str, color: str, size: int = 18, scale: float = 2.0) -> QPixmap:
-    """Return an icon of ``size`` logical pixels, ``scale`` device pixels each."""
+    """Return an icon of ``size`` logical pixels, ``scale`` device pixels each.
+
+    Args:
+        name: The name of the icon.
+        color: Its color.
+        size: Its width and height in logical pixels.
+        scale: Device pixels in a logical one.
+    """
     pixels = round(size * scale)
     image = QPixmap(pixels, pixels)
     image.fill(Qt.GlobalColor.transparent)

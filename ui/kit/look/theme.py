@@ -115,7 +115,13 @@ class Theme(QObject):
         self._refresh(ratio)
 
     def open_size(self, widget: QWidget, width: int, height: int) -> None:
-        """Give a window its first size: larger with the text, as far as the screen allows."""
+        """Give a window its first size: larger with the text, as far as the screen allows.
+
+        Args:
+            widget: The window.
+            width: Its width in pixels at the usual size of text.
+            height: Its height, likewise.
+        """
         screen = widget.screen().availableSize()
         grown = QSize(self.gap(width), self.gap(height)).boundedTo(screen)
         widget.resize(grown.expandedTo(QSize(width, height)))
@@ -192,7 +198,13 @@ def _resize(fonts: list[tuple[QWidget, float]], ratio: float) -> None:
 
 
 def restyle(widget: QWidget, name: str, value: object) -> None:
-    """Set a property that the style sheet reads, and polish the widget again if it changed."""
+    """Set a property that the style sheet reads, and polish the widget again if it changed.
+
+    Args:
+        widget: The widget.
+        name: The property.
+        value: Its value.
+    """
     if widget.property(name) == value:
         return
     widget.setProperty(name, value)

@@ -29,14 +29,28 @@ class BoxButton:
 
 
 def tell(parent: QWidget, text: str, detail: str = "", *, title: str = _PROGRAM) -> QMessageBox:
-    """Show a message that needs no answer."""
+    """Show a message that needs no answer.
+
+    Args:
+        parent: The widget that the box belongs to.
+        text: The message.
+        detail: More about it; empty for nothing.
+        title: The box's title.
+    """
     return _open(_box(parent, text, detail, title))
 
 
 def report_failure(
     parent: QWidget, text: str, detail: str = "", *, title: str = _PROGRAM
 ) -> QMessageBox:
-    """Say that something went wrong, and why."""
+    """Say that something went wrong, and why.
+
+    Args:
+        parent: The widget that the box belongs to.
+        text: What went wrong.
+        detail: Why.
+        title: The box's title.
+    """
     box = _box(parent, text, detail, title)
     box.setIcon(QMessageBox.Icon.Warning)
     return _open(box)
@@ -85,6 +99,12 @@ def ask_text(
     """Ask for one line of text; ``then`` gets it without the white space around it.
 
     Nothing happens if a person types nothing.
+
+    Args:
+        parent: The widget that the dialog belongs to.
+        title: The dialog's title.
+        question: What is asked for.
+        then: Called with the text.
     """
     dialog = _input(parent, title, question)
 

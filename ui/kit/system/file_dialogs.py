@@ -32,12 +32,24 @@ def choose_file(
 
 
 def choose_files(parent: QWidget, title: str, then: Callable[[list[Path]], object]) -> QFileDialog:
-    """Ask for files to read; ``then`` is called with all of them."""
+    """Ask for files to read; ``then`` is called with all of them.
+
+    Args:
+        parent: The widget that the dialog belongs to.
+        title: The dialog's title.
+        then: Called with all of the files.
+    """
     return _open(_dialog(parent, title, QFileDialog.FileMode.ExistingFiles), then)
 
 
 def choose_folder(parent: QWidget, title: str, then: Callable[[Path], object]) -> QFileDialog:
-    """Ask for a folder."""
+    """Ask for a folder.
+
+    Args:
+        parent: The widget that the dialog belongs to.
+        title: The dialog's title.
+        then: Called with the folder.
+    """
     dialog = _dialog(parent, title, QFileDialog.FileMode.Directory)
     return _open(dialog, lambda paths: then(paths[0]))
 

@@ -26,7 +26,13 @@ class FactTable(QWidget):
         clear_layout_of(self)
 
     def add(self, name: str, value: str, is_code: bool = False) -> QLabel:
-        """Add a row and return its value's label."""
+        """Add a row and return its value's label.
+
+        Args:
+            name: What the fact is called.
+            value: The fact.
+            is_code: Whether it is shown in the fixed font.
+        """
         row = self._grid.rowCount()
         title = label(name, "muted", 0.95)
         shown: QLabel

@@ -104,7 +104,13 @@ class FlowText(QTextBrowser):
         return QRectF(self.cursorRect(there))
 
     def show_spans(self, spans: Sequence[tuple[int, int]], background: str, color: str) -> None:
-        """Highlight parts of ``toPlainText``, each from a character up to another one."""
+        """Highlight parts of ``toPlainText``, each from a character up to another one.
+
+        Args:
+            spans: Where each part begins and ends.
+            background: The color behind them.
+            color: The color of the text.
+        """
         text, places, at, position = self.toPlainText(), [], 0, 0
         for begin, end in spans:
             start = position + utf16_length(text[at:begin])

@@ -53,13 +53,25 @@ def strong(*inner: str, style: str = "") -> Html:
 
 
 def colored(text: str, color: str, ground: str = "") -> Html:
-    """Return text in a color, on another background if one is given."""
+    """Return text in a color, on another background if one is given.
+
+    Args:
+        text: The text.
+        color: The color of the text.
+        ground: The color behind it; empty for none.
+    """
     style = f"background:{ground};color:{color}" if ground else f"color:{color}"
     return element("span", text, style=style)
 
 
 def badge(word: str, color: str, ground: str) -> Html:
-    """Return a word on a background of its color, with a little space at both sides."""
+    """Return a word on a background of its color, with a little space at both sides.
+
+    Args:
+        word: The word.
+        color: The color of the text.
+        ground: The color behind it.
+    """
     return colored(joined(SPACE, word, SPACE), color, ground)
 
 

@@ -64,7 +64,13 @@ def breakable(text: str) -> str:
 
 
 def rescale(widget: QWidget, scale: float, weight: QFont.Weight | None = None) -> None:
-    """Give a widget the application's font, ``scale`` times as large."""
+    """Give a widget the application's font, ``scale`` times as large.
+
+    Args:
+        widget: The widget.
+        scale: How many times as large the text is.
+        weight: The weight of the font; None leaves it.
+    """
     font = QFont(widget.font())
     font.setPointSizeF(font.pointSizeF() * scale)
     if weight is not None:
@@ -92,7 +98,13 @@ def plain_tool_tip(text: str) -> str:
 
 
 class ElidedLabel(QLabel):
-    """A line of text that is cut with an ellipsis where room is short; the tool tip has it all."""
+    """A line of text that is cut with an ellipsis where room is short; the tool tip has it all.
+
+    Args:
+        text: The line.
+        parent: The widget that it belongs to.
+        mode: Where it is cut.
+    """
 
     def __init__(
         self,

@@ -15,7 +15,13 @@ _GAP = 5
 
 
 class StatusPill(QWidget):
-    """Shows one state; its name for screen readers contains the state."""
+    """Shows one state; its name for screen readers contains the state.
+
+    Args:
+        theme: The look.
+        says: What it is called for screen readers.
+        parent: The widget that it belongs to.
+    """
 
     def __init__(self, theme: Theme, says: str, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -34,7 +40,13 @@ class StatusPill(QWidget):
         return self._word
 
     def show_state(self, word: str, icon: str, tone: Tone) -> None:
-        """Show another state."""
+        """Show another state.
+
+        Args:
+            word: The state in a word or two.
+            icon: The name of the icon.
+            tone: Its color.
+        """
         self._word, self._icon, self._tone = word, icon, tone
         self.setAccessibleName(f"{self._says}: {word}")
         self.updateGeometry()

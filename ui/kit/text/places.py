@@ -27,7 +27,13 @@ def words_pattern(words: Sequence[str], has_case: bool = False) -> re.Pattern[st
 def word_places(
     document: QTextDocument, words: Sequence[str], has_case: bool = False
 ) -> list[tuple[int, int]]:
-    """Return where each occurrence of the words begins and ends, in order."""
+    """Return where each occurrence of the words begins and ends, in order.
+
+    Args:
+        document: The document.
+        words: The words.
+        has_case: Whether capital letters differ from small ones.
+    """
     if not words:
         return []
     pattern = words_pattern(words, has_case)

@@ -42,6 +42,12 @@ class OfferDetails(QScrollArea):
         download_wanted: It is to be downloaded; carries the ``Offer``.
         load_wanted: It is here and is to be loaded; carries the ``LibraryModel``.
 
+    Args:
+        theme: The look.
+        finder: What is known of the hub.
+        possession: What is here of each offer.
+        downloads: What is being downloaded.
+
     Attributes:
         primary: The button that downloads it, or loads it if it is here.
         page: The button that opens its page in the browser.

@@ -36,7 +36,13 @@ _PAD_PX, _EDGE_PX, _GAP_PX, _ICON_PX = 9, 12, 12, 14
 
 
 class OfferModel(QAbstractListModel):
-    """The offers of a finder, with what is here of each."""
+    """The offers of a finder, with what is here of each.
+
+    Args:
+        finder: What is known of the hub.
+        possession: What is here of each offer.
+        parent: Owns this object.
+    """
 
     def __init__(self, finder: Finder, possession: Possession, parent: QObject) -> None:
         super().__init__(parent)
@@ -94,6 +100,11 @@ class OfferList(QListView):
     Signals:
         picked: An offer is the current one now; carries its name, which is empty for none.
         wanted: Enter was pressed on the current offer.
+
+    Args:
+        theme: The look.
+        finder: What is known of the hub.
+        possession: What is here of each offer.
     """
 
     picked = Signal(str)

@@ -49,7 +49,13 @@ def conversations_json(
     folders: Iterable[ConversationFolder] = (),
     presets: Iterable[Preset] = (),
 ) -> str:
-    """Return loaded conversations, all versions included, as the text of a file."""
+    """Return loaded conversations, all versions included, as the text of a file.
+
+    Args:
+        conversations: The conversations.
+        folders: The folders that they are in.
+        presets: Presets that go with them.
+    """
     parts = [archive_part(one, is_first=not n) for n, one in enumerate(conversations)]
     return ARCHIVE_BEGIN + "".join(parts) + archive_end(folders, presets)
 

@@ -32,7 +32,13 @@ class FoundConversations:
     def read_each(
         self, parts: Iterable[Fields], read: Callable[[Fields], _T], into: list[_T]
     ) -> None:
-        """Read parts one by one; what is wrong with one is noted, and the others are read."""
+        """Read parts one by one; what is wrong with one is noted, and the others are read.
+
+        Args:
+            parts: The parts.
+            read: Reads one.
+            into: Where what was read is added.
+        """
         for part in parts:
             try:
                 into.append(read(part))

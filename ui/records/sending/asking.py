@@ -110,7 +110,13 @@ def new_run(
 def stop_rules(
     conversation: Conversation, model: ModelInfo | None, without: str | int | None = None
 ) -> StopRules:
-    """Return the stops of the next answer; one of them may be left out for once."""
+    """Return the stops of the next answer; one of them may be left out for once.
+
+    Args:
+        conversation: The conversation.
+        model: The model that answers; None while it is not loaded.
+        without: The stop that is left out.
+    """
     rules = rules_of(conversation.stops).with_options(conversation.settings.stop_options)
     return replace(
         rules,

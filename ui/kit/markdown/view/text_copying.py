@@ -21,6 +21,11 @@ def text_between(document: QTextDocument, start: int, end: int) -> str:
     """Return the text from one position to another.
 
     Formulas and boxes are their source; the cells of a row are on one line, with tabs between.
+
+    Args:
+        document: The document.
+        start: The first position.
+        end: The position after the last.
     """
     out: list[str] = []
     block = document.findBlock(start)

@@ -11,7 +11,13 @@ TAB_CHARS = 4
 
 
 def code_lines(body: str, info: str, style: MarkdownStyle) -> list[Runs]:
-    """Return the lines of a code block, colored for the language that ``info`` names."""
+    """Return the lines of a code block, colored for the language that ``info`` names.
+
+    Args:
+        body: The code.
+        info: The words after the fence, of which the first names the language.
+        style: Sizes, fonts and colors.
+    """
     return highlighted_lines(body, language_of(info), style.code)
 
 

@@ -35,7 +35,13 @@ class GrowingCode:
         self._colored = OpenCode()
 
     def note(self, tokens: list[Token], card: Decoration | None, style: MarkdownStyle) -> None:
-        """Remember what was written; ``card`` is the newest decoration."""
+        """Remember what was written; ``card`` is the newest decoration.
+
+        Args:
+            tokens: The tokens that were written.
+            card: The newest decoration.
+            style: Sizes, fonts and colors.
+        """
         self._lines = []
         if card is not None and len(tokens) == 1 and tokens[0].type == "fence":
             self._lines = code_lines(card.text, card.label, style)

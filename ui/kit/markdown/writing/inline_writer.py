@@ -149,6 +149,11 @@ class InlineWriter:
     def write_formula(self, token: Token, form: QTextCharFormat, *, is_display: bool) -> float:
         """Show a formula as a picture that is copied as its source, or as that source.
 
+        Args:
+            token: The formula.
+            form: How its source looks.
+            is_display: Whether it stands on a line of its own.
+
         Returns:
             The width of the picture; 0 where there is none.
         """

@@ -65,7 +65,13 @@ class TableWriter:
         blocks.decorations.append(Decoration("table", *place, columns=shares))
 
     def write_row(self, table: QTextTable, number: int, row: Row) -> None:
-        """Replace the contents of the cells of a row."""
+        """Replace the contents of the cells of a row.
+
+        Args:
+            table: The table.
+            number: The row's number, from 0.
+            row: The cells and their texts.
+        """
         for column, (cell, text) in enumerate(row):
             self._write_cell(table, number, column, cell, text)
 
@@ -149,14 +155,26 @@ def column_widths(
 def shared_room(
     columns: tuple[tuple[float, float], ...], room_px: float, style: MarkdownStyle
 ) -> tuple[float, ...]:
-    """Return the widths of columns in a view of this width."""
+    """Return the widths of columns in a view of this width.
+
+    Args:
+        columns: The least and the natural width of each.
+        room_px: The width that there is, in pixels.
+        style: Sizes, fonts and colors.
+    """
     return column_widths(columns, room_px, style.em * _READABLE_EM)
 
 
 def constraints(
     columns: tuple[tuple[float, float], ...], room_px: float, style: MarkdownStyle
 ) -> list[QTextLength]:
-    """Return the widths of columns in Qt's form."""
+    """Return the widths of columns in Qt's form.
+
+    Args:
+        columns: The least and the natural width of each.
+        room_px: The width that there is, in pixels.
+        style: Sizes, fonts and colors.
+    """
     widths = shared_room(columns, room_px, style)
     return [QTextLength(QTextLength.Type.FixedLength, width) for width in widths]
 
