@@ -61,6 +61,36 @@ def test_garbage_is_collected_while_the_loop_runs(monkeypatch: pytest.MonkeyPatc
     asyncio.run(run())
 
 
+def test_what_the_first_full_collection_leaves_is_not_looked_at_again_until_the_end(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("app.desktop.garbage_collection._INTERVAL_S", 0.01)
+    usual = gc.get_threshold()
+    freed_on: list[threading.Thread] = []
+
+    async def run() -> tuple[int, int]:
+        with collected_on(asyncio.get_running_loop()):
+            kept = []
+            for _ in range(500):
+                kept += [[] for _ in range(200)]
+                await asyncio.sleep(0.01)
+                if gc.get_freeze_count():
+                    break
+            frozen = gc.get_freeze_count()
+            Ring(freed_on)
+            gc.collect()
+            assert freed_on  # what comes later is
+            return len(kept), frozen
+
+    gc.set_threshold(100, 2, 2)
+    try:
+        kept, frozen = asyncio.run(run())
+    finally:
+        gc.set_threshold(*usual)
+    assert frozen > kept
+    assert gc.get_freeze_count() == 0
+
+
 def test_the_collector_is_left_as_it_was_found() -> None:
     async def run() -> bool:
         with collected_on(asyncio.get_running_loop()):
