@@ -1,8 +1,9 @@
 """Carries events from the engine thread to the readers' loops, at most one wake-up a loop a step.
 
 A wake-up costs both threads some tens of microseconds and the interpreter's lock. A small model
-decodes faster than a person reads, so wake-ups are a few milliseconds apart. The first and the last
-event of an answer do not wait.
+decodes faster than a person reads, so wake-ups are a few milliseconds apart; some more where there
+are many readers, because each of them costs as much again. The first and the last event of an
+answer do not wait.
 """
 
 import asyncio
@@ -13,7 +14,7 @@ from collections.abc import Iterable
 from engine.scheduling.generation import Generation
 from engine.values.events import Event
 
-_DISTANCE_S = 0.015
+_LEAST_S, _MOST_S, _READER_S = 0.015, 0.03, 0.002
 
 
 class Outbox:
@@ -33,14 +34,16 @@ class Outbox:
         if generation.push(events):
             self._due.setdefault(generation.loop, []).append(generation)
 
-    @property
-    def is_due(self) -> bool:
-        """Whether a flush would wake readers now."""
-        return self._is_urgent or time.monotonic() - self._flushed_at >= _DISTANCE_S
+    def is_due(self, readers: int) -> bool:
+        """Return whether a flush would wake so many readers now."""
+        distance_s = min(_MOST_S, max(_LEAST_S, readers * _READER_S))
+        return self._is_urgent or time.monotonic() - self._flushed_at >= distance_s
 
     def deliver(self, *, is_forced: bool = False) -> None:
         """Wake the readers, unless the last wake-up was a moment ago and nothing is urgent."""
-        if not self._due or not (is_forced or self.is_due):
+        if not self._due:
+            return
+        if not is_forced and not self.is_due(sum(map(len, self._due.values()))):
             return
         self._flushed_at = time.monotonic()
         self._is_urgent = False

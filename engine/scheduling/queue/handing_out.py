@@ -123,7 +123,7 @@ class HandingOut:
                 row = rows.pop(number)
                 ended.append((row.generation, row.end(StopKind.MAX_TOKENS, time.perf_counter())))
                 leaving[number] = 0
-        if leaving or self._outbox.is_due:
+        if leaving or self._outbox.is_due(len(rows)):
             # Until a wake-up is due, events stay with their rows.
             for row in rows.values():
                 if row.builder.events:
