@@ -309,7 +309,7 @@ def test_the_sheet_says_that_neither_answer_can_call_the_conversations_tools(use
         assert not plain.no_tools.isVisible()
         plain.reject()
         await eventually(lambda: window.twice.sheet is None)
-        window.workspace.change_tools(ToolsInUse(("sums",)))
+        window.workspace.settings.change_tools(ToolsInUse(("sums",)))
         sheet = sheet_of(window)
         assert sheet.no_tools.isVisible()
         assert sheet.no_tools.text().startswith("Tools are not used here")
