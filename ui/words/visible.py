@@ -3,6 +3,8 @@
 Pure functions; knows no Qt. Any thread.
 """
 
+import re
+
 from engine import escaped as escape
 from engine import quoted as quote
 
@@ -23,6 +25,7 @@ _SIGNS = {
 _CONTROL_PICTURES = {code: chr(0x2400 + code) for code in range(0x20)} | {0x7F: "␡"}
 _MEANINGS = {"n": "\n", "t": "\t", "r": "\r", "\\": "\\", '"': '"', "'": "'", "0": "\0"}
 _HEX_DIGITS = {"x": 2, "u": 4, "U": 8}
+_LINE_ENDS = re.compile(r"\r\n|[\r\n\u2029]")
 
 
 def visible(text: str) -> str:
@@ -34,6 +37,11 @@ def with_control_pictures(text: str) -> str:
     """Return the text with control characters, line feed and tab apart, shown as pictures."""
     kept = {ord("\n"), ord("\t")}
     return text.translate({c: s for c, s in _CONTROL_PICTURES.items() if c not in kept})
+
+
+def lines_of(text: str) -> list[str]:
+    """Return the lines of a plain text, as a view of it has them."""
+    return _LINE_ENDS.split(text)
 
 
 def escaped(text: str) -> str:

@@ -1,9 +1,15 @@
 """What a card says of a call. Pure; main thread."""
 
+import json
+
 from engine import seconds
 from ui.records.runs import Run
 from ui.records.tooling.calls import CallProgress, CallResult, CallState
 from ui.words.tones import Tone
+from ui.words.visible import lines_of, with_control_pictures
+
+UNFINISHED = "Unfinished call"
+_MOST_SHOWN_CHARS = 20_000
 
 _ENDINGS = {
     CallState.DONE: "done",
@@ -40,6 +46,36 @@ def share_done(progress: CallProgress | None) -> float | None:
         return None
     share = progress.done / progress.total
     return min(max(share, 0.0), 1.0) if share == share else None
+
+
+def pretty(arguments: str) -> str:
+    """Return arguments with a line for each, or as they are if they are not JSON."""
+    try:
+        return json.dumps(json.loads(arguments), indent=2, ensure_ascii=False)
+    except (ValueError, RecursionError):
+        return arguments
+
+
+def has_none(arguments: str) -> bool:
+    """Return whether a call has no arguments."""
+    return arguments.strip() in ("", "{}")
+
+
+def shown_result(text: str) -> str:
+    """Return as much of a result as its card shows."""
+    shown = with_control_pictures(text[:_MOST_SHOWN_CHARS])
+    return shown if len(text) <= _MOST_SHOWN_CHARS else f"{shown}\n… Copy shows the rest."
+
+
+def call_lines(run: Run) -> list[str]:
+    """Return the lines that the cards of a run have when they are unfolded."""
+    lines: list[str] = []
+    for call in run.tool_calls:
+        arguments, result = pretty(call.arguments), run.result_of(call.id)
+        lines += [call.name, *([] if has_none(arguments) else lines_of(arguments))]
+        lines += [] if result is None else lines_of(shown_result(result.text))
+    unfinished = run.finished.unfinished_tool_call if run.finished is not None else ""
+    return [*lines, UNFINISHED, *lines_of(unfinished)] if unfinished else lines
 
 
 def _ended(result: CallResult) -> str:

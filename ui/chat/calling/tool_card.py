@@ -16,19 +16,20 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from ui.chat.calling.call_words import has_none, shown_result
 from ui.chat.calling.permission_row import PermissionRow
 from ui.kit.controls.buttons import IconBadge
 from ui.kit.controls.copy_button import CopyButton
 from ui.kit.look.theme import Theme, fixed_font
 from ui.kit.text.flow_text import FlowText
 from ui.kit.text.labels import ElidedLabel, label, rescale
+from ui.kit.text.searched import SearchedLabel, SearchedPart, SearchedText
 from ui.records.tooling.calls import CallProgress, CallResult
 from ui.words.tones import Tone
-from ui.words.visible import with_control_pictures
+from ui.words.visible import lines_of
 
 _ICON_PX = 26
 _SHORT_CHARS, _SHORT_LINES = 600, 8
-_MOST_SHOWN_CHARS = 20_000
 
 
 class ToolCard(QFrame):
@@ -43,6 +44,7 @@ class ToolCard(QFrame):
         arguments: Its arguments, as the model wrote them.
 
     Attributes:
+        arguments: What is asked; None where there are no arguments.
         permission: The question whether it may run; None while nobody asks.
         result: What came of it; hidden until something did.
         fold: Shows all of a long result.
@@ -62,7 +64,7 @@ class ToolCard(QFrame):
         self._said = ElidedLabel("")
         self._said.setProperty("role", "muted")
         rescale(self._said, 0.92)
-        title = ElidedLabel(name)
+        title = self._title = ElidedLabel(name)
         rescale(title, 1.0, QFont.Weight.DemiBold)
         title.setSizePolicy(QSizePolicy.Policy.Maximum, QSizePolicy.Policy.Preferred)
         head = QHBoxLayout()
@@ -97,12 +99,13 @@ class ToolCard(QFrame):
         self._column.setContentsMargins(11, 9, 9, 10)
         self._column.setSpacing(6)
         self._column.addLayout(head)
-        if arguments.strip() in ("", "{}"):
+        self.arguments: FlowText | None = None
+        if has_none(arguments):
             self._column.addWidget(label("no arguments", "faint", 0.92))
         else:
-            text = self._flow_text(f"Arguments of {name}")
-            text.setPlainText(arguments)
-            self._column.addWidget(text)
+            self.arguments = self._flow_text(f"Arguments of {name}")
+            self.arguments.setPlainText(arguments)
+            self._column.addWidget(self.arguments)
         self._column.addWidget(self._bar)
         self._column.addWidget(self._result_head)
         self._column.addLayout(answer)
@@ -141,13 +144,21 @@ class ToolCard(QFrame):
         self.fold.setVisible(_shortened(whole) != whole)
         self._show_text()
 
+    def searched_parts(self) -> list[SearchedPart]:
+        """Return the name, the arguments and the result, to be searched."""
+        result = SearchedText(
+            lambda: self.result,
+            lambda: lines_of(shown_result(self._whole)),
+            lambda: self.fold.setChecked(True),
+        )
+        arguments = SearchedText(lambda: self.arguments)
+        return [SearchedLabel(self._title), arguments, result]
+
     def _show_text(self) -> None:
         is_whole = self.fold.isChecked()
         self.fold.setText("Show less" if is_whole else "Show all")
-        shown = self._whole[:_MOST_SHOWN_CHARS] if is_whole else _shortened(self._whole)
-        if is_whole and len(self._whole) > _MOST_SHOWN_CHARS:
-            shown += "\n… Copy shows the rest."
-        self.result.setPlainText(with_control_pictures(shown))
+        whole = shown_result(self._whole)
+        self.result.setPlainText(whole if is_whole else _shortened(whole))
 
     def _flow_text(self, says: str) -> FlowText:
         text = FlowText()

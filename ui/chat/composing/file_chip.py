@@ -33,6 +33,10 @@ class FileChip(QFrame):
     Signals:
         opened: It was clicked, or Enter or Space was pressed on it.
         removed: Delete or Backspace was pressed on it.
+
+    Attributes:
+        name: The file's name.
+        button: The one button.
     """
 
     opened = Signal()
@@ -44,15 +48,15 @@ class FileChip(QFrame):
         self.setObjectName("file_chip")
         self.setSizePolicy(QSizePolicy.Policy.Maximum, QSizePolicy.Policy.Fixed)
         self._picture = QLabel()
-        self._name = ElidedLabel(name, mode=Qt.TextElideMode.ElideMiddle)
-        self._name.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Preferred)
+        self.name = ElidedLabel(name, mode=Qt.TextElideMode.ElideMiddle)
+        self.name.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Preferred)
         self._words = label("", "faint", 0.92)
         self.button = IconButton(theme, icon, says, size=14)
         row = QHBoxLayout(self)
         row.setContentsMargins(8, 2, 3, 2)
         row.setSpacing(6)
         row.addWidget(self._picture)
-        row.addWidget(self._name, 1)
+        row.addWidget(self.name, 1)
         row.addWidget(self._words)
         row.addWidget(self.button)
         self.say(words)
@@ -65,7 +69,7 @@ class FileChip(QFrame):
             words: What stands beside the name.
             more: What only the tool tip and screen readers say.
         """
-        name = self._name.text()
+        name = self.name.text()
         self._words.setText(words)
         self.setAccessibleName(f"File {name}, {words}")
         self.setAccessibleDescription(more)
@@ -112,10 +116,10 @@ class FileChip(QFrame):
 
     def sizeHint(self) -> QSize:
         """Return room for the name, up to a limit."""
-        name = self.fontMetrics().horizontalAdvance(self._name.text()) + 2
+        name = self.fontMetrics().horizontalAdvance(self.name.text()) + 2
         wanted = min(name, self._theme.px(_WIDEST_NAME_PX))
         hint = super().sizeHint()
-        return QSize(hint.width() - self._name.sizeHint().width() + wanted, hint.height())
+        return QSize(hint.width() - self.name.sizeHint().width() + wanted, hint.height())
 
     def _tint(self) -> None:
         size = self._theme.px(_ICON)

@@ -26,6 +26,7 @@ from ui.kit.markdown.view.markdown_view import MarkdownView
 from ui.kit.markdown.view.themed_style import markdown_style
 from ui.kit.system.clipboard import copy_text
 from ui.kit.text.labels import label
+from ui.kit.text.searched import SearchedPart, SearchedText
 from ui.records.messages import ConversationMessage
 from ui.records.runs import Run, RunState
 from ui.words.tones import Tone
@@ -131,6 +132,11 @@ class AnswerView(QWidget):
             button.setEnabled(not is_busy)
         if self.editor is not None:
             self.editor.show_busy(is_busy)
+
+    def searched_parts(self) -> list[SearchedPart]:
+        """Return the thinking, the text and the calls, to be searched."""
+        text = SearchedText(lambda: self.text_view, None, lambda: self.raw.setChecked(False))
+        return [self.thinking.searched_part(), text, *self.calls.searched_parts()]
 
     def contextMenuEvent(self, event: QContextMenuEvent) -> None:
         """Ask for the menu of the message."""

@@ -7,7 +7,9 @@ from ui.chat.composing.file_chip import FileChip, words_of
 from ui.chat.composing.file_preview import shown_text
 from ui.kit.look.theme import Theme, fixed_font
 from ui.kit.text.flow_text import FlowText
+from ui.kit.text.searched import SearchedLabel, SearchedPart, SearchedText
 from ui.records.attachments import Attachment
+from ui.words.visible import lines_of
 
 
 class AttachedFile(QWidget):
@@ -40,6 +42,13 @@ class AttachedFile(QWidget):
     def is_unfolded(self) -> bool:
         """Whether the text is shown."""
         return self.text_view is not None and not self.text_view.isHidden()
+
+    def searched_parts(self) -> list[SearchedPart]:
+        """Return its name and its text, to be searched."""
+        text = SearchedText(
+            lambda: self.text_view, lambda: lines_of(shown_text(self._file.text)), self._toggle
+        )
+        return [SearchedLabel(self.chip.name), text]
 
     def _toggle(self) -> None:
         is_shown = not self.is_unfolded

@@ -137,10 +137,13 @@ class MessageColumn(QScrollArea):
         self._mark_again()
 
     def go_to_message(self, message: ConversationMessage) -> None:
-        """Scroll to a message, or to the marked place in it."""
+        """Scroll to a message, or to the marked place in it, and unfold what holds that."""
         slot = next((slot for slot in self._slots if slot.message is message), None)
         if slot is not None:
             self._fill(slot)
+            if self._query is not None and self._current is not None:
+                current = self._current[1] if self._current[0] is message else None
+                slot.unfold_place(self._query.highlight(self._theme.colors, current))
             self._place.go_to(slot)
 
     @property

@@ -15,6 +15,7 @@ from ui.chat.messages.answer_view import AnswerView
 from ui.chat.messages.question_view import QuestionView
 from ui.kit.look.theme import Theme
 from ui.kit.text.flow_text import Highlight
+from ui.kit.text.searched import mark_parts, unfold_place
 from ui.records.messages import ConversationMessage
 
 _UNBOUND_PX = 16777215
@@ -89,11 +90,12 @@ class MessageSlot(QWidget):
         """
         if not isinstance(self.view, QuestionView | AnswerView):
             return None
-        text = self.view.text_view
-        place = text.highlight(wanted)
-        if place is None or text.isHidden():
-            return None
-        return text.viewport().mapTo(self, place.topLeft().toPoint()).y()
+        return mark_parts(self.view.searched_parts(), wanted, self)
+
+    def unfold_place(self, wanted: Highlight) -> None:
+        """Unfold what holds the current place: thinking, a result, a file."""
+        if isinstance(self.view, QuestionView | AnswerView):
+            unfold_place(self.view.searched_parts(), wanted)
 
     def mark(self) -> None:
         """Highlight this message for a moment."""

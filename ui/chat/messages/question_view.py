@@ -10,6 +10,7 @@ from ui.chat.messages.plain_bubble import PlainBubble
 from ui.kit.look.theme import Theme
 from ui.kit.system.clipboard import copy_text
 from ui.kit.text.flow_text import FlowText
+from ui.kit.text.searched import SearchedPart, SearchedText
 from ui.records.attachments import Attachment
 from ui.records.messages import ConversationMessage
 
@@ -55,6 +56,11 @@ class QuestionView(QWidget):
     def text_view(self) -> FlowText:
         """The view of the question's text."""
         return self.bubble.text_view
+
+    def searched_parts(self) -> list[SearchedPart]:
+        """Return its files and its text, to be searched."""
+        files = [part for file in self.bubble.files for part in file.searched_parts()]
+        return [*files, SearchedText(lambda: self.text_view)]
 
     def contextMenuEvent(self, event: QContextMenuEvent) -> None:
         """Ask for the menu of the message."""

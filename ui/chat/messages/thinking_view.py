@@ -8,6 +8,7 @@ from ui.kit.look import icons
 from ui.kit.look.theme import Theme
 from ui.kit.text.flow_text import FlowText
 from ui.kit.text.labels import ElidedLabel, rescale
+from ui.kit.text.searched import SearchedPart, SearchedText
 from ui.records.runs import Run
 
 _LINE_CHARS = 240
@@ -63,6 +64,10 @@ class ThinkingView(QWidget):
             cursor.insertText(text)
             self._tail = (self._tail + text)[-4 * _LINE_CHARS :]
             self.preview.setText(last_line(self._tail))
+
+    def searched_part(self) -> SearchedPart:
+        """Return the reasoning, to be searched, also while it is folded."""
+        return SearchedText(lambda: self.text_view, None, lambda: self.head.setChecked(True))
 
     def show_stage(self, run: Run) -> None:
         """Say whether it still lasts, or how long it took."""

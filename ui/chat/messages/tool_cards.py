@@ -1,16 +1,16 @@
 """The tool calls of an answer, a card each. Main thread."""
 
-import json
 from collections.abc import Collection
 
 from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QLabel, QVBoxLayout, QWidget
 
-from ui.chat.calling.call_words import share_done, state_words
+from ui.chat.calling.call_words import UNFINISHED, pretty, share_done, state_words
 from ui.chat.calling.growing_card import GrowingCard
 from ui.chat.calling.tool_card import PausedRow, ToolCard
 from ui.kit.look.theme import Theme
 from ui.kit.text.flow_text import FlowText
+from ui.kit.text.searched import SearchedPart
 from ui.records.runs import Run
 from ui.records.tooling.calls import Decision
 from ui.words.tones import Tone
@@ -71,7 +71,7 @@ class ToolCards(QWidget):
                 self._add(grown)
             grown.grow()
         if unfinished and self._unfinished is None:
-            self._unfinished = ToolCard(self._theme, "Unfinished call", unfinished)
+            self._unfinished = ToolCard(self._theme, UNFINISHED, unfinished)
             self._unfinished.show_state("cut short", Tone.LIMIT)
             self._add(self._unfinished)
         self.paused.show_limit(0 if run.is_calling else run.paused_at)
@@ -82,6 +82,11 @@ class ToolCards(QWidget):
         parts = [item.text() for item in self.findChildren(QLabel)]
         parts += [item.toPlainText() for item in self.findChildren(FlowText)]
         return "\n".join(part for part in parts if part)
+
+    def searched_parts(self) -> list[SearchedPart]:
+        """Return what the cards say of the calls, in the order of the calls."""
+        cards = [*self.cards.values(), *([self._unfinished] if self._unfinished else [])]
+        return [part for card in cards for part in card.searched_parts()]
 
     def _drop_growing(self, kept: Collection[str]) -> None:
         """Remove the cards of calls that are no longer being written."""
@@ -95,11 +100,3 @@ class ToolCards(QWidget):
 
     def _pass_on(self, call_id: str, decision: Decision) -> None:
         self.decided.emit(call_id, decision)
-
-
-def pretty(arguments: str) -> str:
-    """Return arguments with a line for each, or as they are if they are not JSON."""
-    try:
-        return json.dumps(json.loads(arguments), indent=2, ensure_ascii=False)
-    except (ValueError, RecursionError):
-        return arguments

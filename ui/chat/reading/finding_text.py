@@ -52,12 +52,14 @@ class FindingText(QObject):
             session = self._opened.session
             session.message_appended.disconnect(self._look_again)
             session.path_changed.disconnect(self._look_again)
-            session.text_appended.disconnect(self._look_again_soon)
+            for grown in (session.text_appended, session.thinking_appended, session.run_changed):
+                grown.disconnect(self._look_again_soon)
         self._opened = opened
         session = opened.session
         session.message_appended.connect(self._look_again)
         session.path_changed.connect(self._look_again)
-        session.text_appended.connect(self._look_again_soon)
+        for grown in (session.text_appended, session.thinking_appended, session.run_changed):
+            grown.connect(self._look_again_soon)
         finder.look_again()
 
     def _look_again(self, _: ConversationMessage | int) -> None:

@@ -1,23 +1,25 @@
-"""The text of messages as the screen shows it, also of those that are far from the screen.
+"""The text of messages as the screen shows it, also where they are folded or far from the screen.
 
 Main thread. Markdown is written into a document that nobody sees; the texts are kept, so that each
 message is written once.
 """
 
-import re
+from collections.abc import Callable
 
 from PySide6.QtGui import QTextDocument
 from PySide6.QtWidgets import QApplication
 
+from ui.chat.calling.call_words import call_lines
+from ui.chat.composing.file_preview import shown_text
 from ui.kit.look.theme import Theme
 from ui.kit.markdown.view.themed_style import markdown_style
 from ui.kit.markdown.writing.growing_text import GrowingText
 from ui.kit.text.places import block_texts
 from ui.records.messages import ConversationMessage
+from ui.words.visible import lines_of
 
 # Only what is wider than the view depends on the width, never the text.
 _ROOM_PX = 700.0
-_LINE_ENDS = re.compile(r"\r\n|[\r\n\u2029]")
 
 
 class MessageTexts:
@@ -30,19 +32,24 @@ class MessageTexts:
         self._kept: dict[str, tuple[str, list[str]]] = {}
 
     def blocks(self, message: ConversationMessage) -> list[str]:
-        """Return the shown text of a message, block by block."""
-        if message.run is None:
-            return _LINE_ENDS.split(message.typed)
-        source = message.said
-        kept = self._kept.get(message.id)
-        if kept is None or kept[0] != source:
-            kept = self._kept[message.id] = source, self._written(source)
-        return kept[1]
+        """Return the text of a message, block by block, in the order of its parts on the screen."""
+        run = message.run
+        if run is None:
+            return self._once(message.id, message.text, lambda: _asked(message))
+        said = self._once(message.id, message.said, lambda: self._written(message.said))
+        thought = lines_of(run.thinking) if run.thinking else []
+        return [*thought, *said, *call_lines(run)]
 
     def forget(self) -> None:
         """Drop what is kept."""
         self._kept.clear()
         self._document = self._writer = None
+
+    def _once(self, key: str, source: str, make: Callable[[], list[str]]) -> list[str]:
+        kept = self._kept.get(key)
+        if kept is None or kept[0] != source:
+            kept = self._kept[key] = source, make()
+        return kept[1]
 
     def _written(self, source: str) -> list[str]:
         if self._document is None or self._writer is None:
@@ -51,3 +58,8 @@ class MessageTexts:
             self._writer = GrowingText(self._document, style, lambda: _ROOM_PX)
         self._writer.show(source)
         return block_texts(self._document)
+
+
+def _asked(message: ConversationMessage) -> list[str]:
+    files = [[file.name, *lines_of(shown_text(file.text))] for file in message.files]
+    return [*(line for file in files for line in file), *lines_of(message.typed)]

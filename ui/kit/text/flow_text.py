@@ -86,6 +86,8 @@ class FlowText(QTextBrowser):
 
     def highlight(self, wanted: Highlight) -> QRectF | None:
         """Highlight every occurrence of words; returns where the current or first one is."""
+        if not wanted.words and not self._found.words:
+            return None
         self._found = wanted
         places = word_places(self.document(), wanted.words, wanted.has_case)
         current = wanted.current or 0

@@ -4,7 +4,7 @@ import re
 from html import escape
 
 from PySide6.QtCore import QEvent, QSize, Qt
-from PySide6.QtGui import QFont, QHelpEvent, QPainter, QPaintEvent
+from PySide6.QtGui import QColor, QFont, QHelpEvent, QPainter, QPaintEvent
 from PySide6.QtWidgets import QLabel, QSizePolicy, QToolTip, QWidget
 
 _BREAK = "\u200b"
@@ -114,8 +114,20 @@ class ElidedLabel(QLabel):
     ) -> None:
         super().__init__(text, parent)
         self._mode = mode
+        self._found = "", ""
         self.setTextFormat(Qt.TextFormat.PlainText)
         self.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
+
+    def show_found(self, background: str, color: str) -> None:
+        """Mark the text as found, in two colors; empty ones take the mark away."""
+        if (background, color) != self._found:
+            self._found = background, color
+            self.update()
+
+    @property
+    def is_found(self) -> bool:
+        """Whether the text is marked as found."""
+        return bool(self._found[0])
 
     def minimumSizeHint(self) -> QSize:
         """Allow any width."""
@@ -136,5 +148,9 @@ class ElidedLabel(QLabel):
         painter.setPen(self.palette().color(self.foregroundRole()))
         area = self.contentsRect()
         text = self.fontMetrics().elidedText(self.text(), self._mode, area.width())
+        background, color = self._found
+        if background:
+            painter.fillRect(area, QColor(background))
+            painter.setPen(QColor(color))
         painter.drawText(area, int(self.alignment()) | Qt.AlignmentFlag.AlignVCenter, text)
         painter.end()

@@ -4,6 +4,7 @@ from PySide6.QtCore import Qt
 from PySide6.QtGui import QColor
 from PySide6.QtTest import QTest
 
+from engine.values.chat import ToolCall
 from engine.values.events import TextDelta
 from tests.support.answers.said import finished_run
 from tests.support.shown import Use
@@ -11,8 +12,11 @@ from tests.ui.chat.reading.conversations import long_conversation
 from tests.ui.driving import ScriptedEngine, eventually
 from tests.ui.keyboard import keyboard
 from ui.chat.messages.answer_view import AnswerView
+from ui.chat.messages.question_view import QuestionView
+from ui.records.attachments import Attachment
 from ui.records.conversations import Conversation
-from ui.records.messages import ConversationMessage
+from ui.records.messages import ConversationMessage, question
+from ui.records.tooling.calls import CallResult, CallState
 from ui.window.main_window import MainWindow
 
 RICH = """A **need**le in bold, one in `a needle` of code.
@@ -120,5 +124,58 @@ def test_text_that_arrives_meanwhile_is_found_and_escape_ends_no_answer(
         assert not window.chat.finding.bar.isVisible()
         assert window.workspace.current.is_running
         assert scripted.cancelled == []
+
+    use(steps)
+
+
+def folded_conversation() -> Conversation:
+    """Return one whose only question and answer have a needle in each folded part."""
+    long = "\n".join([*(f"line {n}" for n in range(30)), "a needle far down"])
+    run = finished_run(
+        "The needle was found.",
+        thinking="Hm, a needle.\nThen nothing.",
+        tool_calls=[ToolCall("c1", "needle_search", '{"for": "needle"}')],
+        results=[CallResult("c1", CallState.DONE, long, "hay", "needle_search", 0.1)],
+    )
+    asked = question("Which needle?", [Attachment("needles.txt", "one\nneedle\n")])
+    return Conversation("Folded", [asked, ConversationMessage("assistant", "", run)])
+
+
+def test_folded_thinking_results_and_files_are_searched_and_unfolded(use: Use) -> None:
+    async def steps(window: MainWindow) -> None:
+        window.workspace.take_in(folded_conversation())
+        await looking(window, "needle")
+        count = window.chat.finding.bar.count
+        asked, shown = window.chat.column.views
+        assert isinstance(asked, QuestionView)
+        assert isinstance(shown, AnswerView)
+        (file,), (card,) = asked.bubble.files, shown.calls.cards.values()
+        # The name of the file, its text, the question, the thinking, the answer, and of the call
+        # the name, the argument and the result.
+        assert count.text() == "1 of 8"
+        assert file.chip.name.is_found
+        assert not file.is_unfolded
+        QTest.keyClick(keyboard(), Qt.Key.Key_Return)
+        assert file.is_unfolded
+        assert file.text_view is not None
+        assert file.text_view.found_texts == ["needle"]
+        assert not shown.thinking.head.isChecked()
+        for _ in range(2):
+            QTest.keyClick(keyboard(), Qt.Key.Key_Return)
+        assert count.text() == "4 of 8"
+        assert shown.thinking.text_view.isVisible()
+        assert shown.thinking.text_view.found_texts == ["needle"]
+        for _ in range(3):
+            QTest.keyClick(keyboard(), Qt.Key.Key_Return)
+        assert card.arguments is not None
+        assert card.arguments.found_texts == ["needle"]
+        assert not card.fold.isChecked()
+        QTest.keyClick(keyboard(), Qt.Key.Key_Return)
+        assert count.text() == "8 of 8"
+        assert card.result.found_texts == ["needle"]
+        QTest.keyClick(keyboard(), Qt.Key.Key_Escape)
+        assert card.result.found_texts == []
+        assert not file.chip.name.is_found
+        assert shown.thinking.head.isChecked(), "what was opened stays open to be read"
 
     use(steps)
