@@ -153,7 +153,7 @@ class MainMenus(QObject):
         _add_everywhere(menu, "Captured &Answer…", others.show_capture, "Ctrl+Shift+A")
         _add_everywhere(menu, "&Probe a Server…", others.show_probe, "Ctrl+Shift+B")
         menu.addSeparator()
-        _add_everywhere(menu, "&Tool Servers…", others.show_tool_servers, "Ctrl+Shift+U")
+        _add_everywhere(menu, "&Tool Servers…", others.show_tool_servers, "Ctrl+Shift+L")
 
     def _fill_server(self, menu: QMenu) -> None:
         window = self._window

@@ -1,6 +1,7 @@
 """The menu of one message: copy, quote, edit, branch, speak, delete. Main thread."""
 
 from collections.abc import Callable
+from functools import partial
 
 from PySide6.QtCore import QObject, QPoint, Qt, QUrl, Signal
 from PySide6.QtWidgets import QMenu, QWidget
@@ -9,6 +10,7 @@ from ui.chat.messages.answer_view import AnswerView
 from ui.chat.messages.question_view import QuestionView
 from ui.chat.reading.message_changes import MessageChanges
 from ui.chat.session.workspace import Workspace
+from ui.kit.system.boxes import report_failure
 from ui.kit.system.clipboard import copy_text
 from ui.kit.system.menus import add_entry, passing_menu
 from ui.kit.system.speech import Speech
@@ -43,6 +45,7 @@ class MessageMenu(QObject):
         self._changes = changes
         self._parent = parent
         self.speech = Speech(self)
+        self.speech.failed.connect(partial(report_failure, parent))
 
     def show_at(self, view: MessageView, place: QPoint) -> None:
         """Open the menu of a message at a place of the screen."""
@@ -80,7 +83,7 @@ class MessageMenu(QObject):
         add("Branch to a New Conversation", lambda: self._changes.branch(message), is_over)
         if self.speech.is_speaking:
             add("Stop Speaking", self.speech.stop)
-        elif self.speech.is_possible:
+        else:
             spoken = chosen or shown
             add("Speak", lambda: self.speech.speak(spoken), bool(spoken.strip()))
         menu.addSeparator()

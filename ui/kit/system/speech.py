@@ -5,6 +5,7 @@ The text goes to the program's standard input, so that it is never taken for an 
 
 import shutil
 import sys
+from pathlib import Path
 
 from PySide6.QtCore import QObject, QProcess, Signal
 
@@ -16,6 +17,10 @@ _OTHERS = (
     ("espeak", "--stdin"),
 )
 _ENDED_WITHIN_MS = 1_000
+_BROKEN = -1
+_MOST_SAID = 300
+_INSTALL = "Install speech-dispatcher (which has spd-say) or espeak-ng, and choose Speak again."
+_SERVICE = "Look whether the system’s speech service runs and has a voice."
 
 
 def speech_command() -> tuple[str, ...] | None:
@@ -31,20 +36,14 @@ class Speech(QObject):
     """Reads one text at a time.
 
     Signals:
-        changed: It began or ended to speak.
+        failed: A text was not read aloud; carries why and what helps, each as sentences.
     """
 
-    changed = Signal()
+    failed = Signal(str, str)
 
     def __init__(self, parent: QObject) -> None:
         super().__init__(parent)
-        self._command = speech_command()
         self._process: QProcess | None = None
-
-    @property
-    def is_possible(self) -> bool:
-        """Whether this system can read aloud."""
-        return self._command is not None
 
     @property
     def is_speaking(self) -> bool:
@@ -54,17 +53,18 @@ class Speech(QObject):
     def speak(self, text: str) -> None:
         """Read a text, in place of one that is being read."""
         self.stop()
-        if self._command is None:
+        command = speech_command()  # looked for each time: it may have been installed since
+        if command is None:
+            self.failed.emit("This computer has no program that reads text aloud.", _INSTALL)
             return
+        program, *options = command
         process = self._process = QProcess(self)
         process.setStandardOutputFile(QProcess.nullDevice())
-        process.setStandardErrorFile(QProcess.nullDevice())
-        process.finished.connect(lambda: self._end(process))
-        process.errorOccurred.connect(lambda: self._end(process))
-        process.start(self._command[0], list(self._command[1:]))
-        process.write(text.encode())
+        process.finished.connect(lambda code, status: self._finish(process, code, status))
+        process.errorOccurred.connect(lambda error: self._notice(process, error))
+        process.start(program, options)
+        process.write(text.encode(errors="replace"))
         process.closeWriteChannel()
-        self.changed.emit()
 
     def stop(self) -> None:
         """Fall silent."""
@@ -76,8 +76,23 @@ class Speech(QObject):
                 process.kill()
                 process.waitForFinished(_ENDED_WITHIN_MS)
 
+    def _notice(self, process: QProcess, error: QProcess.ProcessError) -> None:
+        # Every other failure ends the program, which is told by itself.
+        if error == QProcess.ProcessError.FailedToStart:
+            self._finish(process, _BROKEN, QProcess.ExitStatus.CrashExit)
+
+    def _finish(self, process: QProcess, code: int, status: QProcess.ExitStatus) -> None:
+        """Say so if the program failed, unless it was stopped."""
+        if self._process is process:
+            program = Path(process.program()).name
+            said = bytes(process.readAllStandardError().data()).decode(errors="replace").strip()
+            self._end(process)
+            if code or status != QProcess.ExitStatus.NormalExit:
+                cause = f"{program} says: {said[:_MOST_SAID]}" if said else ""
+                why = f"{program} could not read the text aloud."
+                self.failed.emit(why, cause or f"{program} ended with code {code}. {_SERVICE}")
+
     def _end(self, process: QProcess) -> None:
         if self._process is process:
             self._process = None
             process.deleteLater()
-            self.changed.emit()

@@ -8,7 +8,7 @@ import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QTextCursor
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QApplication, QMenu
+from PySide6.QtWidgets import QApplication, QMenu, QMessageBox
 
 from engine.values.events import TextDelta
 from tests.support.shown import Use
@@ -202,9 +202,10 @@ def test_the_button_below_a_message_opens_the_same_menu(use: Use) -> None:
         QTest.mouseClick(answer.more, Qt.MouseButton.LeftButton)
         menu = QApplication.activePopupWidget()
         assert isinstance(menu, QMenu)
-        words = [one.text() for one in menu.actions() if one.text() not in ("", "Speak")]
+        words = [one.text() for one in menu.actions() if one.text()]
         assert words == [
-            "Copy", "Copy as Markdown", "Quote", "Edit…", "Branch to a New Conversation", "Delete",
+            "Copy", "Copy as Markdown", "Quote", "Edit…", "Branch to a New Conversation", "Speak",
+            "Delete",
         ]  # fmt: skip
         menu.close()
 
@@ -234,14 +235,34 @@ def test_a_message_is_read_aloud_by_the_systems_program_until_it_is_stopped(
     use(steps)
 
 
-def test_no_voice_means_no_entry(use: Use, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ui.kit.system.speech._OTHERS", ())
-    monkeypatch.setattr("ui.kit.system.speech._MAC", ())
+def spoken_failure(window: MainWindow) -> str:
+    """Return what the box of a failed reading says; empty while there is none."""
+    boxes = [one for one in window.findChildren(QMessageBox) if one.isVisible()]
+    return f"{boxes[0].text()} {boxes[0].informativeText()}" if boxes else ""
+
+
+@pytest.mark.parametrize(
+    ("script", "said"),
+    [
+        (None, "no program that reads text aloud. Install speech-dispatcher"),
+        ("echo no sound card >&2; exit 1", "espeak-ng says: no sound card"),
+        ("exit 3", "espeak-ng ended with code 3. Look whether"),
+    ],
+)
+def test_a_text_that_cannot_be_read_aloud_says_why(
+    script: str | None, said: str, use: Use, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if script is not None:
+        voice = tmp_path / "espeak-ng"
+        voice.write_text(f"#!/bin/sh\n{script}\n")
+        voice.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}/nowhere")
+    monkeypatch.setattr("ui.kit.system.speech._OTHERS", (("espeak-ng", "--stdin"),))
+    monkeypatch.setattr("ui.kit.system.speech._MAC", (("espeak-ng", "--stdin"),))
 
     async def steps(window: MainWindow) -> None:
-        answer = (await talk(window))[-1]
-        menu = entries(window, answer)
-        assert "Speak" not in [one.text() for one in menu.actions()]
-        menu.deleteLater()
+        choose(window, (await talk(window))[-1], "Speak")
+        await eventually(lambda: said in spoken_failure(window))
+        assert not window.chat.handling.menu.speech.is_speaking
 
     use(steps)
