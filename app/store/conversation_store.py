@@ -19,6 +19,7 @@ from app.store.database_causes import store_cause
 from app.store.pending import Write
 from app.store.saving import Saving
 from app.store.store_problems import StoreUnavailable
+from ui.records.attachments import Attachment
 from ui.records.conversations import Conversation, ConversationFolder
 from ui.records.finding import MOST_HITS, Hit
 from ui.records.messages import ConversationMessage
@@ -39,6 +40,8 @@ class SqliteConversationStore:
         self._database = Database(path)
         self._saving = Saving(path, self._database, loop, self._hand_over)
         self._saved: dict[str, tuple[Any, ...]] = {}
+        # The files that wait to be sent, as they are in the file or soon will be.
+        self._attached: dict[str, tuple[Attachment, ...]] = {}
         self._found: Callable[[list[Conversation], list[Preset]], None] | None = None
 
     # -- life ------------------------------------------------------------------------------
@@ -108,6 +111,9 @@ class SqliteConversationStore:
 
     def load_all(self) -> list[Conversation]:
         """Return all conversations as they were when the file was opened."""
+        for one in self._database.conversations:
+            if one.attachments:
+                self._attached.setdefault(one.id, one.attachments)
         return self._database.conversations
 
     def load_presets(self) -> list[Preset]:
@@ -146,6 +152,7 @@ class SqliteConversationStore:
                 lambda database: writing.save_conversation(database, row),
                 has_words=not conversation.is_unused,
             )
+        self._save_attachments(conversation)
 
     def save_messages(
         self, conversation: Conversation, messages: Sequence[ConversationMessage]
@@ -228,6 +235,16 @@ class SqliteConversationStore:
             opening.offer_no_more(problem.path)
 
     # -- inside ----------------------------------------------------------------------------
+
+    def _save_attachments(self, conversation: Conversation) -> None:
+        identity, files = conversation.id, conversation.attachments
+        if self._attached.get(identity, ()) != files:
+            self._attached[identity] = files
+            self._put(
+                ("attached", identity),
+                identity,
+                lambda database: writing.save_attachments(database, identity, files),
+            )
 
     def _save_message(self, conversation: Conversation, message: rows.MessageSnapshot) -> None:
         key = ("message", message.row.id)

@@ -15,6 +15,7 @@ from app.store import schema
 from ui.records.storing import StoreProblem
 
 _log = logging.getLogger(__name__)
+_TABLES = ("conversations", "messages", "presets", "folders", "attached", "said")
 # SQLite keeps the newest writes and its shared memory in files beside the database.
 COMPANIONS = ("", "-wal", "-shm")
 # A file of this name beside a damaged database says that it is still to be recovered.
@@ -146,7 +147,9 @@ def _connected(
         connection.execute("PRAGMA secure_delete = ON")
         _check_health(connection, path)
         schema.migrate(connection)
-        connection.execute("SELECT 1 FROM conversations, messages, presets, folders, said LIMIT 0")
+        connection.execute(
+            "SELECT 1 FROM conversations, messages, presets, folders, attached, said LIMIT 0"
+        )
         prepare(connection)
     except (sqlite3.DatabaseError, *_UNREADABLE) as error:
         connection.close()

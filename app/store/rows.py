@@ -11,6 +11,7 @@ from typing import Any, Literal, NamedTuple
 
 from engine.files.fields import DamagedFile, Fields, parsed_json
 from ui.records import codec
+from ui.records.attachments import Attachment, attachment_from, attachment_values
 from ui.records.conversations import Conversation, ConversationFolder, preview_of, title_from_file
 from ui.records.messages import ConversationMessage
 from ui.records.placement import Placement, clean_tags
@@ -122,6 +123,20 @@ def conversation_row(conversation: Conversation) -> ConversationRow:
         origin=storable(conversation.origin),
         stops_from=storable(conversation.stops_from),
     )
+
+
+def attachments_json(files: Iterable[Attachment]) -> str:
+    """Return files that wait to be sent, for a row of their own."""
+    return json.dumps([attachment_values(file) for file in files])
+
+
+def attachments_from(content: str) -> tuple[Attachment, ...]:
+    """Return files that wait to be sent; none where they cannot be read."""
+    try:
+        kept = Fields({"files": parsed_json(content)})
+        return tuple(attachment_from(item) for item in kept.items("files"))
+    except DamagedFile:
+        return ()
 
 
 def _settings(conversation: Conversation) -> dict[str, Any]:

@@ -78,7 +78,15 @@ CREATE TABLE folders (
 ) STRICT;
 """
 
-STEPS = (_TABLES, _SEARCH, _FOLDERS)
+# Apart from the conversations, whose rows are written each time something is typed.
+_ATTACHED = """
+CREATE TABLE attached (
+    conversation_id TEXT PRIMARY KEY REFERENCES conversations(id) ON DELETE CASCADE,
+    content TEXT NOT NULL
+) STRICT;
+"""
+
+STEPS = (_TABLES, _SEARCH, _FOLDERS, _ATTACHED)
 VERSION = len(STEPS)
 
 

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from app.store import rows
 from app.store.rows import ConversationRow, FolderRow, MessageRow, MessageSnapshot, PresetRow
+from ui.records.attachments import Attachment
 from ui.records.conversations import Conversation, ConversationFolder
 from ui.records.messages import ConversationMessage
 from ui.records.presets import Preset
@@ -76,6 +77,7 @@ SELECT c.id, c.title, substr(asked.text, 1, 400), m.text, m.run
 
 _DELETE_UNUSED = """
 DELETE FROM conversations WHERE NOT is_pinned AND draft = ''
+    AND NOT EXISTS (SELECT 1 FROM attached a WHERE a.conversation_id = conversations.id)
     AND NOT EXISTS (SELECT 1 FROM messages m WHERE m.conversation_id = conversations.id)
     AND id <> (SELECT id FROM conversations ORDER BY updated_at DESC LIMIT 1)
 """
@@ -114,6 +116,10 @@ def summaries(connection: sqlite3.Connection) -> list[Conversation]:
         "WHERE deleted_at IS NULL ORDER BY is_pinned DESC, updated_at DESC"
     )
     read = [rows.conversation_from(ConversationRow(*row), preview) for *row, preview in found]
+    attached = dict(connection.execute("SELECT conversation_id, content FROM attached"))
+    for conversation in read:
+        if conversation.id in attached:
+            conversation.attachments = rows.attachments_from(attached[conversation.id])
     with_versions = {identity for (identity,) in connection.execute(_WITH_VERSIONS)}
     for conversation in read:
         if conversation.id in with_versions:
@@ -150,6 +156,19 @@ def recent_runs(connection: sqlite3.Connection, limit: int) -> list[PastRun]:
 def save_conversation(connection: sqlite3.Connection, row: ConversationRow) -> None:
     """Write a conversation's own row."""
     connection.execute(_SAVE_CONVERSATION, row)
+
+
+def save_attachments(
+    connection: sqlite3.Connection, conversation_id: str, files: tuple[Attachment, ...]
+) -> None:
+    """Write the files that wait to be sent in a conversation."""
+    if files:
+        connection.execute(
+            "INSERT OR REPLACE INTO attached(conversation_id, content) VALUES (?, ?)",
+            (conversation_id, rows.attachments_json(files)),
+        )
+    else:
+        connection.execute("DELETE FROM attached WHERE conversation_id = ?", (conversation_id,))
 
 
 def save_message(connection: sqlite3.Connection, message: MessageSnapshot) -> None:

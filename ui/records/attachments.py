@@ -14,6 +14,9 @@ Pure; knows no Qt and no disk.
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
+
+from engine.files.fields import Fields
 
 _LONGEST_FENCE = re.compile(r"`{3,}")
 # A file as ``with_attachments`` writes it: its fence is longer than all fences within.
@@ -132,6 +135,37 @@ def taken_apart(message: str, attached: int) -> tuple[tuple[Attachment, ...], st
         files.append(_found(found["title"], found["text"]))
         end = found.end()
     return (tuple(files), message[end:]) if end == attached else ((), message)
+
+
+def attachment_values(file: Attachment) -> dict[str, Any]:
+    """Return a file that waits to be sent as JSON values, with the pages that can be chosen."""
+    values: dict[str, Any] = {"name": file.name}
+    if file.pages is None or not file.all_pages:
+        values["text"] = file.text
+    if file.pages is not None:
+        values["pages"] = [file.pages.first, file.pages.last, file.pages.total]
+        values["all_pages"] = list(file.all_pages)
+    return {**values, "remark": file.remark} if file.remark else values
+
+
+def attachment_from(fields: Fields) -> Attachment:
+    """Return a file that waits to be sent.
+
+    Raises:
+        DamagedFile: A value is not what it should be.
+    """
+    name, remark = fields.take("name", str), fields.maybe("remark", str) or ""
+    if not fields.has("pages"):
+        return Attachment(name, fields.take("text", str), remark=remark)
+    numbers, known = fields.ints("pages"), fields.maybe("all_pages", list) or []
+    if len(numbers) != 3 or not 1 <= numbers[0] <= numbers[1] <= numbers[2]:
+        raise fields.wrong("pages", "must be the first page, the last one and their number")
+    if not all(isinstance(page, str) for page in known) or len(known) > numbers[2]:
+        raise fields.wrong("all_pages", "must be the text of each page")
+    file = Attachment(name, fields.maybe("text", str) or "", PageRange(*numbers), (), remark)
+    if not known:
+        return file
+    return replace(file, all_pages=tuple(known)).with_pages(numbers[0], numbers[1])
 
 
 def _found(title: str, text: str) -> Attachment:

@@ -53,7 +53,7 @@ class Writing(QObject):
         composer.input.textChanged.connect(meter.recount)
         composer.attachments.changed.connect(meter.recount)
         composer.attachments.changed.connect(self._keep_attachments)
-        composer.attachments.read_for_another.connect(_attach_to)
+        composer.attachments.read_for_another.connect(self._attach_to)
         workspace.opened.connect(meter.recount)
         workspace.settings.changed.connect(meter.recount)
         workspace.answering.changed.connect(meter.recount)
@@ -118,10 +118,10 @@ class Writing(QObject):
 
     def _keep_attachments(self) -> None:
         if self._opened is not None:
-            self._opened.conversation.attachments = self._composer.attachments.files
+            self._workspace.change_attachments(self._composer.attachments.files)
 
-
-def _attach_to(conversation: Conversation, file: Attachment) -> None:
-    """Attach a file that was still being read when another conversation was opened."""
-    if file not in conversation.attachments:
-        conversation.attachments = (*conversation.attachments, file)
+    def _attach_to(self, conversation: Conversation, file: Attachment) -> None:
+        """Attach a file that was still being read when another conversation was opened."""
+        if file not in conversation.attachments:
+            conversation.attachments = (*conversation.attachments, file)
+            self._workspace.conversations.changed(conversation)

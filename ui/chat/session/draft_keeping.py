@@ -1,9 +1,10 @@
-"""Saves the text of the composer, a moment after it was typed. Main thread."""
+"""Saves the text and the files of the composer, a moment after they changed. Main thread."""
 
 from collections.abc import Callable
 
 from PySide6.QtCore import QObject, QTimer
 
+from ui.records.attachments import Attachment
 from ui.records.conversations import Conversation
 
 _KEPT_AFTER_MS = 400
@@ -28,6 +29,13 @@ class DraftKeeping(QObject):
         """Note what was typed; it is saved a moment later."""
         if conversation.draft != text:
             conversation.draft = text
+            self._changed = conversation
+            self._later.start()
+
+    def attach(self, conversation: Conversation, files: tuple[Attachment, ...]) -> None:
+        """Note which files go with the draft; they are saved a moment later."""
+        if conversation.attachments != files:
+            conversation.attachments = files
             self._changed = conversation
             self._later.start()
 

@@ -215,6 +215,10 @@ class Workspace(QObject):
         """Note the text of the composer; it is saved a moment later."""
         self._drafts.change(self.current.conversation, text)
 
+    def change_attachments(self, files: tuple[Attachment, ...]) -> None:
+        """Note the files of the composer; they are saved a moment later."""
+        self._drafts.attach(self.current.conversation, files)
+
     def keep_draft(self) -> None:
         """Save the draft now."""
         self._drafts.keep()

@@ -10,6 +10,7 @@ from typing import Any
 
 from engine.files.fields import DamagedFile, Fields, parsed_json
 from ui.records import codec
+from ui.records.attachments import attachment_from, attachment_values
 from ui.records.chosen_model import ChosenModel
 from ui.records.conversations import Conversation, ConversationFolder, title_from_file
 from ui.records.exchange.found import FoundConversations, origin_of
@@ -148,6 +149,7 @@ def _conversation_values(conversation: Conversation) -> dict[str, Any]:
         "stops": codec.stops_values(conversation.stops),
     }
     order = {
+        "attachments": [attachment_values(file) for file in conversation.attachments],
         "folder": place.folder_id,
         "tags": list(place.tags),
         "is_archived": place.is_archived,
@@ -192,6 +194,7 @@ def _conversation(fields: Fields) -> Conversation:
         codec.tags_from(fields),
         fields.maybe("is_archived", bool) is True,
     )
+    conversation.attachments = tuple(map(attachment_from, fields.items("attachments")))
     conversation.stops_from = fields.maybe("stops_from", str) or ""
     conversation.origin = fields.maybe("origin", str) or ""
     if not conversation.origin and (name := fields.maybe("id", str)):

@@ -11,7 +11,9 @@ from tests.support.shown import Use
 from tests.ui.driving import RunOnLoop, eventually
 from tests.ui.window.kept.driving_kept import COUNT, action, answered, ask, press, views
 from ui.chat.messages.reason_line import ReasonLine
+from ui.records.attachments import Attachment, PageRange
 from ui.records.conversations import Conversation, StopEntry
+from ui.records.exchange.archive import conversations_from_json, conversations_json
 from ui.records.messages import ConversationMessage
 from ui.records.runs import Run, RunState
 from ui.window.main_window import MainWindow
@@ -142,3 +144,37 @@ def test_an_interrupted_answer_says_so_and_can_be_continued(
 
     run(cut_off())
     use(steps)
+
+
+def test_files_that_wait_to_be_sent_are_there_after_a_restart_with_all_their_pages(
+    use: Use, tmp_path: Path
+) -> None:
+    notes = tmp_path / "notes.txt"
+    notes.write_text("one\ntwo\n")
+    pages = ("first", "second", "third")
+    report = Attachment("r.pdf", "", PageRange(1, 3, 3), pages, "One page has no text.")
+
+    async def attach(window: MainWindow) -> None:
+        row = window.chat.composer.attachments
+        row.attach([notes])
+        await eventually(lambda: bool(row.files) and not row.is_reading)
+        row.show_files((*row.files, report.with_pages(2, 3)), row._owner)
+
+    async def attached(window: MainWindow) -> None:
+        row = window.chat.composer.attachments
+        text, kept = row.files
+        assert text == Attachment("notes.txt", "one\ntwo\n")
+        assert kept == report.with_pages(2, 3)
+        assert (kept.all_pages, kept.remark) == (pages, report.remark)
+        (copy,) = conversations_from_json(
+            conversations_json([window.workspace.current.conversation])
+        )
+        assert copy.attachments == row.files, "an export carries them too"
+        row.clear()
+
+    async def removed(window: MainWindow) -> None:
+        assert window.chat.composer.attachments.files == ()
+
+    use(attach)
+    use(attached)
+    use(removed)
