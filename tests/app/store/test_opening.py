@@ -122,7 +122,8 @@ def test_a_file_of_an_earlier_version_is_brought_up_to_date(
         earlier.execute(f"PRAGMA application_id = {schema.APPLICATION_ID}")
         earlier.execute(f"PRAGMA user_version = {version}")
         earlier.execute(
-            "INSERT INTO conversations VALUES ('c', 'T', '{}', '[]', '', 0, 1, 1, NULL)"
+            "INSERT INTO conversations(id, title, settings, stops, created_at, updated_at) "
+            "VALUES ('c', 'T', '{}', '[]', 1, 1)"
         )
         earlier.execute(
             "INSERT INTO messages VALUES (1, 'm', 'c', NULL, 'user', 'from earlier', NULL, 0, 1, 1)"
