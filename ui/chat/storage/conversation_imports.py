@@ -88,7 +88,7 @@ class ConversationImports(QObject):
 
     def look_into(self, path: Path) -> None:
         """Read a file, an archive or a folder, and tell what is in it."""
-        self._transfers.start(f"Reading {path.name}", lambda transfer: self._look(path))
+        self._transfers.start(f"Reading {path.name}", lambda transfer: self._look(path, transfer))
 
     def take(
         self, preview: ImportPreview, conversations: Sequence[Conversation], folder: str = ""
@@ -121,8 +121,8 @@ class ConversationImports(QObject):
 
     # -- inside ----------------------------------------------------------------------------
 
-    async def _look(self, path: Path) -> None:
-        found = await self._read(path)
+    async def _look(self, path: Path, transfer: Transfer) -> None:
+        found = await self._read(path, transfer)
         if found is None:
             return
         known = {one.origin for one in self._conversations.every() if one.origin}
@@ -134,17 +134,18 @@ class ConversationImports(QObject):
         self.looked.emit(preview)
 
     async def _take_all_of(self, path: Path, transfer: Transfer) -> None:
-        found = await self._read(path)
+        found = await self._read(path, transfer)
         if found is not None:
             await self._take(found, found.conversations, "", transfer)
             if found.damaged:
                 self.refused.emit(f"Not all of {path.name} could be read: {found.damaged[0]}.")
 
-    async def _read(self, path: Path) -> FoundConversations | None:
-        """Return what is in a file; None, with ``refused`` emitted, where nothing is."""
+    async def _read(self, path: Path, transfer: Transfer) -> FoundConversations | None:
+        """Return what is in a file; None where it was cancelled, or was refused in words."""
         most = _most_bytes()
         try:
-            found = await asyncio.to_thread(find_conversations, path, most)
+            reading = asyncio.ensure_future(asyncio.to_thread(find_conversations, path, most))
+            found = await transfer.result_of(reading)
         except OSError as error:
             if error.errno == errno.EFBIG:
                 self.refused.emit(
@@ -157,7 +158,7 @@ class ConversationImports(QObject):
         except DamagedFile as error:
             self.refused.emit(f"{path.name} is not a file of conversations: {error}.")
             return None
-        if found.conversations or found.presets:
+        if found is None or found.conversations or found.presets:
             return found
         if found.damaged:
             self.refused.emit(f"Nothing in {path.name} can be read: {found.damaged[0]}.")

@@ -2,11 +2,13 @@
 
 import asyncio
 from collections.abc import Callable, Coroutine
-from typing import Any
+from typing import Any, TypeVar
 
 from PySide6.QtCore import QObject, Signal
 
 from ui.kit.background.tasks import Tasks
+
+_T = TypeVar("_T")
 
 
 class Transfer:
@@ -25,6 +27,33 @@ class Transfer:
         self.total = 0
         self.is_cancelled = False
         self._tell = tell
+        self._waiters: list[asyncio.Event] = []
+
+    def cancel(self) -> None:
+        """Note that a person cancelled it; what is waited for with ``result_of`` is left alone."""
+        self.is_cancelled = True
+        for waiter in self._waiters:
+            waiter.set()
+
+    async def result_of(self, work: asyncio.Future[_T]) -> _T | None:
+        """Wait for work that cannot be interrupted, on another thread; None once cancelled.
+
+        The thread ends by itself; what it brings, or how it fails, is no longer wanted then.
+        """
+        waiter = asyncio.Event()
+        self._waiters.append(waiter)
+        if self.is_cancelled:
+            waiter.set()
+        given_up = asyncio.ensure_future(waiter.wait())
+        try:
+            await asyncio.wait((work, given_up), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            given_up.cancel()
+            self._waiters.remove(waiter)
+        if self.is_cancelled:
+            work.add_done_callback(_forget)
+            return None
+        return work.result()
 
     def advance(self, done: int, total: int) -> None:
         """Set the progress."""
@@ -65,7 +94,7 @@ class Transfers(QObject):
     def cancel(self) -> None:
         """Cancel the running transfer and those that wait; unfinished files are discarded."""
         for transfer in self._waiting:
-            transfer.is_cancelled = True
+            transfer.cancel()
 
     async def finish(self) -> None:
         """Wait until nothing is under way."""
@@ -84,3 +113,9 @@ class Transfers(QObject):
                 self._waiting.remove(transfer)
                 self.now = None
                 self.changed.emit()
+
+
+def _forget(work: asyncio.Future[Any]) -> None:
+    """Look at how work ended, which nobody wants to know: else it would be logged as lost."""
+    if not work.cancelled():
+        work.exception()

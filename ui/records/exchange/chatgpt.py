@@ -6,7 +6,7 @@ become our versions; ``current_node`` says which of them are shown. Pure; any th
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -91,7 +91,11 @@ class _Tree:
         waiting: list[tuple[str, ConversationMessage | None, str, bool]] = [
             (key, None, "", True) for key in reversed(self._following.get(None, []))
         ]
-        while waiting:
+        unseen = iter(self._nodes)
+        while waiting or (start := self._circle(unseen)) is not None:
+            if not waiting:
+                assert start is not None
+                waiting.append((start, None, "", True))
             key, parent, thinking, is_only = waiting.pop()
             if key in self._message_of:
                 continue
@@ -115,6 +119,16 @@ class _Tree:
             is_only = is_only and len(following) == 1
             waiting += [(one, message, thinking, is_only) for one in reversed(following)]
         return made
+
+    def _circle(self, unseen: Iterator[str]) -> str | None:
+        """Return a node that no beginning leads to: those before it lead back to itself."""
+        key = next((one for one in unseen if one not in self._message_of), None)
+        if key is not None:
+            self.damaged.append(
+                f"mapping.{key[:40]}: the messages before it lead back to it, so the conversation "
+                "begins there as well"
+            )
+        return key
 
     def _read(self, key: str) -> Said | None:
         node = self._nodes[key]

@@ -37,7 +37,8 @@ def read_jan(part: Fields, lines: str, name: str, found: FoundConversations) -> 
         prompt = whole(text_in(assistant, "instructions"))
         conversation.settings = replace(conversation.settings, system_prompt=prompt)
     said: list[Said] = []
-    for number, line in enumerate(lines.splitlines(), 1):
+    # Only a line feed ends a line: JSON may have other separators of lines within its texts.
+    for number, line in enumerate(lines.split("\n"), 1):
         if not line.strip():
             continue
         try:

@@ -1,5 +1,6 @@
 import asyncio
 import json
+import threading
 from pathlib import Path
 
 import pytest
@@ -22,6 +23,8 @@ from ui.records.exchange.archive import (
     conversations_from_json,
     conversations_json,
 )
+from ui.records.exchange.found import FoundConversations
+from ui.records.exchange.reading import find_conversations
 from ui.records.exchange.report import markdown_report
 from ui.records.messages import ConversationMessage
 from ui.records.placement import Placement
@@ -217,6 +220,36 @@ def test_files_go_out_and_come_in_beside_what_is_there(qapp: QApplication, tmp_p
         assert added[0].title == "Counting"
         assert (tmp_path / "c.md").read_text().startswith("# Counting")
         assert (tmp_path / "c.json").read_text() == (tmp_path / "all.json").read_text()
+
+    asyncio.run(steps())
+
+
+def test_an_import_that_is_cancelled_while_its_file_is_read_brings_nothing(
+    qapp: QApplication, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun, go_on = threading.Event(), threading.Event()
+
+    def slow(path: Path, most_bytes: int) -> FoundConversations:
+        begun.set()
+        go_on.wait(60)
+        return find_conversations(path, most_bytes)
+
+    monkeypatch.setattr("ui.chat.storage.conversation_imports.find_conversations", slow)
+
+    async def steps() -> None:
+        files, conversations = library()
+        previews: list[object] = []
+        files.imports.looked.connect(previews.append)
+        files.export_all_to(tmp_path / "all.json")
+        await files.finish()
+        files.imports.look_into(tmp_path / "all.json")
+        await asyncio.to_thread(begun.wait, 60)
+        files.transfers.cancel()
+        await files.finish()  # although the file is still being read
+        assert not go_on.is_set()
+        assert files.transfers.now is None
+        go_on.set()
+        assert (previews, conversations.rowCount()) == ([], 1)
 
     asyncio.run(steps())
 

@@ -234,7 +234,7 @@ def test_lm_studio_conversations_come_with_their_folders(tmp_path: Path, is_arch
 def test_jan_threads_come_with_what_can_be_read_of_them(tmp_path: Path) -> None:
     def line(role: str, text: str, at: int) -> str:
         content = [{"type": "text", "text": {"value": text, "annotations": []}}]
-        return json.dumps({"role": role, "content": content, "created_at": at})
+        return json.dumps({"role": role, "content": content, "created_at": at}, ensure_ascii=False)
 
     threads = tmp_path / "jan" / "threads"
     thread = {
@@ -248,16 +248,19 @@ def test_jan_threads_come_with_what_can_be_read_of_them(tmp_path: Path) -> None:
     lines = [
         line("assistant", "A horse walks into a bar.", 1_730_000_002_000),
         "{damaged",
-        line("user", "Tell me a joke.", 1_730_000_001_000),
+        line("user", "Tell me a joke.\u2028Now.", 1_730_000_001_000),
         "",
     ]
-    (threads / "jan_1" / "messages.jsonl").write_text("\n".join(lines))
+    (threads / "jan_1" / "messages.jsonl").write_text("\n".join(lines), encoding="utf-8")
     written(threads / "empty" / "thread.json", {"id": "t-2"})
     found = find_conversations(tmp_path / "jan", MOST)
     assert found.program == "Jan"
     (one,) = found.conversations
     assert (one.title, one.origin, one.settings.system_prompt) == ("Jokes", "jan:t-1", "Be funny.")
-    assert texts(one) == [("user", "Tell me a joke."), ("assistant", "A horse walks into a bar.")]
+    assert texts(one) == [
+        ("user", "Tell me a joke.\u2028Now."),
+        ("assistant", "A horse walks into a bar."),
+    ]
     assert found.damaged == ["jan_1/messages.jsonl, line 2: this is not valid JSON"]
 
 
@@ -294,7 +297,14 @@ def test_a_chain_of_many_thousand_nodes_is_read(tmp_path: Path) -> None:
         "mapping": {one["id"]: one for one in nodes},
     }
     found = find_conversations(written(tmp_path / "conversations.json", [values]), MOST)
-    assert len(found.conversations[0].messages) == 4_999
+    (one,) = found.conversations
+    assert len(one.messages) == 4_999
+    # What no beginning leads to begins there.
+    assert [first.said for first in one.tree if first.parent is None] == ["1", "follows itself"]
+    assert found.damaged == [
+        "“Long”: mapping.loop: the messages before it lead back to it, so the conversation begins "
+        "there as well"
+    ]
 
 
 @pytest.mark.parametrize("method", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
