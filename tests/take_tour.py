@@ -1,8 +1,9 @@
 """Take the tour: every main state of the windows, light and dark, as pictures for the eye.
 
-    python -m tests.take_tour FOLDER [--text PERCENT] [--part PART]
+    python -m tests.take_tour FOLDER [--text PERCENT] [--contrast] [--part PART]
 
-With ``--text 200`` every state is shown with text of twice the usual size. It needs no screen.
+With ``--text 200`` every state is shown with text of twice the usual size, with ``--contrast`` in
+high contrast. It needs no screen.
 Models of a download, and those too large for this machine, are sparse files.
 """
 
@@ -64,14 +65,14 @@ class Tour:
     """Walks a window through its states."""
 
     def __init__(
-        self, application: QApplication, folder: Path, site: Hub, text_percent: int
+        self, application: QApplication, folder: Path, site: Hub, text_percent: int, contrast: bool
     ) -> None:
         self.folder = folder
         self.text_percent = text_percent
         self.engine = Engine()
         self.theme = Theme(application, "light")
         self.preferences = preferences_state()
-        self.preferences.change(text_percent=text_percent)
+        self.preferences.change(text_percent=text_percent, has_high_contrast=contrast)
         self.window = server_window(
             self.engine,
             self.theme,
@@ -294,9 +295,11 @@ def _post(url: str, body: dict[str, object]) -> None:
     urllib.request.urlopen(request, timeout=30).read()
 
 
-async def _take(application: QApplication, folder: Path, text_percent: int, part: str) -> None:
+async def _take(
+    application: QApplication, folder: Path, text_percent: int, contrast: bool, part: str
+) -> None:
     with pictured_models(DEMO) as site:
-        tour = Tour(application, folder, site, text_percent)
+        tour = Tour(application, folder, site, text_percent, contrast)
         steps: list[Callable[[], Coroutine[Any, Any, None]]] = [
             tour.chat,
             tour.panel,
@@ -318,9 +321,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Take pictures of every main state.")
     parser.add_argument("folder", type=Path)
     parser.add_argument("--text", type=int, default=100, choices=TEXT_PERCENTS, metavar="PERCENT")
+    parser.add_argument("--contrast", action="store_true")
     parser.add_argument("--part", default="all", choices=("all", "chat", "daily_work"))
     given = parser.parse_args()
-    take_all(partial(_take, text_percent=given.text, part=given.part), given.folder)
+    chosen = {"text_percent": given.text, "contrast": given.contrast, "part": given.part}
+    take_all(partial(_take, **chosen), given.folder)
 
 
 if __name__ == "__main__":

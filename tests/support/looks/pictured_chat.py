@@ -12,15 +12,17 @@ from PySide6.QtWidgets import QDialog, QMenu, QWidget
 from app.desktop.tools.configuration import servers_from
 from app.desktop.tools.server_fields import BadConfiguration
 from engine.values.chat import ToolCall
-from tests.support.answers.said import finished_run
+from engine.values.events import BudgetEnd
+from tests.support.answers.said import FINISHED, finished_run
 from tests.support.outside.tool_hosts import ADD, SUMS, SUMS_ON, DictatedHost
 from ui.chat.columns.folder_dialog import FolderDialog
 from ui.chat.columns.import_dialog import ImportDialog
 from ui.chat.messages.message_column import MessageColumn
 from ui.chat.storage.conversation_imports import ImportPreview
+from ui.records.attachments import Attachment
 from ui.records.conversations import Conversation, ConversationFolder, ConversationSettings
 from ui.records.exchange.found import FoundConversations
-from ui.records.messages import ConversationMessage
+from ui.records.messages import ConversationMessage, question
 from ui.records.presets import Preset
 from ui.records.runs import GrowingCall, Run
 from ui.records.tooling.calls import CallProgress, CallResult, CallState
@@ -98,6 +100,9 @@ class DailyWork:
         await self._until(lambda: not finding.finder.is_counting and finding.finder.count == 0)
         await self._show("find-nothing", window)
         finding.bar.put_away()
+        await self.unfolding()
+        window.workspace.take_in(_long())
+        await self._until(lambda: bar.maximum() > 500 and bar.value() == bar.maximum())
         bar.setValue(bar.maximum() // 2)
         await self._until(lambda: _has_views(column))
         await self._show("jump-to-latest", window)
@@ -116,6 +121,19 @@ class DailyWork:
         composer.set_text("/b")
         await self._show("slash-presets", window)
         composer.set_text("")
+
+    async def unfolding(self) -> None:
+        """Find in a file, in thinking and in a call, and the verdict of a thinking budget."""
+        window = self._window
+        window.workspace.take_in(_folded())
+        finding = window.chat.finding
+        finding.bar.begin("budget")
+        await self._until(lambda: not finding.finder.is_counting and finding.finder.count > 3)
+        for _ in range(4):
+            finding.bar.step(1)
+        await self._show("find-unfolded", window)
+        finding.bar.put_away()
+        await self._show("thinking-budget", window)
 
     async def calls(self) -> None:
         """The cards of calls in every state."""
@@ -235,6 +253,21 @@ def _long() -> Conversation:
     more = [_said(f"Question {number}", WORDS * 4) for number in range(2, 9)]
     said = [message for each in (one, *more) for message in each.messages]
     return Conversation("Stop sequences", said)
+
+
+def _folded() -> Conversation:
+    thinking = "The budget of the house comes first.\nThen the garden.\n" * 6
+    finished = replace(FINISHED, budget_end=BudgetEnd(3, 2, 3))
+    results = [CallResult("c1", CallState.DONE, "budget.txt: 12,000", "files", "read_file", 0.02)]
+    run = _run(
+        thinking=thinking,
+        thinking_s=3.2,
+        finished=finished,
+        tool_calls=[ToolCall("c1", "read_file", '{"path": "budget.txt"}')],
+        results=results,
+    )
+    asked = question("What can we spend?", [Attachment("budget.txt", "house 9,000\nbudget\n")])
+    return Conversation("Spending", [asked, ConversationMessage("assistant", run=run)])
 
 
 def _run(**fields: object) -> Run:

@@ -141,4 +141,6 @@ def _damage(preview: ImportPreview) -> str:
     named = "\n".join(f"• {words}" for words in damaged[:_MOST_DAMAGED])
     more = len(damaged) - _MOST_DAMAGED
     tail = f"\n• and {counted(more, 'more part')}" if more > 0 else ""
-    return f"{counted(len(damaged), 'part')} cannot be read and will be left out:\n{named}{tail}"
+    verb = "is" if len(damaged) == 1 else "are"
+    parts = f"{counted(len(damaged), 'part')} {verb} damaged"
+    return f"{parts}, and what cannot be read is left out:\n{named}{tail}"

@@ -43,7 +43,7 @@ class ThinkingView(QWidget):
         layout.setSpacing(6)
         head = QHBoxLayout()
         head.setSpacing(8)
-        head.addWidget(self.head)
+        head.addWidget(self.head, 0, Qt.AlignmentFlag.AlignLeft)
         head.addWidget(self.preview, 1)
         layout.addLayout(head)
         indent = QHBoxLayout()

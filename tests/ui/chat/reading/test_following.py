@@ -63,8 +63,11 @@ def test_folded_thinking_shows_its_last_line(use: Use, scripted: ScriptedEngine)
         await eventually(lambda: preview.text() == "Then I count.")
         assert preview.isVisible()
         head = view_of(window).thinking.head
+        width = head.width()
         QTest.mouseClick(head, Qt.MouseButton.LeftButton)
         assert not preview.isVisible()
+        head.parentWidget().layout().activate()  # type: ignore[union-attr]
+        assert head.width() == width, "the heading stays where it is"
         QTest.mouseClick(head, Qt.MouseButton.LeftButton)
         assert preview.isVisible()
         scripted.say(END)
