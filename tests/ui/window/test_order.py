@@ -18,6 +18,7 @@ from tests.ui.driving import RunOnLoop, eventually
 from ui.chat.columns.folder_dialog import FolderDialog
 from ui.chat.columns.import_dialog import ImportDialog
 from ui.chat.history.sidebar_rows import FolderHead
+from ui.chat.storage.transfer_bar import TransferBar
 from ui.kit.look.theme import Theme
 from ui.records.conversations import Conversation, ConversationFolder, StopEntry
 from ui.records.placement import ListOrder, Placement
@@ -303,6 +304,11 @@ def test_an_import_shows_what_will_come_and_brings_nothing_twice(
         await window.workspace.files.finish()
         assert set(listed(window)) - before == {"[ChatGPT]", "First"}
         assert [m.said for m in one(window, "First").messages] == ["Hello?", "Hi."]
+        bar = window.statusBar()
+        assert isinstance(bar, TransferBar)
+        assert bar.isVisible()
+        assert bar.words.text() == "Imported 1 conversation from ChatGPT."
+        assert not bar.cancel.isVisible()
         again = await look(window)
         assert "1 of them is here already." in again.words.text()
         assert again.list.count() == 1

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from PySide6.QtCore import QObject, Signal
 
+from engine import counted
 from engine.files.causes import os_cause
 from engine.files.fields import DamagedFile
 from engine.library.memory import memory
@@ -174,17 +175,20 @@ class ConversationImports(QObject):
         transfer: Transfer,
     ) -> None:
         self._take_folders(found, conversations, folder)
+        taken = 0
         for number, conversation in enumerate(conversations):
             if transfer.is_cancelled:
                 break  # conversations imported so far stay
             transfer.advance(number, len(conversations))
             await self.take_in(conversation)
+            taken += 1
             if number == 0:
                 self.added.emit(conversation)
             elif number % 32 == 0:
                 self.grown.emit()
         self._presets.take_new(found.presets)
         self.grown.emit()
+        transfer.outcome = _outcome(found, taken, len(conversations))
 
     def _take_folders(
         self, found: FoundConversations, conversations: Sequence[Conversation], name: str
@@ -208,6 +212,16 @@ class ConversationImports(QObject):
 
 def _next(messages: Iterator[ConversationMessage]) -> list[ConversationMessage]:
     return list(islice(messages, _STEP_MESSAGES))
+
+
+def _outcome(found: FoundConversations, taken: int, wanted: int) -> str:
+    """Return what was imported, as a sentence."""
+    if not wanted:
+        return ""
+    whole = counted(wanted, "conversation")
+    if taken < wanted:
+        return f"Cancelled: {taken:,} of {whole} from {found.program} came, and stay."
+    return f"Imported {whole} from {found.program}."
 
 
 def _most_bytes() -> int:

@@ -19,6 +19,7 @@ class Transfer:
         done: How many conversations are finished.
         total: How many there are; 0 while that is not known.
         is_cancelled: Whether a person cancelled it.
+        outcome: What came of it, as a sentence; empty where nothing needs to be said.
     """
 
     def __init__(self, words: str, tell: Callable[[], None]) -> None:
@@ -26,6 +27,7 @@ class Transfer:
         self.done = 0
         self.total = 0
         self.is_cancelled = False
+        self.outcome = ""
         self._tell = tell
         self._waiters: list[asyncio.Event] = []
 
@@ -66,12 +68,14 @@ class Transfers(QObject):
 
     Signals:
         changed: One began, made progress or ended; see ``now``.
+        ended: One ended; carries what came of it, as a sentence.
 
     Attributes:
         now: The one that is running; None if there is none.
     """
 
     changed = Signal()
+    ended = Signal(str)
 
     def __init__(self, parent: QObject | None = None) -> None:
         super().__init__(parent)
@@ -113,6 +117,8 @@ class Transfers(QObject):
                 self._waiting.remove(transfer)
                 self.now = None
                 self.changed.emit()
+                if transfer.outcome:
+                    self.ended.emit(transfer.outcome)
 
 
 def _forget(work: asyncio.Future[Any]) -> None:
