@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     )
     from engine.inference.backend import Backend, Loader
     from engine.inference.caching.disk.disk_cache import DiskCache
-    from engine.inference.loader import load_model
+    from engine.inference.loader import load_model, mlx_in_use
     from engine.library.loading import LoadCancelled, LoadProgress
     from engine.library.models import ModelInfo
     from engine.output.setting import RunSetting
@@ -120,7 +120,7 @@ _NAMES_BY_MODULE = {
     ),
     "engine.inference.backend": ("Backend", "Loader"),
     "engine.inference.caching.disk.disk_cache": ("DiskCache",),
-    "engine.inference.loader": ("load_model",),
+    "engine.inference.loader": ("load_model", "mlx_in_use"),
     "engine.library.loading": ("LoadCancelled", "LoadProgress"),
     "engine.library.models": ("ModelInfo",),
     "engine.output.setting": ("RunSetting",),

@@ -8,7 +8,6 @@ thread; imports Qt only where a window is possible.
 
 import asyncio
 import contextlib
-import importlib
 import logging
 import os
 import platform
@@ -24,7 +23,7 @@ from app.folders import paths
 from app.process import exits
 from app.self_test.answers import COUNT, COUNTED, STOP, held_answer, stop_checks
 from app.self_test.client import chat_problem, messages_problem
-from engine import Engine, StopKind
+from engine import Engine, StopKind, mlx_in_use
 
 _CHECK_LIMIT_S = 60.0
 _LONGEST_REASON = 300  # characters
@@ -131,9 +130,7 @@ async def _engine_checks(test: SelfTest, engine: Engine, scratch: Path) -> bool:
 
 
 async def _mlx() -> str:
-    # By name: only the engine may import MLX, and here nothing but its version is wanted.
-    core = importlib.import_module("mlx.core")
-    return f"{core.__version__}, {core.default_device()}"
+    return mlx_in_use()
 
 
 async def _demo_model(engine: Engine) -> str:

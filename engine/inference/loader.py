@@ -59,6 +59,14 @@ def check_model(folder: Path) -> None:
     mlx_loading.check(folder)
 
 
+def mlx_in_use() -> str:
+    """Return the version of MLX and the device that it computes on. Any thread."""
+    import mlx.core as mx
+
+    core: Any = mx  # its stubs do not know its version
+    return f"{core.__version__}, {core.default_device()}"
+
+
 def leave_thread() -> None:
     """Free what MLX keeps for the calling thread, if MLX was ever imported."""
     if (backend := sys.modules.get("engine.inference.mlx_backend")) is not None:

@@ -11,6 +11,8 @@ from ui.preferences.pages import MODELS_WINDOW, NEW_CONVERSATIONS, SERVER, SERVE
 from ui.records.conversations import ConversationSettings
 
 ServerAtLaunch = Literal["as_left", "on", "off"]
+KeyPlace = Literal["none", "keychain", "file"]
+"""Where the server's API key is kept."""
 
 DEFAULT_PORT = 8642
 MOST_TOKENS = 2**31 - 1

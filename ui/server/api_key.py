@@ -4,14 +4,13 @@ Main thread. Knows no keychain: the application composes it with something that 
 """
 
 from collections.abc import Coroutine
-from typing import Any, Literal, Protocol
+from typing import Any, Protocol
 
 from PySide6.QtCore import QObject, Signal
 
 from ui.kit.background.tasks import Tasks
+from ui.preferences.groups import KeyPlace
 from ui.words.failures import failure_words
-
-KeyPlace = Literal["none", "keychain", "file"]
 
 
 class KeyKeeper(Protocol):

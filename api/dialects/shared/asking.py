@@ -7,11 +7,12 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from api.dialects.shared.parameters.sampling import Vendor, sampling_to_wire
+from api.dialects.shared.parameters.sampling import sampling_to_wire
 from api.dialects.shared.parameters.stop_options import (
     own_stop_options_to_wire,
     stop_options_to_wire,
 )
+from api.dialects.shared.parameters.vendors import Vendor
 from engine import GenerationRequest, Message, ToolCall
 
 JsonObject = dict[str, Any]

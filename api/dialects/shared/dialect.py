@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, Literal, Protocol, TypeVar
 
 from api.dialects.shared.body import WireModel
-from api.dialects.shared.parameters.sampling import Vendor
+from api.dialects.shared.parameters.vendors import Vendor
 from api.dialects.shared.requested import ReadRequest
 from api.transport.context import Service, check_model
 from api.transport.errors import ApiError

@@ -10,12 +10,8 @@ from api.dialects.chat.wire import ChatCompletionParams
 from api.dialects.ollama.wire import OllamaOptions
 from api.dialects.sglang.wire import SamplingParams
 from api.dialects.shared.body import WireModel
-from api.dialects.shared.parameters.sampling import (
-    PARAMETERS,
-    Vendor,
-    sampling_of,
-    sampling_to_wire,
-)
+from api.dialects.shared.parameters.sampling import sampling_of, sampling_to_wire
+from api.dialects.shared.parameters.vendors import PARAMETERS, Vendor
 from engine import Sampling
 
 TURNS = [{"role": "user", "content": "Hi"}]

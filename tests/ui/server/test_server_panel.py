@@ -9,9 +9,9 @@ from tests.support.kept import preferences_state
 from tests.ui.driving import RunOnLoop, eventually
 from tests.ui.server.test_request_log import began, ended
 from ui.kit.look.theme import Theme
-from ui.preferences.groups import ServerPreferences
+from ui.preferences.groups import KeyPlace, ServerPreferences
 from ui.preferences.preferences import Preferences
-from ui.server.api_key import ApiKeyState, KeyPlace
+from ui.server.api_key import ApiKeyState
 from ui.server.requests import RequestEntry, RequestLog
 from ui.server.server_panel import ServerPanel
 from ui.server.server_settings import ServerSettings

@@ -1,21 +1,17 @@
-"""The sampling parameters of all dialects in one table: names, bounds, and how they are read.
+"""The sampling parameters of all dialects: fields of requests, and how they are read and written.
 
-A new parameter is one more row. The fields of the requests are made of the table, the engine's
-``Sampling`` is read by it, and a request is written by it. Pure; any thread.
+What vendors call them is in ``api.dialects.shared.parameters.vendors``. Pure; any thread.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
-from typing import Annotated, Any, Literal, TypeVar
-
-from pydantic import Field
+from dataclasses import replace
+from typing import Any, TypeVar
 
 from api.dialects.shared.body import WireModel
 from api.dialects.shared.parameters.fields import with_fields
+from api.dialects.shared.parameters.vendors import PARAMETERS, Spelled, Vendor
 from api.transport.errors import FieldPath, invalid
 from engine import GenerationRequest, Sampling
-
-Vendor = Literal["OpenAI", "Anthropic", "SGLang", "Ollama"]
 
 _Model = TypeVar("_Model", bound=WireModel)
 
@@ -24,73 +20,6 @@ _SEEDS = 2**64
 # No vocabulary has ids of more digits.
 _MOST_DIGITS = 18
 _MOST_SHOWN = 40
-
-
-@dataclass(frozen=True, slots=True)
-class Spelled:
-    """How the requests of a vendor spell a parameter.
-
-    Attributes:
-        type: What the field may be, beside null.
-        names: Its names, if not the engine's; the first one that is there counts.
-        most: A number is brought into the range from 0 to this one, as the reference does it.
-        unset: A value that means that nothing is asked for.
-    """
-
-    type: Any
-    names: tuple[str, ...] = ()
-    most: float | None = None
-    unset: float | None = None
-
-
-def _from(least: float, most: float) -> Any:
-    return Annotated[float, Field(ge=least, le=most, allow_inf_nan=False)]
-
-
-_ANY = Annotated[float, Field(allow_inf_nan=False)]
-_SHARE = Spelled(_from(0, 1))
-_PENALTY = Spelled(_from(-2, 2))
-_BIASES = Spelled(dict[str, Annotated[float, Field(ge=-100, le=100)]])
-_COUNT = Spelled(Annotated[int, Field(ge=-1)])
-_SEED = Annotated[int, Field(ge=-(2**63), lt=2**64)]
-
-# By the engine's names.
-PARAMETERS: Mapping[str, Mapping[Vendor, Spelled]] = {
-    "temperature": {
-        "OpenAI": Spelled(_from(0, 2)),
-        "Anthropic": Spelled(_from(0, 2)),
-        "SGLang": Spelled(_from(0, 2)),
-        # Beyond it all tokens are equally likely, and the logits' quotients lose their digits.
-        "Ollama": Spelled(_ANY, most=1000.0),
-    },
-    "top_p": {
-        "OpenAI": _SHARE,
-        "Anthropic": _SHARE,
-        "SGLang": _SHARE,
-        "Ollama": Spelled(_ANY, most=1.0),
-    },
-    "top_k": {
-        "OpenAI": _COUNT,
-        "Anthropic": Spelled(Annotated[int, Field(ge=0)]),
-        "SGLang": _COUNT,
-        "Ollama": _COUNT,
-    },
-    "min_p": {"OpenAI": _SHARE, "SGLang": _SHARE, "Ollama": Spelled(_ANY, most=1.0)},
-    "repetition_penalty": {
-        "OpenAI": Spelled(_from(0.01, 100)),
-        "SGLang": Spelled(_from(0.01, 2)),
-        "Ollama": Spelled(_from(0.01, 100), ("repeat_penalty",)),
-    },
-    "presence_penalty": {"OpenAI": _PENALTY, "SGLang": _PENALTY, "Ollama": _PENALTY},
-    "frequency_penalty": {"OpenAI": _PENALTY, "SGLang": _PENALTY, "Ollama": _PENALTY},
-    "logit_bias": {"OpenAI": _BIASES, "SGLang": _BIASES},
-    "seed": {
-        "OpenAI": Spelled(Annotated[int, Field(ge=-(2**63), lt=2**63)]),
-        "SGLang": Spelled(_SEED, ("seed", "sampling_seed")),
-        # The reference's default of -1 means a new draw each time.
-        "Ollama": Spelled(_SEED, unset=-1),
-    },
-}
 
 
 def _names(name: str, spelled: Spelled) -> tuple[str, ...]:

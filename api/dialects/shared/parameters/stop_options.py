@@ -1,8 +1,8 @@
-"""The options of stops in requests: one table of what vendors call them.
+"""The options of stops in requests: fields, and how they are read and written.
 
 Every option of the engine is accepted in the object ``fullstop`` of every dialect; those that a
-vendor spells are accepted there as well. A new option needs a row only where a vendor spells it.
-Pure; any thread.
+vendor spells (``api.dialects.shared.parameters.vendors``) are accepted there as well. Pure; any
+thread.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -13,17 +13,11 @@ from pydantic import Field
 
 from api.dialects.shared.body import WireModel
 from api.dialects.shared.parameters.fields import with_fields
-from api.dialects.shared.parameters.sampling import Vendor
+from api.dialects.shared.parameters.vendors import STOP_SPELLINGS, Vendor
 from engine import STOP_OPTIONS, StopOption, StopOptions
 
 _Model = TypeVar("_Model", bound=WireModel)
 
-# By the engine's names.
-_SPELLINGS: Mapping[str, Mapping[Vendor, str]] = {
-    "include_stop": {"OpenAI": "include_stop_str_in_output", "SGLang": "no_stop_trim"},
-    "ignore_eos": {"OpenAI": "ignore_eos", "SGLang": "ignore_eos"},
-    "min_tokens": {"OpenAI": "min_tokens", "SGLang": "min_new_tokens"},
-}
 # In the object ``fullstop``, where its own name would say too little.
 _OWN_NAMES = {"scope": "stop_scope"}
 
@@ -49,7 +43,7 @@ def _wire(value: Any) -> Any:
 def _spelled(vendor: Vendor) -> Iterator[tuple[StopOption, str]]:
     """Yield the options that a vendor spells, each with its spelling."""
     for option in STOP_OPTIONS:
-        spelling = _SPELLINGS.get(option.name, {}).get(vendor)
+        spelling = STOP_SPELLINGS.get(option.name, {}).get(vendor)
         if spelling is not None:
             yield option, spelling
 
@@ -94,5 +88,5 @@ def own_stop_options_to_wire(options: StopOptions, body: Mapping[str, Any]) -> d
     return {
         _own_name(one): _wire(value)
         for one, value in values
-        if value != one.default and said.isdisjoint(_SPELLINGS.get(one.name, {}).values())
+        if value != one.default and said.isdisjoint(STOP_SPELLINGS.get(one.name, {}).values())
     }
