@@ -16,7 +16,7 @@ from typing import Any
 
 from api.server.access import tls
 from api.server.server import ApiServer
-from api.telemetry.starting import telemetry_for
+from api.server.telemetry.starting import telemetry_for
 from api.transport.config import ConfigError, ServerConfig
 from api.transport.response_folder import prepared
 from api.transport.served_engine import ServedEngine

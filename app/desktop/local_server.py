@@ -19,8 +19,8 @@ from ui.preferences.groups import ServerPreferences
 from ui.server.requests import RequestEntry
 
 if TYPE_CHECKING:
+    from api.server.telemetry.recording import Telemetry
     from api.server.thread import ServerThread
-    from api.telemetry.recording import Telemetry
     from api.transport.config import ServerConfig
     from api.transport.observing import RequestObserver
     from api.transport.served_engine import ServedEngine
@@ -106,8 +106,8 @@ class LocalServer:
     def _start(self, wanted: ServerPreferences, key: str | None) -> str:
         from api.server.observed import Observers
         from api.server.server import PortTaken
+        from api.server.telemetry.starting import telemetry_for
         from api.server.thread import ServerThread
-        from api.telemetry.starting import telemetry_for
         from api.transport.config import ConfigError
 
         try:

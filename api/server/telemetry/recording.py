@@ -14,7 +14,7 @@ from opentelemetry.metrics import Meter
 from opentelemetry.propagate import extract
 from opentelemetry.trace import SpanKind, Status, StatusCode, Tracer
 
-from api.telemetry.attributes import (
+from api.server.telemetry.attributes import (
     CANCELLED,
     error_type,
     metric_attributes,

@@ -10,7 +10,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import assert_never
 
-from api.telemetry.content import content_attributes
+from api.server.telemetry.content import content_attributes
 from api.transport.context import shown_name
 from api.transport.observing import RequestEnded
 from engine import Finished, GenerationRequest, StopKind, Usage

@@ -7,10 +7,10 @@ import logging
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from api.telemetry.variables import VariableProblem, wanted_by
+from api.server.telemetry.variables import VariableProblem, wanted_by
 
 if TYPE_CHECKING:
-    from api.telemetry.recording import Telemetry
+    from api.server.telemetry.recording import Telemetry
 
 _log = logging.getLogger(__name__)
 
@@ -32,11 +32,11 @@ def telemetry_for(
         return None
     if wanted is None:
         return None
-    from api.telemetry.complaints import listen
+    from api.server.telemetry.complaints import listen
 
     listen(environment)
     try:
-        from api.telemetry.providers import telemetry
+        from api.server.telemetry.providers import telemetry
 
         return telemetry(wanted, version, secret)
     except ImportError:

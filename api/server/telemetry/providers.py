@@ -13,8 +13,8 @@ from opentelemetry.sdk.resources import OTELResourceDetector, Resource
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor
 
-from api.telemetry.recording import Telemetry
-from api.telemetry.variables import Signals
+from api.server.telemetry.recording import Telemetry
+from api.server.telemetry.variables import Signals
 
 _SCHEMA = "https://opentelemetry.io/schemas/1.44.0"
 _NAME = "fullstop"
