@@ -13,10 +13,11 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import Any, TypeVar
 
-from app.store import opening, recovering, rows, saving, searching, store_problems, writing
+from app.store import opening, rows, saving, searching, store_problems, writing
 from app.store.database import Database
 from app.store.database_causes import store_cause
 from app.store.pending import Write
+from app.store.recovery import recovering
 from app.store.saving import Saving
 from app.store.store_problems import StoreUnavailable
 from ui.records.attachments import Attachment

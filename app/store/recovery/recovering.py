@@ -7,9 +7,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from app.store import bringing_over
 from app.store.database import Database
 from app.store.database_causes import store_cause
+from app.store.recovery import bringing_over
 from ui.records.storing import Recovered
 
 _log = logging.getLogger(__name__)

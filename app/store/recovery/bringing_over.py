@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from app.store.opening import COMPANIONS, replacing_bad_bytes
+from app.store.recovery.salvage import ROWS_AT_ONCE, Salvage
 from app.store.rows import ConversationRow, FolderRow, MessageRow, PresetRow
-from app.store.salvage import ROWS_AT_ONCE, Salvage
 
 Take = Callable[
     [list[ConversationRow], list[MessageRow], list[PresetRow], list[FolderRow]], tuple[int, int]

@@ -1,0 +1,1 @@
+"""Recovers what can be read of a damaged database."""
