@@ -5,6 +5,8 @@ import gc
 import itertools
 import logging
 import os
+import sys
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,6 +17,11 @@ from app.desktop.garbage_collection import collect_if_due
 from engine.scheduling.service import Engine
 
 ROOT = Path(__file__).parents[1]
+
+# Every process of the run and every program that a test starts reads what another has compiled;
+# without that, each compiles some hundred modules anew.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 
 # By default Hypothesis fails a test on a slow machine, which says nothing about the program.
 settings.register_profile("any speed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -65,6 +72,19 @@ def pytest_report_header() -> str:
         f"Qt: {QT_PROBLEM}; the window's tests are left out. "
         "The README names the system libraries that Qt needs."
     )
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Where several processes share the run, begin with the files that take longest.
+
+    The option ``--no-loadscope-reorder`` keeps this order: by itself xdist begins with the files
+    of the most tests, and one process would be left alone with a single long test at the end.
+    """
+    if "PYTEST_XDIST_WORKER" not in os.environ:
+        return
+    counts = Counter(item.path for item in items)
+    long = {item.path for item in items if item.get_closest_marker("long")}
+    items.sort(key=lambda item: (item.path not in long, -counts[item.path]))
 
 
 _folders = itertools.count()

@@ -27,6 +27,8 @@ from tests.support.several.ranks import (
     rank_settings,
 )
 
+pytestmark = pytest.mark.long
+
 CHAT = "/v1/chat/completions"
 
 

@@ -6,6 +6,8 @@ import sys
 
 import pytest
 
+pytestmark = pytest.mark.long
+
 
 def _soaked(*options: str) -> None:
     done = subprocess.run(

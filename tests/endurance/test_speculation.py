@@ -2,8 +2,12 @@
 
 from collections import Counter
 
+import pytest
+
 from tests.endurance.speculation import compare, p_value
 from tests.support.asking import run
+
+pytestmark = pytest.mark.long
 
 
 def test_answers_with_guesses_are_those_without_and_are_drawn_as_often() -> None:

@@ -10,6 +10,8 @@ import pytest
 
 from api.conformance.captures.opening.content import MOST_BYTES
 
+pytestmark = pytest.mark.long
+
 _LIMIT = 32 * 1024 * 1024
 LARGEST = {"inspect": MOST_BYTES, "replay": _LIMIT}
 # Runs the command line as the program does, and says how much memory that took.

@@ -3,7 +3,11 @@
 import asyncio
 from pathlib import Path
 
+import pytest
+
 from tests.endurance.disk_cache.killing import killed
+
+pytestmark = pytest.mark.long
 
 
 def test_what_a_kill_leaves_of_caches_gives_no_wrong_token_and_refuses_no_start(

@@ -11,6 +11,8 @@ from api.conformance.probe.values import CheckOutcome, ProbeVerdict, Report
 from tests.api.conformance.probe.family.faulty import FAULTY, Faulty
 from tests.api.conformance.probe.family.probing import report_on
 
+pytestmark = pytest.mark.long
+
 NEARBY = (
     "baseline",
     "stop.one_character",

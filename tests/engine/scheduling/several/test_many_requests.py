@@ -19,6 +19,8 @@ from tests.engine.scheduling.stages import until
 from tests.support.asking import ask, request, run
 from tests.support.several.staged_models import StagedModels
 
+pytestmark = pytest.mark.long
+
 _MODELS = [f"model-{number}" for number in range(5)]
 _ASKED = ["short", "long", "middle"]
 

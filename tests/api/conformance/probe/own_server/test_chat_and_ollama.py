@@ -7,6 +7,8 @@ import pytest
 from api.conformance.captures.values import WireDialect
 from tests.api.conformance.probe.own_server.everything_holds import check_everything
 
+pytestmark = pytest.mark.long
+
 
 @pytest.mark.parametrize("dialect", [WireDialect.CHAT, WireDialect.OLLAMA])
 def test_everything_holds(site: Any, dialect: WireDialect) -> None:

@@ -11,6 +11,8 @@ from api.conformance.probe.running import probe
 from api.conformance.probe.values import ProbeOptions
 from tests.api.conformance.probe.own_server.everything_holds import SKIPPED, check_everything
 
+pytestmark = pytest.mark.long
+
 
 @pytest.mark.parametrize("dialect", [WireDialect.RESPONSES, WireDialect.COMPLETIONS])
 def test_everything_holds(site: Any, dialect: WireDialect) -> None:
