@@ -8,7 +8,8 @@ from api.conformance.captures.values import WireDialect
 from api.conformance.probe.cases import Level
 from api.conformance.probe.reports.as_text import as_text
 from api.conformance.probe.values import CheckOutcome, ProbeVerdict, Report
-from tests.api.conformance.probe.family.faulty import FAULTY, Faulty
+from tests.api.conformance.probe.family.faulty.every import FAULTY
+from tests.api.conformance.probe.family.faulty.fault import Faulty
 from tests.api.conformance.probe.family.probing import report_on
 
 pytestmark = pytest.mark.long

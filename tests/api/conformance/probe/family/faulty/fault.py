@@ -1,0 +1,26 @@
+"""A server of the family with a fault; the class from which it comes is the right twin.
+
+Each names what must be found: the check that is the first to show it, and its fault.
+"""
+
+from typing import ClassVar
+
+from api.conformance.captures.values import WireDialect
+from tests.api.conformance.probe.family.server import FamilyServer
+
+ALL = tuple(FamilyServer.DIALECTS)
+NAMING = (WireDialect.MESSAGES, WireDialect.GENERATE)
+OPENAI = (WireDialect.CHAT, WireDialect.COMPLETIONS)
+SSE = tuple(one for one in ALL if one is not WireDialect.OLLAMA)
+
+
+class Faulty(FamilyServer):
+    """A server with a fault.
+
+    Attributes:
+        finds: The checks that must fail for themselves, each with its faults.
+        dialects: The dialects in which the fault exists.
+    """
+
+    finds: ClassVar[dict[str, set[str]]]
+    dialects = ALL

@@ -1,0 +1,147 @@
+"""Servers with one fault each: the reasons and the usage that they tell."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import ClassVar
+
+from api.conformance.captures.values import WireDialect
+from tests.api.conformance.probe.family.faulty.fault import NAMING, OPENAI, Faulty
+from tests.api.conformance.probe.family.talk import Query, Said, pieces
+
+
+class NamesTheFirstStop(Faulty):
+    """Names the first stop of the list, whichever matched."""
+
+    finds: ClassVar = {"stop.overlapping": {"wrong_sequence"}}
+    dialects: ClassVar = (*NAMING, *OPENAI)
+
+    def stopped(self, said: Said, full: str, query: Query) -> Said:
+        return replace(said, matched=query.stops[0])
+
+
+class CallsNaturalEndsStops(Faulty):
+    """Says of every answer that a stop ended it."""
+
+    finds: ClassVar = {"reason.natural": {"natural_end_misnamed"}}
+    dialects: ClassVar = (WireDialect.MESSAGES,)
+
+    def ended(self, said: Said, query: Query) -> Said:
+        return replace(said, ending="stop")
+
+
+class CallsStopsNaturalEnds(Faulty):
+    """Says of answers that a stop ended that they ended by themselves."""
+
+    finds: ClassVar = {"stop.one_character": {"wrong_reason"}}
+    dialects: ClassVar = (WireDialect.MESSAGES,)
+
+    def stopped(self, said: Said, full: str, query: Query) -> Said:
+        return replace(said, ending="natural", matched=None)
+
+
+_REASONS = {
+    WireDialect.MESSAGES: rb'"stop_reason": "\w+"',
+    WireDialect.CHAT: rb'"finish_reason": "\w+"',
+    WireDialect.COMPLETIONS: rb'"finish_reason": "\w+"',
+    WireDialect.RESPONSES: rb'"status": "completed"',
+    WireDialect.GENERATE: rb'"finish_reason": \{[^}]*\}',
+    WireDialect.OLLAMA: rb'"done_reason": "\w+"',
+}
+
+
+class GivesNoReason(Faulty):
+    """Leaves out why a stream ended."""
+
+    finds: ClassVar = {"stop.one_character": {"reason_missing"}}
+
+    def frames(self, said: Sequence[Said], query: Query) -> list[bytes]:
+        if said[0].ending not in ("stop", "natural"):
+            return super().frames(said, query)
+        reason = re.compile(_REASONS[self.dialect])
+
+        def nothing(found: re.Match[bytes]) -> bytes:
+            return found[0].split(b":")[0] + b": null"
+
+        return [reason.sub(nothing, one) for one in super().frames(said, query)]
+
+
+class FinishesTwice(Faulty):
+    """Says twice why a stream ended."""
+
+    finds: ClassVar = {"form.streamed": {"reason_repeated"}}
+    dialects: ClassVar = (*OPENAI, *NAMING)
+
+    def frames(self, said: Sequence[Said], query: Query) -> list[bytes]:
+        frames = super().frames(said, query)
+        last = -3 if self.dialect in OPENAI else -2
+        return [*frames[:last], frames[last], *frames[last:]]
+
+
+class SpeaksAfterTheFinish(Faulty):
+    """Sends the last piece of a stream after the reason."""
+
+    finds: ClassVar = {"form.streamed": {"text_after_reason"}}
+    dialects: ClassVar = OPENAI
+
+    def frames(self, said: Sequence[Said], query: Query) -> list[bytes]:
+        frames = super().frames(said, query)
+        if not said[0].text or query.choices > 1:
+            return frames
+        return [*frames[:-4], frames[-3], frames[-4], *frames[-2:]]
+
+
+class CountsNothingOut(Faulty):
+    """Counts 0 tokens for every answer."""
+
+    finds: ClassVar = {"usage.counts": {"usage_zero"}}
+
+    def answer(self, query: Query) -> Said:
+        return replace(super().answer(query), tokens=0)
+
+
+class CountsBelowZero(Faulty):
+    """Counts a negative number of tokens for the prompt."""
+
+    finds: ClassVar = {"usage.counts": {"usage_negative"}}
+
+    def answer(self, query: Query) -> Said:
+        return replace(super().answer(query), prompt_tokens=-1)
+
+
+class AddsUpWrongly(Faulty):
+    """Gives a total that is not the sum."""
+
+    finds: ClassVar = {"usage.counts": {"usage_total"}}
+    dialects: ClassVar = (*OPENAI, WireDialect.RESPONSES)
+
+    def answer(self, query: Query) -> Said:
+        return replace(super().answer(query), total=3)
+
+
+class CountsWhatIsSeen(Faulty):
+    """Counts the tokens of the text that is shown only."""
+
+    finds: ClassVar = {"usage.stop": {"usage_visible_only"}}
+
+    def stopped(self, said: Said, full: str, query: Query) -> Said:
+        return replace(said, tokens=max(1, len(pieces(said.text))))
+
+
+class CountsStreamsOtherwise(Faulty):
+    """Counts one token less in streams."""
+
+    finds: ClassVar = {"usage.streamed": {"usage_differs"}}
+
+    def answer(self, query: Query) -> Said:
+        said = super().answer(query)
+        return replace(said, tokens=max(1, said.tokens - 1)) if query.is_streamed else said
+
+
+class GeneratesOn(Faulty):
+    """Generates to the end and hides what is behind the stop."""
+
+    finds: ClassVar = {"stop.one_character": {"stop_only_hidden"}}
+
+    def stopped(self, said: Said, full: str, query: Query) -> Said:
+        return replace(said, tokens=len(pieces(full)))

@@ -1,0 +1,258 @@
+"""Servers with one fault each: what they do with text, and with several requests."""
+
+import asyncio
+import re
+import unicodedata
+from dataclasses import replace
+from typing import Any, ClassVar
+
+from aiohttp import web
+
+from api.conformance.captures.values import WireDialect
+from api.conformance.probe.dialects.drivers import DRIVERS
+from tests.api.conformance.probe.family.faulty.fault import OPENAI, Faulty
+from tests.api.conformance.probe.family.talk import Query, Said, pieces
+
+_TURNS = 400
+
+
+class IgnoresStops(Faulty):
+    """Knows no stops."""
+
+    finds: ClassVar = {"stop.one_character": {"stop_ignored"}}
+
+    def stopped(self, said: Said, full: str, query: Query) -> Said:
+        return replace(said, text=full, ending="natural", matched=None, tokens=len(pieces(full)))
+
+
+class IncludesStops(Faulty):
+    """Leaves the stop in the text."""
+
+    finds: ClassVar = {"stop.one_character": {"stop_included"}}
+
+    def stopped(self, said: Said, full: str, query: Query) -> Said:
+        return replace(said, text=said.text + (said.matched or ""))
+
+
+class LosesHeldTextAtLimits(Faulty):
+    """Drops at the limit what could have become a stop, in streams alone."""
+
+    finds: ClassVar = {"limit.held": {"held_text_lost"}}
+
+    def limited(self, said: Said, query: Query) -> Said:
+        for stop in query.stops if query.is_streamed else ():
+            for length in range(len(stop) - 1, 0, -1):
+                if said.text.endswith(stop[:length]):
+                    return replace(said, text=said.text[:-length])
+        return said
+
+
+class LosesStopsToLimits(Faulty):
+    """Names the limit where the last allowed token completes a stop."""
+
+    finds: ClassVar = {"limit.stop_on_last_token": {"stop_lost_to_limit"}}
+
+    def stopped(self, said: Said, full: str, query: Query) -> Said:
+        if said.tokens + len(pieces(said.thinking)) == query.limit:
+            return replace(said, ending="limit", matched=None)
+        return said
+
+
+class DropsTextAroundNestedStops(Faulty):
+    """Drops the beginning of a longer stop together with the one inside it."""
+
+    finds: ClassVar = {"stop.nested": {"text_lost"}}
+
+    def stopped(self, said: Said, full: str, query: Query) -> Said:
+        for stop in query.stops:
+            begin = stop.find(said.matched or "")
+            if begin > 0 and said.text.endswith(stop[:begin]):
+                return replace(said, text=said.text[:-begin])
+        return said
+
+
+class _KeepsTheFirst(Faulty):
+    most = 4
+
+    def answer(self, query: Query) -> Said:
+        return super().answer(replace(query, stops=query.stops[: self.most]))
+
+
+class DropsTheFifthStop(_KeepsTheFirst):
+    """Takes four stops and drops the others without a word."""
+
+    finds: ClassVar = {"stops.many": {"stops_dropped"}}
+
+
+class DropsTheEighthStop(_KeepsTheFirst):
+    """Takes seven stops."""
+
+    finds: ClassVar = {"stops.many": {"stops_dropped"}}
+    most = 7
+
+
+class DropsTheSixteenthStop(_KeepsTheFirst):
+    """Takes fifteen stops."""
+
+    finds: ClassVar = {"stops.many": {"stops_dropped"}}
+    most = 15
+
+
+class FiresOnNothingInStreams(Faulty):
+    """Takes an empty stop for one that matches, in streams alone."""
+
+    finds: ClassVar = {"stops.empty": {"empty_stop_fires"}}
+
+    def read(self, body: dict[str, Any]) -> Query:
+        driver = DRIVERS[self.dialect]
+        holder = body
+        for name in driver.stop_path[:-1]:
+            holder = holder.get(name, {})
+        if holder.get(driver.stop_path[-1]) != [""]:
+            return super().read(body)
+        return replace(super().read(driver.with_stop(body, None)), stops=("",))
+
+    def answer(self, query: Query) -> Said:
+        if query.stops == ("",) and not query.is_streamed:
+            query = replace(query, stops=())
+        return super().answer(query)
+
+
+class CutsStopsShort(Faulty):
+    """Looks at the first 16 characters of a stop only."""
+
+    finds: ClassVar = {"stops.long": {"stop_cut_short"}}
+    longest = 16
+
+    def stop_in(self, text: str, query: Query) -> tuple[int, str] | None:
+        stops = tuple(one[: self.longest] for one in query.stops)
+        found = super().stop_in(text, replace(query, stops=stops))
+        whole = {one[: self.longest]: one for one in query.stops}
+        return None if found is None else (found[0], whole[found[1]])
+
+
+class ForgetsLongStops(Faulty):
+    """Holds a window of 20 characters, so that no longer stop is ever complete."""
+
+    finds: ClassVar = {"stops.long": {"long_stop_ignored"}}
+
+    def answer(self, query: Query) -> Said:
+        return super().answer(
+            replace(query, stops=tuple(one for one in query.stops if len(one) <= 20))
+        )
+
+
+class IgnoresCase(Faulty):
+    """Compares without case."""
+
+    finds: ClassVar = {"stops.literal": {"case_ignored"}}
+
+    def stop_in(self, text: str, query: Query) -> tuple[int, str] | None:
+        exact = super().stop_in(text, query)
+        lowered = replace(query, stops=tuple(one.lower() for one in query.stops))
+        return exact or super().stop_in(text.lower(), lowered)
+
+
+class TakesPatterns(Faulty):
+    """Takes stops for regular expressions where they are ones."""
+
+    finds: ClassVar = {"stops.literal": {"stop_is_pattern"}}
+
+    def stop_in(self, text: str, query: Query) -> tuple[int, str] | None:
+        exact = super().stop_in(text, query)
+        if exact is not None:
+            return exact
+        for stop in query.stops:
+            try:
+                found = re.search(stop, text)
+            except re.error:
+                continue
+            if found is not None and found[0]:
+                return found.start(), found[0]
+        return None
+
+
+class UnescapesStops(Faulty):
+    """Takes a backslash and a letter for a line break."""
+
+    finds: ClassVar = {"stops.literal": {"stop_unescaped"}}
+
+    def answer(self, query: Query) -> Said:
+        stops = tuple(one.replace("\\n", "\n") for one in query.stops)
+        return super().answer(replace(query, stops=stops))
+
+
+class NormalisesStops(Faulty):
+    """Composes the characters of stops."""
+
+    finds: ClassVar = {"stops.code_points": {"stop_normalised"}}
+
+    def answer(self, query: Query) -> Said:
+        stops = tuple(unicodedata.normalize("NFC", one) for one in query.stops)
+        return super().answer(replace(query, stops=stops))
+
+
+class ChangesLineEnds(Faulty):
+    """Takes two characters of a line break for one."""
+
+    finds: ClassVar = {"stops.code_points": {"line_ends_changed"}}
+
+    def answer(self, query: Query) -> Said:
+        stops = tuple(one.replace("\r\n", "\n") for one in query.stops)
+        return super().answer(replace(query, stops=stops))
+
+
+class TrimsTextBeforeStops(Faulty):
+    """Takes away the white space before a stop."""
+
+    finds: ClassVar = {"stop.one_character": {"space_trimmed"}}
+
+    def stopped(self, said: Said, full: str, query: Query) -> Said:
+        return replace(said, text=said.text.rstrip())
+
+
+class StopsTheFirstChoiceOnly(Faulty):
+    """Ends the first of several choices only."""
+
+    finds: ClassVar = {"choices.stop": {"choice_not_stopped"}}
+    dialects: ClassVar = OPENAI
+
+    def answers(self, query: Query) -> list[Said]:
+        free = replace(query, stops=())
+        return [self.answer(query if not index else free) for index in range(query.choices)]
+
+
+class KeepsStopsForTheNext(Faulty):
+    """Takes the stops of the last request that had some where a request has none."""
+
+    finds: ClassVar = {"stops.sticky": {"stop_sticks"}}
+
+    def __init__(self, dialect: WireDialect) -> None:
+        super().__init__(dialect)
+        self._last: tuple[str, ...] = ()
+
+    def answer(self, query: Query) -> Said:
+        self._last = query.stops or self._last
+        return super().answer(replace(query, stops=self._last))
+
+
+class SharesStops(Faulty):
+    """Gives every request the stops of those that are under way."""
+
+    finds: ClassVar = {"stops.concurrent": {"stop_leaks"}}
+
+    def __init__(self, dialect: WireDialect) -> None:
+        super().__init__(dialect)
+        self._under_way: list[tuple[str, ...]] = []
+
+    async def respond(self, request: web.Request, query: Query) -> web.StreamResponse:
+        self._under_way.append(query.stops)
+        try:
+            # Whoever comes at the same time is here before anybody is answered: the client runs
+            # on this loop, so that its turns count, not the time.
+            for _ in range(_TURNS):
+                await asyncio.sleep(0)
+            stops = tuple(one for stops in self._under_way for one in stops)
+            return await super().respond(request, replace(query, stops=stops))
+        finally:
+            self._under_way.remove(query.stops)
