@@ -1,12 +1,15 @@
 """A store on a file of its own, used from a loop as the window does."""
 
 import asyncio
+import sqlite3
 from collections.abc import Callable, Coroutine
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from app.store import saving
 from app.store.conversation_store import SqliteConversationStore, open_store
 
 Use = Callable[[Callable[[SqliteConversationStore], Coroutine[Any, Any, Any]]], Any]
@@ -32,3 +35,17 @@ def use(path: Path) -> Use:
         return asyncio.run(whole())
 
     return use_store
+
+
+@pytest.fixture
+def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Wait for a lock, and until saving is tried again, as short as a test wants it."""
+    monkeypatch.setattr(saving, "PATIENT_MS", 50)
+    monkeypatch.setattr(saving, "_IMPATIENT_MS", 10)
+    monkeypatch.setattr(saving, "_TRIED_AGAIN_AFTER_S", 0.05)
+
+
+def stored(path: Path) -> list[tuple[str, str | None, str]]:
+    """Return what another program reads in the file: id, parent and text of each message."""
+    with closing(sqlite3.connect(path)) as reader:
+        return reader.execute("SELECT id, parent_id, text FROM messages ORDER BY number").fetchall()

@@ -3,16 +3,14 @@
 import asyncio
 import sqlite3
 from collections.abc import Callable
-from contextlib import closing
 from pathlib import Path
 
 import pytest
 
-from app.store import saving
-from app.store.conversation_store import SqliteConversationStore, open_store
+from app.store.conversation_store import SqliteConversationStore
 from app.store.database import Database
 from app.store.pending import PendingWrites
-from tests.app.store.conftest import Use
+from tests.app.store.conftest import Use, stored
 from tests.support.answers.said import conversation, finished_run
 from ui.records.conversations import Conversation, ConversationSettings
 from ui.records.messages import ConversationMessage
@@ -20,15 +18,9 @@ from ui.records.presets import Preset
 from ui.records.runs import Run, RunState
 from ui.records.storing import StoreProblem
 
+pytestmark = pytest.mark.usefixtures("hurried")
+
 FULL, READ_ONLY, LOCKED = "full", "read-only", "locked"
-
-
-@pytest.fixture(autouse=True)
-def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Wait for a lock, and until saving is tried again, as short as a test wants it."""
-    monkeypatch.setattr(saving, "PATIENT_MS", 50)
-    monkeypatch.setattr(saving, "_IMPATIENT_MS", 10)
-    monkeypatch.setattr(saving, "_TRIED_AGAIN_AFTER_S", 0.05)
 
 
 class Trouble:
@@ -61,12 +53,6 @@ class Trouble:
             pragma = full if self._kind == FULL else read_only
             work = self._store._read(lambda database: database.execute(f"PRAGMA {pragma}"))
             await asyncio.wrap_future(work)
-
-
-def stored(path: Path) -> list[tuple[str, str | None, str]]:
-    """Return what another program reads in the file: id, parent and text of each message."""
-    with closing(sqlite3.connect(path)) as reader:
-        return reader.execute("SELECT id, parent_id, text FROM messages ORDER BY number").fetchall()
 
 
 @pytest.mark.parametrize("kind", [FULL, READ_ONLY, LOCKED])
@@ -287,69 +273,3 @@ def test_a_conversation_can_be_read_while_nothing_can_be_written(use: Use, path:
 
     use(before)
     use(meanwhile)
-
-
-def test_a_file_that_is_locked_at_the_start_is_opened_later_with_all_that_was_in_it(
-    use: Use, path: Path
-) -> None:
-    old, new = conversation("old"), conversation("new")
-
-    async def before(store: SqliteConversationStore) -> None:
-        store.save(old)
-        store.save_messages(old, old.messages)
-        store.save_preset(Preset("Old", ConversationSettings()))
-
-    use(before)
-    other = sqlite3.connect(path, isolation_level=None)
-    other.execute("PRAGMA locking_mode = EXCLUSIVE")
-    other.execute("BEGIN EXCLUSIVE")
-
-    async def late() -> None:
-        store = await open_store(path, may_wait=True)
-        told: list[StoreProblem | None] = []
-        found: list[Conversation] = []
-        store.on_problem(told.append)
-        store.on_found(lambda conversations, presets: found.extend(conversations))
-        assert store.problem is not None
-        assert "another program has locked the file" in store.problem.detail
-        assert store.load_all() == []
-        # An empty conversation is nothing that could be lost; a question is.
-        store.save(Conversation())
-        await store.settled()
-        assert not store.has_unsaved
-        store.save(new)
-        store.save_messages(new, new.messages)
-        await store.settled()
-        assert store.has_unsaved
-        assert await store.search("old") == []
-        other.close()
-        async with asyncio.timeout(30):
-            while store.has_unsaved:  # noqa: ASYNC110 - what is awaited has no signal
-                await asyncio.sleep(0.01)
-        assert [one.id for one in found] == [old.id]
-        assert told[-1] is None
-        assert len(await store.search("old")) == 1
-        await store.close()
-
-    asyncio.run(late())
-    assert [text for *_, text in stored(path)] == ["old", "1 2 3", "new", "1 2 3"]
-
-
-def test_a_folder_that_appears_later_is_used_then(tmp_path: Path) -> None:
-    (tmp_path / "data").touch()  # a file stands where the folder is to be
-    one = conversation()
-
-    async def late() -> None:
-        store = await open_store(tmp_path / "data" / "c.db", may_wait=True)
-        store.save(one)
-        store.save_messages(one, one.messages)
-        await store.settled()
-        assert store.has_unsaved
-        (tmp_path / "data").unlink()
-        async with asyncio.timeout(30):
-            while store.has_unsaved:  # noqa: ASYNC110 - what is awaited has no signal
-                await asyncio.sleep(0.01)
-        await store.close()
-
-    asyncio.run(late())
-    assert len(stored(tmp_path / "data" / "c.db")) == 2

@@ -1,0 +1,172 @@
+"""Bodies that make answers of every kind, and what the OpenAPI document says of them."""
+
+import copy
+from typing import Any
+
+import pytest
+from jsonschema import Draft202012Validator
+
+from api.server.openapi import EVENT_SCHEMA, document
+from api.server.routes import ROUTES
+
+DOCUMENT = document(ROUTES)
+
+COUNT = "Count from 1 to 3, one number per line"
+TURNS = [{"role": "user", "content": COUNT}]
+WEATHER = {
+    "name": "get_weather",
+    "description": "Tells the weather",
+    "parameters": {"type": "object", "properties": {"city": {"type": "string"}}},
+}
+REPORT = {"fullstop": {"report": True}}
+
+# For each route: bodies that make answers of every kind.
+ASKED: dict[str, list[dict[str, Any]]] = {
+    "/v1/messages": [
+        {"messages": TURNS, "max_tokens": 20},
+        {"messages": TURNS, "max_tokens": 3, "stop_sequences": ["2"], **REPORT},
+        {
+            "messages": TURNS,
+            "max_tokens": 60,
+            "tools": [{"name": "get_weather", "input_schema": WEATHER["parameters"]}],
+            "tool_choice": {"type": "any"},
+        },
+        {"messages": TURNS, "max_tokens": 30, "thinking": {"type": "adaptive"}},
+    ],
+    "/v1/messages/count_tokens": [{"messages": TURNS}],
+    "/v1/chat/completions": [
+        {"messages": TURNS, "max_tokens": 20, "stop": "2", **REPORT},
+        {"messages": TURNS, "max_tokens": 9, "n": 2, "logprobs": True, "top_logprobs": 2},
+        {
+            "messages": TURNS,
+            "max_tokens": 60,
+            "tools": [{"type": "function", "function": WEATHER}],
+            "tool_choice": "required",
+        },
+        {"messages": TURNS, "max_tokens": 30, "reasoning_effort": "high"},
+        {"messages": TURNS, "max_tokens": 3, "stream_options": {"include_usage": True}},
+    ],
+    "/v1/completions": [
+        {"prompt": COUNT, "max_tokens": 5, "stop": "2", **REPORT},
+        {"prompt": [COUNT, "Hi"], "max_tokens": 5, "logprobs": 2},
+        {"prompt": [COUNT, "Hi"], "max_tokens": 0, "logprobs": 1, "echo": True},
+        {"prompt": COUNT, "max_tokens": 5, "stream_options": {"include_usage": True}},
+    ],
+    "/v1/responses": [
+        {"input": COUNT, "max_output_tokens": 20, "stop": "2"},
+        {"input": TURNS, "max_output_tokens": 3, "top_logprobs": 2},
+        {
+            "input": COUNT,
+            "max_output_tokens": 60,
+            "tools": [{"type": "function", **WEATHER}],
+            "tool_choice": "required",
+        },
+        {"input": COUNT, "max_output_tokens": 30, "reasoning": {"effort": "high"}},
+        {"input": COUNT, "max_output_tokens": 30, "reasoning": {"summary": "auto"}},
+        {"input": COUNT, "max_output_tokens": 90, "text": {"format": {"type": "json_object"}}},
+    ],
+    "/v1/responses/compact": [{"input": TURNS, "max_output_tokens": 5}],
+    "/v1/responses/input_tokens": [{"input": COUNT}, {"input": TURNS, "instructions": "Hi"}],
+    "/generate": [
+        {"text": COUNT, "sampling_params": {"max_new_tokens": 9, "stop": "2"}, **REPORT},
+        {
+            "text": [COUNT, "Hi"],
+            "sampling_params": {"max_new_tokens": 3},
+            "return_logprob": True,
+            "top_logprobs_num": 2,
+        },
+        {
+            "text": COUNT,
+            "sampling_params": {"max_new_tokens": 2},
+            "return_logprob": True,
+            "logprob_start_len": 0,
+            "top_logprobs_num": 1,
+            "token_ids_logprob": [5],
+            "return_text_in_logprobs": True,
+        },
+    ],
+    "/api/chat": [
+        {"messages": TURNS, "options": {"num_predict": 20, "stop": ["2"]}, **REPORT},
+        {
+            "messages": [{"role": "user", "content": "What is the weather in Oslo?"}],
+            "options": {"num_predict": 60},
+            "tools": [{"type": "function", "function": WEATHER}],
+        },
+        {"messages": TURNS, "options": {"num_predict": 30}, "think": True},
+        {"messages": []},
+        {"messages": TURNS, "options": {"num_predict": 3}, "logprobs": True, "top_logprobs": 2},
+    ],
+    "/api/generate": [
+        {"prompt": COUNT, "options": {"num_predict": 5}, "logprobs": True},
+        {"prompt": ""},
+    ],
+    "/tokenize": [{"prompt": COUNT}, {"messages": TURNS, "return_token_strs": True}],
+    "/detokenize": [{"tokens": [5, 6]}],
+    "/api/show": [{"model": "demo-model"}],
+}
+STREAMED = [path for path in ASKED if not path.endswith(("tokens", "show", "compact", "tokenize"))]
+# The folders of golden event lists, and the route whose streams they are.
+CONVERSATIONS = {
+    "messages": "/v1/messages",
+    "chat": "/v1/chat/completions",
+    "completions": "/v1/completions",
+    "responses": "/v1/responses",
+    "generate": "/generate",
+    "ollama_chat": "/api/chat",
+    "ollama_generate": "/api/generate",
+}
+
+
+def closed(schema: Any) -> Any:
+    """Return a schema whose objects have no other fields than those that it names."""
+    if isinstance(schema, list):
+        return [closed(one) for one in schema]
+    if not isinstance(schema, dict):
+        return schema
+    found = {name: closed(value) for name, value in schema.items()}
+    if "properties" in found:
+        found.setdefault("additionalProperties", False)
+    return found
+
+
+CLOSED = closed(copy.deepcopy(DOCUMENT["components"]["schemas"]))
+
+
+def check(schema: dict[str, Any], value: Any) -> None:
+    """Check that a value is what a schema of the document says and holds nothing else."""
+    whole = {**closed(schema), "components": {"schemas": CLOSED}}
+    errors = [
+        f"{'/'.join(map(str, error.absolute_path))}: {error.message}"
+        for error in Draft202012Validator(whole).iter_errors(value)
+    ]
+    assert not errors, (errors[:3], value)
+
+
+def answers_of(path: str, method: str = "post") -> dict[str, Any]:
+    found: dict[str, Any] = DOCUMENT["paths"][path][method]["responses"]
+    return found
+
+
+def answer_schema(path: str, method: str = "post", status: str = "200") -> dict[str, Any]:
+    found: dict[str, Any] = answers_of(path, method)[status]["content"]["application/json"]
+    return found["schema"]
+
+
+def event_schema(path: str) -> dict[str, Any]:
+    [found] = [one for one in answers_of(path)["200"]["content"].values() if EVENT_SCHEMA in one]
+    return found[EVENT_SCHEMA]
+
+
+WITH_BODIES = [route.path for route in ROUTES if route.request is not None]
+EACH = [
+    pytest.param(path, body, id=f"{path}-{number}")
+    for path, bodies in ASKED.items()
+    for number, body in enumerate(bodies)
+]
+
+
+def check_request(path: str, body: dict[str, Any]) -> None:
+    """Check that a body is what the document asks for."""
+    content = DOCUMENT["paths"][path]["post"]["requestBody"]["content"]["application/json"]
+    whole = {**content["schema"], "components": DOCUMENT["components"]}
+    Draft202012Validator(whole).validate(body)

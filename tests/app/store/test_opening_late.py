@@ -1,0 +1,82 @@
+"""A store whose file cannot be opened at first opens it later and writes what came meanwhile."""
+
+import asyncio
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from app.store.conversation_store import SqliteConversationStore, open_store
+from tests.app.store.conftest import Use, stored
+from tests.support.answers.said import conversation
+from ui.records.conversations import Conversation, ConversationSettings
+from ui.records.presets import Preset
+from ui.records.storing import StoreProblem
+
+pytestmark = pytest.mark.usefixtures("hurried")
+
+
+def test_a_file_that_is_locked_at_the_start_is_opened_later_with_all_that_was_in_it(
+    use: Use, path: Path
+) -> None:
+    old, new = conversation("old"), conversation("new")
+
+    async def before(store: SqliteConversationStore) -> None:
+        store.save(old)
+        store.save_messages(old, old.messages)
+        store.save_preset(Preset("Old", ConversationSettings()))
+
+    use(before)
+    other = sqlite3.connect(path, isolation_level=None)
+    other.execute("PRAGMA locking_mode = EXCLUSIVE")
+    other.execute("BEGIN EXCLUSIVE")
+
+    async def late() -> None:
+        store = await open_store(path, may_wait=True)
+        told: list[StoreProblem | None] = []
+        found: list[Conversation] = []
+        store.on_problem(told.append)
+        store.on_found(lambda conversations, presets: found.extend(conversations))
+        assert store.problem is not None
+        assert "another program has locked the file" in store.problem.detail
+        assert store.load_all() == []
+        # An empty conversation is nothing that could be lost; a question is.
+        store.save(Conversation())
+        await store.settled()
+        assert not store.has_unsaved
+        store.save(new)
+        store.save_messages(new, new.messages)
+        await store.settled()
+        assert store.has_unsaved
+        assert await store.search("old") == []
+        other.close()
+        async with asyncio.timeout(30):
+            while store.has_unsaved:  # noqa: ASYNC110 - what is awaited has no signal
+                await asyncio.sleep(0.01)
+        assert [one.id for one in found] == [old.id]
+        assert told[-1] is None
+        assert len(await store.search("old")) == 1
+        await store.close()
+
+    asyncio.run(late())
+    assert [text for *_, text in stored(path)] == ["old", "1 2 3", "new", "1 2 3"]
+
+
+def test_a_folder_that_appears_later_is_used_then(tmp_path: Path) -> None:
+    (tmp_path / "data").touch()  # a file stands where the folder is to be
+    one = conversation()
+
+    async def late() -> None:
+        store = await open_store(tmp_path / "data" / "c.db", may_wait=True)
+        store.save(one)
+        store.save_messages(one, one.messages)
+        await store.settled()
+        assert store.has_unsaved
+        (tmp_path / "data").unlink()
+        async with asyncio.timeout(30):
+            while store.has_unsaved:  # noqa: ASYNC110 - what is awaited has no signal
+                await asyncio.sleep(0.01)
+        await store.close()
+
+    asyncio.run(late())
+    assert len(stored(tmp_path / "data" / "c.db")) == 2
