@@ -187,6 +187,13 @@ def site(serve: Serve) -> Site:
     return serve()
 
 
+@pytest.fixture(scope="module")
+def shared_site(engine: Engine) -> Iterator[Site]:
+    """The same for all tests of a module: one process reads the large bodies of them all."""
+    with serving(engine) as site:
+        yield site
+
+
 # -- engines that do as they are told ---------------------------------------------------------
 
 LONG = "Go on"

@@ -1,5 +1,6 @@
-"""Helpers that read large bodies, and a server that several tests ask."""
+"""Helpers that read large bodies, and a server on a scripted model that several tests ask."""
 
+import asyncio
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -7,7 +8,8 @@ import pytest
 from api.dialects.shared import reading
 from api.transport.bodies.large_bodies import LargeBodies
 from engine import Engine
-from tests.api.conftest import Site, serving
+from tests.api.conftest import LONG, Site, serving
+from tests.support.scripted import Stage
 
 
 @pytest.fixture
@@ -25,7 +27,12 @@ def bodies() -> Iterator[Callable[..., LargeBodies]]:
 
 
 @pytest.fixture(scope="module")
-def shared_site(engine: Engine) -> Iterator[Site]:
-    """A server on the demo model with one process for all large bodies of a module."""
+def scripted_site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    """A server on a scripted model, with one process for all large bodies of a module."""
+    folder = tmp_path_factory.mktemp("scripted")
+    scripts = {LONG: ["word "] * 2000, "Hi": ["Hel", "lo"]}
+    engine = Engine(loader=Stage(folder / "stage", scripts, context=100_000).load)
+    asyncio.run(engine.load(folder))
     with serving(engine) as site:
         yield site
+    engine.close()

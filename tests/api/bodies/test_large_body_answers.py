@@ -52,19 +52,23 @@ def gist(reply: Any) -> Any:
 
 @pytest.mark.parametrize("path", sorted(BODIES))
 def test_what_is_wrong_with_a_large_body_is_said_as_of_a_small_one(
-    serve: Callable[..., Any], staged: Callable[..., Any], path: str
+    scripted_site: Any, path: str
 ) -> None:
-    site = serve(staged(step_s=0).engine)
+    scripted_site.send("POST", path, padded(BODIES[path] | {"model": 7}))
+    before = helpers()
     refused = 0
     for name, value in WRONG.items():
         body = BODIES[path] | {name: value}
-        small, large = site.send("POST", path, body), site.send("POST", path, padded(body))
+        small, large = (
+            scripted_site.send("POST", path, body),
+            scripted_site.send("POST", path, padded(body)),
+        )
         assert small.status == large.status
         if small.status != 200:
             assert gist(small) == gist(large)
             refused += 1
     assert refused >= 1
-    assert len(helpers()) == 1
+    assert helpers() == before
 
 
 @pytest.mark.parametrize("path", ["/v1/messages", "/v1/chat/completions", "/generate", "/api/chat"])
