@@ -17,7 +17,7 @@ from tests.engine.contract.writing.cases import random_case
 from tests.support.random_cases import cases
 
 CHUNKS = 40
-CASES_IN_A_CHUNK = cases(200)
+CASES_IN_A_CHUNK = cases(60)
 REPLAYED_IN_A_CHUNK = cases(40)
 
 
