@@ -74,18 +74,20 @@ def test_each_process_holds_its_part_of_the_weights_only(
 def test_two_processes_answer_as_one_in_every_dialect_under_concurrent_load(
     sharded: str, address: str
 ) -> None:
-    # A stop across tokens, EOS, and a limit.
+    # A stop across tokens in every dialect; EOS and a limit in those of which a row tells the text.
     rows = {name: ROWS[name] for name in ("newline", "never", "limit")}
+    told = (WireDialect.MESSAGES, WireDialect.CHAT, WireDialect.OLLAMA)
     asked = [
         case
         for name, row in rows.items()
         for case in cases(name, row.prompt, row.stop, row.max_tokens)
+        if name == "newline" or case.dialect in told
     ]
     together = answers(sharded, asked, at_once=len(asked))
     assert together == answers(address, asked, at_once=len(asked))
     # What a row of the acceptance table says is the truth, not only what one process says.
     for name, row in rows.items():
-        for dialect in ("messages", "chat", "ollama"):
+        for dialect in told:
             for way in ("whole", "streamed"):
                 assert together[f"{name} {dialect} {way}"].text == row.text
     assert {one.error for one in together.values()} == {None}
@@ -102,15 +104,15 @@ def test_draws_constraints_and_penalties_are_decided_once_for_both(
     }
     form = {"type": "json_schema", "json_schema": {"name": "number", "schema": schema}}
     asked = [
-        *(chat(f"seed {seed}", temperature=0.8, seed=seed) for seed in range(6)),
+        *(chat(f"seed {seed}", temperature=0.8, seed=seed) for seed in range(4)),
         chat("form", "Is 4 even?", response_format=form, temperature=0, max_tokens=40),
         chat("bias", logit_bias={"2": -100}, temperature=0),
         chat("penalty", frequency_penalty=1.0, temperature=0),
         chat("greedy", temperature=0),
     ]
     # Without a seed nothing can be compared, but it may disturb nobody.
-    unseeded = [chat(f"unseeded {n}", temperature=1.0, top_p=0.9) for n in range(4)]
-    together = answers(sharded, [*asked, *unseeded], at_once=14)
+    unseeded = [chat(f"unseeded {n}", temperature=1.0, top_p=0.9) for n in range(2)]
+    together = answers(sharded, [*asked, *unseeded], at_once=10)
     assert {one.error for one in together.values()} == {None}
     together = {case.name: together[case.name] for case in asked}
     assert together == answers(address, asked, at_once=10)

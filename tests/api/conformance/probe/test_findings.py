@@ -13,7 +13,7 @@ from api.conformance.probe.catalogue.every_case import CASES
 from api.conformance.probe.dialects.drivers import DRIVERS
 from api.conformance.probe.running import ProbeRun
 from api.conformance.probe.values import CheckOutcome, ProbeOptions, ProbeVerdict, Progress
-from tests.api.conformance.probe.family import faulty
+from tests.api.conformance.probe.family.faulty import streams, texts
 from tests.api.conformance.probe.family.probing import report_on
 from tests.api.conformance.probe.family.server import FamilyServer
 from tests.api.conformance.probe.family.talk import Query, Said
@@ -22,7 +22,7 @@ from tests.support.asking import run
 CHAT, MESSAGES, RESPONSES = WireDialect.CHAT, WireDialect.MESSAGES, WireDialect.RESPONSES
 
 
-class LeaksBesideOtherText(faulty.ThinksAloudInStreams):
+class LeaksBesideOtherText(streams.ThinksAloudInStreams):
     """Leaks the beginning of a stop in streams, whose text is another anyway."""
 
     def stopped(self, said: Said, full: str, query: Query) -> Said:
@@ -39,7 +39,7 @@ def test_a_leak_keeps_its_name_where_streams_have_another_text() -> None:
 
 
 def test_what_follows_from_a_failure_is_folded_under_it() -> None:
-    report = report_on(faulty.IgnoresStops(CHAT))
+    report = report_on(texts.IgnoresStops(CHAT))
     [failed] = report.failed
     assert failed.code == "stop.one_character"
     folded = {one.code: one.outcome for one in report.consequences_of(failed.code)}
@@ -49,26 +49,26 @@ def test_what_follows_from_a_failure_is_folded_under_it() -> None:
 
 
 def test_an_extension_fails_only_where_it_is_asked_for() -> None:
-    report = report_on(faulty.IgnoresStops(RESPONSES))
+    report = report_on(texts.IgnoresStops(RESPONSES))
     assert report.verdict is ProbeVerdict.HELD
     assert [(one.code, one.level) for one in report.remarks] == [
         ("stop.one_character", Level.EXTENSION)
     ]
-    asked = report_on(faulty.IgnoresStops(RESPONSES), levels=frozenset(Level))
+    asked = report_on(texts.IgnoresStops(RESPONSES), levels=frozenset(Level))
     assert asked.verdict is ProbeVerdict.FAILED
     assert [one.code for one in asked.failed] == ["stop.one_character"]
 
 
 @pytest.mark.parametrize("dialect", FamilyServer.DIALECTS)
 def test_what_was_expected_is_said_in_the_words_of_the_dialect(dialect: WireDialect) -> None:
-    report = report_on(faulty.LosesStopsToLimits(dialect), only=("limit.stop_on_last_token",))
+    report = report_on(texts.LosesStopsToLimits(dialect), only=("limit.stop_on_last_token",))
     [result] = report.remarks
     expected = {fault.expected for fault in result.faults}
     assert expected == {DRIVERS[dialect].words[CapturedEnding.STOP]}
 
 
 def test_a_failure_names_its_rule_and_its_reference() -> None:
-    report = report_on(faulty.IncludesStops(MESSAGES), only=("stop.one_character",))
+    report = report_on(texts.IncludesStops(MESSAGES), only=("stop.one_character",))
     [failed] = report.failed
     assert failed.level is Level.SPECIFICATION
     assert failed.rule == next(one.rule for one in CASES if one.code == failed.code)
@@ -81,7 +81,7 @@ def test_a_failure_names_its_rule_and_its_reference() -> None:
 
 def test_a_probe_that_was_cancelled_still_reports_what_it_found() -> None:
     async def work() -> None:
-        async with faulty.IgnoresStops(CHAT).listening() as url:
+        async with texts.IgnoresStops(CHAT).listening() as url:
             reached = asyncio.Event()
 
             def told(progress: Progress) -> None:
