@@ -216,26 +216,16 @@ def _read(answer: http.client.HTTPResponse, until_s: float) -> bytes:
     return said
 
 
-def attacked(
-    bodies: int, schemas: int, *, is_heavy: bool, seed: int, warm_up_bodies: int = _WARM_UP_BODIES
-) -> list[str]:
-    """Run the attacks; return what went wrong.
-
-    Args:
-        bodies: How many broken bodies are sent.
-        schemas: How many random schemas are sent.
-        is_heavy: Whether bodies of up to 31 MB are sent, too.
-        seed: Decides what is sent.
-        warm_up_bodies: How many broken bodies are sent before memory is measured.
-    """
+def attacked(bodies: int, schemas: int, *, is_heavy: bool, seed: int) -> list[str]:
+    """Run the attacks; return what went wrong."""
     rng = random.Random(seed)
     attack = Attack()
     try:
         attack.measured("nothing", lambda: time.sleep(_IDLE_S))
         # What the first requests need is kept for the next ones: libraries, arrays, threads.
-        warm_up = [attacks.broken(rng) for _ in range(warm_up_bodies)]
+        warm_up = [attacks.broken(rng) for _ in range(_WARM_UP_BODIES)]
         attack.measured(
-            f"{warm_up_bodies} to warm up", lambda: attack.at_once(warm_up, hangs_up=True)
+            f"{_WARM_UP_BODIES} to warm up", lambda: attack.at_once(warm_up, hangs_up=True)
         )
         # Each helper process has been started by now: what it takes by itself is no growth.
         attack.at_once(attacks.helped())
