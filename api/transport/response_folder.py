@@ -1,8 +1,9 @@
 """Answers that are kept on disk as well, so that they outlive their server.
 
 Each is a file that its owner alone can read. It appears whole or not at all, and its name ends in
-the digest of its content: a damaged one is deleted, never read. A thread of its own writes and
-deletes, so that no answer waits for the disk. Knows no vendor.
+the digest of its content: a damaged one is set aside, never read. A thread of its own writes and
+deletes, so that no answer waits for the disk; what the disk does not take is tried again. Knows no
+vendor.
 """
 
 import contextlib
@@ -12,6 +13,7 @@ import logging
 import os
 import re
 import shutil
+import stat
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -20,13 +22,19 @@ from pathlib import Path
 from threading import BoundedSemaphore
 
 from api.transport.config import ConfigError
+from engine.files.bounded import read_bounded
+from engine.files.later import Later
 from engine.files.whole_file import write_whole
 
 _log = logging.getLogger(__name__)
 _NAME = re.compile(r"response-([0-9a-f]{32})-([0-9a-f]{64})\.txt")
 # What was being written when a server was killed; see ``engine.files.whole_file``.
+_BROKEN = ".broken"
+_SET_ASIDE = re.compile(_NAME.pattern + re.escape(_BROKEN))
 _UNFINISHED = re.compile(r"\.response-[0-9a-f]{32}-[0-9a-f]{64}\.txt\..+")
 _ABANDONED_S = 60.0
+_MOST_FILE_BYTES = 1 << 30
+_TRIED_AGAIN_AFTER_S = 5.0
 # The last space of a disk is for other things.
 _LEFT_FREE_BYTES = 512 << 20
 # So many changes may wait for the disk; an answer more is kept in memory alone.
@@ -74,6 +82,7 @@ def prepared(folder: Path) -> Path:
     folder = folder.expanduser()
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        _tighten(folder, 0o700)
         if not os.access(folder, os.R_OK | os.W_OK | os.X_OK):
             raise PermissionError(0, "it is not writable")
     except OSError as error:
@@ -96,12 +105,15 @@ class ResponseFolder:
         # By the ids of the answers; the thread alone uses it once they are read.
         self._names: dict[str, str] = {}
         self._was_told = False
+        # What the disk has not taken yet, by id (own thread).
+        self._unwritten: dict[str, KeptResponse] = {}
+        self._again = Later(_TRIED_AGAIN_AFTER_S, self._try_again)
 
     def read(self, most_s: float) -> list[tuple[float, KeptResponse]]:
         """Return what earlier servers kept, the one used least lately first.
 
-        What is damaged, or was not used for too long, is deleted. Called once, before anything
-        else.
+        What is damaged is set aside under another name. What was not used for too long is
+        deleted. Called once, before anything else.
 
         Args:
             most_s: How long an answer is kept after it was last used.
@@ -118,9 +130,16 @@ class ResponseFolder:
                     if unused_s > _ABANDONED_S:
                         path.unlink()
                     continue
-                response = None if unused_s > most_s else _read(path)
-                if response is None:
+                if unused_s > most_s:
                     path.unlink()
+                    continue
+                if _SET_ASIDE.fullmatch(path.name):
+                    continue
+                _tighten(path, 0o600)
+                response = _read(path)
+                if response is None:
+                    path.rename(path.with_name(path.name + _BROKEN))
+                    self._tell(f"a damaged answer is kept as {path.name}{_BROKEN}")
                     continue
                 self._names[response.id] = path.name
                 found.append((unused_s, response))
@@ -128,7 +147,7 @@ class ResponseFolder:
 
     def keep(self, response: KeptResponse) -> None:
         """Write an answer, soon."""
-        self._do(lambda: self._write(response))
+        self._do(lambda: self._write_all(response))
 
     def touch(self, response_id: str) -> None:
         """Note that an answer was used."""
@@ -139,15 +158,17 @@ class ResponseFolder:
         self._thread.submit(self._delete, response_id)
 
     def close(self) -> None:
-        """Wait until all is written."""
+        """Wait until all is written that the disk takes."""
+        self._try_again()
         self._thread.shutdown()
+        self._again.cancel()
 
     def _paths(self) -> list[Path]:
         with contextlib.suppress(OSError):
             return [
                 one
                 for one in self._folder.iterdir()
-                if _NAME.fullmatch(one.name) or _UNFINISHED.fullmatch(one.name)
+                if any(kind.fullmatch(one.name) for kind in (_NAME, _UNFINISHED, _SET_ASIDE))
             ]
         return []
 
@@ -159,16 +180,34 @@ class ResponseFolder:
         def done() -> None:
             try:
                 work()
-            except (OSError, UnicodeEncodeError) as error:
-                why = getattr(error, "strerror", None) or error
-                self._tell(f"answers are kept in memory alone: {why}")
+            except OSError as error:
+                why = error.strerror or error
+                self._tell(f"answers are kept in memory alone for now: {why}")
             finally:
                 self._room.release()
 
         self._thread.submit(done)
 
+    def _try_again(self) -> None:
+        with contextlib.suppress(RuntimeError):  # closed meanwhile
+            self._do(self._write_all)
+
+    def _write_all(self, response: KeptResponse | None = None) -> None:
+        """Write what waits, in order; what the disk does not take goes on waiting."""
+        if response is not None:
+            self._delete(response.id)
+            self._unwritten[response.id] = response
+        for one in list(self._unwritten.values()):
+            try:
+                self._write(one)
+            except OSError:
+                self._again.begin()
+                raise
+            except UnicodeEncodeError as error:
+                self._tell(f"an answer is kept in memory alone: {error.reason}")
+            del self._unwritten[one.id]
+
     def _write(self, response: KeptResponse) -> None:
-        self._delete(response.id)
         text = _written(response)
         if shutil.disk_usage(self._folder).free < len(text) + _LEFT_FREE_BYTES:
             raise OSError(0, "the disk is nearly full")
@@ -182,6 +221,7 @@ class ResponseFolder:
                 os.utime(self._folder / name)
 
     def _delete(self, response_id: str) -> None:
+        self._unwritten.pop(response_id, None)
         if (name := self._names.pop(response_id, None)) is not None:
             try:
                 (self._folder / name).unlink(missing_ok=True)
@@ -192,6 +232,14 @@ class ResponseFolder:
         if not self._was_told:
             self._was_told = True
             _log.warning("%s: %s", self._folder, what)
+
+
+def _tighten(path: Path, allowed: int) -> None:
+    """Let nobody else read it; a folder that belongs to everybody stays as it is."""
+    with contextlib.suppress(OSError):
+        mode = stat.S_IMODE(path.stat().st_mode)
+        if mode & ~allowed and not mode & stat.S_ISVTX and path != Path.home():
+            path.chmod(mode & allowed)
 
 
 def _name_of(response_id: str, text: str) -> str:
@@ -213,7 +261,7 @@ def _read(path: Path) -> KeptResponse | None:
         OSError: It cannot be read.
     """
     try:
-        text = path.read_bytes().decode()
+        text = read_bounded(path, _MOST_FILE_BYTES).decode()
         facts, answer, *sent = text.split("\n")
         its_id, previous, sent_ids, output_ids = json.loads(facts)
         if path.name != _name_of(its_id, text) or len(sent) != len(sent_ids):

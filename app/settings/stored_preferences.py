@@ -28,6 +28,7 @@ class StoredPreferences:
         loaded = self._file.load()
         self.notice = loaded.notice
         self._settings = loaded.settings
+        self._is_unsaved = False
 
     def preferences(self) -> Preferences:
         """Return the preferences as they were kept."""
@@ -75,9 +76,10 @@ class StoredPreferences:
     def _save(self, **fields: Any) -> None:
         with self._lock:
             settings = replace(self._settings, **fields)
-            if settings != self._settings:
-                self._settings = settings
+            if settings != self._settings or self._is_unsaved:
+                self._settings, self._is_unsaved = settings, True
                 self._file.save(settings)
+                self._is_unsaved = False
 
 
 def _fields_of(preferences: Preferences) -> dict[str, Any]:

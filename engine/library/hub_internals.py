@@ -39,6 +39,15 @@ def request_headers() -> dict[str, str]:
     return headers
 
 
+def keep_content(response: Any, content: bytes) -> None:
+    """Give an answer the content that was read of it with a limit, so that its error is found.
+
+    ``read`` has no limit, and the hub's library calls it for the words of an error.
+    Upstream: ``_content``, which ``httpx.Response.read`` sets in ``httpx/_models.py``.
+    """
+    response._content = content  # noqa: SLF001
+
+
 def progress_bar_class() -> type[Any]:
     """Return the class of the progress bars that a transfer reports to.
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import httpx
 import pytest
 
 from engine.inference import mlx_lm_internals
@@ -59,6 +60,19 @@ def test_requests_to_the_hub_carry_the_token(monkeypatch: pytest.MonkeyPatch) ->
         "utils.build_hf_headers",
         lambda: hub_internals.request_headers()["authorization"] == "Bearer hf_of_a_person",
     )
+
+
+def test_an_answer_of_the_hub_has_the_content_that_it_is_given() -> None:
+    def has() -> bool:
+        from huggingface_hub import get_session
+
+        client = get_session()
+        request = client.build_request("GET", "http://hub/x")
+        response = httpx.Response(404, stream=httpx.ByteStream(b"other"), request=request)
+        hub_internals.keep_content(response, b"given")
+        return response.read() == b"given"
+
+    expect("huggingface-hub", "httpx.Response._content", has)
 
 
 def test_a_progress_bar_of_the_hub_can_be_drawn_nowhere() -> None:

@@ -13,6 +13,8 @@ from engine.files.causes import os_cause
 from ui.kit.background.tasks import Tasks
 from ui.preferences.preferences import TEXT_PERCENTS, Preferences
 
+_TRIED_AGAIN_AFTER_S = 5.0
+
 
 class PreferencesStore(Protocol):
     """Where preferences are kept."""
@@ -43,6 +45,9 @@ class PreferencesState(QObject):
         self._tasks = Tasks()
         self._keeping: asyncio.Task[None] | None = None
         self._is_unkept = False
+        # What could not be kept is tried again until that works.
+        self._again: asyncio.TimerHandle | None = None
+        self._is_ending = False
 
     @property
     def now(self) -> Preferences:
@@ -51,6 +56,9 @@ class PreferencesState(QObject):
 
     async def finish(self) -> None:
         """Wait until all changes are kept."""
+        self._is_ending = True
+        if self._again is not None:
+            self._try_again()
         await self._tasks.finish()
 
     def change(self, **fields: Any) -> None:
@@ -99,19 +107,34 @@ class PreferencesState(QObject):
             return
         before, self._now = self._now, preferences
         self._is_unkept = True
-        if self._keeping is None:
-            self._keeping = self._tasks.start(self._keep(), "keep the preferences")
+        self._begin()
         self.changed.emit(before)
 
-    async def _keep(self) -> None:
+    def _begin(self, *, is_again: bool = False) -> None:
+        if self._again is not None:
+            self._again.cancel()
+            self._again = None
+        if self._keeping is None:
+            self._keeping = self._tasks.start(self._keep(is_again), "keep the preferences")
+
+    def _try_again(self) -> None:
+        self._is_unkept = True
+        self._begin(is_again=True)
+
+    async def _keep(self, is_again: bool) -> None:
         """Keep the newest values; a slow disk must not hold up the window."""
+        failed = ""
         try:
             while self._is_unkept:
-                self._is_unkept = False
+                self._is_unkept, failed = False, ""
                 try:
                     await asyncio.to_thread(self._store.keep, self._now)
                 except OSError as error:
-                    cause = os_cause(error)
-                    self.keeping_failed.emit(f"Your settings could not be saved: {cause}.")
+                    failed = os_cause(error)
+                    if not is_again:  # said once, and not every few seconds
+                        self.keeping_failed.emit(f"Your settings could not be saved: {failed}.")
+            if failed and not self._is_ending:
+                loop = asyncio.get_running_loop()
+                self._again = loop.call_later(_TRIED_AGAIN_AFTER_S, self._try_again)
         finally:
             self._keeping = None

@@ -1,8 +1,8 @@
 """Keeps the traces of answers as files: one for each run, the oldest go first.
 
 Fits ``ui.chat.session.traces.TraceKeeper``. Its methods are called on the main thread and return
-at once; one thread packs, writes and deletes, in order. A trace can be missed, a conversation
-cannot: whatever is wrong with a file is logged and costs that file alone.
+at once; one thread packs, writes and deletes, in order. What the disk does not take is kept in
+memory and tried again. A file that cannot be read stays where it is and costs no other one.
 """
 
 import asyncio
@@ -11,6 +11,7 @@ import logging
 import os
 import re
 import tempfile
+import time
 from collections import OrderedDict
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -19,7 +20,9 @@ from typing import NamedTuple, ParamSpec
 
 from app.folders.privacy import made_private
 from engine.files.bounded import read_bounded
+from engine.files.causes import os_cause
 from engine.files.fields import DamagedFile
+from engine.files.later import Later
 from engine.recording.kept_trace import packed, unpacked
 from engine.recording.run_trace import RunTrace
 
@@ -28,6 +31,9 @@ _P = ParamSpec("_P")
 _SUFFIX = ".trace"
 _MOST_FILE_BYTES = 64 << 20
 _MOST_DELETED_BYTES = 64 << 20
+# So much may wait for a disk that is full; then the oldest goes.
+_MOST_WAITING_BYTES = 64 << 20
+_TRIED_AGAIN_AFTER_S = 5.0
 # Ids are hexadecimal; an imported one may be anything, and must not become a path.
 _USABLE = re.compile(r"[0-9A-Za-z_-]{1,80}")
 
@@ -65,6 +71,10 @@ class TraceFiles:
         # By run; read from the folder at first use (own thread).
         self._found: dict[str, _KeptFile] | None = None
         self._deleted: OrderedDict[str, _DeletedFile] = OrderedDict()
+        # By run, what the disk has not taken yet: whose it is, and its content (own thread).
+        self._waiting: dict[str, tuple[str, bytes]] = {}
+        self._is_failing = False
+        self._again = Later(_TRIED_AGAIN_AFTER_S, lambda: self._submit(self._write_waiting))
 
     # -- the main thread's side ------------------------------------------------------------
 
@@ -110,7 +120,9 @@ class TraceFiles:
 
     def close(self) -> None:
         """Do what was asked for, and take no more."""
+        self._submit(self._write_waiting)
         self._thread.shutdown()
+        self._again.cancel()
 
     def _submit(self, work: Callable[_P, None], *args: _P.args, **kwargs: _P.kwargs) -> None:
         with contextlib.suppress(RuntimeError):  # closed meanwhile
@@ -133,27 +145,59 @@ class TraceFiles:
 
     def _keep(self, conversation_id: str, run_id: str, trace: RunTrace) -> None:
         content = packed(trace)
-        files = self._files()
-        if len(content) > min(self._most_bytes, _MOST_FILE_BYTES):
-            return
-        path = made_private(self._folder) / f"{conversation_id}.{run_id}{_SUFFIX}"
+        if len(content) <= min(self._most_bytes, _MOST_FILE_BYTES):
+            self._waiting[run_id] = conversation_id, content
+            self._write_waiting()
+
+    def _write_waiting(self) -> None:
+        """Write what the disk has not taken yet, in order; try again later where it still fails."""
+        for run_id, (conversation_id, content) in list(self._waiting.items()):
+            try:
+                self._write(conversation_id, run_id, content)
+            except OSError as error:
+                if not self._is_failing:  # once, and not for each trace
+                    _log.warning("traces cannot be written now: %s", os_cause(error))
+                self._is_failing = True
+                self._bound_waiting()
+                self._again.begin()
+                return
+            self._waiting.pop(run_id, None)
+        self._is_failing = False
+
+    def _bound_waiting(self) -> None:
+        size = sum(len(content) for _, content in self._waiting.values())
+        for run_id in list(self._waiting):
+            if size <= _MOST_WAITING_BYTES:
+                return
+            size -= len(self._waiting.pop(run_id)[1])
+
+    def _write(self, conversation_id: str, run_id: str, content: bytes) -> None:
+        made_private(self._folder)
+        path = self._path_of(conversation_id, run_id)
         _write(path, content)
         facts = path.stat()
-        files[run_id] = _KeptFile(conversation_id, facts.st_mtime, facts.st_size, path)
+        self._files()[run_id] = _KeptFile(conversation_id, facts.st_mtime, facts.st_size, path)
         self._prune()
 
+    def _path_of(self, conversation_id: str, run_id: str) -> Path:
+        return self._folder / f"{conversation_id}.{run_id}{_SUFFIX}"
+
     def _load(self, run_id: str) -> RunTrace | None:
+        if run_id in self._waiting:
+            return unpacked(self._waiting[run_id][1])
         file = self._files().get(run_id)
         if file is None:
             return None
         try:
             return unpacked(read_bounded(file.path, _MOST_FILE_BYTES))
         except (OSError, DamagedFile) as error:
+            # It stays: too many files may be open, or a later version may have written it.
             _log.warning("the trace %s cannot be read: %s", file.path.name, error)
-            self._delete(run_id)
             return None
 
     def _prune(self) -> None:
+        if not self._most_bytes:
+            self._waiting.clear()
         files = self._files()
         total = sum(one.size_bytes for one in files.values())
         if total <= self._most_bytes:
@@ -176,14 +220,24 @@ class TraceFiles:
                 content = read_bounded(file.path, _MOST_FILE_BYTES)
                 self._deleted[run_id] = _DeletedFile(file, content)
             self._delete(run_id)
+        for run_id in run_ids & self._waiting.keys():
+            conversation_id, content = self._waiting.pop(run_id)
+            path = self._path_of(conversation_id, run_id)
+            file = _KeptFile(conversation_id, time.time(), len(content), path)
+            self._deleted[run_id] = _DeletedFile(file, content)
         while sum(len(one.content) for one in self._deleted.values()) > _MOST_DELETED_BYTES:
             self._deleted.popitem(last=False)
 
     def _restore(self, run_ids: frozenset[str]) -> None:
         for run_id in run_ids & self._deleted.keys():
             file, content = self._deleted.pop(run_id)
-            made_private(self._folder)
-            _write(file.path, content)
+            try:
+                made_private(self._folder)
+                _write(file.path, content)
+            except OSError:
+                self._waiting[run_id] = file.conversation_id, content
+                self._again.begin()
+                continue
             # It is as old as it was: the oldest go first.
             os.utime(file.path, (file.written_at, file.written_at))
             self._files()[run_id] = file
@@ -193,6 +247,9 @@ class TraceFiles:
         for run_id, one in list(self._files().items()):
             if one.conversation_id not in conversation_ids:
                 self._delete(run_id)
+        for run_id, (conversation_id, _) in list(self._waiting.items()):
+            if conversation_id not in conversation_ids:
+                del self._waiting[run_id]
 
     def _delete(self, run_id: str) -> None:
         one = self._files().pop(run_id, None)

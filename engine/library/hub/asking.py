@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 from engine.library.hub_failures import HubCancelled, HubFailed, unanswered_in_words
-from engine.library.hub_internals import request_headers
+from engine.library.hub_internals import keep_content, request_headers
 from engine.wording import size_in_words
 
 T = TypeVar("T")
@@ -123,14 +123,13 @@ class Hub:
                 timeout=_REQUEST_TIMEOUT_S,
             ) as response,
         ):
-            if response.status_code >= 400:
-                response.read()
-            hf_raise_for_status(response)
             for part in response.iter_bytes():
                 self._check()
                 body += part
                 if len(body) > most_bytes:
                     raise HubFailed(f"the hub's answer exceeds {size_in_words(most_bytes)}")
+            keep_content(response, bytes(body))
+            hf_raise_for_status(response)
             following = str(response.links.get("next", {}).get("url") or "")
         return HubReply(bytes(body), following)
 

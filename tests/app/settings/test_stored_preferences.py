@@ -1,10 +1,14 @@
 import asyncio
 import threading
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
 from app.settings.settings_file import FILE_NAME
 from app.settings.stored_preferences import StoredPreferences
+from ui.preferences import preferences_state
 from ui.preferences.groups import NewConversation, ServerPreferences
 from ui.preferences.preferences import Preferences
 from ui.preferences.preferences_state import PreferencesState
@@ -77,6 +81,34 @@ def test_a_change_that_cannot_be_kept_acts_and_is_said(tmp_path: Path) -> None:
         assert said[0].startswith("Your settings could not be saved: ")
 
     asyncio.run(steps())
+
+
+async def until(is_so: Callable[[], bool]) -> None:
+    while not is_so():  # noqa: ASYNC110
+        await asyncio.sleep(0.01)
+
+
+def test_a_change_that_could_not_be_kept_is_kept_once_there_is_room(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(preferences_state, "_TRIED_AGAIN_AFTER_S", 0.01)
+    obstacle = tmp_path / "folder"
+    obstacle.write_text("")
+
+    async def steps() -> None:
+        stored = StoredPreferences(obstacle)
+        state = PreferencesState(Preferences(), stored)
+        said: list[str] = []
+        state.keeping_failed.connect(said.append)
+        state.change(theme="dark")
+        await until(lambda: bool(said))
+        await asyncio.to_thread(obstacle.unlink)
+        await until((obstacle / FILE_NAME).exists)
+        await state.finish()
+        assert len(said) == 1
+
+    asyncio.run(asyncio.wait_for(steps(), 60))
+    assert StoredPreferences(obstacle).preferences().theme == "dark"
 
 
 def test_layout_and_model_are_kept_beside_the_preferences(tmp_path: Path) -> None:

@@ -87,7 +87,7 @@ def test_what_was_not_used_for_too_long_is_deleted(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("damage", ["cut", "changed", "bytes", "name", "empty"])
-def test_a_damaged_file_is_deleted_and_the_others_are_read(tmp_path: Path, damage: str) -> None:
+def test_a_damaged_file_is_set_aside_and_the_others_are_read(tmp_path: Path, damage: str) -> None:
     bad, good = written(tmp_path, [made("a"), made("b")])
     content = bad.read_bytes()
     match damage:
@@ -106,7 +106,15 @@ def test_a_damaged_file_is_deleted_and_the_others_are_read(tmp_path: Path, damag
     assert kept.get("a") is None
     assert kept.get("b") == made("b")
     assert not bad.exists()
+    aside = bad.with_name(f"{bad.name}.broken")
+    assert aside.exists()
     assert good.exists()
+    kept.close()
+    opened(tmp_path).close()
+    assert aside.exists()
+    os.utime(aside, (time.time() - 1_000,) * 2)
+    opened(tmp_path, most_s=60).close()
+    assert not aside.exists(), "it is kept as long as any other"
 
 
 def test_what_a_killed_server_left_unfinished_is_deleted_and_other_files_are_not(
@@ -121,6 +129,39 @@ def test_what_a_killed_server_left_unfinished_is_deleted_and_other_files_are_not
     assert (left.exists(), own.exists()) == (False, True)
 
 
+def test_answers_that_a_full_disk_refuses_are_written_once_there_is_room(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(response_folder, "_TRIED_AGAIN_AFTER_S", 0.01)
+    with monkeypatch.context() as patch:
+        patch.setattr(response_folder, "_LEFT_FREE_BYTES", 1 << 60)
+        kept = opened(tmp_path)
+        for its_id in "abc":
+            kept.keep(made(its_id))
+        kept.forget("b")
+        assert kept._folder is not None
+        kept._folder._thread.submit(lambda: None).result(60)
+        assert list(tmp_path.iterdir()) == []
+    ends_at_s = time.monotonic() + 60
+    while len(list(tmp_path.glob("response-*"))) < 2:
+        assert time.monotonic() < ends_at_s
+        time.sleep(0.01)
+    kept.close()
+    again = opened(tmp_path)
+    assert [its_id for its_id in "abc" if again.get(its_id)] == ["a", "c"]
+    again.close()
+
+
+def test_what_others_could_read_is_made_private(tmp_path: Path) -> None:
+    folder = tmp_path / "kept"
+    [file] = written(folder, [made("a")])
+    folder.chmod(0o755)
+    file.chmod(0o644)
+    opened(folder).close()
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+
+
 def test_a_full_disk_leaves_answers_in_memory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -132,7 +173,7 @@ def test_a_full_disk_leaves_answers_in_memory(
     kept.close()
     assert list(tmp_path.iterdir()) == []
     assert [one.getMessage() for one in caplog.records] == [
-        f"{tmp_path}: answers are kept in memory alone: the disk is nearly full"
+        f"{tmp_path}: answers are kept in memory alone for now: the disk is nearly full"
     ]
 
 

@@ -1,6 +1,7 @@
 """Traces on disk: whole after a restart, within their budget, gone when they are to be."""
 
 import asyncio
+import errno
 import os
 from dataclasses import replace
 from pathlib import Path
@@ -8,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from app.store.conversation_store import open_store
+from app.store.traces import trace_files
 from app.store.traces.trace_files import TraceFiles
 from engine.files.fields import DamagedFile
 from engine.recording.kept_trace import packed, unpacked
@@ -86,6 +88,34 @@ def test_the_oldest_traces_make_room_and_only_their_owner_can_read_them(
     files.close()
 
 
+def test_traces_that_a_full_disk_refuses_are_written_once_there_is_room(
+    record: Record, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(trace_files, "_TRIED_AGAIN_AFTER_S", 0.01)
+    trace = trace_of(record(["a", "b", "c"]))
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    folder = tmp_path / "traces"
+    files = TraceFiles(folder, 1_000_000)
+    with monkeypatch.context() as patch:
+        patch.setattr(trace_files.os, "replace", full)
+        for conversation, name in (("c1", "r1"), ("c2", "r2")):
+            files.keep(conversation, name, trace)
+        assert done(files) == 0
+        found = asyncio.run(files.load("r1"))
+        assert found is not None
+        assert found.stop == trace.stop
+        files.delete(frozenset({"r1"}))
+        files.restore(frozenset({"r1"}))
+        files.keep_only(frozenset({"c1"}))
+        done(files)
+        assert list(folder.iterdir()) == []
+    asyncio.run(eventually(lambda: kept(folder) == {"r1"}))
+    files.close()
+
+
 def test_traces_go_with_their_conversation_and_a_damaged_one_costs_no_other(
     record: Record, tmp_path: Path
 ) -> None:
@@ -103,6 +133,9 @@ def test_traces_go_with_their_conversation_and_a_damaged_one_costs_no_other(
     found = asyncio.run(loaded("r3"))
     assert found is not None
     assert found.stop == trace.stop
+    # Nothing is lost of what cannot be read now.
+    assert (tmp_path / "c2.r2.trace").read_bytes() == b"damaged"
+    (tmp_path / "c2.r2.trace").unlink()
     assert kept(tmp_path) == {"r1", "r3"}
     files.keep_only(frozenset({"c2"}))
     done(files)

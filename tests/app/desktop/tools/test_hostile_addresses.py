@@ -1,0 +1,63 @@
+"""Tool servers at addresses that redirect, pack or flood: no key leaves, nothing grows."""
+
+import gzip
+from collections.abc import Iterable
+
+import pytest
+
+from tests.app.desktop.tools.served import Served
+from tests.support.outside.raw_server import answering, raw_server
+from ui.records.tooling.servers import NamedValue, ServerStage, ToolServerConfig
+
+_JSON = "content-type: application/json"
+
+
+def started(served: Served, name: str, url: str) -> str:
+    """Start a server that needs a key; return what is wrong with it."""
+    key = NamedValue("X-Key", "secret-key", is_secret=True)
+    served.do(served.host.put(ToolServerConfig(name, url=url, headers=(key,), is_on=True)))
+    served.do(served.host.ready([name]))
+    state = served.state(name)
+    assert state.stage is ServerStage.FAILED
+    return state.problem
+
+
+@pytest.mark.parametrize("status", ["302 Found", "307 Temporary Redirect"])
+def test_a_key_goes_to_no_other_address(served: Served, status: str) -> None:
+    with raw_server(lambda _: [answering(b"{}", _JSON)]) as other:
+        where = f"location: {other.url}/mcp"
+        with raw_server(lambda _: [answering(b"", where, status=status)]) as server:
+            problem = started(served, f"redirects-{status[:3]}", f"{server.url}/mcp")
+            assert any(b"secret-key" in one for one in server.requests)
+        assert other.requests == []
+    assert problem.isprintable()
+
+
+def test_a_packed_answer_is_refused_and_never_unpacked(served: Served) -> None:
+    bomb = gzip.compress(bytes(1 << 24))
+    with raw_server(lambda _: [answering(bomb, _JSON, "content-encoding: gzip")]) as server:
+        problem = started(served, "packs", f"{server.url}/mcp")
+        assert b"accept-encoding: identity" in server.requests[0].lower()
+    assert "it packs its answers, which was not asked for" in problem
+
+
+def test_an_endless_answer_is_read_up_to_a_limit(served: Served) -> None:
+    sent = 0
+
+    def endless(_: bytes) -> Iterable[bytes]:
+        nonlocal sent
+        yield b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n\r\n"
+        while sent < 200:
+            sent += 1
+            yield b" " * (1 << 20)
+
+    with raw_server(endless) as server:
+        problem = started(served, "endless", f"{server.url}/mcp")
+    assert "more than 16 MB" in problem
+    assert sent < 100
+
+
+def test_control_characters_of_an_error_are_shown_and_steer_nothing(served: Served) -> None:
+    words = b'{"jsonrpc":"2.0","id":0,"error":{"code":-1,"message":"a\\u001b[2J\\u202eb"}}'
+    with raw_server(lambda _: [answering(words, _JSON)]) as server:
+        assert started(served, "steers", f"{server.url}/mcp").isprintable()
