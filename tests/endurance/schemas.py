@@ -1,5 +1,7 @@
 """Random schemas against an engine: ``python -m tests.endurance.schemas --count 50000``.
 
+With ``--forms``, regular expressions, Lark grammars and lists of texts in their place.
+
 The engine runs in a process of its own, which must survive: each schema is either refused in words
 or holds a short answer of the demo model. Prints what became of them as JSON.
 """
@@ -19,6 +21,7 @@ from engine.errors import InvalidRequest
 from engine.scheduling.service import Engine
 from engine.values.chat import Message
 from engine.values.request import GenerationRequest, OutputConstraint, Sampling
+from tests.endurance.attacking import forms
 
 ROOT = Path(__file__).parents[2]
 DEMO = ROOT / "assets" / "demo-model"
@@ -122,11 +125,11 @@ class Draws:
                 schema[key] = self._random.choice(_COUNTS)
 
 
-async def _ask_all(count: int, seed: int) -> dict[str, Any]:
+async def _ask_all(count: int, seed: int, *, is_forms: bool = False) -> dict[str, Any]:
     """Ask for answers of so many schemas, some at once; return what became of them."""
     engine = Engine()
     await engine.load(DEMO)
-    draws = Draws(seed)
+    draws, form_draws = Draws(seed), random.Random(seed)
     ends: Counter[str] = Counter()
     reasons: Counter[str] = Counter()
     crashes: list[Any] = []
@@ -134,10 +137,13 @@ async def _ask_all(count: int, seed: int) -> dict[str, Any]:
 
     async def ask() -> None:
         for number in left:
-            schema = draws.schema()
+            if is_forms:
+                wanted = OutputConstraint(text_form=forms.form(form_draws))
+            else:
+                wanted = OutputConstraint(draws.schema())
             request = GenerationRequest(
                 messages=(Message("user", "Say: x"),),
-                constraint=OutputConstraint(schema),
+                constraint=wanted,
                 sampling=Sampling(temperature=1.5, seed=number),
                 max_tokens=TOKENS,
                 allows_more_keys=bool(number % 2),
@@ -147,7 +153,7 @@ async def _ask_all(count: int, seed: int) -> dict[str, Any]:
             except InvalidRequest as refusal:
                 ends["refused"] += 1
                 if "could not be compiled" in refusal.reason:
-                    crashes.append([refusal.reason, schema])
+                    crashes.append([refusal.reason, repr(wanted)])
                 reasons[re.sub(r"\d+|'[^']*'|\"[^\"]*\"", "…", refusal.reason)[:90]] += 1
             else:
                 ends[answer.finished.stop.kind.value] += 1
@@ -167,8 +173,10 @@ async def _ask_all(count: int, seed: int) -> dict[str, Any]:
     }
 
 
-def outcome(count: int, seed: int, *, timeout_s: float | None = None) -> dict[str, Any]:
-    """Run the schemas in a process of its own; return what became of them.
+def outcome(
+    count: int, seed: int, *, timeout_s: float | None = None, is_forms: bool = False
+) -> dict[str, Any]:
+    """Run the schemas, or the forms, in a process of its own; return what became of them.
 
     Raises:
         subprocess.CalledProcessError: The engine's process died.
@@ -179,6 +187,7 @@ def outcome(count: int, seed: int, *, timeout_s: float | None = None) -> dict[st
         __name__ if __name__ != "__main__" else "tests.endurance.schemas",
     ]
     words += ["--inside", "--count", str(count), "--seed", str(seed)]
+    words += ["--forms"] * is_forms
     done = subprocess.run(words, cwd=ROOT, stdout=subprocess.PIPE, timeout=timeout_s, check=True)
     found: dict[str, Any] = json.loads(done.stdout)
     return found
@@ -189,12 +198,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--count", type=int, default=50_000)
     parser.add_argument("--seed", type=int, default=12)
+    parser.add_argument("--forms", action="store_true", help="other forms than JSON")
     parser.add_argument("--inside", action="store_true", help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.inside:
-        print(json.dumps(asyncio.run(_ask_all(given.count, given.seed))))
+        print(json.dumps(asyncio.run(_ask_all(given.count, given.seed, is_forms=given.forms))))
     else:
-        print(json.dumps(outcome(given.count, given.seed), indent=2, ensure_ascii=False))
+        found = outcome(given.count, given.seed, is_forms=given.forms)
+        print(json.dumps(found, indent=2, ensure_ascii=True))
 
 
 if __name__ == "__main__":
