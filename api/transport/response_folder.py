@@ -81,7 +81,10 @@ def prepared(folder: Path) -> Path:
     """
     folder = folder.expanduser()
     try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        # Each by itself: the mode does not hold for parents that are made on the way.
+        for missing in [one for one in (folder, *folder.parents) if not one.exists()][::-1]:
+            missing.mkdir(mode=0o700, exist_ok=True)
+        folder.mkdir(exist_ok=True)
         _tighten(folder, 0o700)
         if not os.access(folder, os.R_OK | os.W_OK | os.X_OK):
             raise PermissionError(0, "it is not writable")

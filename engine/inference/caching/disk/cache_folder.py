@@ -170,7 +170,9 @@ class CacheFolder:
         Raises:
             OSError: The folder or the file cannot be made, or the disk is nearly full.
         """
-        self.path.mkdir(mode=_FOLDER_MODE, parents=True, exist_ok=True)
+        # Each by itself: the mode does not hold for parents that are made on the way.
+        for missing in [one for one in (self.path, *self.path.parents) if not one.exists()][::-1]:
+            missing.mkdir(mode=_FOLDER_MODE, exist_ok=True)
         if self.path.stat().st_mode & 0o077:
             self.path.chmod(_FOLDER_MODE)
         if shutil.disk_usage(self.path).free < size_bytes + LEFT_FREE_BYTES:

@@ -13,6 +13,7 @@ from api.transport import response_folder
 from api.transport.config import ConfigError
 from api.transport.kept_responses import KeptResponses
 from api.transport.response_folder import KeptResponse, ResponseFolder, prepared
+from engine.inference.caching.disk.cache_folder import CacheFolder
 
 URL = "/v1/responses"
 
@@ -150,6 +151,19 @@ def test_answers_that_a_full_disk_refuses_are_written_once_there_is_room(
     again = opened(tmp_path)
     assert [its_id for its_id in "abc" if again.get(its_id)] == ["a", "c"]
     again.close()
+
+
+def test_folders_on_the_way_are_private_whatever_the_umask(tmp_path: Path) -> None:
+    before = os.umask(0)
+    try:
+        prepared(tmp_path / "one" / "two")
+        with CacheFolder(tmp_path / "three" / "four").unfinished(0):
+            pass
+    finally:
+        os.umask(before)
+    made_folders = [one for one in tmp_path.rglob("*") if one.is_dir()]
+    assert len(made_folders) == 4
+    assert {stat.S_IMODE(one.stat().st_mode) for one in made_folders} == {0o700}
 
 
 def test_what_others_could_read_is_made_private(tmp_path: Path) -> None:
