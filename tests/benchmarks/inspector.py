@@ -23,6 +23,7 @@ from PySide6.QtWidgets import QApplication
 
 from engine.output.setting import RunSetting
 from engine.recording.replay import RecordedToken, Recording, replay
+from engine.scheduling.limits import Limits
 from engine.scheduling.service import Engine
 from engine.stopping.record import StopInfo, StopKind
 from engine.stopping.rules import StopRules
@@ -105,7 +106,8 @@ async def long_run(application: QApplication, tokens: int, folder: Path) -> None
     """The window's main thread while the inspector follows a long run."""
     script = [_spaced(WORDS[n % len(WORDS)]) for n in range(tokens)]
     stage = Stage(folder, {"go": script}, context=tokens + 1000)
-    engine = Engine(loader=stage.load)
+    # Words that come again are not guessed: an engine that checks many at once has another pace.
+    engine = Engine(loader=stage.load, limits=Limits(plain_decoding=True))
     window = main_window(engine, Theme(application, "light"))
     window.workspace.traces.level = TraceLevel.FULL
     window.show()
