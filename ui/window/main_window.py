@@ -294,8 +294,8 @@ class MainWindow(QMainWindow):
             self.workspace.answering.choose(info.path)
 
     def _write_in_opened(self) -> None:
-        # A person who moves through the list with the arrow keys stays in it.
-        if not self.sidebar.list.is_walked:
+        # A person who moves through a list with the arrow keys stays in it.
+        if not (self.sidebar.list.is_walked or self.sidebar.results.is_walked):
             self.chat.focus_composer()
 
     def _tint(self) -> None:

@@ -239,6 +239,27 @@ def test_a_new_conversation_begins_with_its_folders_prompt_and_stops_and_says_so
     used(run, engine, theme, steps)
 
 
+def test_the_keyboard_stays_in_the_hits_of_a_search_until_one_is_chosen(
+    run: RunOnLoop, engine: Engine, theme: Theme
+) -> None:
+    async def steps(window: MainWindow) -> None:
+        sidebar, field = window.sidebar, window.sidebar.search_field
+        one(window, "Bananas").draft = "not to be sent"
+        window.activateWindow()
+        await eventually(window.isActiveWindow)
+        field.setFocus()
+        QTest.keyClicks(field, "Bananas")
+        await eventually(lambda: sidebar.results.list.model().rowCount() > 0)
+        QTest.keyClick(field, Qt.Key.Key_Down)
+        await eventually(lambda: window.workspace.current.conversation is one(window, "Bananas"))
+        assert sidebar.results.list.hasFocus()
+        QTest.keyClick(sidebar.results.list, Qt.Key.Key_Return)
+        assert window.chat.composer.input.hasFocus(), "whoever has chosen writes there"
+        assert not window.workspace.current.is_running
+
+    used(run, engine, theme, steps)
+
+
 def test_what_is_chosen_is_exported_with_its_folder_and_opens_again_without_doubles(
     run: RunOnLoop, engine: Engine, theme: Theme, tmp_path: Path
 ) -> None:

@@ -144,6 +144,7 @@ class Sidebar(QFrame):
         self.search_field.entered.connect(self.results.enter)
         self._workspace.search.changed.connect(self._show_search)
         self.results.chosen.connect(self._show_hit)
+        self.results.list.activated.connect(lambda _: self.writing_wanted.emit())
         self._workspace.selection_changed.connect(self._show_current)
         self.rows.rowsMoved.connect(self._show_current)
         self.rows.rowsInserted.connect(self._show_current)

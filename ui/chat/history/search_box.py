@@ -81,8 +81,10 @@ class SearchResults(QWidget):
         layout.setSpacing(0)
         layout.addWidget(self.count)
         layout.addWidget(self.list, 1)
-        self.list.clicked.connect(self._choose)
-        self.list.activated.connect(self._choose)
+        # Whether a person came from the field with the keyboard, and has not chosen a hit yet.
+        self._is_entered = False
+        self.list.clicked.connect(self._take)
+        self.list.activated.connect(self._take)
         search.changed.connect(self._refresh)
         self._refresh()
 
@@ -92,7 +94,17 @@ class SearchResults(QWidget):
             if not self.list.currentIndex().isValid():
                 self.list.setCurrentIndex(self._search.index(0))
             self.list.setFocus()
+            self._is_entered = True
             self._choose(self.list.currentIndex())
+
+    @property
+    def is_walked(self) -> bool:
+        """Whether a person is in the list with the keyboard, and stays there."""
+        return self._is_entered and self.list.hasFocus()
+
+    def _take(self, index: QModelIndex) -> None:
+        self._is_entered = False
+        self._choose(index)
 
     def _choose(self, index: QModelIndex) -> None:
         if index.isValid():
