@@ -5,6 +5,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 import pytest
+from PySide6.QtCore import QEvent
 from PySide6.QtWidgets import QApplication
 
 from engine.values.chat import ToolCall
@@ -14,6 +15,7 @@ from tests.support.outside.tool_hosts import no_tools
 from tests.ui.driving import OneModel, RunOnLoop, ScriptedEngine, eventually
 from ui.chat.messages.answer_view import AnswerView
 from ui.chat.messages.message_column import MessageColumn
+from ui.chat.messages.message_slot import estimated_height
 from ui.chat.messages.question_view import QuestionView
 from ui.chat.session.open_conversation import OpenConversation
 from ui.chat.session.traces import Traces
@@ -26,7 +28,7 @@ from ui.records.tooling.calls import CallResult, CallState
 Use = Callable[[Callable[[MessageColumn, OpenConversation], Coroutine[Any, Any, None]]], None]
 
 
-def long_conversation(turns: int = 250) -> Conversation:
+def long_conversation(turns: int = 120) -> Conversation:
     messages: list[ConversationMessage] = []
     for number in range(turns):
         messages.append(ConversationMessage("user", f"Question {number}"))
@@ -66,18 +68,26 @@ def views(column: MessageColumn) -> list[AnswerView | QuestionView]:
     return [slot.view for slot in column._slots if slot.view is not None]  # type: ignore[misc]
 
 
-async def settled() -> None:
-    for _ in range(6):
-        await asyncio.sleep(0.02)
+async def settled(column: MessageColumn) -> None:
+    """Wait until a few turns of the loop change nothing more."""
+    before, turns = None, 0
+    async with asyncio.timeout(60):
+        while turns < 6:
+            await asyncio.sleep(0)
+            QApplication.sendPostedEvents(None, int(QEvent.Type.LayoutRequest))
+            bar = column.verticalScrollBar()
+            now = bar.value(), bar.maximum(), column.width(), len(views(column))
+            turns = turns + 1 if now == before else 0
+            before = now
 
 
 def test_a_long_conversation_opens_at_its_end_with_few_views(use: Use) -> None:
     async def steps(column: MessageColumn, opened: OpenConversation) -> None:
         column.show_conversation(opened)
         column.grab()
-        await settled()
+        await settled(column)
         bar = column.verticalScrollBar()
-        assert bar.maximum() > 20_000
+        assert bar.maximum() > 10_000
         assert bar.value() == bar.maximum()
         assert len(views(column)) < 60
         last = column.answer_view(opened.conversation.messages[-1].run)  # type: ignore[arg-type]
@@ -87,10 +97,39 @@ def test_a_long_conversation_opens_at_its_end_with_few_views(use: Use) -> None:
     use(steps)
 
 
+def test_opening_a_long_conversation_makes_only_the_views_near_its_end(use: Use) -> None:
+    async def steps(column: MessageColumn, opened: OpenConversation) -> None:
+        made: list[object] = []
+        column.view_made.connect(made.append)
+        column.show_conversation(opened)
+        await settled(column)
+        far = column._slots[10]
+        assert far.height() == estimated_height(far.message, far.fontMetrics().lineSpacing())
+        assert len(made) < 60
+
+    use(steps)
+
+
+def test_another_version_far_up_makes_only_the_views_near_the_screen(use: Use) -> None:
+    async def steps(column: MessageColumn, opened: OpenConversation) -> None:
+        column.show_conversation(opened)
+        await settled(column)
+        column.verticalScrollBar().setValue(0)
+        await settled(column)
+        made: list[object] = []
+        column.view_made.connect(made.append)
+        opened.session.path_changed.emit(1)
+        await eventually(lambda: column._slots[1].view is not None)
+        await settled(column)
+        assert len(made) < 60
+
+    use(steps)
+
+
 def test_whoever_scrolls_sees_every_message_and_far_views_are_given_up(use: Use) -> None:
     async def steps(column: MessageColumn, opened: OpenConversation) -> None:
         column.show_conversation(opened)
-        await settled()
+        await settled(column)
         bar = column.verticalScrollBar()
         for _ in range(15):
             bar.setValue(bar.value() - 500)
@@ -99,7 +138,7 @@ def test_whoever_scrolls_sees_every_message_and_far_views_are_given_up(use: Use)
             spot = column._inner.mapFrom(column.viewport(), middle)
             slot = min(column._slots, key=lambda s: abs(s.geometry().center().y() - spot.y()))
             assert slot.view is not None
-        await settled()
+        await settled(column)
         assert len(views(column)) < 120
         assert bar.value() < bar.maximum() - 3000
 
@@ -109,15 +148,15 @@ def test_whoever_scrolls_sees_every_message_and_far_views_are_given_up(use: Use)
 def test_a_reader_is_not_moved_by_views_that_are_made_above(use: Use) -> None:
     async def steps(column: MessageColumn, opened: OpenConversation) -> None:
         column.show_conversation(opened)
-        await settled()
+        await settled(column)
         bar = column.verticalScrollBar()
         for target in (0.5, 0.2):
             bar.setValue(round(bar.maximum() * target))
-            await settled()
+            await settled(column)
             for _ in range(4):
                 before = {s: s.y() - bar.value() for s in column._slots}
                 bar.setValue(bar.value() - 90)
-                await settled()
+                await settled(column)
                 seen = [s for s in before if 100 <= before[s] <= 500]
                 assert seen
                 moved = {s.y() - bar.value() - before[s] for s in seen}
@@ -131,11 +170,11 @@ def test_a_message_is_brought_into_sight_wherever_it_is(use: Use) -> None:
     async def steps(column: MessageColumn, opened: OpenConversation) -> None:
         column.show_conversation(opened)
         bar = column.verticalScrollBar()
-        await settled()
-        for number in (3, 440, 201):
+        await settled(column)
+        for number in (3, 220, 101):
             message = opened.conversation.messages[number]
             column.show_message(message)
-            await asyncio.sleep(0.2)
+            await settled(column)
             slot = next(s for s in column._slots if s.message is message)
             await eventually(lambda s=slot: s.view is not None)
             await eventually(lambda s=slot: 0 <= s.y() - bar.value() < 200)
@@ -149,13 +188,13 @@ def test_a_message_is_brought_into_sight_however_slow_the_machine_is(use: Use) -
         column._place._arriving.setInterval(0)
         column.show_conversation(opened)
         bar = column.verticalScrollBar()
-        await settled()
-        for number in (3, 440, 201):
+        await settled(column)
+        for number in (3, 220, 101):
             message = opened.conversation.messages[number]
             column.show_message(message)
             slot = next(s for s in column._slots if s.message is message)
             await eventually(lambda: column._place._wanted is None)
-            await settled()
+            await settled(column)
             assert 0 <= slot.y() - bar.value() < 200
 
     use(steps)
@@ -165,11 +204,11 @@ def test_words_that_were_found_are_marked_and_brought_into_sight(use: Use) -> No
     async def steps(column: MessageColumn, opened: OpenConversation) -> None:
         messages = opened.conversation.messages
         far_down = "word\n\n" * 80 + "the Needle itself\n\n" + "word\n\n" * 80
-        messages[201].run.text = far_down  # type: ignore[union-attr]
+        messages[101].run.text = far_down  # type: ignore[union-attr]
         column.show_conversation(opened)
-        await settled()
-        column.show_message(messages[201], ("needle",))
-        slot = next(s for s in column._slots if s.message is messages[201])
+        await settled(column)
+        column.show_message(messages[101], ("needle",))
+        slot = next(s for s in column._slots if s.message is messages[101])
         await eventually(lambda: isinstance(slot.view, AnswerView))
         view = slot.view
         assert isinstance(view, AnswerView)
@@ -207,7 +246,7 @@ def test_no_message_makes_the_chat_scroll_sideways(use: Use, theme: Theme) -> No
         for width, percent in ((820, 100), (420, 100), (420, 200)):
             column.resize(width, 700)
             theme.set_text_size(percent)
-            await settled()
+            await settled(column)
             assert column.horizontalScrollBar().maximum() == 0
             for shown in views(column):
                 assert shown.width() <= column.viewport().width()
@@ -224,7 +263,7 @@ def test_rendered_text_follows_the_size_of_text(use: Use, theme: Theme) -> None:
     async def steps(column: MessageColumn, opened: OpenConversation) -> None:
         opened.conversation.messages[-1].run.text = RICH  # type: ignore[union-attr]
         column.show_conversation(opened)
-        await settled()
+        await settled(column)
         answer = views(column)[-1]
         document = answer.text_view.document()
 
@@ -234,12 +273,12 @@ def test_rendered_text_follows_the_size_of_text(use: Use, theme: Theme) -> None:
         before, height = points(), answer.text_view.height()
         theme.set_text_size(200)
         try:
-            await settled()
+            await settled(column)
             assert points() == pytest.approx(2 * before)
             assert answer.text_view.height() > 1.6 * height
         finally:
             theme.set_text_size(100)
-        await settled()
+        await settled(column)
         assert points() == pytest.approx(before)
 
     use(steps)

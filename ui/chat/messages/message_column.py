@@ -7,7 +7,7 @@ Only messages near the screen have views; the others keep their height.
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 
-from PySide6.QtCore import Qt, QTimer, Signal, SignalInstance
+from PySide6.QtCore import QCoreApplication, QEvent, Qt, QTimer, Signal, SignalInstance
 from PySide6.QtGui import QResizeEvent, QWheelEvent
 from PySide6.QtWidgets import (
     QApplication,
@@ -92,7 +92,7 @@ class MessageColumn(QScrollArea):
         self._add_all(opened.conversation.messages)
         # An answer that took less room than it wanted leaves some to those above it, and where
         # nothing is to be scrolled, nothing else would fill them.
-        QTimer.singleShot(0, self, self._fill_near_if_placed)
+        QTimer.singleShot(0, self, self._lay_out_and_fill)
         for signal, slot in self._connections(opened):
             signal.connect(slot)
 
@@ -228,6 +228,10 @@ class MessageColumn(QScrollArea):
 
     def _fill_near(self) -> None:
         """Make the views that are near the screen, and give up those that are far."""
+        if not self._is_laid_out:
+            # Crowded together, all slots would be near, and would keep heights that are wrong.
+            QTimer.singleShot(0, self, self._lay_out_and_fill)
+            return
         top, height = self.verticalScrollBar().value(), self.viewport().height()
         made, kept = round(height * _MADE_WITHIN), round(height * _KEPT_WITHIN)
         for slot in self._slots_within(top - made, top + height + made):
@@ -238,10 +242,20 @@ class MessageColumn(QScrollArea):
                 slot.empty()
                 self._filled.discard(slot)
 
-    def _fill_near_if_placed(self) -> None:
-        """Make the views near the screen, once the slots are below one another."""
-        if self.isVisible() and self._slots and (len(self._slots) < 2 or self._slots[-1].y() > 0):
-            self._fill_near()
+    @property
+    def _is_laid_out(self) -> bool:
+        """Whether the slots are below one another, each as high as it has to be."""
+        if len(self._slots) > 1 and self._slots[-1].y() <= self._slots[0].y():
+            return False
+        return self._inner.height() >= self._inner.minimumSizeHint().height()
+
+    def _lay_out_and_fill(self) -> None:
+        """Give all slots their places now, and make the views near the screen."""
+        if self.isVisible():
+            # The column lays out its slots first, and only then becomes as high as they are.
+            QCoreApplication.sendPostedEvents(None, int(QEvent.Type.LayoutRequest))
+            if self._is_laid_out:
+                self._fill_near()
 
     def _slots_within(self, top: int, bottom: int) -> list[MessageSlot]:
         first = bisect_right(self._slots, top, key=MessageSlot.y) - 1
