@@ -288,6 +288,7 @@ def test_a_question_above_an_answer_that_took_less_room_than_it_wanted_is_shown(
     use: Use, scripted: ScriptedEngine
 ) -> None:
     async def steps(column: MessageColumn, opened: OpenConversation) -> None:
+        column.resize(820, 1_700)  # so high that both fit
         for count in range(1, 7):
             calls = [ToolCall(f"c{n}", "add", '{"a": 1, "b": 2}') for n in range(count)]
             results = [CallResult(one.id, CallState.DONE, "3\n" * 4) for one in calls]

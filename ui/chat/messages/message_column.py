@@ -33,6 +33,7 @@ _WIDEST_PX = 760
 _LEAST_SIDE_PX = 26
 # In heights of the screen: views are made this near to it, and given up beyond.
 _MADE_WITHIN, _KEPT_WITHIN = 0.75, 3.0
+_RETRY_MS = 20
 
 
 class MessageColumn(QScrollArea):
@@ -70,6 +71,8 @@ class MessageColumn(QScrollArea):
         self._layout.setSpacing(14)
         self._layout.addStretch(1)
         self.setWidget(self._inner)
+        self._filling = QTimer(self, singleShot=True)
+        self._filling.timeout.connect(self._lay_out_and_fill)
         self._place = ReadersPlace(self, self._show_found)
         self.jump = JumpButton(theme, self)
         self.jump.clicked.connect(self.jump_to_latest)
@@ -90,9 +93,7 @@ class MessageColumn(QScrollArea):
         self._remove_from(0)
         self._place.follow_end()
         self._add_all(opened.conversation.messages)
-        # An answer that took less room than it wanted leaves some to those above it, and where
-        # nothing is to be scrolled, nothing else would fill them.
-        QTimer.singleShot(0, self, self._lay_out_and_fill)
+        self._filling.start(0)
         for signal, slot in self._connections(opened):
             signal.connect(slot)
 
@@ -204,7 +205,7 @@ class MessageColumn(QScrollArea):
         self._inner.setUpdatesEnabled(False)
         for message in messages:
             slot = MessageSlot(self._theme, message)
-            slot.height_changed.connect(self._place.owe)
+            slot.height_changed.connect(self._notice_height)
             self._slots.append(slot)
             self._layout.insertWidget(self._layout.count() - 1, slot)
         # Whoever comes to a conversation sees its end; the views above are made when needed.
@@ -230,7 +231,7 @@ class MessageColumn(QScrollArea):
         """Make the views that are near the screen, and give up those that are far."""
         if not self._is_laid_out:
             # Crowded together, all slots would be near, and would keep heights that are wrong.
-            QTimer.singleShot(0, self, self._lay_out_and_fill)
+            self._filling.start(0)
             return
         top, height = self.verticalScrollBar().value(), self.viewport().height()
         made, kept = round(height * _MADE_WITHIN), round(height * _KEPT_WITHIN)
@@ -256,6 +257,15 @@ class MessageColumn(QScrollArea):
             QCoreApplication.sendPostedEvents(None, int(QEvent.Type.LayoutRequest))
             if self._is_laid_out:
                 self._fill_near()
+            else:
+                self._filling.start(_RETRY_MS)
+
+    def _notice_height(self, slot: MessageSlot, before: int, after: int) -> None:
+        self._place.owe(slot, before, after)
+        if after < before:
+            # A message that takes less room leaves some to those above it, and where nothing
+            # is to be scrolled, nothing else would make their views.
+            self._filling.start(0)
 
     def _slots_within(self, top: int, bottom: int) -> list[MessageSlot]:
         first = bisect_right(self._slots, top, key=MessageSlot.y) - 1
