@@ -80,7 +80,7 @@ def test_the_request_carries_what_belongs_to_the_conversation(
     async def watch() -> None:
         conversation = Conversation(
             settings=ConversationSettings(
-                "Be brief.", 0.5, 9, is_thinking=True, thinking_budget=64
+                "Be brief.", max_tokens=9, temperature=0.5, is_thinking=True, thinking_budget=64
             ),
             stops=[StopEntry("END"), StopEntry("off", False), StopEntry("\n")],
         )
