@@ -28,6 +28,7 @@ from tests.support.hub import Hub
 from tests.support.kept import preferences_state
 from tests.support.looks.pictured_chat import DailyWork, daily_host
 from tests.support.looks.pictured_models import PIECE_S, begin_downloads, pictured_models
+from tests.support.looks.pictured_runs import LastingRuns
 from tests.support.outside.documents import pdf
 from tests.support.shown import main_window, shown
 from tests.take_screenshots import ROOT, SIZE, save, take_all, take_finding, until
@@ -40,6 +41,7 @@ from ui.records.storing import MemoryConversationStore
 from ui.window.shortcuts import ShortcutsDialog
 
 DEMO = ROOT / "assets" / "demo-model"
+PARTS = ("all", "chat", "daily_work", "runs")
 COUNT = "Count from 1 to 10, one number per line"
 RICH = '''## A table, a sum and some code
 
@@ -281,6 +283,14 @@ class Tour:
         async with shown(window):
             await DailyWork(window, host, self.show, until).walk()
 
+    async def runs(self) -> None:
+        """Runs that last; tools in *Side by Side*; the lines for agents."""
+        if self.window.workspace.model.stage != "ready":
+            self.window.show()
+            self.window.start(DEMO)
+            await until(lambda: self.window.workspace.model.stage == "ready")
+        await LastingRuns(self.window, self.show, until).walk()
+
     async def end(self) -> None:
         """Close everything."""
         self.window.quit()
@@ -309,6 +319,7 @@ async def _take(
             tour.server,
             tour.dialogs,
             tour.daily_work,
+            tour.runs,
         ]
         for step in steps:
             if part in ("all", step.__name__):
@@ -322,7 +333,7 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--text", type=int, default=100, choices=TEXT_PERCENTS, metavar="PERCENT")
     parser.add_argument("--contrast", action="store_true")
-    parser.add_argument("--part", default="all", choices=("all", "chat", "daily_work"))
+    parser.add_argument("--part", default="all", choices=PARTS)
     given = parser.parse_args()
     chosen = {"text_percent": given.text, "contrast": given.contrast, "part": given.part}
     take_all(partial(_take, **chosen), given.folder)

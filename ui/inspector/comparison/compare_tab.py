@@ -7,7 +7,7 @@ from PySide6.QtWidgets import QVBoxLayout, QWidget
 from ui.inspector.comparison.comparing import Comparison, compare
 from ui.inspector.run.inspector import Inspector
 from ui.inspector.run.pages import reading_page
-from ui.inspector.run.shown_run import RunSource, ShownRun
+from ui.inspector.run.shown_run import RunSource, ShownRun, ended_words, when_words
 from ui.kit.controls.choice import Choice
 from ui.kit.look.theme import Theme
 from ui.kit.text.html import Html, cell, code, colored, joined, paragraph, table, visible_breaks
@@ -132,6 +132,8 @@ class CompareTab(QWidget):
 
 
 def _named(other: ShownRun) -> str:
-    if other.source is not RunSource.PAST:
-        return other.name
-    return f"{other.run.model_id or 'Answer'}, in “{other.name}”"
+    """Return what tells a run from others, which may answer the same question."""
+    run, name = other.run, other.name
+    if other.source is RunSource.PAST:
+        name = f"{run.model_id or 'Answer'}, in “{other.name}”"
+    return f"{when_words(run)} · {ended_words(run)} · {name}"

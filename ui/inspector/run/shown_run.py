@@ -1,9 +1,10 @@
 """The run that the inspector shows, wherever it comes from. Plain values; main thread."""
 
 from dataclasses import dataclass
+from datetime import datetime
 from enum import StrEnum
 
-from engine import Finished, GenerationRequest, Timing, Usage
+from engine import Finished, GenerationRequest, Timing, Usage, verdict_words
 from engine.recording.replay import Recording, replay
 from engine.recording.run_trace import RunTrace, trace_of
 from engine.recording.saved_run import to_json
@@ -123,3 +124,15 @@ def shown_recording(recording: Recording, name: str, question: str = "") -> Show
         finished=finished,
     )
     return ShownRun(run, trace, question, RunSource.FILE, name)
+
+
+def when_words(run: Run) -> str:
+    """Return when a run began, in a few words."""
+    return datetime.fromtimestamp(run.started_at).strftime("%d %b %H:%M").lstrip("0")
+
+
+def ended_words(run: Run) -> str:
+    """Return how a run ended, in a few words."""
+    if run.finished is None:
+        return run.state.value
+    return verdict_words(run.finished, run.max_tokens).label

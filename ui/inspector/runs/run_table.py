@@ -1,17 +1,17 @@
 """The rows of the list of runs. Main thread."""
 
 from collections.abc import Sequence
-from datetime import datetime
 from typing import Any
 
 from PySide6.QtCore import QAbstractTableModel, QModelIndex, QObject, QPersistentModelIndex, Qt
 
-from engine import verdict_words
-from ui.inspector.run.shown_run import RunSource, ShownRun
+from ui.inspector.run.shown_run import RunSource, ShownRun, ended_words, when_words
 
 Index = QModelIndex | QPersistentModelIndex
 _HEADS = ("When", "Conversation", "Question", "Model", "Ended", "Tokens")
 _MOST_CHARS = 200
+_LEFT = int(Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter)
+_RIGHT = int(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
 
 
 class RunTable(QAbstractTableModel):
@@ -55,14 +55,19 @@ class RunTable(QAbstractTableModel):
         orientation: Qt.Orientation,
         role: int = int(Qt.ItemDataRole.DisplayRole),
     ) -> Any:
-        """Return a column's name."""
-        if orientation is Qt.Orientation.Horizontal and role == Qt.ItemDataRole.DisplayRole:
-            return _HEADS[section]
+        """Return a column's name, and where it stands."""
+        if orientation is Qt.Orientation.Horizontal:
+            if role == Qt.ItemDataRole.DisplayRole:
+                return _HEADS[section]
+            if role == Qt.ItemDataRole.TextAlignmentRole:
+                return _alignment(section)
         return None
 
     def data(self, index: Index, role: int = int(Qt.ItemDataRole.DisplayRole)) -> Any:
         """Return a cell's words."""
         shown = self.run_at(index.row())
+        if role == Qt.ItemDataRole.TextAlignmentRole:
+            return _alignment(index.column())
         if shown is None or role not in (
             Qt.ItemDataRole.DisplayRole,
             Qt.ItemDataRole.ToolTipRole,
@@ -73,13 +78,12 @@ class RunTable(QAbstractTableModel):
 
     def _cells(self, shown: ShownRun) -> tuple[str, ...]:
         run, finished = shown.run, shown.run.finished
-        when = datetime.fromtimestamp(run.started_at).strftime("%d %b %H:%M").lstrip("0")
         mark = "● " if run.id == self._shown_id else ""
         place = shown.name if shown.source is RunSource.PAST else "This conversation"
         question = " ".join(shown.question[:_MOST_CHARS].split())
-        ended = run.state.value
-        tokens = ""
-        if finished is not None:
-            ended = verdict_words(finished, run.max_tokens).label
-            tokens = f"{finished.usage.output_tokens:,}"
-        return mark + when, place, question, run.model_id, ended, tokens
+        tokens = "" if finished is None else f"{finished.usage.output_tokens:,}"
+        return mark + when_words(run), place, question, run.model_id, ended_words(run), tokens
+
+
+def _alignment(column: int) -> int:
+    return _RIGHT if _HEADS[column] == "Tokens" else _LEFT

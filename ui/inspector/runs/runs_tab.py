@@ -11,7 +11,7 @@ from ui.inspector.tape.tables import RowsView
 from ui.kit.background.tasks import Tasks
 from ui.kit.text.labels import label
 
-_WIDTHS = (12, 22, 30, 18, 22, 8)
+_WIDTHS = (16, 22, 30, 16, 22, 9)
 
 
 class RunsTab(QWidget):
