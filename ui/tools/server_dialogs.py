@@ -19,7 +19,7 @@ from PySide6.QtWidgets import (
 from ui.kit.background.tasks import Tasks
 from ui.kit.controls.choice import Choice
 from ui.kit.controls.reading_order import move_focus
-from ui.kit.look.theme import Theme
+from ui.kit.look.theme import Theme, fixed_font
 from ui.kit.text.labels import label
 from ui.records.tooling.servers import ToolServerConfig
 from ui.tools.named_value_rows import NamedValueRows
@@ -91,6 +91,7 @@ class PasteDialog(_KeptDialog):
         self.text.setAccessibleName("mcpServers JSON")
         self.text.setPlaceholderText(_EXAMPLE)
         self.text.setTabChangesFocus(True)
+        self.text.setFont(fixed_font(self.font(), 0.95))
         self.buttons.accepted.connect(lambda: self._begin(add(self.text.toPlainText())))
         layout = QVBoxLayout(self)
         layout.setContentsMargins(18, 16, 18, 16)

@@ -10,7 +10,9 @@ from PySide6.QtWidgets import (
     QDialog,
     QDialogButtonBox,
     QFormLayout,
+    QFrame,
     QPlainTextEdit,
+    QScrollArea,
     QVBoxLayout,
     QWidget,
 )
@@ -29,6 +31,7 @@ from ui.records.sending.variants import Variant
 from ui.stops.stop_input import refusal
 from ui.words.visible import escaped, unescaped
 
+_WIDTH_PX, _TEXT_PX = 470, 76
 _MOST_TOKENS, _SHOWN_CHARS = 1_000_000, 300
 
 _NO_TOOLS = (
@@ -142,13 +145,15 @@ class SidesSheet(QDialog):
         form.addRow(label("Thinking"), self.thinking)
         form.addRow(label("System prompt"), self.system_prompt)
         hint = r"One stop sequence a line; \n stands for a line break."
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(22, 18, 22, 16)
-        layout.setSpacing(11)
-        layout.addWidget(
+        inner = QWidget()
+        inner.setObjectName("scrolled")
+        column = QVBoxLayout(inner)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.setSpacing(11)
+        column.addWidget(
             label(f"“{shown}”", "title", is_wrapped=True, weight=QFont.Weight.DemiBold)
         )
-        layout.addWidget(
+        column.addWidget(
             label(
                 "The question is answered twice at the same time: as this conversation is set, "
                 "and with what you change here.",
@@ -156,17 +161,34 @@ class SidesSheet(QDialog):
                 is_wrapped=True,
             )
         )
-        layout.addWidget(self.no_tools)
-        layout.addLayout(form)
-        layout.addWidget(label(hint, "faint", 0.92, is_wrapped=True))
+        column.addWidget(self.no_tools)
+        column.addLayout(form)
+        column.addWidget(label(hint, "faint", 0.92, is_wrapped=True))
+        column.addStretch(1)
+        # On a small screen with large text there is more than fits.
+        self._area = QScrollArea()
+        self._area.setWidgetResizable(True)
+        self._area.setFrameShape(QFrame.Shape.NoFrame)
+        self._area.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+        self._area.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self._area.setWidget(inner)
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(22, 18, 22, 16)
+        layout.setSpacing(11)
+        layout.addWidget(self._area, 1)
         layout.addWidget(self.problem)
         layout.addWidget(self.buttons)
 
     def _fit(self, theme: Theme) -> None:
         room = self.screen().availableGeometry()
-        self.setMinimumWidth(min(theme.px(470), room.width() - 40))
         for text in (self.stops, self.system_prompt):
-            text.setFixedHeight(min(theme.px(76), room.height() // 8))
+            text.setFixedHeight(theme.px(_TEXT_PX))
+        self.setMinimumWidth(min(theme.px(_WIDTH_PX), room.width() - 40))
+        width = self.minimumWidth() - 44
+        inner = self._area.widget()
+        inner.ensurePolished()
+        wanted = max(inner.sizeHint().height(), inner.heightForWidth(width))
+        self._area.setMinimumHeight(min(wanted, room.height() * 3 // 5))
 
     def _begin(self) -> None:
         try:
