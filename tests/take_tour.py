@@ -10,6 +10,7 @@ Models of a download, and those too large for this machine, are sparse files.
 import argparse
 import asyncio
 import json
+import os
 import tempfile
 import urllib.request
 from collections.abc import Callable, Coroutine
@@ -41,6 +42,10 @@ from ui.records.storing import MemoryConversationStore
 from ui.window.shortcuts import ShortcutsDialog
 
 DEMO = ROOT / "assets" / "demo-model"
+SCREEN = {
+    "name": "desk", "x": 0, "y": 0, "width": 2880, "height": 1800,
+    "logicalDpi": 96, "logicalBaseDpi": 96, "dpr": 1,
+}  # fmt: skip
 PARTS = ("all", "chat", "daily_work", "runs")
 COUNT = "Count from 1 to 10, one number per line"
 RICH = '''## A table, a sum and some code
@@ -336,7 +341,12 @@ def main() -> None:
     parser.add_argument("--part", default="all", choices=PARTS)
     given = parser.parse_args()
     chosen = {"text_percent": given.text, "contrast": given.contrast, "part": given.part}
-    take_all(partial(_take, **chosen), given.folder)
+    with tempfile.TemporaryDirectory() as scratch:
+        # Without this the screen has 800 pixels, and windows are squeezed as on no computer.
+        screens = Path(scratch) / "screens.json"
+        screens.write_text(json.dumps({"screens": [SCREEN]}))
+        os.environ.setdefault("QT_QPA_PLATFORM", f"offscreen:configfile={screens}")
+        take_all(partial(_take, **chosen), given.folder)
 
 
 if __name__ == "__main__":

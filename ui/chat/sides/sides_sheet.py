@@ -170,7 +170,6 @@ class SidesSheet(QDialog):
         self._area.setWidgetResizable(True)
         self._area.setFrameShape(QFrame.Shape.NoFrame)
         self._area.setFocusPolicy(Qt.FocusPolicy.NoFocus)
-        self._area.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self._area.setWidget(inner)
         layout = QVBoxLayout(self)
         layout.setContentsMargins(22, 18, 22, 16)
