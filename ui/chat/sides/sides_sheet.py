@@ -186,8 +186,8 @@ class SidesSheet(QDialog):
         width = self.minimumWidth() - 44
         inner = self._area.widget()
         inner.ensurePolished()
-        wanted = max(inner.sizeHint().height(), inner.heightForWidth(width))
-        self._area.setMinimumHeight(min(wanted, room.height() * 3 // 5))
+        wanted = max(inner.minimumSizeHint().height(), inner.heightForWidth(width))
+        self._area.setMinimumHeight(min(wanted, room.height() * 3 // 4))
 
     def _begin(self) -> None:
         try:
