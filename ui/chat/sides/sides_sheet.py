@@ -11,6 +11,7 @@ from PySide6.QtWidgets import (
     QDialogButtonBox,
     QFormLayout,
     QFrame,
+    QLabel,
     QPlainTextEdit,
     QScrollArea,
     QVBoxLayout,
@@ -132,7 +133,7 @@ class SidesSheet(QDialog):
     def _lay_out(self, question: str) -> None:
         line = " ".join(question.split())
         shown = line if len(line) <= _SHOWN_CHARS else line[: _SHOWN_CHARS - 1] + "…"
-        form = QFormLayout()
+        form = self._form = QFormLayout()
         form.setFieldGrowthPolicy(QFormLayout.FieldGrowthPolicy.AllNonFixedFieldsGrow)
         form.setRowWrapPolicy(QFormLayout.RowWrapPolicy.WrapLongRows)
         form.setHorizontalSpacing(14)
@@ -147,7 +148,7 @@ class SidesSheet(QDialog):
         hint = r"One stop sequence a line; \n stands for a line break."
         inner = QWidget()
         inner.setObjectName("scrolled")
-        column = QVBoxLayout(inner)
+        column = self._column = QVBoxLayout(inner)
         column.setContentsMargins(0, 0, 0, 0)
         column.setSpacing(11)
         column.addWidget(
@@ -165,6 +166,8 @@ class SidesSheet(QDialog):
         column.addLayout(form)
         column.addWidget(label(hint, "faint", 0.92, is_wrapped=True))
         column.addStretch(1)
+        for words in inner.findChildren(QLabel):
+            words.setMinimumHeight(1)  # the least of wrapped words is that of a narrower column
         # On a small screen with large text there is more than fits.
         self._area = QScrollArea()
         self._area.setWidgetResizable(True)
@@ -184,9 +187,9 @@ class SidesSheet(QDialog):
             text.setFixedHeight(theme.px(_TEXT_PX))
         self.setMinimumWidth(min(theme.px(_WIDTH_PX), room.width() - 40))
         width = self.minimumWidth() - 44
-        inner = self._area.widget()
-        inner.ensurePolished()
-        wanted = max(inner.minimumSizeHint().height(), inner.heightForWidth(width))
+        self._form.invalidate()  # while it is hidden it does not notice other heights
+        self._column.invalidate()
+        wanted = self._column.totalHeightForWidth(width)
         self._area.setMinimumHeight(min(wanted, room.height() * 3 // 4))
 
     def _begin(self) -> None:
