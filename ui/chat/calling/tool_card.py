@@ -93,8 +93,8 @@ class ToolCard(QFrame):
         self._result_head = label("Result", "faint", 0.88)
         self._result_head.hide()
         answer = QHBoxLayout()
-        answer.addWidget(self.result, 1)
-        answer.addWidget(self._copy, 0, Qt.AlignmentFlag.AlignTop)
+        answer.addWidget(self._result_head, 1)
+        answer.addWidget(self._copy)
         self._column = QVBoxLayout(self)
         self._column.setContentsMargins(11, 9, 9, 10)
         self._column.setSpacing(6)
@@ -107,8 +107,8 @@ class ToolCard(QFrame):
             self.arguments.setPlainText(arguments)
             self._column.addWidget(self.arguments)
         self._column.addWidget(self._bar)
-        self._column.addWidget(self._result_head)
         self._column.addLayout(answer)
+        self._column.addWidget(self.result)
         self._column.addWidget(self.fold, 0, Qt.AlignmentFlag.AlignLeft)
 
     def show_state(self, words: str, tone: Tone) -> None:
