@@ -4,6 +4,7 @@ from collections.abc import Callable, Coroutine
 from dataclasses import replace
 from typing import Any
 
+from PySide6.QtCore import Qt
 from PySide6.QtWidgets import (
     QDialog,
     QDialogButtonBox,
@@ -46,6 +47,7 @@ class _KeptDialog(QDialog):
         self.buttons = QDialogButtonBox(kinds.Save | kinds.Cancel)
         self.save = self.buttons.button(kinds.Save)
         self.save.setText(done)
+        self.save.setProperty("kind", "primary")
         self.buttons.rejected.connect(self.reject)
         self.finished.connect(lambda _: self.deleteLater())
 
@@ -177,6 +179,7 @@ class ServerForm(_KeptDialog):
         scroll = QScrollArea()
         scroll.setWidgetResizable(True)
         scroll.setFrameShape(QFrame.Shape.NoFrame)
+        scroll.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         scroll.setWidget(inner)
         layout = QVBoxLayout(self)
         layout.setContentsMargins(18, 16, 18, 16)
@@ -188,6 +191,7 @@ class ServerForm(_KeptDialog):
         self.kind.currentIndexChanged.connect(lambda _: self._show_kind())
         self.buttons.accepted.connect(self._keep)
         self._show_kind()
+        self.name.setFocus()
 
     def edited(self) -> ToolServerConfig:
         """Return the server as the form has it."""

@@ -75,6 +75,7 @@ def test_the_form_gives_back_what_it_shows_and_never_a_kept_secret(
         raise AssertionError("nothing is saved here")
 
     form = ServerForm(theme, parent, config, put)
+    assert form.focusWidget() is form.name
     assert form.edited() == config
     assert form.env.rows[0].text.placeholderText() == "Leave empty to keep it as it is"
     form.env.more.click()
