@@ -5,10 +5,10 @@
 ``fullstop serve`` runs in a process of its own. One stream, the canary, goes on all the while. For
 how long its text stood still, idle and under attack, is what an attack cost the others; how long it
 waited for the first text of an answer is told beside it. Exit code 0 only if nothing answered 5xx,
-the process lives, the canary's text is right and memory has not grown by more than 200 MB. Memory
-is that of the server and its helper processes at rest: before the attacks, once each helper runs,
-and after them. Gaps depend on the machine: they are printed beside the time for which the
-machine kept a thread that only sleeps from running, and judged by the reader.
+the process lives and complained of nothing, the canary's text is right and memory has not grown by
+more than 200 MB. Memory is that of the server and its helper processes at rest: before the attacks,
+once each helper runs, and after them. Gaps depend on the machine: they are printed beside the time
+for which the machine kept a thread that only sleeps from running, and judged by the reader.
 """
 
 import argparse
@@ -81,22 +81,22 @@ class Attack:
         self.canary = Canary(self.host)
         self._process = psutil.Process(self._server.process.pid)
 
-    def post(self, path: str, body: bytes, encoding: str = "") -> int:
-        """Send a body and read the whole answer; return its status, 0 if there is none."""
-        return self._sent(path, body, encoding, 120.0)
+    def send(self, sent: Sent) -> int:
+        """Send a request and read the whole answer; return its status, 0 if there is none."""
+        return self._sent(sent, 120.0)
 
-    def post_and_hang_up(self, path: str, body: bytes, encoding: str = "") -> int:
-        """Send a body; hang up, with status 499, where the answer is not there at once."""
-        return self._sent(path, body, encoding, _PATIENCE_S)
+    def send_and_hang_up(self, sent: Sent) -> int:
+        """Send a request; hang up, with status 499, where the answer is not there at once."""
+        return self._sent(sent, _PATIENCE_S)
 
-    def _sent(self, path: str, body: bytes, encoding: str, patience_s: float) -> int:
+    def _sent(self, sent: Sent, patience_s: float) -> int:
         headers = {"content-type": "application/json"}
-        if encoding:
-            headers["content-encoding"] = encoding
+        if sent.encoding:
+            headers["content-encoding"] = sent.encoding
         connection = http.client.HTTPConnection(self.host, timeout=patience_s)
         status = 0
         try:
-            connection.request("POST", path, body, headers)
+            connection.request(sent.method, sent.path, sent.body, headers)
             answer = connection.getresponse()
             status = answer.status
             said = _read(answer, time.monotonic() + patience_s)
@@ -109,12 +109,14 @@ class Attack:
             connection.close()
         self.statuses[status] += 1
         if status == 0 or status >= 500:
-            self.faults.append(f"{status} {path} {body[:300]!r}: {said[:200]!r}")
+            self.faults.append(
+                f"{status} {sent.method} {sent.path} {sent.body[:300]!r}: {said[:200]!r}"
+            )
         return status
 
     def at_once(self, bodies: Sequence[Sent], *, hangs_up: bool = False) -> None:
         """Send bodies from several clients side by side, all at once if they are few."""
-        send = self.post_and_hang_up if hangs_up else self.post
+        send = self.send_and_hang_up if hangs_up else self.send
         left = iter(bodies)
         lock = threading.Lock()
 
@@ -124,7 +126,7 @@ class Attack:
                     one = next(left, None)
                 if one is None or self._server.process.poll() is not None:
                     return
-                send(*one)
+                send(one)
 
         count = len(bodies) if len(bodies) <= _MOST_AT_ONCE else _CLIENTS
         threads = [threading.Thread(target=client) for _ in range(count)]
@@ -202,6 +204,7 @@ class Attack:
             self.faults.append(f"the server died: exit code {has_died}")
         elif (code := self._server.end()) != 0:
             self.faults.append(f"the server ended with {code}")
+        self.faults += [f"the server complained: {one.rstrip()}" for one in self._server.errors]
         return [*self.faults, *faults]
 
 

@@ -1,7 +1,21 @@
 """A taste of the attack, so that the long one can be started at any time."""
 
+import random
+import re
+
+from api.server.routes import ROUTES
 from tests.endurance.attack import attacked
+from tests.endurance.attacking import attacks
 
 
 def test_broken_bodies_and_random_schemas_harm_neither_the_server_nor_another_stream() -> None:
     assert attacked(bodies=40, schemas=6, is_heavy=False, seed=7) == []
+
+
+def test_every_route_is_attacked() -> None:
+    rng = random.Random(1)
+    sent = {(one.method, one.path.partition("?")[0]) for one in map(attacks.broken, [rng] * 2_000)}
+
+    for route in ROUTES:
+        path = re.compile(re.sub(r"\{\w+\}", ".+", route.path))
+        assert any(method == route.method and path.fullmatch(one) for method, one in sent), route

@@ -6,164 +6,16 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from api.server.routes import ROUTES
 from engine.scheduling.limits import Limits
+from tests.support.attacks.request_bodies import BODIES, MORE_BODIES
 from tests.support.random_cases import cases
-from tests.support.scripted import GO
 
 EXAMPLES = cases(200)
-
-TURNS = [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hel"}]
-SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}}
-# Bodies that are right, with as many fields as there are ways to break.
-BODIES: dict[str, dict[str, Any]] = {
-    "/v1/messages": {
-        "model": "m",
-        "max_tokens": 4,
-        "messages": [
-            {"role": "user", "content": [{"type": "text", "text": "Hi"}]},
-            {
-                "role": "assistant",
-                "content": [{"type": "tool_use", "id": "t", "name": "f", "input": {"a": 1}}],
-            },
-            {
-                "role": "user",
-                "content": [{"type": "tool_result", "tool_use_id": "t", "content": "1"}],
-            },
-        ],
-        "system": [{"type": "text", "text": "Be brief."}],
-        "stop_sequences": ["END"],
-        "stream": True,
-        "temperature": 0.5,
-        "top_p": 0.9,
-        "top_k": 5,
-        "tools": [{"name": "f", "input_schema": SCHEMA}],
-        "tool_choice": {"type": "auto"},
-        "thinking": {"type": "disabled"},
-        "fullstop": {"stop_scope": "text", "report": True},
-    },
-    "/v1/messages/count_tokens": {"model": "m", "messages": TURNS, "system": "Be brief."},
-    "/v1/chat/completions": {
-        "model": "m",
-        "messages": [{"role": "system", "content": "Be brief."}, *TURNS],
-        "max_completion_tokens": 4,
-        "n": 2,
-        "stop": ["END", "\n"],
-        "stop_token_ids": [5],
-        "stream": False,
-        "stream_options": {"include_usage": True},
-        "temperature": 0.5,
-        "seed": 5,
-        "logit_bias": {"5": 1.5},
-        "logprobs": True,
-        "presence_penalty": 0.5,
-        "tools": [{"type": "function", "function": {"name": "f", "parameters": SCHEMA}}],
-        "tool_choice": "auto",
-        "reasoning_effort": "none",
-        "thinking_token_budget": 3,
-        "chat_template_kwargs": {"enable_thinking": False},
-    },
-    "/v1/completions": {
-        "model": "m",
-        "prompt": [f"user:Hi{GO}", "x"],
-        "max_tokens": 4,
-        "n": 1,
-        "best_of": 1,
-        "echo": True,
-        "logprobs": 1,
-        "stop": "END",
-        "stream": True,
-        "suffix": None,
-    },
-    "/v1/responses/input_tokens": {
-        "input": [{"role": "user", "content": [{"type": "input_text", "text": "Hi"}]}],
-        "instructions": "Be brief.",
-        "tools": [{"type": "function", "name": "f", "parameters": SCHEMA}],
-    },
-    "/v1/responses/compact": {
-        "model": "m",
-        "input": [
-            {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "Hi"}]},
-            {"type": "compaction", "encrypted_content": "fullstop-summary-1:SGk="},
-            {"type": "message", "role": "user", "content": "Go on"},
-        ],
-        "instructions": "Be brief.",
-        "max_output_tokens": 8,
-    },
-    "/v1/responses": {
-        "model": "m",
-        "input": [
-            {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "Hi"}]},
-            {"type": "function_call", "call_id": "c", "name": "f", "arguments": "{}"},
-            {"type": "function_call_output", "call_id": "c", "output": "1"},
-        ],
-        "instructions": "Be brief.",
-        "max_output_tokens": 16,
-        "stream": True,
-        "stop": ["END"],
-        "tools": [{"type": "function", "name": "f", "parameters": SCHEMA}],
-        "text": {"format": {"type": "text"}},
-        "reasoning": {"effort": "low", "summary": "auto"},
-        "thinking_budget": 3,
-    },
-    "/generate": {
-        "text": [f"user:Hi{GO}", "x"],
-        "sampling_params": {
-            "max_new_tokens": 4,
-            "stop": ["END"],
-            "stop_token_ids": [5],
-            "temperature": 0.5,
-            "n": 1,
-            "min_new_tokens": 1,
-            "ignore_eos": False,
-            "logit_bias": {"5": 1.5},
-        },
-        "return_logprob": True,
-        "top_logprobs_num": 2,
-        "logprob_start_len": 0,
-        "token_ids_logprob": [5, 6],
-        "stream": True,
-        "rid": "r",
-    },
-    "/api/chat": {
-        "model": "m",
-        "messages": [
-            *TURNS,
-            {
-                "role": "assistant",
-                "tool_calls": [{"function": {"name": "f", "arguments": {"a": 1}}}],
-            },
-            {"role": "tool", "tool_name": "f", "content": "1"},
-        ],
-        "stream": True,
-        "think": False,
-        "format": "",
-        "options": {"stop": ["END"], "num_predict": 4, "temperature": 0.5, "seed": 3},
-        "tools": [{"type": "function", "function": {"name": "f", "parameters": SCHEMA}}],
-    },
-    "/api/generate": {
-        "model": "m",
-        "prompt": "Hi",
-        "system": "Be brief.",
-        "raw": False,
-        "stream": False,
-        "options": {"num_predict": 4},
-    },
-    "/api/show": {"model": "scripted"},
-    "/tokenize": {
-        "model": "m",
-        "messages": TURNS,
-        "add_generation_prompt": True,
-        "return_token_strs": True,
-        "tools": [{"type": "function", "function": {"name": "f", "parameters": SCHEMA}}],
-        "chat_template_kwargs": {"enable_thinking": False},
-    },
-    "/detokenize": {"model": "m", "tokens": [5, 6]},
-}
+EVERY_BODY = [*sorted(BODIES.items()), *MORE_BODIES]
 
 WORDS = st.sampled_from(
     ["", "text", "type", "role", "user", "tool", "json_object", "json_schema", "required", "END"]
@@ -196,13 +48,13 @@ def places_in(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
 @st.composite
 def bodies(draw: st.DrawFn) -> tuple[str, bytes]:
     """Draw a path and a body: a right one with up to three changes, any JSON, or any bytes."""
-    path = draw(st.sampled_from(sorted(BODIES)))
+    path, right = draw(st.sampled_from(EVERY_BODY))
     kind = draw(st.sampled_from(["changed"] * 8 + ["any", "raw"]))
     if kind == "raw":
         return path, draw(RAW)
     if kind == "any":
         return path, json.dumps(draw(VALUES)).encode()
-    body = copy.deepcopy(BODIES[path])
+    body = copy.deepcopy(right)
     for _ in range(draw(st.integers(1, 3))):
         places = places_in(body)
         if not places:
@@ -236,13 +88,14 @@ def test_there_is_a_body_for_every_posted_route() -> None:
     assert BODIES.keys() == {route.path for route in ROUTES if route.request is not None}
 
 
-@pytest.mark.parametrize("path", sorted(BODIES))
 def test_the_bodies_to_be_broken_are_right(
-    serve: Callable[..., Any], staged: Callable[..., Any], path: str
+    serve: Callable[..., Any], staged: Callable[..., Any]
 ) -> None:
-    reply = serve(staged(step_s=0).engine).send("POST", path, BODIES[path])
+    site = serve(staged(step_s=0).engine)
 
-    assert reply.status == 200, reply.body
+    for path, body in EVERY_BODY:
+        reply = site.send("POST", path, body)
+        assert reply.status == 200, (path, body, reply.body)
 
 
 def test_no_body_breaks_the_server(serve: Callable[..., Any], staged: Callable[..., Any]) -> None:

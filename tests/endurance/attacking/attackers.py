@@ -103,14 +103,13 @@ def _send_at_once(host: str, bodies: list[Sent], seen: Seen) -> None:
 
 
 def _send(host: str, sent: Sent, seen: Seen) -> None:
-    path, body, *encoding = sent
     headers = {"content-type": "application/json"}
-    if encoding:
-        headers["content-encoding"] = encoding[0]
+    if sent.encoding:
+        headers["content-encoding"] = sent.encoding
     connection = http.client.HTTPConnection(host, timeout=_TIMEOUT_S, source_address=(_ADDRESS, 0))
     status = 0
     try:
-        connection.request("POST", path, body, headers)
+        connection.request(sent.method, sent.path, sent.body, headers)
         answer = connection.getresponse()
         status = answer.status
         said = answer.read()
@@ -120,4 +119,4 @@ def _send(host: str, sent: Sent, seen: Seen) -> None:
         connection.close()
     seen.statuses[status] += 1
     if status == 0 or status >= 500:
-        seen.faults.append(f"attack: {status} {path} {body[:200]!r}: {said[:200]!r}")
+        seen.faults.append(f"attack: {status} {sent.path} {sent.body[:200]!r}: {said[:200]!r}")

@@ -7,37 +7,67 @@ import copy
 import gzip
 import json
 import random
+import re
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
+from urllib.parse import quote
 
-from tests.api.protection.test_fuzz import BODIES
+from api.server.routes import ROUTES
+from tests.support.attacks.request_bodies import BODIES, MORE_BODIES
 
 ODD: tuple[Any, ...] = (
     None, True, False, 0, -1, 1, 2**31, 2**63, -(2**63), 2**64, 10**30, 0.5, 1e308, -0.0,
     "", "text", "required", "\u0000", "\ud83d\ude00", "x" * 5_000, [], {}, [[]], [{}], {"a": {}},
     {"type": "text"}, {"type": "json_object"}, ["\n"], [0], "none", "auto",
 )  # fmt: skip
+_SHARE_WITHOUT_BODY = 0.15
 SCHEMA_TYPES = ("string", "number", "integer", "boolean", "null", "array", "object")
 
 
-# Route, body, and content-encoding where it has one.
-Sent = tuple[str, bytes] | tuple[str, bytes, str]
+_EVERY_BODY = (*BODIES.items(), *MORE_BODIES)
+# Every other route of the server: a new one is attacked from the day it is written.
+_WITHOUT_BODY = tuple((one.method, one.path) for one in ROUTES if one.request is None)
+_QUERIES = ("after", "limit", "order", "stream", "include", "timeout", "x")
+_ODD_PARTS = (
+    "resp_0", "..", "%2e%2e%2f", "a/b", "%00", "%ff", "\u00e9", "x" * 3_000, "input_items",
+    "resp_" + "0" * 32, "-1", "%0d%0a", "~",
+)  # fmt: skip
 
 
-def broken(rng: random.Random) -> tuple[str, bytes]:
-    """Return a route and a body that was right before some of its places were changed."""
-    path = rng.choice(list(BODIES))
-    body = copy.deepcopy(BODIES[path])
+class Sent(NamedTuple):
+    """A request of an attacker."""
+
+    path: str
+    body: bytes = b""
+    encoding: str = ""
+    method: str = "POST"
+
+
+def broken(rng: random.Random) -> Sent:
+    """Return a request that was right before some of its places were changed."""
+    if rng.random() < _SHARE_WITHOUT_BODY:
+        return _without_body(rng)
+    path, right = rng.choice(_EVERY_BODY)
+    body = copy.deepcopy(right)
     for _ in range(rng.randint(1, 4)):
         _change(body, rng)
     sent = json.dumps(body).encode()
     if rng.random() < 0.05:
         cut = rng.randrange(len(sent))
         sent = sent[:cut] + rng.randbytes(rng.randint(0, 3)) + sent[cut + rng.randint(0, 3) :]
-    return path, sent
+    return Sent(path, sent)
 
 
-def constrained(rng: random.Random) -> tuple[str, bytes]:
+def _without_body(rng: random.Random) -> Sent:
+    """Return a request for a route without a body: odd parts of its path, and odd queries."""
+    method, path = rng.choice(_WITHOUT_BODY)
+    path = re.sub(r"\{\w+\}", lambda _: quote(rng.choice(_ODD_PARTS), safe="%/"), path)
+    odd = [quote(str(rng.choice(ODD)), errors="surrogatepass") for _ in range(2)]
+    asked = "&".join(map("=".join, zip(rng.sample(_QUERIES, 2), odd, strict=True)))
+    return Sent(f"{path}?{asked}", method=method)
+
+
+def constrained(rng: random.Random) -> Sent:
     """Return a Chat body with a random schema that the answer is to follow."""
     body = {
         "model": "m",
@@ -48,7 +78,7 @@ def constrained(rng: random.Random) -> tuple[str, bytes]:
             "json_schema": {"name": "s", "schema": _schema(rng, rng.randint(0, 3))},
         },
     }
-    return "/v1/chat/completions", json.dumps(body).encode()
+    return Sent("/v1/chat/completions", json.dumps(body).encode())
 
 
 def helped() -> list[Sent]:
@@ -58,29 +88,29 @@ def helped() -> list[Sent]:
     body = {"model": "m", "max_tokens": 1, "messages": _asked("Hi")}
     form = {"response_format": {"type": "json_schema", "json_schema": schema}}
     path = "/v1/chat/completions"
-    return [(path, _json(body | {"unknown": values})), (path, _json(body | form))]
+    return [Sent(path, _json(body | {"unknown": values})), Sent(path, _json(body | form))]
 
 
 def heavy() -> Iterator[tuple[str, list[Sent]]]:
     """Yield the name of an attack and what it sends at once; some bodies have tens of megabytes."""
     for name, path, body in _heavy_bodies():
-        yield f"{name}, {path}", [(path, body)]
+        yield f"{name}, {path}", [Sent(path, body)]
     for size in (10, 1_000, 30_000_000):
         packed = _packed(b"[" * size if size == 10 else bytes(size))
         for path in ("/v1/messages", "/generate"):
-            yield f"20 × gzip of {size:,} bytes, {path}", [(path, packed, "gzip")] * 20
+            yield f"20 × gzip of {size:,} bytes, {path}", [Sent(path, packed, "gzip")] * 20
     bomb = _packed(bytes(1 << 28))
-    yield "20 × gzip of 256 MB, /v1/messages", [("/v1/messages", bomb, "gzip")] * 20
+    yield "20 × gzip of 256 MB, /v1/messages", [Sent("/v1/messages", bomb, "gzip")] * 20
     numbers = _packed(b'{"messages": [' + b"1.5," * 7_000_000 + b"1]}")
-    yield "20 × gzip of 7 million numbers", [("/v1/messages", numbers, "gzip")] * 20
+    yield "20 × gzip of 7 million numbers", [Sent("/v1/messages", numbers, "gzip")] * 20
     text = _json({"model": "m", "max_tokens": 1, "messages": _asked("a " * 65_000)})
-    yield "20 × 130 KB of text, /v1/messages", [("/v1/messages", text)] * 20
+    yield "20 × 130 KB of text, /v1/messages", [Sent("/v1/messages", text)] * 20
     many = _json({"model": "m", "max_tokens": 1, "messages": _asked("") * 3_500})
-    yield "20 × 3,500 empty messages", [("/v1/messages", many)] * 20
+    yield "20 × 3,500 empty messages", [Sent("/v1/messages", many)] * 20
     objects = b'{"model":"m","messages":[' + b"{}," * 43_000 + b"{}]}"
-    yield "20 × 43,000 empty objects", [("/v1/messages", objects)] * 20
+    yield "20 × 43,000 empty objects", [Sent("/v1/messages", objects)] * 20
     large = _json({"model": "m", "max_tokens": 1, "messages": _asked("a " * 15_000_000)})
-    yield "20 × 30 MB of text, /v1/messages", [("/v1/messages", large)] * 20
+    yield "20 × 30 MB of text, /v1/messages", [Sent("/v1/messages", large)] * 20
 
 
 def _heavy_bodies() -> Iterator[tuple[str, str, bytes]]:
