@@ -12,6 +12,7 @@ from engine.scheduling.generation import Generation
 from engine.scheduling.outbox import Outbox
 from engine.scheduling.queue.failures import cause_of, log_failure, raise_endings
 from engine.scheduling.queue.row import Row, wanted_stats
+from engine.scheduling.queue.shared_scores import SharedScores
 from engine.stopping.record import StopKind
 from engine.values.events import Event
 from engine.values.request import TraceLevel
@@ -36,11 +37,13 @@ class HandingOut:
     Args:
         rows: The answers in the batch, by the batch's number for them; those that end are removed.
         outbox: Where events go.
+        behind: The answers whose prompts are scored by one in the batch.
     """
 
-    def __init__(self, rows: dict[int, Row], outbox: Outbox) -> None:
+    def __init__(self, rows: dict[int, Row], outbox: Outbox, behind: SharedScores) -> None:
         self._rows = rows
         self._outbox = outbox
+        self._behind = behind
 
     def finish(self, row: Row, kind: StopKind, error: str | None = None) -> None:
         """Tell a reader that its answer has ended.
@@ -50,6 +53,7 @@ class HandingOut:
             kind: Why it ended.
             error: What went wrong, if anything did.
         """
+        self._behind.gone(row)
         last = row.end(kind, time.perf_counter(), error)
         self._outbox.put(row.generation, last, is_urgent=True)
 
@@ -93,6 +97,7 @@ class HandingOut:
                 del rows[number]
                 if number in checked:
                     row.checked(checked[number], taken[number])
+                self._behind.gone(row)
                 last = row.finish(stop, time.perf_counter())
                 ended.append((row.generation, [*row.take_events(), last]))
                 leaving[number] = step.unused(number, taken.get(number, 0))
@@ -110,6 +115,8 @@ class HandingOut:
             row = rows.get(number)
             if row is not None:
                 put(row.generation, [scores])
+                for other, told in self._behind.found(row, scores):
+                    put(other.generation, told)
         for number, tokens in step.shared:
             row = rows.get(number)
             if row is not None:

@@ -39,11 +39,12 @@ class Row:
         submitted_at: When it was asked for.
         trace: How much of each token is reported.
         budget_end: Where a budget ends the reasoning, once that is known.
+        has_scores: Whether its reader has the scores of its prompt from another choice's reading.
     """
 
     __slots__ = ("_cached", "_expected_tokens", "_first_at", "_from_disk", "_joined_at",
                  "_last_at", "_read", "_speculation", "budget_end", "builder", "generation",
-                 "number", "prompt", "submitted_at", "trace")  # fmt: skip
+                 "has_scores", "number", "prompt", "submitted_at", "trace")  # fmt: skip
 
     def __init__(
         self, generation: Generation, prompt: Prompt, builder: AnswerBuilder, submitted_at: float
@@ -53,6 +54,7 @@ class Row:
         self.builder = builder
         self.trace = generation.request.trace
         self.budget_end: BudgetEnd | None = None
+        self.has_scores = False
         self.number = -1
         self._cached = self._from_disk = 0
         self.submitted_at = submitted_at
@@ -81,6 +83,12 @@ class Row:
         return max(self._expected_tokens, self.tokens)
 
     @property
+    def request(self) -> GenerationRequest:
+        """What the batch is to do."""
+        request = self.generation.request
+        return replace(request, prompt_scoring=None) if self.has_scores else request
+
+    @property
     def is_read_for_nothing(self) -> bool:
         """Whether nothing is to be generated, and the prompt has been read as far as needed.
 
@@ -100,10 +108,16 @@ class Row:
         # Only the batch needs the cache that was read from disk.
         self.prompt = replace(self.prompt, loaded=None)
         events: list[Event] = [PromptProgress(cached, self.prompt_tokens, cached)]
-        scoring = self.generation.request.prompt_scoring
-        if scoring is not None and scoring.start == 0:
-            events.append(PromptScores(0, tuple(self.prompt.tokens[:1])))
+        if not self.has_scores:
+            events += self.first_scores()
         return events
+
+    def first_scores(self) -> list[PromptScores]:
+        """Return the event of the prompt's first token, which no score can have, if it is told."""
+        scoring = self.generation.request.prompt_scoring
+        if scoring is None or scoring.start:
+            return []
+        return [PromptScores(0, tuple(self.prompt.tokens[:1]))]
 
     def shared(self, tokens: int) -> PromptProgress:
         """Note how much of the prompt another row has read for it; return the event."""

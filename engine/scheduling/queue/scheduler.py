@@ -24,6 +24,7 @@ from engine.scheduling.queue.failures import cause_of, log_failure, raise_ending
 from engine.scheduling.queue.handing_out import HandingOut
 from engine.scheduling.queue.preparing import choices_field
 from engine.scheduling.queue.row import Row, drop_loaded
+from engine.scheduling.queue.shared_scores import SharedScores
 from engine.stopping.record import StopKind
 from engine.values.events import Finished
 
@@ -45,6 +46,7 @@ class Scheduler:
     Attributes:
         rows: The answers in the batch, by the batch's number for them.
         waiting: Those behind them, first come first served.
+        behind: Those that wait for the scores of their prompt.
     """
 
     def __init__(
@@ -54,14 +56,15 @@ class Scheduler:
         self._outbox = outbox
         self._memory = AnswerMemory(limits, machine)
         self.rows: dict[int, Row] = {}
-        self._handing_out = HandingOut(self.rows, outbox)
+        self.behind = SharedScores()
+        self._handing_out = HandingOut(self.rows, outbox, self.behind)
         self.waiting: deque[Row] = deque()
         self._steps_unmeasured = 0
 
     @property
     def is_idle(self) -> bool:
         """Whether nothing runs and nothing waits."""
-        return not (self.rows or self.waiting)
+        return not (self.rows or self.waiting or self.behind)
 
     def check(self, backend: Backend, choices: Sequence[Generation], preparing: int) -> None:
         """Check that a request can be accepted, as far as that can be seen before it is rendered.
@@ -79,7 +82,7 @@ class Scheduler:
         if len(choices) > most:
             field = choices_field([one.request for one in choices])
             raise InvalidRequest(field, f"at most {most} answers can be asked for at once")
-        ahead = len(self.rows) + len(self.waiting) + preparing
+        ahead = len(self.rows) + len(self.waiting) + len(self.behind) + preparing
         if ahead + len(choices) > most:
             raise QueueFull(max(0, ahead - limits.max_rows), len(choices))
         for generation in choices:
@@ -121,13 +124,17 @@ class Scheduler:
             settle(choices, refusal(error))
             return
         settle(choices, None)
-        place = len(self.waiting)
-        while place and self.waiting[place - 1].submitted_at > at:
-            place -= 1
-        for row in reversed(rows):
-            self.waiting.insert(place, row)
+        self._wait(self.behind.hold_back(rows))
         self.fill(backend)
         drop_loaded(self.waiting, _MOST_LOADED)
+
+    def _wait(self, rows: Sequence[Row]) -> None:
+        """Put rows into the queue, by when they were asked for."""
+        for row in rows:
+            place = len(self.waiting)
+            while place and self.waiting[place - 1].submitted_at > row.submitted_at:
+                place -= 1
+            self.waiting.insert(place, row)
 
     def fill(self, backend: Backend) -> None:
         """Move waiting requests into the batch while there is room, in order."""
@@ -135,13 +142,13 @@ class Scheduler:
         if self._steps_unmeasured >= _MEASURE_EVERY:
             self._steps_unmeasured = 0
             self._end_overgrown(backend)
+        self._wait(self.behind.take_ready())
         while self.waiting and len(self.rows) < self._limits.max_rows:
             if not self._memory.has_room_beside(backend.info, self.rows, self.waiting[0]):
                 return
             row = self.waiting.popleft()
             try:
-                wanted = row.generation
-                joined = backend.join(row.prompt, wanted.request, wanted.form)
+                joined = backend.join(row.prompt, row.request, row.generation.form)
             except BaseException as error:
                 raise_endings(error)
                 log_failure("a request could not join the batch", error)
@@ -178,11 +185,11 @@ class Scheduler:
     def _cancel(self, backend: Backend, rows: Sequence[Row]) -> None:
         leaving: dict[int, int] = {}
         for row in rows:
-            if row.number < 0:
-                self.waiting.remove(row)
-            else:
+            if row.number >= 0:
                 del self.rows[row.number]
                 leaving[row.number] = 0
+            elif row in self.waiting:
+                self.waiting.remove(row)
             self._handing_out.finish(row, StopKind.CANCELLED)
         self._leave(backend, leaving)
 
@@ -192,7 +199,7 @@ class Scheduler:
         For another thread than the engine's, which may be changing them. Text that a row holds
         back is lost.
         """
-        for row in [*self.rows.copy().values(), *self.waiting.copy()]:
+        for row in [*self.rows.copy().values(), *self.waiting.copy(), *self.behind]:
             generation = row.generation
             settle([generation], why)
             generation.push([last])
@@ -201,10 +208,12 @@ class Scheduler:
 
     def abandon(self, kind: StopKind, error: str | None) -> None:
         """End every answer without calling the batch, which may be broken."""
-        for row in self._all():
-            self._handing_out.finish(row, kind, error)
+        rows = list(self._all())
         self.rows.clear()
         self.waiting.clear()
+        self.behind.clear()
+        for row in rows:
+            self._handing_out.finish(row, kind, error)
 
     def decoded(self, backend: Backend) -> Step | BaseException:
         """Step the batch once, without touching an answer, because it may take long."""
@@ -250,3 +259,4 @@ class Scheduler:
     def _all(self) -> Iterator[Row]:
         yield from self.rows.values()
         yield from self.waiting
+        yield from self.behind

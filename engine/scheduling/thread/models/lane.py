@@ -147,7 +147,7 @@ class Lane:
     def publish(self) -> None:
         """Tell of the numbers of answers if they changed."""
         scheduler = self._scheduler
-        waiting = len(scheduler.waiting) + self._intake.choices
+        waiting = len(scheduler.waiting) + len(scheduler.behind) + self._intake.choices
         if self._postponed:
             waiting += self._postponed.choices
         slot = self.slot
