@@ -11,7 +11,8 @@ from engine.output.call_readers.arriving import (
     Waiting,
 )
 from engine.output.call_readers.json_text import Rewritten, json_object
-from engine.output.call_readers.parameters import Conversions, ParameterWriter, Trim
+from engine.output.call_readers.parameter_value import Trim
+from engine.output.call_readers.parameters import Conversions, ParameterWriter
 
 _NAME = r"(?:\"[^\"]*\"|'[^']*'|[^\s\"'<>]+)"
 _FUNCTION = re.compile(rf"\s*{_NAME}\s*")

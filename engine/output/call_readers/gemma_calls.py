@@ -24,7 +24,10 @@ _QUOTE = '<|"|>'
 
 
 def function_gemma(parse: CallParser) -> Format:
-    """Return FunctionGemma's format: strings stand between ``<escape>``."""
+    """Return FunctionGemma's format: strings stand between ``<escape>``.
+
+    Its parser knows no value inside another: a comma or brace ends every value but a string.
+    """
     conversions = Conversions(parse)
 
     def read(text: ArrivingText, out: CallWriter) -> Waiting[None]:

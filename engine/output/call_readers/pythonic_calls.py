@@ -1,11 +1,16 @@
 """Calls that are written as Python: ``[f(a="x", b=2), g()]``. Pure; any thread.
 
-Strings without prefix grow. Every other value is taken whole and converted by the model's parser.
+Strings without prefix grow, also in lists and dictionaries. Every other value is taken whole and
+converted by the model's parser, and so is a list or dictionary that holds anything but strings,
+plain words, and others of its kind.
 """
 
+import json
 import keyword
 import re
+from collections.abc import Callable
 
+from engine.output.arguments import MAX_DEPTH
 from engine.output.call_readers.arriving import (
     ArrivingText,
     CallParser,
@@ -15,11 +20,13 @@ from engine.output.call_readers.arriving import (
     Waiting,
 )
 from engine.output.call_readers.json_text import escaped
+from engine.output.call_readers.nested import NestedValue, ReadValue
 from engine.output.call_readers.parameters import Conversions, ParameterWriter
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _PLAIN = re.compile(r"""[^"'\\\n\r\x00]*""")
 _VALUE = re.compile(r"""[^"'\\\n\r\x00\[\](){},#]*""")
+_WORD = re.compile(r"[^\s,:()\[\]{}\"'#]*")
 _HEX = re.compile(r"[0-9a-fA-F]+")
 _ESCAPED = {
     "n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f", "a": "\a", "v": "\v",
@@ -51,10 +58,11 @@ def pythonic(parse: CallParser) -> Format:
                 keys.add(key)
                 if (yield from text.skip_space()) in "\"'":
                     writer.key(key)
-                    yield from _string(text, out)
+                    yield from _string(text, out.write, ",)")
                 else:
-                    value = yield from _value(text)
-                    writer.pair(f"[{name}({key}={value})]")
+                    value = writer.nested(key, _nested_reader(conversions))
+                    yield from _value(text, value)
+                    writer.pair(f"[{name}({key}={value.raw})]", value)
                 yield from _comma(text, ")")
             yield from text.take()
             writer.end()
@@ -88,31 +96,37 @@ def _plain_value(text: str, place: int) -> int:
     return place if found is None else found.end()
 
 
-def _string(text: ArrivingText, out: CallWriter) -> Waiting[None]:
-    """Read a string as it grows, up to its last quotation mark."""
+def _string(text: ArrivingText, write: Callable[[str], object], ends: str) -> Waiting[None]:
+    """Read a string as it grows, up to its last quotation mark.
+
+    Args:
+        text: Where it begins.
+        write: Takes it as JSON.
+        ends: What may come after it: where something else does, an expression goes on.
+    """
     quote = yield from text.take()
-    out.write('"')
+    write('"')
     is_empty = True
     while True:
         char = yield from text.peek()
         if plain := text.take_while(_plain):
-            out.write(escaped(plain))
+            write(escaped(plain))
         else:
             yield from text.take()
             if char == quote:
                 break
             if char == "\\":
-                out.write(escaped((yield from _escape(text))))
+                write(escaped((yield from _escape(text))))
             elif char in "\"'":
-                out.write(escaped(char))
+                write(escaped(char))
             else:
                 raise IrregularCall
         is_empty = False
     if is_empty and (yield from text.peek()) == quote:
         raise IrregularCall  # three quotation marks
-    if (yield from text.skip_space()) not in ",)":
-        raise IrregularCall  # an expression goes on
-    out.write('"')
+    if (yield from text.skip_space()) not in ends:
+        raise IrregularCall
+    write('"')
 
 
 def _escape(text: ArrivingText) -> Waiting[str]:
@@ -130,9 +144,80 @@ def _escape(text: ArrivingText) -> Waiting[str]:
     return chr(code)
 
 
-def _value(text: ArrivingText) -> Waiting[str]:
-    """Return a value as it is written, up to the comma or bracket after it."""
+def _nested_reader(conversions: Conversions) -> ReadValue:
+    """Return what reads a list or dictionary of strings, words, and others of its kind."""
+
+    def read(text: ArrivingText, write: Callable[[str], object]) -> Waiting[None]:
+        if (yield from text.peek()) not in "[{":
+            raise IrregularCall
+        yield from _nested(text, write, conversions, MAX_DEPTH)
+
+    return read
+
+
+def _nested(
+    text: ArrivingText, write: Callable[[str], object], conversions: Conversions, depth: int
+) -> Waiting[None]:
+    """Read a value inside a value, or that value itself.
+
+    Args:
+        text: Where it begins.
+        write: Takes it as JSON.
+        conversions: What the parser says of words.
+        depth: How many levels it may have.
+    """
+    opening = yield from text.skip_space()
+    if opening in "\"'":
+        yield from _string(text, write, ",]}")
+        return
+    if opening not in "[{":
+        yield from _word(text, write, conversions)
+        return
+    if not depth:
+        raise IrregularCall
+    write((yield from text.take()))
+    closing, has_items = _CLOSING[opening], False
+    while (yield from text.skip_space()) != closing:
+        if has_items:
+            write(", ")
+        has_items = True
+        if opening == "{":
+            if (yield from text.peek()) not in "\"'":
+                raise IrregularCall
+            yield from _string(text, write, ":")
+            yield from text.take()
+            write(": ")
+        yield from _nested(text, write, conversions, depth - 1)
+        yield from _comma(text, closing)
+    yield from text.take()
+    write(closing)
+
+
+def _plain_word(text: str, place: int) -> int:
+    found = _WORD.match(text, place)
+    return place if found is None else found.end()
+
+
+def _word(
+    text: ArrivingText, write: Callable[[str], object], conversions: Conversions
+) -> Waiting[None]:
     parts: list[str] = []
+    while part := text.take_while(_plain_word):
+        parts.append(part)
+        yield from text.peek()
+    if (yield from text.skip_space()) not in ",]}":
+        raise IrregularCall  # an expression
+    value = conversions.pair(f"[f(a=[{''.join(parts)}])]")[1]
+    if not isinstance(value, list) or len(value) != 1:
+        raise IrregularCall
+    try:
+        write(json.dumps(value[0], ensure_ascii=False, allow_nan=False))
+    except (TypeError, ValueError) as error:
+        raise IrregularCall from error
+
+
+def _value(text: ArrivingText, parts: NestedValue) -> Waiting[None]:
+    """Collect a value as it is written, up to the comma or bracket after it."""
     closing: list[str] = []
     while True:
         char = yield from text.peek()
@@ -140,7 +225,7 @@ def _value(text: ArrivingText) -> Waiting[str]:
             parts.append(plain)
             continue
         if not closing and char in ",)":
-            return "".join(parts)
+            return
         parts.append((yield from text.take()))
         if char in "\"'":
             yield from _skip_string(text, char, parts)
@@ -153,7 +238,7 @@ def _value(text: ArrivingText) -> Waiting[str]:
             raise IrregularCall
 
 
-def _skip_string(text: ArrivingText, quote: str, parts: list[str]) -> Waiting[None]:
+def _skip_string(text: ArrivingText, quote: str, parts: NestedValue) -> Waiting[None]:
     while True:
         char = yield from text.peek()
         if plain := text.take_while(_plain):

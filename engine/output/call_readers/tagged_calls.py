@@ -11,7 +11,8 @@ from engine.output.call_readers.arriving import (
     Waiting,
 )
 from engine.output.call_readers.json_calls import json_calls
-from engine.output.call_readers.parameters import Conversions, ParameterWriter, Trim
+from engine.output.call_readers.parameter_value import Trim
+from engine.output.call_readers.parameters import Conversions, ParameterWriter
 
 _PLAIN_NAME = re.compile(r"[^\s<>]+")
 

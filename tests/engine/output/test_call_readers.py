@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -268,6 +269,41 @@ def same(found: Sequence[tuple[str, str]], wanted: Sequence[tuple[str, str]]) ->
         and (one[1] == other[1] or json.dumps(json.loads(one[1]), ensure_ascii=False) == other[1])
         for one, other in zip(found, wanted, strict=True)
     )
+
+
+# In FunctionGemma's format there are none. Muse Spark's values are strings unless they are JSON.
+WITH_NESTED = sorted(STYLES - {"function_gemma", "muse_spark"})
+
+
+@pytest.mark.parametrize("style", WITH_NESTED)
+def test_strings_inside_nested_values_grow_while_they_are_written(style: str) -> None:
+    near = [1.5, {"k": 'long "text" é and more\n'}, True, None, []]
+    raw = WRITERS[style]([("weather", {"near": near, "more": {"a": ["x"], "b": {}}})])
+    begun = raw.index(" and more")
+    parse = parser_of(style)
+    calls = OpenCalls(parse, readers(style, parse))
+    calls.open(None)
+    events = [event for char in raw[:begun] for event in calls.add(char)]
+    so_far = "".join(event.text for event in events if isinstance(event, ToolCallArguments))
+
+    assert so_far.endswith('{"near": [1.5, {"k": "long \\"text\\" é')
+    assert check(told(style, list(raw))[0]) == expected(style, raw)
+
+
+@pytest.mark.parametrize(
+    "value",
+    ["['a', {'b': None}]", "[note] to self", '{"a": "1\n2"}', '["a", "b"]]', '["a" // why', "{}{}",
+     '{"a": NaN}', '{"a": 1, "a": [2]}', "[1, 2", "[", '["a"].map(f)'],
+)  # fmt: skip
+@pytest.mark.parametrize("style", ["qwen3_coder", "glm47", "minimax_m2", "kimi_k3", "pythonic"])
+def test_what_only_begins_as_a_nested_value_is_what_the_parser_makes_of_it(
+    style: str, value: str
+) -> None:
+    raw = WRITERS[style]([("weather", {"near": "@", "more": {"c": "d"}})]).replace("'@'", value)
+    raw = raw.replace('"@"', value).replace("@", value)
+    events, _ = told(style, list(raw))
+
+    assert same(check(events), expected(style, raw))
 
 
 def test_every_style_of_mlx_lm_has_a_reader() -> None:
