@@ -11,6 +11,7 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from aiohttp import web
+from aiohttp.http import HttpProcessingError
 
 from api.server.access import tls
 from api.server.access.accepting import AcceptFailures
@@ -190,15 +191,18 @@ async def _accept_no_more(listening: asyncio.Server) -> None:
 class _WithoutContent(logging.Filter):
     """Reduces what aiohttp says of malformed requests to the kind of error.
 
-    Its tracebacks quote the bytes that were sent, and a key may be among them.
+    Its tracebacks quote the bytes that were sent, and a key may be among them. That a client sends
+    such requests is no error of the server: it is only told to those who ask for details.
     """
 
     def filter(self, record: logging.LogRecord) -> bool:
         if record.exc_info:
             kind = record.exc_info[0]
+            if kind is not None and issubclass(kind, HttpProcessingError):
+                record.levelno, record.levelname = logging.DEBUG, "DEBUG"
             record.msg = f"{record.msg} ({kind.__name__ if kind else 'unknown'})"
             record.exc_info = None
-        return True
+        return logging.getLogger(record.name).isEnabledFor(record.levelno)
 
 
 def _quiet_logger() -> logging.Logger:
