@@ -75,16 +75,17 @@ class KeptResponses:
 
     def chain(self, response_id: str) -> Sequence[KeptResponse] | None:
         """Return an answer and all before it, the first one first; None where one is missing."""
-        found: list[KeptResponse] = []
+        found: dict[str, KeptResponse] = {}
         with self._lock:
             self._tidy()
             while response_id:
                 response = self._found(response_id)
-                if response is None:
+                # On disk somebody may have made a circle of them.
+                if response is None or response_id in found:
                     return None
-                found.append(response)
+                found[response_id] = response
                 response_id = response.previous
-        return found[::-1]
+        return list(found.values())[::-1]
 
     def forget(self, response_id: str) -> bool:
         """Delete an answer; returns whether it was there."""

@@ -39,6 +39,8 @@ _TRIED_AGAIN_AFTER_S = 5.0
 _LEFT_FREE_BYTES = 512 << 20
 # So many changes may wait for the disk; an answer more is kept in memory alone.
 _MOST_WAITING = 1_024
+# What a text takes beside its characters, and an id by which its answer is found.
+_TEXT_BYTES, _FOUND_BYTES = 72, 120
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,8 +70,8 @@ class KeptResponse:
         A text takes at most four bytes a character.
         """
         texts = (self.answer, *self.sent, *self.sent_ids, *self.output_ids)
-        # On disk each id stands between quotes and before a comma, and each text on its line.
-        beside = 8 * (len(self.sent_ids) + len(self.output_ids) + len(self.sent))
+        ids = len(self.sent_ids) + len(self.output_ids)
+        beside = _TEXT_BYTES * len(texts) + _FOUND_BYTES * ids
         return sum(len(text) * (1 if text.isascii() else 4) for text in texts) + beside + 1_024
 
 
@@ -269,6 +271,9 @@ def _read(path: Path) -> KeptResponse | None:
         its_id, previous, sent_ids, output_ids = json.loads(facts)
         if path.name != _name_of(its_id, text) or len(sent) != len(sent_ids):
             return None
-    except (ValueError, TypeError, AttributeError):
+        ids = (previous, *sent_ids, *output_ids)
+    except (ValueError, TypeError, AttributeError, RecursionError):
+        return None
+    if not all(isinstance(one, str) for one in ids):
         return None
     return KeptResponse(its_id, previous, tuple(sent), tuple(sent_ids), answer, tuple(output_ids))

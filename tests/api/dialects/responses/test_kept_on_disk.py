@@ -54,6 +54,21 @@ def test_kept_responses_come_back_as_they_were(tmp_path: Path) -> None:
     assert all(one.stat().st_size <= kept.size_bytes for one, kept in zip(files, both, strict=True))
 
 
+def test_what_somebody_put_there_under_our_names_neither_stops_nor_breaks_a_server(
+    tmp_path: Path,
+) -> None:
+    circle = [made("a", "b"), made("b", "a")]
+    written(tmp_path, circle)
+    (tmp_path / response_folder._name_of("folder", "")).mkdir()
+    for text in ("[" * 100_000, '["c", 5, [], []]\n{}', '["d", "", [1], []]\n{}\n{}', "null"):
+        (tmp_path / response_folder._name_of("c", text)).write_text(text)
+    kept = opened(tmp_path)
+    assert kept.chain("a") is None
+    assert kept.get("b") == circle[1]
+    assert not [one for one in "cd" if kept.get(one)]
+    kept.close()
+
+
 def test_what_is_forgotten_is_deleted_on_disk(tmp_path: Path) -> None:
     kept = opened(tmp_path, most_bytes=2 * made("a").size_bytes)
     for its_id in "abc":  # the first goes for want of room

@@ -1,5 +1,6 @@
 """Responses are kept: later requests go on from them; they are read, listed and deleted."""
 
+import tracemalloc
 from typing import Any
 
 import openai
@@ -236,6 +237,23 @@ def test_the_answers_used_least_lately_go_where_there_is_no_room() -> None:
     kept.keep(made("e", size=10**6))
     assert kept.size_bytes == 0
     assert kept.get("e") is None
+
+
+@pytest.mark.parametrize("items", [1, 500])
+def test_what_is_kept_takes_no_more_memory_than_is_allowed(items: int) -> None:
+    most = 1_000_000
+    kept = KeptResponses(most, 60)
+    tracemalloc.start()
+    try:
+        for number in range(3_000 // items):
+            sent = tuple(f'{{"content": "{number} {one}"}}' for one in range(items))
+            ids = tuple(f"in_{number:08}{one:024}" for one in range(items))
+            kept.keep(KeptResponse(f"resp_{number:032}", "", sent, ids, "{}" * 20, (f"m{number}",)))
+        held, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert most / 4 < held < most
+    assert most / 2 < kept.size_bytes <= most
 
 
 def test_using_an_answer_keeps_all_before_it() -> None:
