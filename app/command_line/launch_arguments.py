@@ -49,7 +49,7 @@ def add_launch(commands: Any, run: Command) -> None:
         "--print",
         action="store_true",
         dest="is_printed",
-        help="print the lines of a shell that do the same, and start nothing",
+        help="print the equivalent shell commands, and start nothing",
     )
     launch.add_argument(
         "--anyway",

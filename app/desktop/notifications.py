@@ -43,13 +43,13 @@ class CommandNotifications(QObject):
         process.finished.connect(lambda: self._end(process, chosen))
         process.errorOccurred.connect(lambda _: self._end(process, None))
         options = ["--app-name=Fullstop", "--icon=fullstop", f"--expire-time={_SHOWN_MS}"]
-        # A title that begins with a dash is no option.
+        # A title that begins with a dash is not an option.
         process.start(
             self._program, [*options, "--action=default=Show", "--wait", "--", title, text]
         )
 
     def close(self) -> None:
-        """Wait for no click any longer."""
+        """Stop waiting for clicks."""
         for process in list(self.waiting):
             self.waiting.discard(process)
             process.kill()

@@ -60,7 +60,7 @@ class SingleInstance(QObject):
         return True
 
     def ask_to_show(self, opened: Path | None = None) -> bool:
-        """Ask the program that is the one to show its window, with a file if one is given.
+        """Ask the running program to show its window, and to open a file if one is given.
 
         Returns:
             Whether it was told.

@@ -63,7 +63,7 @@ class _Terminal(logging.StreamHandler[TextIO]):
     """Standard error, where a line of status may stand that the next record replaces."""
 
     def format(self, record: logging.LogRecord) -> str:
-        # Here, and not in ``emit``: what goes wrong must not reach whoever logs.
+        # Here rather than in ``emit``: an error must not reach the caller that logs.
         return f"{_CLEAR_LINE if self.stream.isatty() else ''}{super().format(record)}"
 
 

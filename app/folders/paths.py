@@ -92,7 +92,7 @@ def traces_folder() -> Path:
 def kept_prompts_folder(whose: Literal["conversations", "served"]) -> Path:
     """Return the folder of the caches of prompts: of this person's conversations, or served ones.
 
-    ``FULLSTOP_CACHE_DIR`` names another cache folder. Data kept on a stick has its caches there.
+    ``FULLSTOP_CACHE_DIR`` names another cache folder. Data on a USB stick has its caches there.
     """
     if chosen := os.environ.get("FULLSTOP_CACHE_DIR"):
         folder = Path(chosen).expanduser()

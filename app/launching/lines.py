@@ -1,4 +1,4 @@
-"""The lines of a shell that do what ``fullstop launch`` does, to be copied or read.
+"""The shell commands that do what ``fullstop launch`` does, to be copied or read.
 
 Pure; any thread.
 """

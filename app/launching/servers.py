@@ -43,7 +43,7 @@ class ServedModel:
     is_loaded: bool
 
     def is_meant_by(self, name: str) -> bool:
-        """Return whether a person means it: by its id, the id without its owner, or its folder."""
+        """Return whether a name means this model: its id, with or without owner, or its folder."""
         short = self.id.rpartition("/")[2]
         return name in (self.id, short) or Path(name).expanduser().name == short
 
@@ -63,7 +63,7 @@ class RunningServer:
     models: tuple[ServedModel, ...]
 
     def model(self, name: str | None) -> ServedModel | None:
-        """Return a model by its name; without one, that which answers by default."""
+        """Return a model by its name; without a name, the default model."""
         if name is not None:
             return next((one for one in self.models if one.is_meant_by(name)), None)
         loaded = (one for one in self.models if one.is_loaded)

@@ -79,9 +79,9 @@ class ServeOptions:
     )
     one_model: bool = declare(
         False,
-        help="let one model answer every request, whatever name that gives; so it is anyway if one "
-        "--model is given, or only the demo model is there; otherwise requests may name every "
-        "model that fullstop models lists",
+        help="answer every request with one model, whatever name the request gives; this is always "
+        "so with a single --model, or if only the demo model is present; otherwise requests may "
+        "name every model that fullstop models lists",
     )
     alias: tuple[str, ...] = declare(
         (),

@@ -235,7 +235,7 @@ def folder_row(folder: ConversationFolder) -> FolderRow:
 
 
 def folders_from(rows: Iterable[FolderRow]) -> list[ConversationFolder]:
-    """Return folders; of one whose settings cannot be read, the name is lost, not what is in it."""
+    """Return folders. One whose settings cannot be read loses its name, not its conversations."""
     folders: list[ConversationFolder] = []
     for row in rows:
         try:

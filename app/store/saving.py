@@ -70,7 +70,7 @@ class Saving:
             self.begin()
 
     def begin(self) -> Future[None]:
-        """Have all that is pending written; the future is done when that was tried."""
+        """Write all pending changes; the future is done after the attempt."""
         self._is_write_due = True
         return self._database.submit(self._write)
 
@@ -82,7 +82,7 @@ class Saving:
         self._try_again()
 
     async def close(self) -> None:
-        """Try no more, and close the file."""
+        """Stop trying, and close the file."""
         if self._again is not None:
             self._again.cancel()
         if count := len(self.pending):

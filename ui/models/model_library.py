@@ -266,7 +266,7 @@ def _found(
     for one in discover(places):
         try:
             draft = draft_of(one.folder)
-            # A draft model that is gone is said when the model is loaded.
+            # That a draft model is gone is reported when the model is loaded.
             there = draft if draft is not None and draft.is_dir() else None
             found.append((one, need(one.folder, there)))
         except (ModelLoadFailed, OSError):

@@ -94,7 +94,7 @@ class ModelState(QObject):
         return self._engine.status.is_unloaded
 
     def uses(self, folder: Path) -> bool:
-        """Return whether the model of a folder answers, is being loaded, or guesses for such one.
+        """Return whether the model of a folder answers, is being loaded, or drafts for such one.
 
         A model that was unloaded while idle counts: the next request loads it again.
         """
@@ -218,7 +218,7 @@ class ModelState(QObject):
         await self._tasks.finish()
 
     async def _load(self, path: Path, number: int, cancels_running: bool) -> None:
-        # Loading that was broken off by another one has nothing to say any more.
+        # A load that another one replaced has nothing to report.
         try:
             if self._cancelled_number == number:
                 raise LoadCancelled  # before the engine knew of it

@@ -37,7 +37,7 @@ class ModelsInMemory:
         return self.answers_under_way if status is None else status.running + status.waiting
 
     def used_folders(self) -> set[Path]:
-        """Return the folders of the models that answer, are being loaded, or guess for such ones.
+        """Return the folders of the models that answer, are being loaded, or draft for those.
 
         A model that was unloaded while idle counts: the next request loads it again.
         """

@@ -36,7 +36,7 @@ class Upkeep(QObject):
     Attributes:
         updates: Name to what the hub has, for the models of which it has a newer revision.
         is_checking: Whether the hub is asked for newer revisions.
-        outcome: What the last look for updates found, in words.
+        outcome: What the last check for updates found, in words.
     """
 
     changed = Signal()
@@ -157,10 +157,12 @@ class Upkeep(QObject):
         words = (
             f"{counted(len(self.updates), 'update')} available."
             if self.updates
-            else "All models of the hub are up to date."
+            else "All models from the hub are up to date."
         )
         if unknown:
-            words = f"{words if self.updates else ''} The hub says nothing of {unknown} of them."
+            words = (
+                f"{words if self.updates else ''} The hub has no information on {unknown} of them."
+            )
         self.outcome = words.strip()
 
     def _arrive(self, folder: Path) -> None:

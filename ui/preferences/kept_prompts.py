@@ -67,7 +67,7 @@ class KeptPromptsRow(QWidget):
         self._refresh()
 
     def hideEvent(self, event: QHideEvent) -> None:
-        """Look no more: the widget may be deleted now."""
+        """Stop looking: the widget may be deleted now."""
         super().hideEvent(event)
         if self._looking is not None:
             self._looking.cancel()

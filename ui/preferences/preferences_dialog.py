@@ -135,7 +135,7 @@ class PreferencesDialog(QDialog):
         return RemovableRows(
             one.setting.says or one.setting.label,
             lambda: self._preferences.value_of(one.path),
-            # What comes after the first two is for the program alone.
+            # The parts after the first two are for the program alone.
             lambda entry: " · ".join(entry[:2]),
             lambda left: self._change(one, left),
         )

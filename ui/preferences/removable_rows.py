@@ -1,4 +1,4 @@
-"""A list whose entries can be taken out of it, each by a button. Main thread."""
+"""A list whose entries can be removed, each by a button. Main thread."""
 
 from collections.abc import Callable, Sequence
 
@@ -17,7 +17,7 @@ class RemovableRows(QWidget):
         change: Keeps the entries that are left.
 
     Attributes:
-        buttons: The buttons that take entries out, in the entries' order.
+        buttons: The buttons that remove entries, in the entries' order.
     """
 
     def __init__(

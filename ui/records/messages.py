@@ -110,7 +110,7 @@ class MessageTree:
         self._shown = None
 
     def remove(self, message: ConversationMessage) -> list[ConversationMessage]:
-        """Take a message out with all that follows any version below it; returns them in order."""
+        """Remove a message with all that follows it, in any version; returns them in order."""
         removed = [message]
         for one in removed:
             removed.extend(self._following.get(one.id, ()))
@@ -122,7 +122,7 @@ class MessageTree:
         return removed
 
     def put_back(self, removed: Iterable[ConversationMessage]) -> None:
-        """Take messages in again that were taken out, in their order; they have their ranks."""
+        """Put removed messages back, in their order; they keep their ranks."""
         for message in removed:
             self._by_id[message.id] = message
             versions = self._following.setdefault(message.parent.id if message.parent else None, [])

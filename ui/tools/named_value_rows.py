@@ -92,7 +92,7 @@ class _Row(QWidget):
         line.addWidget(self.remove)
 
     def value(self) -> NamedValue:
-        """Return what it says now."""
+        """Return its present value."""
         return NamedValue(self.name.text().strip(), self.text.text(), self.secret.isChecked())
 
     def _show_kind(self, is_secret: bool) -> None:

@@ -30,7 +30,7 @@ _EXAMPLE = '{\n  "mcpServers": {\n    "files": {"command": "npx", "args": ["-y",
 
 
 class _KeptDialog(QDialog):
-    """A dialog that stays, with all that was typed, until what it asks for is done.
+    """A dialog that stays open, with all that was typed, until its request succeeds.
 
     Attributes:
         problem: Why it could not be done.

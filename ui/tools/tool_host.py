@@ -10,7 +10,7 @@ OnProgress = Callable[[float, float | None, str], None]
 
 
 class ToolsRefused(Exception):
-    """What was asked cannot be done; the message says why and what to do, as whole sentences."""
+    """A request cannot be carried out; the message says why and what to do, as whole sentences."""
 
 
 class ToolHost(Protocol):
@@ -41,7 +41,7 @@ class ToolHost(Protocol):
         """Add the servers of Claude Desktop's file, switched off; return their names.
 
         Raises:
-            ToolsRefused: There is none, or it cannot be used.
+            ToolsRefused: There is no such file, or it cannot be used.
         """
 
     async def put(self, config: ToolServerConfig, replaced: str = "") -> None:

@@ -15,7 +15,7 @@ class Toolbox(QObject):
     """Servers, limits and approvals.
 
     Signals:
-        changed: Servers are others, or another thing is allowed.
+        changed: The servers or the approvals changed.
 
     Args:
         host: Runs the servers.

@@ -1,6 +1,6 @@
 """Tells of a long answer that ended while another program was in front. Main thread.
 
-How the system is told is the application's business; this knows when and what.
+It decides when to notify and what to say; the application delivers it.
 """
 
 import time
@@ -16,9 +16,9 @@ from ui.records.conversations import Conversation
 from ui.records.runs import Run, RunState
 from ui.words.verdicts import verdict
 
-# Whoever waits less than this has hardly begun anything else.
+# A person who waits less than this has hardly begun anything else.
 LONG_S = 10.0
-# A call is no end for a person, and who stops an answer knows that it ended.
+# A tool call is not an end for a person, and a person who stops an answer knows that it ended.
 _SILENT = (StopKind.TOOL_CALL, StopKind.CANCELLED)
 
 _PLAIN = str.maketrans("<>", "‹›")

@@ -6,7 +6,7 @@ from difflib import SequenceMatcher
 Spans = list[tuple[int, int]]
 """Where something begins and ends, in characters."""
 
-# Beyond this many words in the parts that differ, only the parts as a whole are told.
+# If the parts that differ have more words than this, they are marked as a whole.
 _MOST_WORDS = 1500
 _WORDS = re.compile(r"\s+|\w+|[^\w\s]")
 

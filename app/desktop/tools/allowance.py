@@ -14,7 +14,7 @@ class Allowance:
     Args:
         at_once: What may come at once.
         per_s: What may come each second after that.
-        words: What is said of who sends more, as the end of a sentence.
+        words: What is said of a server that sends more, as the end of a sentence.
         clock: Returns the time in seconds.
     """
 

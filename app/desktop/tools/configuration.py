@@ -56,7 +56,7 @@ def text_of(configs: Iterable[ToolServerConfig]) -> str:
 
 
 def checked(config: ToolServerConfig) -> ToolServerConfig:
-    """Return a server as a person filled it in; what is a secret is for the person to say.
+    """Return a server from a form, in which a person has marked the secrets.
 
     Raises:
         BadConfiguration: A field cannot be used.

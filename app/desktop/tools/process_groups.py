@@ -22,7 +22,7 @@ def note_group(leader: int) -> None:
 
 
 async def end_group(leader: int, has_left: Callable[[], bool]) -> None:
-    """End a group: it is asked to, and made to where it does not.
+    """End a group: ask it to end, and kill it if it does not.
 
     Args:
         leader: The id of its first process, which is that of the group.

@@ -83,7 +83,7 @@ class ToolSecrets:
                 return None
 
     def forget(self, server: str, name: str) -> None:
-        """Take a value away.
+        """Delete a value.
 
         Raises:
             OSError: The file cannot be written.

@@ -7,7 +7,7 @@ MOST_LINE_CHARS = 1_000
 
 
 class ServerLog:
-    """Keeps the newest lines, without what would control a terminal or turn text around."""
+    """Keeps the newest lines, without characters that control a terminal or reverse text."""
 
     def __init__(self) -> None:
         self._lines: deque[str] = deque(maxlen=MOST_LINES)
@@ -37,14 +37,14 @@ class ServerLog:
             self.end_line()
 
     def end_line(self) -> None:
-        """Take the line that was begun as it is."""
+        """Add the unfinished line as it is."""
         if self._begun:
             self.add(self._begun[: 4 * MOST_LINE_CHARS].decode("utf-8", "replace"))
         self._begun = b""
 
 
 def printable(text: str, most_chars: int) -> str:
-    """Return one line of a limited length with no characters that do more than be seen."""
+    """Return one line of limited length, without characters that cannot be seen."""
     short = text if len(text) <= most_chars else text[: most_chars - 1] + "…"
     return "".join(
         one if one.isprintable() else " " if one in "\t\n\r" else "\ufffd" for one in short

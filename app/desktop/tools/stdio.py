@@ -173,14 +173,14 @@ class ProgramTransport:
         self._end(_exit_words(process))
 
     def _kill(self, why: str) -> None:
-        """End a program that does what none may do."""
+        """End a program that does what no tool server may do."""
         self._end(why)
         if self._process is not None:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self._process.pid, signal.SIGKILL)
 
     def _end(self, why: str) -> None:
-        """Tell, once, why the program is at its end."""
+        """Report once why the program ended."""
         if not self._has_ended:
             self._has_ended = True
             self._log.end_line()
@@ -194,7 +194,7 @@ class ProgramTransport:
         try:
             message = _message(line)
         except ValueError:
-            # Many servers greet on the wrong stream. What goes on and on is no greeting.
+            # Many servers print a greeting on the wrong stream. Endless output is not a greeting.
             self._log.add("(not a message) " + line[:2_000].decode("utf-8", "replace"))
             self._junk_lines += 1
             if self._junk_lines > MOST_JUNK_LINES:

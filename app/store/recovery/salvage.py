@@ -163,7 +163,7 @@ class Salvage:
         return True
 
     def _selected(self, table: str, columns: Sequence[str]) -> str:
-        """Return what is selected: earlier versions had fewer columns, whose place is empty."""
+        """Return the columns for a query; those that the file does not have are NULL."""
         try:
             found = self._connection.execute(f"PRAGMA table_info({table})").fetchall()
         except _UNREADABLE:

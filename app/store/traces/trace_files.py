@@ -94,7 +94,7 @@ class TraceFiles:
         return await asyncio.wrap_future(self._thread.submit(self._load, run_id))
 
     def limit_to(self, most_bytes: int) -> None:
-        """Let them take this much disk from now on."""
+        """Change how much disk they may take."""
         self._most_bytes = most_bytes
         self._submit(self._prune)
 
@@ -119,7 +119,7 @@ class TraceFiles:
         return self._thread.submit(self._forget_all)
 
     def close(self) -> None:
-        """Do what was asked for, and take no more."""
+        """Finish the pending work, and accept no more."""
         self._submit(self._write_waiting)
         self._thread.shutdown()
         self._again.cancel()

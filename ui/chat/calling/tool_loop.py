@@ -223,7 +223,7 @@ class ToolLoop:
         return CallResult(call.id, state, text, tool.server, tool.name, took_s)
 
     def _stop_rest(self, run: Run) -> None:
-        """Note of calls that were not run that the person stopped them."""
+        """Record that the person stopped the calls that were not run."""
         for call in run.tool_calls:
             if run.result_of(call.id) is None:
                 words = "The user stopped this call before it was run."

@@ -246,7 +246,7 @@ class ChatPanel(QWidget):
         self._refresh()
 
     def stop_answer(self) -> None:
-        """End the running answer; one writes on at once."""
+        """End the running answer; the composer gets the keyboard."""
         self._workspace.current.cancel()
         self.focus_composer()
 

@@ -120,7 +120,7 @@ class ConversationView(QListView):
             self._rows.toggle(row.folder)
 
     def mouseReleaseEvent(self, event: QMouseEvent) -> None:
-        """Open the row that several chosen ones are given up for."""
+        """Open the clicked row where several were chosen before."""
         super().mouseReleaseEvent(event)
         self._modifiers = Qt.KeyboardModifier.NoModifier
 

@@ -1,4 +1,4 @@
-"""Shows what a file of conversations holds, and asks what of it is to come. Main thread."""
+"""Shows which conversations a file holds, and asks which of them to import. Main thread."""
 
 from collections.abc import Callable, Sequence
 from datetime import datetime
@@ -28,7 +28,7 @@ Take = Callable[[Sequence[Conversation], str], object]
 
 
 class ImportDialog(QDialog):
-    """The conversations that would come, with a mark each; what is here already comes if wanted.
+    """The conversations of the file, each with a check box; those already here are optional.
 
     Args:
         theme: The look.
@@ -49,7 +49,7 @@ class ImportDialog(QDialog):
         self.list.setProperty("kind", "rows")
         self.list.setItemDelegate(CheckDelegate(theme, self.list))
         self.list.setAccessibleName("Conversations to import")
-        self.copies = CheckBox(theme, "Import those that are here as well, as copies")
+        self.copies = CheckBox(theme, "Also import conversations that are already here, as copies")
         self.copies.setVisible(bool(preview.here))
         self.folder = CheckBox(theme, f"Put them into a folder “{program}”")
         self.folder.setVisible(program != OURS)

@@ -73,7 +73,7 @@ class ToolsInChat(QObject):
         view.calls.continue_wanted.connect(lambda: self._continue(message))
 
     def _decide(self, call_id: str, decision: Decision) -> None:
-        """Say whether a call may run; one writes on at once, for its buttons go away."""
+        """Say whether a call may run; the composer gets the keyboard, as the buttons disappear."""
         self._workspace.current.session.decide(call_id, decision)
         self._composer.input.setFocus()
 

@@ -81,7 +81,7 @@ class Writing(QObject):
         messages = self._workspace.current.conversation.messages
         here = [one.typed for one in messages if one.run is None]
         asked = (*(one for one in self._sent if one not in here), *here)
-        # Of a prompt that was asked again the last time counts.
+        # A prompt that was asked several times stands at its latest place.
         return list(dict.fromkeys(one for one in reversed(asked) if one.strip()))[::-1]
 
     def _give_back(

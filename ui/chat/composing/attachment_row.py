@@ -71,7 +71,7 @@ class AttachmentRow(QWidget):
         return self._preview
 
     def attach(self, paths: Iterable[Path]) -> None:
-        """Add files once they have been read; those that cannot be added are named with why."""
+        """Add files once they have been read; others are named with the reason."""
         self._say("")
         self.reading.begin(paths, self._owner)
 

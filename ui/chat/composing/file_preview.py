@@ -124,7 +124,7 @@ class FilePreview(QFrame):
 
     def _choose(self) -> None:
         first, last = self.first.value(), self.last.value()
-        # Whichever field was edited stays as it is, and takes the other one along.
+        # The edited field keeps its value, and the other one follows it.
         if first > last:
             first, last = (first, first) if self.sender() is self.first else (last, last)
         chosen = self.file.with_pages(first, last)

@@ -135,7 +135,7 @@ class PresetOffers(QListWidget):
         self._composer.input.setAccessibleDescription("")
 
     def _place(self) -> None:
-        """Stand above the message field."""
+        """Place the list above the message field."""
         around = self.parentWidget()
         if around is None:
             return

@@ -51,7 +51,7 @@ class PromptHistory:
         return text
 
     def hidden_draft(self, text: str) -> str:
-        """Return a draft that would be lost with the walk, because something else is one now."""
+        """Return the earlier draft if a changed prompt is the draft now; the walk would lose it."""
         return self._lines[-1] if self.is_walking and self.draft(text) == text else ""
 
     def end(self) -> str:

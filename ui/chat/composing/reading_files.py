@@ -25,7 +25,7 @@ class ReadingFile(QObject):
     progressed = Signal(int, int)
 
     def __init__(self, path: Path, owner: object) -> None:
-        # Without a parent: the thread that reads may outlive whoever shows the file.
+        # Without a parent: the reading thread may outlive the widget that shows the file.
         super().__init__()
         self.owner = owner
         self.is_given_up = False
@@ -34,7 +34,7 @@ class ReadingFile(QObject):
         self.name = self.reader.name
 
     def give_up(self) -> None:
-        """Read no further; nobody is told of it any more."""
+        """Stop reading, and tell nobody."""
         self.is_given_up = True
         self.reader.close()
 
@@ -69,12 +69,12 @@ class ReadingFiles(QObject):
             self._tasks.start(self._read_all(), "read attached files")
 
     def give_up(self, file: ReadingFile) -> None:
-        """Read a file no further."""
+        """Stop reading a file."""
         file.give_up()
         self._forget(file)
 
     def end(self) -> None:
-        """Read no file any further; nobody is told of them."""
+        """Stop reading all files, and tell nobody."""
         _give_up(self.files)
 
     async def finish(self) -> None:

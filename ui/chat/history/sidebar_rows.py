@@ -24,7 +24,7 @@ from ui.records.conversations import Conversation, ConversationFolder
 
 Index = QModelIndex | QPersistentModelIndex
 MIME = "application/x-fullstop-conversations"
-# More changes at once than these are shown as another list: one by one they would take longer.
+# More changes than this reset the list: one by one they would take longer.
 _MOST_STEPS = 64
 
 
@@ -174,7 +174,7 @@ class SidebarRows(QAbstractListModel):
         return [one for one in found if one is not None]
 
     def folder_at(self, index: Index) -> ConversationFolder | None:
-        """Return the folder into which something falls that is dropped at a row."""
+        """Return the folder that takes what is dropped at a row."""
         if not index.isValid():
             return None
         row = self._rows[index.row()]

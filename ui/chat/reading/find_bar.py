@@ -18,7 +18,7 @@ class FindBar(QFrame):
     Return goes to the next place, Shift+Return to the one before, Escape closes the bar.
 
     Signals:
-        closed: The bar was put away; one writes on.
+        closed: The bar was closed; the composer gets the keyboard.
 
     Attributes:
         field: What is looked for.

@@ -1,6 +1,6 @@
 """Changes of single messages: add, rewrite, delete with undo, branch. Main thread.
 
-What asks the model is in the session; nothing here does.
+Nothing here asks the model; the session does.
 """
 
 import time

@@ -12,7 +12,7 @@ from ui.chat.messages.query import Query
 from ui.chat.reading.message_texts import MessageTexts
 from ui.records.messages import ConversationMessage
 
-# So long may the search keep the window from painting.
+# The search may keep the window from painting for this long.
 _SLICE_S = 0.008
 # A running answer is looked through again this often.
 _RECOUNT_MS = 300
@@ -108,7 +108,7 @@ class TextFinder(QObject):
             self._again.start()
 
     def end(self) -> None:
-        """Look for nothing any longer."""
+        """Stop looking."""
         self.look_for("", False)
         self._again.stop()
         self._texts.forget()

@@ -27,7 +27,7 @@ class ModelFinder(Protocol):
         """Whether the disks have been looked at since the start."""
 
     def folder_named(self, name: str) -> Path | None:
-        """Return the folder of the model of a name."""
+        """Return the folder of a model by its name."""
 
     def refresh(self) -> None:
         """Look at the disks again."""
@@ -114,7 +114,7 @@ class AnsweringModel(QObject):
     # -- intents ---------------------------------------------------------------------------
 
     def follow(self, conversation: Conversation) -> None:
-        """Speak of another conversation's model from now on; ``look_again`` tells of it."""
+        """Follow another conversation's model from now on; ``look_again`` reports it."""
         self._conversation = conversation
 
     def settle(self) -> bool:
@@ -143,7 +143,7 @@ class AnsweringModel(QObject):
         self._refresh()
 
     def look_again(self) -> None:
-        """See again whether the model is on this computer."""
+        """Check again whether the model is on this computer."""
         self._refresh()
 
     async def finish(self) -> None:

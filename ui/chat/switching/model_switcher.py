@@ -41,7 +41,7 @@ class ModelSwitcher(QFrame):
 
     Signals:
         more_wanted: The window of models is to be shown.
-        closed: It was closed; one writes on.
+        closed: It was closed; the composer gets the keyboard.
 
     Args:
         theme: The look.
@@ -196,7 +196,7 @@ class ModelSwitcher(QFrame):
             self.list.setCurrentIndex(self.rows.index(row))
 
     def _step(self, step: int) -> None:
-        """Go to the next row that can be chosen; the ends are where it stays."""
+        """Go to the next row that can be chosen; stay at the ends of the list."""
         count = self.rows.rowCount()
         row = max(0, min(count - 1, self.list.currentIndex().row() + step))
         self._ask(None)

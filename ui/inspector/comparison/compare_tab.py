@@ -93,7 +93,7 @@ class CompareTab(QWidget):
             )
             return
         if other.trace is None and other.run.id not in self._looked_for:
-            # Kept on disk, perhaps: the tokens say more than the texts.
+            # The trace may be on disk: tokens compare better than texts.
             self._looked_for.add(other.run.id)
             self._inspector.fetch(other, self._take_traced)
         found = compare(shown, other)

@@ -1,4 +1,4 @@
-"""The prompt of the shown run as tokens, which the engine is asked for when they are wanted.
+"""The prompt of the shown run as tokens; the engine is asked for them when they are needed.
 
 Main thread.
 """

@@ -166,7 +166,7 @@ class InspectorTools(Protocol):
         """Return the text of a file with captured answers, unpacked where it is packed.
 
         Raises:
-            ValueError: It cannot be; the message is the end of a sentence.
+            ValueError: It cannot be read; the message is the end of a sentence.
         """
 
     def read_capture(self, text: str, stops: Sequence[str] = ()) -> CaptureView:

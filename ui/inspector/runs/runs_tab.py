@@ -51,7 +51,7 @@ class RunsTab(QWidget):
         self.table.selectionModel().selectionChanged.connect(self._refresh)
 
     def show_run(self, shown: ShownRun | None) -> None:
-        """List the runs anew: another one is shown, or one more is there."""
+        """List the runs again: another one is shown, or there is a new one."""
         if self.isVisible():
             self._ask()
 

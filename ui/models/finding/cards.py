@@ -72,7 +72,7 @@ class Cards(QObject):
             self._tasks.start(self._read(name, self._hub), "read a model card")
 
     def try_again(self) -> None:
-        """Read a card again that could not be read."""
+        """Retry a card that could not be read."""
         if self.card.stage == "missing":
             self.show(self.wanted)
 

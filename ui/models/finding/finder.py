@@ -51,7 +51,7 @@ class Finder(QObject):
         query: What was asked for; empty for suggestions.
         offers: The answer so far.
         has_more: Whether the hub has more.
-        problem: Why the hub was not asked with success; empty if it was.
+        problem: Why asking the hub failed; empty if it did not.
         memory: What this computer had when the question began.
         is_slow: Whether the hub takes long to answer.
         cards: The card of the chosen offer.
@@ -235,7 +235,7 @@ class Finder(QObject):
         self.changed.emit()
 
     def _fail(self, problem: str) -> None:
-        """Say why the hub gave nothing; list what is on this computer, if there is no list yet."""
+        """Say why the hub did not answer; list what is on this computer if there is no list yet."""
         self._slow.stop()
         self.stage = "listed" if self.query and self._is_answered else "failed"
         if self.is_offline:

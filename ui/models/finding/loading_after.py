@@ -76,7 +76,7 @@ class LoadingAfter(QObject):
 
 
 def _trouble(folder: Path, memory: Memory) -> str:
-    """Return why a model had better not be loaded without being asked for; empty if nothing is."""
+    """Return why a model should not be loaded without a question; empty if it can be."""
     try:
         wanted = need(folder)
     except (ModelLoadFailed, OSError):

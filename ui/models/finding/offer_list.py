@@ -146,7 +146,7 @@ class OfferList(QListView):
             self.picked.emit(name)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
-        """Enter wants the current offer."""
+        """Choose the current offer with Enter."""
         if event.key() in (Qt.Key.Key_Return, Qt.Key.Key_Enter) and self.current is not None:
             self.wanted.emit()
             event.accept()

@@ -49,7 +49,7 @@ class Possession(QObject):
         )
 
     def words(self, name: str) -> str:
-        """Return what is here of a model, in a few words; nothing if nothing is."""
+        """Return what is here of a model, in a few words; empty if nothing is."""
         download = self.download(name)
         if download is not None:
             progress = download.progress

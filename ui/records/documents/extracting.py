@@ -34,14 +34,14 @@ _ANSWER_CPU_S = 0.5
 _MOST_NAMES = 1000
 # Nested objects are read by functions that call each other.
 _RECURSION = 3000
-# What no text has, and what would stand in the way of those who store or show it.
+# Control characters and surrogates, which are in the way when text is stored or shown.
 _CONTROL = dict.fromkeys((*range(9), 11, 12, *range(14, 32), 127), " ")
 
 
 def main() -> None:
     """Answer frames until the input ends."""
     give_way()
-    # What a library prints must not get among the answers.
+    # Output of a library must not mix with the answers.
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
     sys.setrecursionlimit(_RECURSION)
@@ -78,7 +78,7 @@ def _answer(asked: dict[str, Any], documents: dict[str, Any]) -> dict[str, Any]:
 
 
 def clean(text: str) -> str:
-    """Return a text without what no text has: control characters and halves of characters."""
+    """Return a text without control characters and lone surrogates."""
     whole = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     return whole.replace("\r\n", "\n").replace("\r", "\n").translate(_CONTROL).strip()
 

@@ -63,7 +63,7 @@ def kind_of(head: bytes) -> Kind:
 
 
 def refusal_of(head: bytes) -> str:
-    """Return why a file of this beginning is not attached; empty where nothing speaks against."""
+    """Return why a file with these first bytes is not attached; empty where it can be."""
     return next((why for pattern, why in _REFUSED if pattern.match(head)), "")
 
 

@@ -62,7 +62,7 @@ class PdfPages:
 
 
 def _told(read: Callable[[], _Read]) -> _Read:
-    """Return what a function reads, its errors sorted."""
+    """Return what a function reads; its errors become ours."""
     try:
         return read()
     except (MemoryError, EncryptedDocument):

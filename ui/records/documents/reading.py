@@ -152,7 +152,7 @@ class FileReader:
         )
 
     def _pages(self, kind: kinds.Kind) -> tuple[list[str], int, list[str]]:
-        """Return the texts of the pages, how many there are, and what to say of what is left."""
+        """Return the texts of the pages, how many there are, and what to say of those left out."""
         pages: list[str] = []
         total, chars, most = 0, 0, 1 if kind == "zip" else _PAGES_AT_ONCE
         for _ in range(_MOST_ANSWERS):

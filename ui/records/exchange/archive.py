@@ -74,7 +74,7 @@ def conversations_from_json(text: str) -> list[Conversation]:
 
 
 def archive_from(values: Any) -> FoundConversations:
-    """Return what a file holds; a part that is damaged is named, and costs no other one.
+    """Return what a file holds; a damaged part is named, and the others are read.
 
     Raises:
         DamagedFile: It is not such a file.
@@ -143,7 +143,7 @@ def _conversation_values(conversation: Conversation) -> dict[str, Any]:
         "updated_at": conversation.updated_at,
         "is_pinned": conversation.is_pinned,
         "draft": conversation.draft,
-        # The name alone: where somebody keeps models is nobody else's business.
+        # The name alone: where a person keeps models is private.
         "model": "" if conversation.model is None else conversation.model.name,
         "settings": codec.settings_values(conversation.settings),
         "stops": codec.stops_values(conversation.stops),

@@ -36,7 +36,7 @@ _ROLES = ("user", "assistant")
 
 
 def read_chatgpt(part: Fields, found: FoundConversations) -> None:
-    """Read one conversation; a node that is damaged is named, and costs no other one."""
+    """Read one conversation; a damaged node is named, and the others are read."""
     title = text_in(part, "title")
     nodes = part.take("mapping", dict)
     name = text_in(part, "conversation_id") or text_in(part, "id")

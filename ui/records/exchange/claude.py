@@ -23,7 +23,7 @@ CLAUDE = "Claude"
 
 
 def read_claude(part: Fields, found: FoundConversations) -> None:
-    """Read one conversation; a message that is damaged is named, and costs no other one."""
+    """Read one conversation; a damaged message is named, and the others are read."""
     began, ended = seconds(part.raw("created_at")), seconds(part.raw("updated_at"))
     name = part.take("uuid", str)
     conversation = conversation_of(CLAUDE, name, text_in(part, "name"), began, ended)

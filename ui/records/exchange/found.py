@@ -47,5 +47,5 @@ class FoundConversations:
 
 
 def origin_of(program: str, name: str) -> str:
-    """Return what tells a conversation of another program, or another computer, from all others."""
+    """Return what identifies a conversation of another program, or of another computer."""
     return f"{program.casefold().replace(' ', '-')}:{name}"

@@ -22,7 +22,7 @@ THREAD, MESSAGES = "thread.json", "messages.jsonl"
 
 
 def read_jan(part: Fields, lines: str, name: str, found: FoundConversations) -> None:
-    """Read a thread; a message that is damaged is named, and costs no other one.
+    """Read a thread; a damaged message is named, and the others are read.
 
     Args:
         part: The content of ``thread.json``.

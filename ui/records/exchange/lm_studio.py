@@ -25,7 +25,7 @@ SUFFIX = ".conversation.json"
 
 
 def read_lm_studio(part: Fields, name: str, found: FoundConversations) -> None:
-    """Read a conversation; a message that is damaged is named, and costs no other one.
+    """Read a conversation; a damaged message is named, and the others are read.
 
     Args:
         part: The content of its file.

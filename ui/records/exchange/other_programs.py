@@ -56,7 +56,7 @@ class Said:
 
 
 def add_text(message: ConversationMessage, said: Said) -> None:
-    """Let a message go on with what the same one said next."""
+    """Add to a message what the same author said next."""
     message.text = "\n\n".join(text for text in (message.text, said.text) if text)
     if message.run is not None:
         run = message.run
@@ -72,7 +72,7 @@ def conversation_of(
 
     Args:
         program: The program.
-        name: What that program calls it, for no other one of its own.
+        name: What that program calls it; no two of its conversations share one.
         title: Its title; empty for none.
         began: Unix time of its beginning, in seconds.
         ended: Unix time of its newest message, in seconds.
@@ -85,7 +85,7 @@ def conversation_of(
 
 
 def fill(conversation: Conversation, messages: Iterable[ConversationMessage]) -> None:
-    """Give a conversation its messages, parents first, and what follows from them."""
+    """Give a conversation its messages, parents first, and the values that depend on them."""
     conversation.tree.fill(messages)
     shown = conversation.messages
     if conversation.title == UNTITLED and shown:
@@ -109,7 +109,7 @@ def seconds(value: Any) -> float:
 
 
 def whole(text: str) -> str:
-    """Return a text in which halves of characters, which no file can hold, are replaced."""
+    """Return a text in which lone surrogates, which no file can hold, are replaced."""
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 

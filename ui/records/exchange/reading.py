@@ -1,6 +1,6 @@
 """Finds conversations in a file, a zip archive or a folder, whichever program wrote them.
 
-Reads bounded: a member of an archive is unpacked in memory alone, and no further than the limit.
+All reading is bounded: members of an archive are unpacked in memory, up to the limit.
 Any thread; blocks while the disk works.
 """
 
@@ -143,7 +143,7 @@ class _Archive(_Source):
                     "its folder"
                 )
             with self._archive.open(name) as file:
-                # What an archive says of a size need not be so.
+                # The size that an archive states may be wrong.
                 content = file.read(most_bytes + 1)
         except _DAMAGED_ARCHIVE as error:
             raise DamagedFile("the archive is damaged") from error
@@ -228,7 +228,7 @@ def _kept_by_lm_studio(source: _Source, names: list[str]) -> FoundConversations:
     found = FoundConversations(LM_STUDIO)
     folders: dict[str, ConversationFolder] = {}
     tops = {PurePosixPath(name).parts[0] for name in names}
-    # An archive of the folder has the folder itself on top of all.
+    # An archive of the folder has the folder itself as its root.
     skipped = 1 if len(tops) == 1 and all("/" in name for name in names) else 0
     for name, values in _each(source, names, found):
         before = len(found.conversations)
@@ -255,7 +255,7 @@ def _threads(source: _Source, names: list[str]) -> FoundConversations:
         place = PurePosixPath(name).parent
         beside = (place / MESSAGES).as_posix()
         if beside not in every:
-            continue  # nothing was ever said in it
+            continue  # it has no messages
         try:
             lines = source.text(beside)
             read_jan(Fields(values, name), lines, place.name, found)

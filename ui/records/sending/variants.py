@@ -32,7 +32,7 @@ class Variant:
     def given_to(self, conversation: Conversation) -> Conversation:
         """Return a conversation of the same messages that runs with this.
 
-        It shares the messages with the one that it is made from, which stays what is stored.
+        It shares the messages with the one that it is made from, which alone is stored.
         """
         twin = Conversation(
             conversation.title, settings=self.settings, stops=self.stops, id=conversation.id
@@ -42,7 +42,7 @@ class Variant:
 
 
 def difference_words(variant: Variant, other: Variant) -> str:
-    """Return in a few words what a variant has that another has not; empty where nothing."""
+    """Return in a few words how a variant differs from another one; empty if it does not."""
     parts: list[str] = []
     if variant.model != other.model and variant.model is not None:
         parts.append(variant.model.name)
@@ -59,11 +59,11 @@ def difference_words(variant: Variant, other: Variant) -> str:
         parts.append("with thinking" if settings.is_thinking else "without thinking")
     if settings.thinking_budget != before.thinking_budget:
         most = settings.thinking_budget
-        parts.append("thinking without a bound" if most is None else f"thinks {_at_most(most)}")
+        parts.append("thinking without a limit" if most is None else f"thinks {_at_most(most)}")
     for option in SAMPLING_OPTIONS:
         value = getattr(settings, option.name)
         if value != getattr(before, option.name):
-            shown = "as the model has it" if value is None else f"{value:g}"
+            shown = "model default" if value is None else f"{value:g}"
             parts.append(f"{option.title.lower()} {shown}")
     return " · ".join(parts)
 

@@ -8,7 +8,7 @@ from engine.files.fields import Fields
 
 
 class CallState(StrEnum):
-    """How a call ended. ``DENIED`` ones were refused by the person, ``CANCELLED`` ones stopped."""
+    """How a call ended. ``DENIED`` calls were refused by the person, ``CANCELLED`` ones stopped."""
 
     DONE = "done"
     FAILED = "failed"
@@ -68,7 +68,7 @@ Permission = Literal["once", "conversation", "always", "denied"]
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What a person said to a call.
+    """A person's decision about a call.
 
     Attributes:
         permission: Whether it may run, and for how long that counts.
@@ -97,7 +97,7 @@ def result_from(fields: Fields) -> CallResult:
     found = fields.maybe("state", str)
     return CallResult(
         call_id=fields.take("call_id", str),
-        # A later version may know more; that a call did not simply end well is what counts.
+        # A later version may know other states; what matters is that the call did not succeed.
         state=CallState(found) if found in set(CallState) else CallState.FAILED,
         text=fields.maybe("text", str) or "",
         server=fields.maybe("server", str) or "",

@@ -1,7 +1,7 @@
 """Which tools a conversation may use, and which of them it may use without asking. Plain values.
 
-It belongs to the conversation on this computer: no file that others give away carries it, so that
-nothing runs which this person has not switched on.
+It belongs to the conversation on this computer. No exported file contains it, so that nothing runs
+that this person has not switched on.
 """
 
 from collections.abc import Iterable

@@ -32,7 +32,7 @@ class ToolServerConfig:
         name: Unique, for a person.
         command: The program; empty for a server with an address.
         args: Its arguments.
-        env: Its environment variables, beside the usual ones.
+        env: Its environment variables, besides the usual ones.
         cwd: The folder that it runs in; empty for the home folder.
         url: The address of a server that runs already; empty for a program.
         headers: Sent with each request to the address.
@@ -100,7 +100,7 @@ class ToolInfo:
 
     @property
     def key(self) -> tuple[str, str]:
-        """What tells it from every other tool."""
+        """What identifies it among all tools."""
         return self.server, self.name
 
 
