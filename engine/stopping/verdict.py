@@ -21,16 +21,6 @@ _CELL_CHARS = 24
 UNEXPECTED = "Something unexpected went wrong inside Fullstop. The log has the details."
 """The cause of a failure that nobody has put into words."""
 
-INTERRUPTED_SENTENCE = "This answer was interrupted."
-INTERRUPTED_DETAIL = (
-    "Fullstop ended before the answer did. The text up to then is kept; at most the last half "
-    "second is missing."
-)
-WRITTEN_SENTENCE = "You wrote this answer."
-WRITTEN_DETAIL = "No model ran for it, so nothing stopped it."
-UNRECORDED_SENTENCE = "How this answer ended is not known."
-UNRECORDED_DETAIL = "It came from a file that does not say why the model stopped."
-
 
 class TokenCounts(Protocol):
     """How many tokens a generation took, as ``engine.values.events.Usage`` has it."""
@@ -88,6 +78,33 @@ class VerdictWords:
     label: str
     sentence: str
     detail: str = ""
+
+
+def _unjudged(label: str, sentence: str, detail: str) -> VerdictWords:
+    return VerdictWords(label, label, label, sentence, detail)
+
+
+INTERRUPTED = _unjudged(
+    "Interrupted",
+    "This answer was interrupted.",
+    "Fullstop ended before the answer did. The text up to then is kept; at most the last half "
+    "second is missing.",
+)
+"""The words about an answer that was not over when the program ended."""
+
+WRITTEN = _unjudged(
+    "Written by you",
+    "You wrote this answer.",
+    "No model ran for it, so nothing stopped it.",
+)
+"""The words about an answer that a person wrote."""
+
+UNRECORDED = _unjudged(
+    "Reason not recorded",
+    "How this answer ended is not known.",
+    "It came from a file that does not say why the model stopped.",
+)
+"""The words about an answer from a file that does not say why it ended."""
 
 
 def headline(stop: StopInfo) -> str:

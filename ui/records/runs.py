@@ -27,6 +27,13 @@ from engine import (
 )
 from ui.records.pace import Pace
 from ui.records.tooling.calls import CallProgress, CallResult
+from ui.words.verdicts import (
+    INTERRUPTED_VERDICT,
+    UNRECORDED_VERDICT,
+    WRITTEN_VERDICT,
+    Verdict,
+    verdict,
+)
 
 
 class RunState(StrEnum):
@@ -48,6 +55,12 @@ class RunState(StrEnum):
 
 
 _OVER = frozenset(RunState) - {RunState.QUEUED, RunState.PREFILL, RunState.STREAMING}
+# The ends that no engine tells of.
+_UNJUDGED = {
+    RunState.INTERRUPTED: INTERRUPTED_VERDICT,
+    RunState.WRITTEN: WRITTEN_VERDICT,
+    RunState.UNRECORDED: UNRECORDED_VERDICT,
+}
 _CONTINUED = (StopKind.MAX_TOKENS, StopKind.CANCELLED, StopKind.STOP_STRING, StopKind.STOP_TOKEN)
 
 
@@ -133,6 +146,13 @@ class Run:
     id: str = field(default_factory=lambda: uuid.uuid4().hex)
     _prefill_began: tuple[float, int] | None = field(default=None, repr=False)
     _thinking_began_s: float | None = field(default=None, repr=False)
+
+    @property
+    def verdict(self) -> Verdict | None:
+        """Why it ended; None while it is under way, and where it was refused."""
+        if self.finished is None:
+            return _UNJUDGED.get(self.state)
+        return verdict(self.finished, self.max_tokens)
 
     @property
     def is_over(self) -> bool:

@@ -13,12 +13,6 @@ from PySide6.QtWidgets import (
 )
 
 from engine import (
-    INTERRUPTED_DETAIL,
-    INTERRUPTED_SENTENCE,
-    UNRECORDED_DETAIL,
-    UNRECORDED_SENTENCE,
-    WRITTEN_DETAIL,
-    WRITTEN_SENTENCE,
     Channel,
     Finished,
     StopKind,
@@ -41,7 +35,6 @@ from ui.records.exchange.report import markdown_report
 from ui.records.runs import Run, RunState
 from ui.records.sending.progress import progress_words
 from ui.words.tones import Tone
-from ui.words.verdicts import verdict
 from ui.words.visible import quoted, visible
 
 _TAIL_CHARS = 60
@@ -123,21 +116,15 @@ class VerdictView(QWidget):
             self._show_waiting_for_question()
         elif run.state is RunState.REFUSED:
             self._say("fault", Tone.FAULT, "This message was not sent to the model.", run.refusal)
-        elif run.state is RunState.INTERRUPTED:
-            self._say("fault", Tone.FAULT, INTERRUPTED_SENTENCE, INTERRUPTED_DETAIL)
-            self._show_circumstances(run, self._new_facts())
-        elif run.state is RunState.UNRECORDED:
-            self._say("report", Tone.QUIET, UNRECORDED_SENTENCE, UNRECORDED_DETAIL)
-        elif run.state is RunState.WRITTEN:
-            self._say("pencil", Tone.QUIET, WRITTEN_SENTENCE, WRITTEN_DETAIL)
-            self._show_circumstances(run, self._new_facts())
-        elif finished is None:
+        elif (said := run.verdict) is None:
             self._show_progress(run)
         else:
-            said = verdict(finished, run.max_tokens)
             self._say(said.icon, said.tone, said.words.sentence, said.words.detail)
-            self._show_tail(run, finished)
-            self._show_figures(run, finished)
+            if finished is not None:
+                self._show_tail(run, finished)
+                self._show_figures(run, finished)
+            elif run.state is not RunState.UNRECORDED:
+                self._show_circumstances(run, self._new_facts())
 
     # -- states ----------------------------------------------------------------------------
 

@@ -5,7 +5,16 @@ Renders the engine's record and decides nothing. Pure; knows no Qt. Any thread.
 
 from dataclasses import dataclass
 
-from engine import Finished, StopKind, VerdictWords, figures, verdict_words
+from engine import (
+    INTERRUPTED,
+    UNRECORDED,
+    WRITTEN,
+    Finished,
+    StopKind,
+    VerdictWords,
+    figures,
+    verdict_words,
+)
 from ui.words.tones import Tone
 
 _LOOKS = {
@@ -33,6 +42,11 @@ class Verdict:
     icon: str
     tone: Tone
     words: VerdictWords
+
+
+INTERRUPTED_VERDICT = Verdict("fault", Tone.FAULT, INTERRUPTED)
+WRITTEN_VERDICT = Verdict("pencil", Tone.QUIET, WRITTEN)
+UNRECORDED_VERDICT = Verdict("report", Tone.QUIET, UNRECORDED)
 
 
 def verdict(finished: Finished, max_tokens: int | None = None) -> Verdict:

@@ -30,7 +30,6 @@ from ui.kit.text.searched import SearchedPart, SearchedText
 from ui.records.messages import ConversationMessage
 from ui.records.runs import Run, RunState
 from ui.words.tones import Tone
-from ui.words.verdicts import verdict
 from ui.words.visible import quoted, visible
 
 
@@ -199,15 +198,8 @@ class AnswerView(QWidget):
             self.text_view.finish()
         if run.state is RunState.REFUSED:
             self.reason.show_reason([], f"Not sent: {run.refusal}", "fault", Tone.FAULT)
-        elif run.state is RunState.INTERRUPTED:
-            self.reason.show_reason([], "Interrupted", "fault", Tone.FAULT)
-        elif run.state is RunState.WRITTEN:
-            self.reason.show_reason([], "Written by you", "pencil", Tone.QUIET)
-        elif run.state is RunState.UNRECORDED:
-            self.reason.show_reason([], "Reason not recorded", "report", Tone.QUIET)
-        elif run.finished is not None:
-            said = verdict(run.finished, run.max_tokens)
-            words = figures(run.finished)
+        elif (said := run.verdict) is not None:
+            words = [] if run.finished is None else figures(run.finished)
             self.reason.show_reason(words, said.words.label, said.icon, said.tone)
 
     def mark_shown(self, is_shown: bool) -> None:

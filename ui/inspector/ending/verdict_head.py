@@ -9,12 +9,6 @@ from PySide6.QtGui import QFont
 from PySide6.QtWidgets import QHBoxLayout, QPushButton, QVBoxLayout, QWidget
 
 from engine import (
-    INTERRUPTED_DETAIL,
-    INTERRUPTED_SENTENCE,
-    UNRECORDED_DETAIL,
-    UNRECORDED_SENTENCE,
-    WRITTEN_DETAIL,
-    WRITTEN_SENTENCE,
     StopKind,
     figures,
 )
@@ -28,7 +22,6 @@ from ui.kit.text.labels import label
 from ui.records.runs import RunState
 from ui.records.sending.progress import progress_words
 from ui.words.tones import Tone
-from ui.words.verdicts import verdict
 from ui.words.visible import quoted
 
 
@@ -72,18 +65,13 @@ class VerdictHead(QWidget):
         run, finished = shown.run, shown.run.finished
         if run.state is RunState.REFUSED:
             self._say("fault", Tone.FAULT, "This message was not sent to the model", [run.refusal])
-        elif run.state is RunState.INTERRUPTED:
-            self._say("fault", Tone.FAULT, INTERRUPTED_SENTENCE, [INTERRUPTED_DETAIL])
-            self.keep_on.setVisible(self._can_continue(shown))
-        elif run.state is RunState.UNRECORDED:
-            self._say("report", Tone.QUIET, UNRECORDED_SENTENCE, [UNRECORDED_DETAIL])
-        elif run.state is RunState.WRITTEN:
-            self._say("pencil", Tone.QUIET, WRITTEN_SENTENCE, [WRITTEN_DETAIL])
-            self.keep_on.setVisible(self._can_continue(shown))
-        elif finished is None:
+        elif (said := run.verdict) is None:
             self._say("clock", Tone.BUSY, progress_words(run), [self._held_words(shown)])
+        elif finished is None:
+            self._say(said.icon, said.tone, said.words.sentence, [said.words.detail])
+            is_known = run.state is not RunState.UNRECORDED
+            self.keep_on.setVisible(is_known and self._can_continue(shown))
         else:
-            said = verdict(finished, run.max_tokens)
             tape = None if shown.trace is None else Tape(shown.trace)
             steps = why(run, tape)
             if finished.stop.kind is StopKind.ERROR:

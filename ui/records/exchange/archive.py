@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from datetime import datetime
 from typing import Any
 
+from engine import INTERRUPTED
 from engine.files.fields import DamagedFile, Fields, parsed_json
 from ui.records import codec
 from ui.records.attachments import attachment_from, attachment_values
@@ -131,7 +132,7 @@ def _ending(run: Run) -> str:
         return answer_line(run.finished, run.max_tokens).replace("*", "\\*")
     if run.state is RunState.REFUSED:
         return f"Not sent: {run.refusal}"
-    return "Interrupted" if run.state is RunState.INTERRUPTED else ""
+    return INTERRUPTED.label if run.state is RunState.INTERRUPTED else ""
 
 
 def _conversation_values(conversation: Conversation) -> dict[str, Any]:

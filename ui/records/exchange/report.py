@@ -1,12 +1,6 @@
 """A run as a Markdown report, ready for a bug tracker. Pure; any thread."""
 
 from engine import (
-    INTERRUPTED_DETAIL,
-    INTERRUPTED_SENTENCE,
-    UNRECORDED_DETAIL,
-    UNRECORDED_SENTENCE,
-    WRITTEN_DETAIL,
-    WRITTEN_SENTENCE,
     Finished,
     StopKind,
     budget_words,
@@ -16,7 +10,6 @@ from engine import (
     position,
     seconds,
     tokens_per_s,
-    verdict_words,
 )
 from ui.records.runs import Run, RunState
 from ui.words.guesses import acceptance, passes
@@ -28,17 +21,10 @@ def markdown_report(run: Run, question: str = "") -> str:
     lines = ["### Why the answer stopped", ""]
     if run.state is RunState.REFUSED:
         lines += [f"The request was refused: {run.refusal}", ""]
-    elif run.state is RunState.INTERRUPTED:
-        lines += [f"{INTERRUPTED_SENTENCE} {INTERRUPTED_DETAIL}", ""]
-    elif run.state is RunState.UNRECORDED:
-        lines += [f"{UNRECORDED_SENTENCE} {UNRECORDED_DETAIL}", ""]
-    elif run.state is RunState.WRITTEN:
-        lines += [f"{WRITTEN_SENTENCE} {WRITTEN_DETAIL}", ""]
-    elif run.finished is None:
+    elif (said := run.verdict) is None:
         lines += ["The answer is still running.", ""]
     else:
-        said = verdict_words(run.finished, run.max_tokens)
-        lines += [" ".join(filter(None, (said.sentence, said.detail))), ""]
+        lines += [" ".join(filter(None, (said.words.sentence, said.words.detail))), ""]
     lines += ["| | |", "| --- | --- |"]
     lines += [f"| {name} | {value} |" for name, value in _rows(run)]
     if question:
