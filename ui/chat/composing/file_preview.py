@@ -3,7 +3,7 @@
 Main thread.
 """
 
-from PySide6.QtCore import QPoint, QSignalBlocker, QSize, Qt, Signal
+from PySide6.QtCore import QSignalBlocker, Qt, Signal
 from PySide6.QtWidgets import (
     QFrame,
     QHBoxLayout,
@@ -16,6 +16,7 @@ from PySide6.QtWidgets import (
 )
 
 from ui.chat.composing.file_chip import words_of
+from ui.kit.controls.popping_up import pop_up_above
 from ui.kit.controls.reading_order import move_focus
 from ui.kit.look.theme import Theme, fixed_font
 from ui.kit.text.labels import ElidedLabel, label, rescale
@@ -93,14 +94,7 @@ class FilePreview(QFrame):
 
     def pop_up(self, anchor: QWidget) -> None:
         """Appear above a widget."""
-        self.adjustSize()
-        size: QSize = self.sizeHint()
-        corner = anchor.mapToGlobal(QPoint(0, -size.height() - 8))
-        room = anchor.screen().availableGeometry()
-        corner.setX(max(room.left(), min(corner.x(), room.right() - size.width())))
-        corner.setY(max(room.top(), corner.y()))
-        self.move(corner)
-        self.show()
+        pop_up_above(self, anchor)
         if self._pages.isHidden():
             self.text.setFocus()
         else:

@@ -5,7 +5,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from PySide6.QtCore import QPoint, QSignalBlocker, QSize, Qt, Signal
+from PySide6.QtCore import QSignalBlocker, Qt, Signal
 from PySide6.QtGui import QHideEvent
 from PySide6.QtWidgets import (
     QFrame,
@@ -24,6 +24,7 @@ from ui.chat.composing.sampling_fields import sampling_field
 from ui.kit.controls.check_box import CheckBox
 from ui.kit.controls.growing_input import never_sideways
 from ui.kit.controls.number_field import NumberField
+from ui.kit.controls.popping_up import pop_up_above
 from ui.kit.controls.reading_order import move_focus
 from ui.kit.look.theme import Theme
 from ui.kit.text.labels import label
@@ -112,14 +113,7 @@ class SettingsPopover(QFrame):
 
     def pop_up(self, anchor: QWidget) -> None:
         """Appear above a widget."""
-        self.adjustSize()
-        size: QSize = self.sizeHint()
-        corner = anchor.mapToGlobal(QPoint(0, -size.height() - 8))
-        room = anchor.screen().availableGeometry()
-        corner.setX(max(room.left(), min(corner.x(), room.right() - size.width())))
-        corner.setY(max(room.top(), corner.y()))
-        self.move(corner)
-        self.show()
+        pop_up_above(self, anchor)
         self.system_prompt.setFocus()
 
     def hideEvent(self, event: QHideEvent) -> None:

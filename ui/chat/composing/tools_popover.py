@@ -15,6 +15,7 @@ from PySide6.QtWidgets import (
 from engine import counted
 from ui.kit.background.tasks import Tasks
 from ui.kit.controls.check_box import CheckBox
+from ui.kit.controls.popping_up import move_within_screen
 from ui.kit.controls.reading_order import move_focus
 from ui.kit.look.theme import Theme
 from ui.kit.system.menus import add_entry, empty_menu, literal, passing_menu
@@ -133,9 +134,7 @@ class ToolsPopover(QFrame):
         wanted = column.totalHeightForWidth(width - _SIDES_PX)
         self._scroll.setFixedHeight(min(self._theme.px(_MOST_HEIGHT_PX), wanted))
         self.adjustSize()
-        room = anchor.screen().availableGeometry()
-        x = max(room.left(), min(above.x(), room.right() - self.width()))
-        self.move(x, max(room.top(), above.y() - self.height()))
+        move_within_screen(self, above - QPoint(0, self.height()), self.size(), anchor)
 
     def _refresh(self) -> None:
         servers = self._toolbox.servers

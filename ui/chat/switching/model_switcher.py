@@ -21,6 +21,7 @@ from ui.chat.session.answering_model import AnsweringModel
 from ui.chat.switching.model_delegate import ModelDelegate
 from ui.chat.switching.model_rows import ModelRow, ModelRows, rows_of
 from ui.kit.controls.clear_button import add_clear_button, add_leading_icon
+from ui.kit.controls.popping_up import move_within_screen
 from ui.kit.controls.reading_order import move_focus
 from ui.kit.look.theme import Theme
 from ui.kit.text.labels import label
@@ -106,10 +107,7 @@ class ModelSwitcher(QFrame):
         self._select(0)
         self._fit()
         corner = anchor.mapToGlobal(QPoint(anchor.width() - self.width(), anchor.height() + 6))
-        room = anchor.screen().availableGeometry()
-        corner.setX(max(room.left(), min(corner.x(), room.right() - self.width())))
-        corner.setY(max(room.top(), min(corner.y(), room.bottom() - self.height())))
-        self.move(corner)
+        move_within_screen(self, corner, self.size(), anchor)
         self.show()
         self.field.setFocus()
         self._library.refresh()
