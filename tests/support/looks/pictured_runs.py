@@ -70,8 +70,8 @@ class LastingRuns:
 
     async def _sides(self) -> None:
         window = self._window
-        window.workspace.change_tools(SUMS_ON)
-        window.answer_twice()
+        window.workspace.settings.change_tools(SUMS_ON)
+        window.twice.ask()
         sheet = window.twice.sheet
         assert sheet is not None
         await self._show("side-by-side-sheet", sheet)
