@@ -3,9 +3,8 @@
 The collector runs on whichever thread happens to allocate. Widgets that are garbage would then be
 destroyed on the engine's or the server's thread, which Qt answers with a crash. Main thread.
 
-The first full collection comes when the window and a model have been loaded. What it leaves stays
-until the end and is never looked at again: to look at all of it would halt window and answers
-for a tenth of a second.
+A full collection halts the window and its answers for a tenth of a second and more. It leaves out
+what start-up and the first model have loaded, and comes seldom.
 """
 
 import asyncio
@@ -15,6 +14,8 @@ from collections.abc import Iterator
 
 _INTERVAL_S = 0.5
 _OLDEST = 2
+# So many collections of the middle generation come before a full one: of steady work, some minutes.
+_MIDDLE_PASSES = 100
 
 
 @contextlib.contextmanager
@@ -26,8 +27,7 @@ def collected_on(loop: asyncio.AbstractEventLoop) -> Iterator[None]:
 
     def look() -> None:
         nonlocal waiting
-        if collect_if_due() == _OLDEST and not gc.get_freeze_count():
-            gc.freeze()
+        collect_if_due()
         waiting = loop.call_later(_INTERVAL_S, look)
 
     look()
@@ -42,9 +42,19 @@ def collected_on(loop: asyncio.AbstractEventLoop) -> Iterator[None]:
             gc.enable()
 
 
+def leave_out_what_is_loaded() -> None:
+    """Have no collection look again at what there is now; only the first call counts.
+
+    It takes no time. What is garbage by now stays until ``collected_on`` ends.
+    """
+    if not gc.get_freeze_count():
+        gc.freeze()
+
+
 def collect_if_due() -> int | None:
     """Collect the oldest generation whose threshold is passed; return which, None if none is."""
-    counts, thresholds = gc.get_count(), gc.get_threshold()
+    counts, thresholds = gc.get_count(), list(gc.get_threshold())
+    thresholds[_OLDEST] = max(_MIDDLE_PASSES, thresholds[_OLDEST])
     for generation in reversed(range(len(counts))):
         # A threshold of 0 means never, for the youngest, and always, for the others.
         if counts[generation] > thresholds[generation] and (generation or thresholds[0]):

@@ -18,7 +18,7 @@ from PySide6.QtWidgets import QApplication
 from app import __version__
 from app.composition.engines import open_engine
 from app.desktop.finder_files import OpenedFiles
-from app.desktop.garbage_collection import collected_on
+from app.desktop.garbage_collection import collected_on, leave_out_what_is_loaded
 from app.desktop.last_session import chosen_model, keep_for_next_time, tell
 from app.desktop.local_server import LocalServer
 from app.desktop.request_feed import RequestFeed
@@ -144,6 +144,7 @@ async def _until_closed(
         if (asked := asked_conversation(options.answer)) is not None:
             window.workspace.take_in(asked)
         window.closed.connect(closed.set)
+        window.workspace.model.changed.connect(lambda: _leave_out_what_is_loaded(window))
         application.installEventFilter(QuitFilter(window.quit, window))
         with (
             signals.delivered(loop, lambda: _quit_for(has_signal, window)),
@@ -172,6 +173,12 @@ async def _until_closed(
     if has_signal.is_set():
         # Nobody could be asked. The store has tried for the last time.
         rescue(store, conversations)
+
+
+def _leave_out_what_is_loaded(window: MainWindow) -> None:
+    """Once a model has been loaded, collections leave out what there is by then."""
+    if window.workspace.model.stage == "ready":
+        leave_out_what_is_loaded()
 
 
 def _quit_for(has_signal: asyncio.Event, window: MainWindow) -> None:

@@ -13,7 +13,9 @@ import resource
 import statistics
 import tempfile
 import time
+from collections.abc import Coroutine
 from pathlib import Path
+from typing import Any
 
 os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
 
@@ -21,6 +23,7 @@ import qasync
 from PySide6.QtCore import Qt, QTimer
 from PySide6.QtWidgets import QApplication
 
+from app.desktop.garbage_collection import collected_on, leave_out_what_is_loaded
 from engine.output.setting import RunSetting
 from engine.recording.replay import RecordedToken, Recording, replay
 from engine.scheduling.limits import Limits
@@ -114,6 +117,7 @@ async def long_run(application: QApplication, tokens: int, folder: Path) -> None
     window.start(folder)
     window.others.show_inspector()
     await eventually(lambda: window.workspace.model.stage == "ready")
+    leave_out_what_is_loaded()
     window.workspace.current.stops.ensure("never there")
     await asyncio.sleep(0.5)
     beats = Beats()
@@ -135,6 +139,12 @@ async def long_run(application: QApplication, tokens: int, folder: Path) -> None
     engine.close()
 
 
+async def collected(work: Coroutine[Any, Any, None]) -> None:
+    """Do work with garbage collected as the program has it."""
+    with collected_on(asyncio.get_running_loop()):
+        await work
+
+
 def main() -> None:
     """Measure."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -147,7 +157,7 @@ def main() -> None:
         tempfile.TemporaryDirectory() as name,
         asyncio.Runner(loop_factory=lambda: qasync.QEventLoop(application)) as runner,
     ):
-        runner.run(long_run(application, options.tokens, Path(name)))
+        runner.run(collected(long_run(application, options.tokens, Path(name))))
 
 
 if __name__ == "__main__":

@@ -5,7 +5,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from app.desktop.garbage_collection import collect_if_due, collected_on
+from app.desktop.garbage_collection import (
+    collect_if_due,
+    collected_on,
+    leave_out_what_is_loaded,
+)
 
 
 class Ring:
@@ -61,34 +65,37 @@ def test_garbage_is_collected_while_the_loop_runs(monkeypatch: pytest.MonkeyPatc
     asyncio.run(run())
 
 
-def test_what_the_first_full_collection_leaves_is_not_looked_at_again_until_the_end(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr("app.desktop.garbage_collection._INTERVAL_S", 0.01)
-    usual = gc.get_threshold()
+def test_what_is_loaded_is_left_out_until_the_end() -> None:
     freed_on: list[threading.Thread] = []
 
-    async def run() -> tuple[int, int]:
+    async def run() -> None:
         with collected_on(asyncio.get_running_loop()):
-            kept = []
-            for _ in range(500):
-                kept += [[] for _ in range(200)]
-                await asyncio.sleep(0.01)
-                if gc.get_freeze_count():
-                    break
+            kept = [[] for _ in range(1000)]
+            Ring(freed_on)
+            leave_out_what_is_loaded()
             frozen = gc.get_freeze_count()
+            assert frozen > len(kept)
             Ring(freed_on)
             gc.collect()
-            assert freed_on  # what comes later is
-            return len(kept), frozen
+            assert len(freed_on) == 1  # what came later
+            leave_out_what_is_loaded()
+            assert gc.get_freeze_count() <= frozen
 
-    gc.set_threshold(100, 2, 2)
-    try:
-        kept, frozen = asyncio.run(run())
-    finally:
-        gc.set_threshold(*usual)
-    assert frozen > kept
+    asyncio.run(run())
+    assert len(freed_on) == 2
     assert gc.get_freeze_count() == 0
+
+
+def test_full_collections_are_rare() -> None:
+    gc.disable()
+    gc.collect()
+    kept: list[list[int]] = []
+    looked: list[int | None] = []
+    for _ in range(400):
+        kept += [[] for _ in range(gc.get_threshold()[0] + 100)]
+        looked.append(collect_if_due())
+    assert {0, 1} <= set(looked)
+    assert 2 not in looked
 
 
 def test_the_collector_is_left_as_it_was_found() -> None:
