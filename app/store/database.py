@@ -13,7 +13,7 @@ from typing import ParamSpec, TypeVar
 
 from app.store import opening, writing
 from app.store.pending import PendingWrites
-from app.store.rows import ConversationRow, FolderRow, MessageRow, PresetRow
+from app.store.rows import FoundRows
 from app.store.trial import try_writing
 from ui.records.conversations import Conversation, ConversationFolder
 from ui.records.presets import Preset
@@ -116,22 +116,9 @@ class Database:
             writing.rebuild_search(connection)
             return pending.carry_out(connection)
 
-    def take_over(
-        self,
-        conversations: list[ConversationRow],
-        messages: list[MessageRow],
-        presets: list[PresetRow],
-        folders: list[FolderRow],
-    ) -> tuple[int, int]:
-        """Write rows of another file that are not here yet; returns how many were new.
-
-        Args:
-            conversations: Rows of conversations.
-            messages: Rows of messages, each after the one it follows.
-            presets: Rows of presets.
-            folders: Rows of folders.
-        """
-        return writing.take_over(self._opened(), conversations, messages, presets, folders)
+    def take_over(self, found: FoundRows) -> tuple[int, int]:
+        """Write rows of another file that are not here yet; returns how many were new."""
+        return writing.take_over(self._opened(), found)
 
     def _opened(self) -> sqlite3.Connection:
         if self._connection is None:

@@ -5,7 +5,7 @@ A row is a snapshot of immutable values, so that nothing is shared between the t
 
 import contextlib
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple
 
@@ -60,6 +60,13 @@ class MessageRow(NamedTuple):
     shown_rank: int
 
 
+class AttachedRow(NamedTuple):
+    """The files that wait to be sent in a conversation, in the database; likewise."""
+
+    conversation_id: str
+    content: str
+
+
 class PresetRow(NamedTuple):
     """A preset in the database; the names of the fields are those of the columns."""
 
@@ -72,6 +79,24 @@ class FolderRow(NamedTuple):
 
     id: str
     content: str
+
+
+class FoundRows(NamedTuple):
+    """Rows of a damaged file that can still be read.
+
+    Attributes:
+        conversations: Rows of conversations.
+        attached: The files that wait to be sent in conversations that are among these.
+        messages: Rows of messages, each after the one it follows.
+        presets: Rows of presets.
+        folders: Rows of folders.
+    """
+
+    conversations: Sequence[ConversationRow] = ()
+    attached: Sequence[AttachedRow] = ()
+    messages: Sequence[MessageRow] = ()
+    presets: Sequence[PresetRow] = ()
+    folders: Sequence[FolderRow] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,15 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from app.store import rows
-from app.store.rows import ConversationRow, FolderRow, MessageRow, MessageSnapshot, PresetRow
+from app.store.rows import (
+    AttachedRow,
+    ConversationRow,
+    FolderRow,
+    FoundRows,
+    MessageRow,
+    MessageSnapshot,
+    PresetRow,
+)
 from ui.records.attachments import Attachment
 from ui.records.conversations import Conversation, ConversationFolder
 from ui.records.messages import ConversationMessage
@@ -55,6 +63,7 @@ _SAVE_PRESET = _inserting("presets", PresetRow, "INSERT OR REPLACE")
 _SAVE_FOLDER = _inserting("folders", FolderRow, "INSERT OR REPLACE")
 # Whose id, or name, is here already stays as it is.
 _TAKE_CONVERSATION = _inserting("conversations", ConversationRow, "INSERT OR IGNORE")
+_TAKE_ATTACHED = _inserting("attached", AttachedRow, "INSERT OR IGNORE")
 _TAKE_MESSAGE = _inserting("messages", MessageRow, "INSERT OR IGNORE")
 _TAKE_PRESET = _inserting("presets", PresetRow, "INSERT OR IGNORE")
 _TAKE_FOLDER = _inserting("folders", FolderRow, "INSERT OR IGNORE")
@@ -210,31 +219,26 @@ def rebuild_search(connection: sqlite3.Connection) -> None:
         )
 
 
-def take_over(
-    connection: sqlite3.Connection,
-    conversations: list[ConversationRow],
-    messages: list[MessageRow],
-    presets: list[PresetRow],
-    folders: list[FolderRow],
-) -> tuple[int, int]:
+def take_over(connection: sqlite3.Connection, found: FoundRows) -> tuple[int, int]:
     """Write rows from elsewhere, but none whose id, or name, is here already.
-
-    Args:
-        connection: The open database.
-        conversations: Rows of conversations.
-        messages: Rows of their messages.
-        presets: Rows of presets.
-        folders: Rows of folders.
 
     Returns:
         How many conversations and messages were new.
     """
     with transaction(connection):
-        new = connection.executemany(_TAKE_CONVERSATION, conversations).rowcount
-        new_messages = connection.executemany(_TAKE_MESSAGE, messages).rowcount
-        connection.executemany(_TAKE_PRESET, presets)
-        connection.executemany(_TAKE_FOLDER, folders)
+        # Of a conversation that is here, a person may have sent or removed the files since.
+        attached = [row for row in found.attached if not _is_here(connection, row.conversation_id)]
+        new = connection.executemany(_TAKE_CONVERSATION, found.conversations).rowcount
+        connection.executemany(_TAKE_ATTACHED, attached)
+        new_messages = connection.executemany(_TAKE_MESSAGE, found.messages).rowcount
+        connection.executemany(_TAKE_PRESET, found.presets)
+        connection.executemany(_TAKE_FOLDER, found.folders)
     return max(new, 0), max(new_messages, 0)
+
+
+def _is_here(connection: sqlite3.Connection, conversation_id: str) -> bool:
+    query = "SELECT 1 FROM conversations WHERE id = ?"
+    return connection.execute(query, (conversation_id,)).fetchone() is not None
 
 
 def delete_preset(connection: sqlite3.Connection, name: str) -> None:

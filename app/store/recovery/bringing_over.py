@@ -13,11 +13,9 @@ from typing import Any
 
 from app.store.opening import COMPANIONS, replacing_bad_bytes
 from app.store.recovery.salvage import ROWS_AT_ONCE, Salvage
-from app.store.rows import ConversationRow, FolderRow, MessageRow, PresetRow
+from app.store.rows import FoundRows
 
-Take = Callable[
-    [list[ConversationRow], list[MessageRow], list[PresetRow], list[FolderRow]], tuple[int, int]
-]
+Take = Callable[[FoundRows], tuple[int, int]]
 
 
 def bring_over(
@@ -27,8 +25,8 @@ def bring_over(
 
     Args:
         path: The damaged database.
-        take: Writes rows of conversations, messages, presets and folders that are not there yet;
-            returns how many conversations and messages were new.
+        take: Writes rows that are not there yet; returns how many conversations and messages
+            were new.
         advance: Told how many rows were looked at, and how many there are.
         is_cancelled: Whether to end early; what was handed over stays.
 
@@ -43,29 +41,31 @@ def bring_over(
     with _copied(path) as connection:
         salvage = Salvage(connection)
 
-        def hand_over(
-            some: list[ConversationRow],
-            said: list[MessageRow],
-            presets: list[PresetRow],
-            folders: list[FolderRow],
-        ) -> None:
+        def hand_over(found: FoundRows) -> None:
             nonlocal conversations, messages
-            new, new_messages = take(some, said, presets, folders)
+            new, new_messages = take(found)
             conversations, messages = conversations + new, messages + new_messages
             advance(salvage.state.done, salvage.state.total)
 
         for some in _in_steps(salvage.conversations()):
-            hand_over(some, [], [], [])
+            hand_over(FoundRows(some, salvage.attached_to(some)))
             if is_cancelled():
                 break
         for pairs in _in_steps(salvage.messages()):
             if is_cancelled():
                 break
-            hand_over(
-                [lost for lost, _ in pairs if lost is not None], [row for _, row in pairs], [], []
-            )
+            lost = [one for one, _ in pairs if one is not None]
+            hand_over(FoundRows(lost, salvage.attached_to(lost), [row for _, row in pairs]))
         if not is_cancelled():
-            hand_over([], [], list(salvage.presets()), list(salvage.folders()))
+            lost = salvage.known_by_files()
+            hand_over(
+                FoundRows(
+                    lost,
+                    salvage.attached_to(lost),
+                    presets=list(salvage.presets()),
+                    folders=list(salvage.folders()),
+                )
+            )
         return conversations, messages, salvage.state.unreadable
 
 

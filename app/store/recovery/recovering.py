@@ -5,11 +5,11 @@ import logging
 import sqlite3
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 from app.store.database import Database
 from app.store.database_causes import store_cause
 from app.store.recovery import bringing_over
+from app.store.rows import FoundRows
 from ui.records.storing import Recovered
 
 _log = logging.getLogger(__name__)
@@ -31,9 +31,9 @@ async def recover(
     """
     loop = asyncio.get_running_loop()
 
-    def take(*found: Any) -> tuple[int, int]:
+    def take(found: FoundRows) -> tuple[int, int]:
         # Read on a thread of its own, written where all else is written, in small steps.
-        return database.submit(database.take_over, *found).result()
+        return database.submit(database.take_over, found).result()
 
     def tell(done: int, total: int) -> None:
         loop.call_soon_threadsafe(advance, done, total)

@@ -7,14 +7,22 @@ by halving. Knows no window. Any thread but the main one.
 import math
 import sqlite3
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from app.store.rows import ConversationRow, FolderRow, MessageRow, PresetRow
+from app.store.rows import (
+    AttachedRow,
+    ConversationRow,
+    FolderRow,
+    MessageRow,
+    PresetRow,
+    attachments_from,
+)
 from ui.records.codec import moment, shown_rank
 
 _CONVERSATIONS = ("conversations", (*ConversationRow._fields, "deleted_at"))
+_ATTACHED = ("attached", AttachedRow._fields)
 _MESSAGES = ("messages", MessageRow._fields)
 _PRESETS = ("presets", PresetRow._fields)
 _FOLDERS = ("folders", FolderRow._fields)
@@ -22,6 +30,8 @@ _FOLDERS = ("folders", FolderRow._fields)
 _ROWS_IF_UNKNOWN = 1 << 20
 # What can be asked in some seconds, whatever the damage is.
 _MOST_QUESTIONS = 100_000
+# Files are read first, and conversations are worth more.
+_MOST_QUESTIONS_FOR_FILES = 10_000
 # A step further must still be a number that SQLite knows.
 _LAST_ROW = (1 << 63) - 2
 # Progress is shown in numbers of 32 bits.
@@ -64,13 +74,28 @@ class Salvage:
         # The readable messages of each conversation, to which orphans are attached.
         self._messages: dict[str, set[str]] = {}
         self._last: dict[str, str] = {}
-        self._tables = (_CONVERSATIONS, _MESSAGES, _PRESETS, _FOLDERS)
+        self._attached: dict[str, str] | None = None
+        self._tables = (_ATTACHED, _CONVERSATIONS, _MESSAGES, _PRESETS, _FOLDERS)
         self.state = Salvaged()
         self._ends = {table: self._end_of(table) for table, _ in self._tables}
         self.state.total = sum(min(end, _MOST_SHOWN) for end in self._ends.values())
 
+    def attached_to(self, conversations: Iterable[ConversationRow]) -> list[AttachedRow]:
+        """Return the files that wait to be sent in these conversations."""
+        files = self._attached_files()
+        return [AttachedRow(one.id, files[one.id]) for one in conversations if one.id in files]
+
+    def known_by_files(self) -> list[ConversationRow]:
+        """Return rows of conversations of which only the files that wait to be sent are left.
+
+        All conversations and messages have to be read before.
+        """
+        names = self._attached_files().keys() - self._conversations - self._deleted
+        return [_lost(name, time.time()) for name in sorted(names)]
+
     def conversations(self) -> Iterator[ConversationRow]:
         """Yield the rows of conversations that were not deleted."""
+        self._attached_files()
         for *values, deleted_at in self._rows(*_CONVERSATIONS):
             row = ConversationRow(*values)
             if not _is_text(row.id):
@@ -110,10 +135,7 @@ class Salvage:
             lost: ConversationRow | None = None
             if holder not in self._conversations:
                 self._conversations.add(holder)
-                lost = ConversationRow(
-                    holder, _NAMELESS, "{}", "[]", "", is_pinned=False, created_at=said_at,
-                    updated_at=said_at,
-                )  # fmt: skip
+                lost = _lost(holder, said_at)
             known = self._messages.setdefault(holder, set())
             if parent is not None and parent not in known:
                 parent = self._last.get(holder)  # what it followed was lost
@@ -147,6 +169,20 @@ class Salvage:
                 yield row
             else:
                 self.state.unreadable += 1
+
+    def _attached_files(self) -> dict[str, str]:
+        """Return the files that wait to be sent, by conversation; few have any."""
+        if self._attached is None:
+            self._attached = {}
+            self._questions = _MOST_QUESTIONS - _MOST_QUESTIONS_FOR_FILES
+            for values in self._rows(*_ATTACHED):
+                row = AttachedRow(*values)
+                if _is_text(row.conversation_id) and attachments_from(_text(row.content)):
+                    self._attached[row.conversation_id] = row.content
+                else:
+                    self.state.unreadable += 1
+            self._questions = 0
+        return self._attached
 
     def _end_of(self, table: str) -> int:
         try:
@@ -224,6 +260,14 @@ class Salvage:
             return self._connection.execute(query, (first, count)).fetchall()
         except _UNREADABLE:
             return None
+
+
+def _lost(identity: str, moment_s: float) -> ConversationRow:
+    """Return the row of a conversation whose own row was lost."""
+    return ConversationRow(
+        identity, _NAMELESS, "{}", "[]", "", is_pinned=False, created_at=moment_s,
+        updated_at=moment_s,
+    )  # fmt: skip
 
 
 def _is_text(value: object) -> bool:

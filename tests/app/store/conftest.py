@@ -11,7 +11,10 @@ import pytest
 
 from app.store import saving
 from app.store.conversation_store import SqliteConversationStore, open_store
+from ui.records.conversations import Conversation
+from ui.records.storing import Recovered
 
+BAD_SCHEMA = "UPDATE sqlite_master SET sql = CAST(x'41ff42' AS TEXT) WHERE name = 'presets'"
 Use = Callable[[Callable[[SqliteConversationStore], Coroutine[Any, Any, Any]]], Any]
 
 
@@ -49,3 +52,21 @@ def stored(path: Path) -> list[tuple[str, str | None, str]]:
     """Return what another program reads in the file: id, parent and text of each message."""
     with closing(sqlite3.connect(path)) as reader:
         return reader.execute("SELECT id, parent_id, text FROM messages ORDER BY number").fetchall()
+
+
+def changed(path: Path, *statements: str) -> None:
+    """Change a file as damage would, past all checks."""
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.execute("PRAGMA writable_schema = ON")
+        for statement in statements:
+            connection.execute(statement)
+
+
+async def recovered(store: SqliteConversationStore) -> tuple[Recovered, list[Conversation]]:
+    """Recover what can be read; returns what came of it, and the conversations found."""
+    found: list[Conversation] = []
+    store.on_found(lambda conversations, presets: found.extend(conversations))
+    outcome = await store.recover(lambda done, total: None, lambda: False)
+    for one in found:
+        await store.fill(one)
+    return outcome, found

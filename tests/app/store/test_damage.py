@@ -2,17 +2,15 @@
 
 import asyncio
 import sqlite3
-from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from app.store import trial
 from app.store.conversation_store import SqliteConversationStore, open_store
-from tests.app.store.conftest import Use
+from tests.app.store.conftest import BAD_SCHEMA, Use, changed, recovered
 from tests.support.answers.said import conversation
 from tests.support.attacks import database_attacks
-from ui.records.conversations import Conversation
 from ui.records.presets import Preset
 from ui.records.storing import Recovered
 
@@ -34,13 +32,6 @@ def test_a_damaged_database_is_opened_or_set_aside_and_nothing_of_it_is_lost(
         place = tmp_path / str(seed)
         place.mkdir()
         database_attacks.attack(seed, sound, place)
-
-
-def changed(path: Path, *statements: str) -> None:
-    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
-        connection.execute("PRAGMA writable_schema = ON")
-        for statement in statements:
-            connection.execute(statement)
 
 
 async def write(store: SqliteConversationStore) -> None:
@@ -90,23 +81,11 @@ def test_bad_settings_cost_neither_the_conversation_nor_its_stops(use: Use, path
     use(steps)
 
 
-_BAD_SCHEMA = "UPDATE sqlite_master SET sql = CAST(x'41ff42' AS TEXT) WHERE name = 'presets'"
-
-
-async def recovered(store: SqliteConversationStore) -> tuple[Recovered, list[Conversation]]:
-    found: list[Conversation] = []
-    store.on_found(lambda conversations, presets: found.extend(conversations))
-    outcome = await store.recover(lambda done, total: None, lambda: False)
-    for one in found:
-        await store.fill(one)
-    return outcome, found
-
-
 def test_a_bad_byte_in_the_schema_sets_the_file_aside_and_all_conversations_come_back(
     use: Use, path: Path
 ) -> None:
     use(write)
-    changed(path, _BAD_SCHEMA)
+    changed(path, BAD_SCHEMA)
 
     async def steps(store: SqliteConversationStore) -> None:
         assert store.problem is not None
@@ -176,7 +155,7 @@ def test_what_was_recovered_is_in_the_file_and_is_never_brought_over_twice(
     use: Use, path: Path
 ) -> None:
     use(write)
-    changed(path, _BAD_SCHEMA)
+    changed(path, BAD_SCHEMA)
 
     async def steps(store: SqliteConversationStore) -> None:
         await recovered(store)
@@ -196,7 +175,7 @@ def test_a_damaged_file_is_offered_at_every_start_until_it_is_recovered(
     use: Use, path: Path
 ) -> None:
     use(write)
-    changed(path, _BAD_SCHEMA)
+    changed(path, BAD_SCHEMA)
     use(write)  # the session in which it is found, and left
 
     async def next_time(store: SqliteConversationStore) -> None:
@@ -218,7 +197,7 @@ def test_a_damaged_file_is_offered_at_every_start_until_it_is_recovered(
 
 def test_a_recovery_that_was_cancelled_is_offered_again(use: Use, path: Path) -> None:
     use(write)
-    changed(path, _BAD_SCHEMA)
+    changed(path, BAD_SCHEMA)
 
     async def cancelled(store: SqliteConversationStore) -> None:
         await store.recover(lambda *_: None, lambda: True)
@@ -235,7 +214,7 @@ def test_a_damaged_file_that_nobody_wants_is_kept_and_not_offered_again(
     use: Use, path: Path
 ) -> None:
     use(write)
-    changed(path, _BAD_SCHEMA)
+    changed(path, BAD_SCHEMA)
     kept: list[Path] = []
 
     async def declined(store: SqliteConversationStore) -> None:
@@ -254,7 +233,7 @@ def test_a_damaged_file_that_nobody_wants_is_kept_and_not_offered_again(
 
 def test_messages_whose_conversation_was_lost_have_one_again(use: Use, path: Path) -> None:
     use(write)
-    changed(path, "DELETE FROM conversations", _BAD_SCHEMA)
+    changed(path, "DELETE FROM conversations", BAD_SCHEMA)
 
     async def steps(store: SqliteConversationStore) -> None:
         outcome, found = await recovered(store)
@@ -275,7 +254,7 @@ def test_what_follows_a_lost_message_is_still_shown_behind_what_came_before(
         store.save_messages(one, list(one.tree))
 
     use(long)
-    changed(path, "DELETE FROM messages WHERE text = 'third'", _BAD_SCHEMA)
+    changed(path, "DELETE FROM messages WHERE text = 'third'", BAD_SCHEMA)
 
     async def steps(store: SqliteConversationStore) -> None:
         _, (one,) = await recovered(store)
@@ -288,7 +267,7 @@ def test_what_follows_a_lost_message_is_still_shown_behind_what_came_before(
 
 def test_what_a_person_deleted_does_not_come_back(use: Use, path: Path) -> None:
     use(write)
-    changed(path, "UPDATE conversations SET deleted_at = 1 WHERE title = 'Talk 1'", _BAD_SCHEMA)
+    changed(path, "UPDATE conversations SET deleted_at = 1 WHERE title = 'Talk 1'", BAD_SCHEMA)
 
     async def steps(store: SqliteConversationStore) -> None:
         _, found = await recovered(store)
@@ -313,7 +292,7 @@ def test_a_recovery_that_is_cancelled_keeps_what_it_has_and_can_be_ended(
     use: Use, path: Path
 ) -> None:
     use(write)
-    changed(path, _BAD_SCHEMA)
+    changed(path, BAD_SCHEMA)
 
     async def steps(store: SqliteConversationStore) -> None:
         outcome = await store.recover(lambda *_: None, lambda: True)
@@ -326,7 +305,7 @@ def test_a_recovery_that_is_cancelled_keeps_what_it_has_and_can_be_ended(
 
 def test_the_copy_that_is_read_is_gone_afterwards(use: Use, path: Path) -> None:
     use(write)
-    changed(path, _BAD_SCHEMA)
+    changed(path, BAD_SCHEMA)
 
     async def steps(store: SqliteConversationStore) -> None:
         await recovered(store)
