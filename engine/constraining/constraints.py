@@ -82,7 +82,17 @@ class Constraints:
         *,
         thinks: bool,
     ) -> TokenConstraint | None:
-        """Return the constraint of a checked request's answer; None where it is free."""
+        """Return the constraint of a checked request's answer; None where it is free.
+
+        Args:
+            request: The request, which has passed ``check``.
+            prompt: Its token ids.
+            form: What was prepared for it, if it is constrained.
+            thinks: Whether the prompt leaves reasoning open.
+
+        Raises:
+            InvalidRequest: An answer that begins so cannot be held to its form.
+        """
         if form is None or not is_constrained(request):
             return None
         phase = self._first_phase(request, prompt, thinks)

@@ -47,7 +47,18 @@ class LeadingBatch(RunningBatch):
         scorer: PromptScorer | None = None,
         **drawing: Any,
     ) -> Joined:
-        """Add a row everywhere."""
+        """Add a row everywhere.
+
+        Args:
+            tokens: The prompt, at least one token.
+            turn_end: After how many tokens the prompt's last turn ends; 0 where it is not known.
+            scorer: Scores the prompt's tokens while they are read.
+            drawing: What rank 0 alone needs to draw and to keep tokens, as ``RunningBatch.insert``
+                takes it.
+
+        Raises:
+            RankLost: A follower is lost, or all were told to end.
+        """
         self._followers.check()
         kept = self.cache_use.entries
         joined = super().insert(tokens, turn_end=turn_end, scorer=scorer, **drawing)

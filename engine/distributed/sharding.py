@@ -70,6 +70,11 @@ def shard(model: Any, config: Mapping[str, Any], group: Any) -> None:
     Shards by tensors where the model supports it, so that all processes work on each token;
     otherwise by layers.
 
+    Args:
+        model: The model of mlx-lm, its weights not read.
+        config: Its configuration, as ``config.json`` has it.
+        group: The processes that share it, as MLX knows them.
+
     Raises:
         ModelLoadFailed: The model supports neither.
     """

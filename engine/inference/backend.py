@@ -221,7 +221,13 @@ class Backend(Protocol):
         ...
 
     def join(self, prompt: Prompt, request: GenerationRequest, form: Form | None) -> Joined:
-        """Add a row to the batch."""
+        """Add a row to the batch.
+
+        Args:
+            prompt: What ``render`` returned for the request.
+            request: The request.
+            form: What its answer is held to; None where that is free.
+        """
         ...
 
     def step(self) -> Step:

@@ -22,7 +22,17 @@ def load_model(
     on_progress: OnLoadProgress,
     draft: Path | None = None,
 ) -> Backend:
-    """Load a model folder. See ``engine.inference.backend.Loader``."""
+    """Load a model folder. See ``engine.inference.backend.Loader``.
+
+    Args:
+        folder: The model.
+        limits: How much its batch holds and reads.
+        on_progress: Called before each part of the work; may raise ``LoadCancelled``.
+        draft: A draft model to load beside it, which must have the same vocabulary.
+
+    Raises:
+        ModelLoadFailed: With the cause in words.
+    """
     on_progress(LoadProgress("libraries"))
     with ReadingAhead(folder) as ahead:
         with importing_mlx_lm():

@@ -166,7 +166,13 @@ class MlxBackend:
         return True
 
     def join(self, prompt: Prompt, request: GenerationRequest, form: Form | None) -> Joined:
-        """Add a row to the batch."""
+        """Add a row to the batch.
+
+        Args:
+            prompt: What ``render`` returned for the request.
+            request: The request.
+            form: What its answer is held to; None where that is free.
+        """
         wanted = request.sampling
         if request.tool_choice.mode == "none":
             wanted = replace(wanted, logit_bias=(*wanted.logit_bias, *self._no_calls()))
@@ -258,7 +264,13 @@ class MlxBackend:
     def stats(
         self, sampled: Sequence[tuple[int, Any]], count: int, chosen: Sequence[int] = ()
     ) -> list[TokenStats]:
-        """Say how likely the tokens of one step were."""
+        """Say how likely the tokens of one step were.
+
+        Args:
+            sampled: Of one step: id and log-probabilities of shape (vocabulary,), in order.
+            count: How many of the most likely tokens are named for each.
+            chosen: Ids whose log-probabilities are told for each.
+        """
         # On a separate stream: the next step already runs on the batch's stream, and waiting for it
         # would keep device and Python from working at the same time.
         with mx.stream(_stats_stream()):

@@ -114,7 +114,13 @@ def sampling_defaults(folder: Path) -> SamplingDefaults:
 
 
 def sampler(wanted: Sampling, defaults: SamplingDefaults, vocabulary_size: int) -> Sampler:
-    """Return the sampler of a request, log-probabilities (1, vocabulary) to ids (1,)."""
+    """Return the sampler of a request, log-probabilities (1, vocabulary) to ids (1,).
+
+    Args:
+        wanted: The request's settings; None stands for the model's default.
+        defaults: The model's settings.
+        vocabulary_size: How many ids the model can produce.
+    """
     temperature = defaults.temperature if wanted.temperature is None else wanted.temperature
     top_p = defaults.top_p if wanted.top_p is None else wanted.top_p
     top_k = defaults.top_k if wanted.top_k is None else wanted.top_k

@@ -62,7 +62,13 @@ def unquoted(
 
 
 def read_token(token_id: int, splitter: Splitter, vocabulary: Vocabulary) -> Iterable[Part]:
-    """Return what a token changes, and the text that it adds; the splitter follows it."""
+    """Return what a token changes, and the text that it adds; the splitter follows it.
+
+    Args:
+        token_id: The token.
+        splitter: Knows what is open before the token.
+        vocabulary: The model's token ids.
+    """
     in_call = splitter.channel is Channel.TOOL
     if token_id in splitter.tags and not splitter.is_text(token_id):
         return splitter.take_tag(token_id)
@@ -74,7 +80,13 @@ def read_token(token_id: int, splitter: Splitter, vocabulary: Vocabulary) -> Ite
 
 
 def read_turn(tokens: Sequence[int], splitter: Splitter, vocabulary: Vocabulary) -> Beginning:
-    """Return what is open after tokens of a prompt, read as an answer."""
+    """Return what is open after tokens of a prompt, read as an answer.
+
+    Args:
+        tokens: The tokens, in order.
+        splitter: Knows what is open before them.
+        vocabulary: The model's token ids.
+    """
     call: list[str] = []
     name: str | None = None
     for token_id in tokens:

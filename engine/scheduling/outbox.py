@@ -29,7 +29,13 @@ class Outbox:
     def put(
         self, generation: Generation, events: Iterable[Event], *, is_urgent: bool = False
     ) -> None:
-        """Push events to a reader; the next flush wakes it, without delay if it is urgent."""
+        """Push events to a reader; the next flush wakes it, without delay if it is urgent.
+
+        Args:
+            generation: Whose reader gets them.
+            events: The events, in order.
+            is_urgent: Whether the reader waits for just these, as for a first token or an end.
+        """
         self._is_urgent = self._is_urgent or is_urgent
         if generation.push(events):
             self._due.setdefault(generation.loop, []).append(generation)

@@ -18,6 +18,11 @@ def can_rewind(cache: Sequence[Any], rows: int, tokens: int) -> bool:
     """Return whether a batch's cache could give up any of ``tokens`` tokens that it takes next.
 
     Sliding windows can until they are full, for one row; the states of recurrent models cannot.
+
+    Args:
+        cache: The parts of the batch's cache, one per layer.
+        rows: How many rows the batch has.
+        tokens: How many tokens each row takes next.
     """
     for part in _parts(cache):
         if isinstance(part, BatchKVCache):

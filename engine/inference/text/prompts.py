@@ -144,7 +144,16 @@ def _bounded(
 
 
 def plain(tokenizer: Any, text: str, context: int) -> list[int]:
-    """Return the ids of a text, no special ones added; raises ``PromptTooLong`` as ``render``."""
+    """Return the ids of a text, no special ones added.
+
+    Args:
+        tokenizer: The model's.
+        text: The text.
+        context: How many tokens the model can hold.
+
+    Raises:
+        PromptTooLong: The text is so long that its tokens were not all counted.
+    """
     return _bounded(tokenizer, text, "prompt", context)
 
 
@@ -157,6 +166,11 @@ def _raw_tokens(tokenizer: Any, prompt: str | tuple[int, ...], context: int) -> 
 
 def check_ids(tokenizer: Any, ids: Sequence[int], field: str) -> None:
     """Make sure that a tokenizer knows some ids.
+
+    Args:
+        tokenizer: The model's.
+        ids: The token ids.
+        field: The request's field that holds them.
 
     Raises:
         InvalidRequest: It does not; the message names the field, and the place in it.

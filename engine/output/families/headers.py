@@ -56,7 +56,13 @@ class HeaderFamily:
     def beginning(
         self, request: GenerationRequest, tokens: Sequence[int], vocabulary: Vocabulary
     ) -> Beginning:
-        """Return where the answer to a request begins: after the prompt's last header."""
+        """Return where the answer to a request begins: after the prompt's last header.
+
+        Args:
+            request: The request, which has messages.
+            tokens: Its prompt.
+            vocabulary: The model's token ids.
+        """
         splitter = HeaderSplitter(self.tags)
         place = end_of_last(tokens, {self.markers["<|start|>"]})
         found = read_turn(tokens[max(place - 1, 0) :], splitter, vocabulary)

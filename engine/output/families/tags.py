@@ -100,7 +100,13 @@ class TagFamily:
     def beginning(
         self, request: GenerationRequest, tokens: Sequence[int], vocabulary: Vocabulary
     ) -> Beginning:
-        """Return where the answer to a request begins: after the tags of the prompt's last turn."""
+        """Return where the answer to a request begins: after the tags of the prompt's last turn.
+
+        Args:
+            request: The request, which has messages.
+            tokens: Its prompt.
+            vocabulary: The model's token ids.
+        """
         splitter = self.splitter(Beginning())
         turn = tokens[end_of_last(tokens, vocabulary.eos) :]
         if not splitter.scans_text and splitter.tags.keys().isdisjoint(turn):

@@ -162,7 +162,13 @@ class Row:
         self._speculation = counted(self._speculation, found, taken)
 
     def finish(self, stop: StopInfo, now: float, error: str | None = None) -> Finished:
-        """Return the last event."""
+        """Return the last event.
+
+        Args:
+            stop: Why the answer ended.
+            now: The time, ``time.perf_counter()`` in seconds.
+            error: The fault that ended it, in words; None where none did.
+        """
         joined = self._joined_at if self._joined_at is not None else now
         first = self._first_at
         spans = self.builder.spans
@@ -192,7 +198,13 @@ class Row:
         )
 
     def end(self, kind: StopKind, now: float, error: str | None = None) -> list[Event]:
-        """End the answer from outside; return its remaining events, ``Finished`` last."""
+        """End the answer from outside; return its remaining events, ``Finished`` last.
+
+        Args:
+            kind: Why it ends.
+            now: The time, ``time.perf_counter()`` in seconds.
+            error: The fault that ends it, in words; None where none does.
+        """
         builder = self.builder
         try:
             stop = builder.end(kind)
@@ -239,6 +251,11 @@ def wanted_stats(
 
     They are computed together. If that fails, each token is computed alone, and one that fails
     again gets its exception.
+
+    Args:
+        backend: The loaded model.
+        rows: The rows of the batch, by number.
+        step: The step; a token's place is its index in ``step.sampled``.
     """
     wanted = [
         (place, token_id, logprobs, rows[number].generation.request)

@@ -67,7 +67,13 @@ class StatusBoard:
             ]
 
     def post(self, lane: int, offered: OfferedModel | None, status: EngineStatus) -> None:
-        """Note what the model of a lane is doing."""
+        """Note what the model of a lane is doing.
+
+        Args:
+            lane: The number of the lane.
+            offered: Which of several models it is; None where only one is served.
+            status: What it is doing.
+        """
         with self._lock:
             self._by_lane[lane] = offered, status
             if lane == self._default:

@@ -147,7 +147,13 @@ def evaluate(cache: Sequence[Any]) -> None:
 
 
 def save(file: Any, cache: list[Any], metadata: dict[str, str]) -> None:
-    """Write a cache as mlx-lm writes it."""
+    """Write a cache as mlx-lm writes it.
+
+    Args:
+        file: An object that is open for writing bytes.
+        cache: The parts of the cache, one per layer.
+        metadata: What is written beside it.
+    """
     save_prompt_cache(file, cache, metadata)
 
 

@@ -38,6 +38,11 @@ class MemoryBudget:
     def check(self, source: Source, wanted: MemoryNeed, pinned: Sequence[Lane]) -> None:
         """Make sure that one of several models fits, if everything that may leave has left.
 
+        Args:
+            source: The model's folder, and that of its draft model.
+            wanted: The memory that it needs.
+            pinned: The lanes whose models may not leave.
+
         Raises:
             ModelLoadFailed: It does not; the message has the figures.
         """
