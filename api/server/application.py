@@ -56,7 +56,13 @@ _CLIENT_GONE = 499
 def build(
     engine: ServedEngine, config: ServerConfig, observer: RequestObserver | None = None
 ) -> web.Application:
-    """Return the application that serves an engine; an observer is shown every request."""
+    """Return the application that serves an engine.
+
+    Args:
+        engine: Answers the requests.
+        config: The server's settings.
+        observer: Is shown every request; None for nobody.
+    """
     middlewares: list[Middleware] = [_logged, _enveloped, _checked]
     untold = Untold()
     if observer is not None:

@@ -97,7 +97,14 @@ class Connection(web.RequestHandler):
         exc: BaseException | None = None,
         message: str | None = None,
     ) -> web.StreamResponse:
-        """Answer what could not be parsed in the envelope of whoever it was meant for."""
+        """Answer what could not be parsed in the envelope of whoever it was meant for.
+
+        Args:
+            request: What aiohttp makes up for the request that it could not read.
+            status: The HTTP status.
+            exc: Why it could not be read.
+            message: aiohttp's words for that, which are not sent.
+        """
         self._stop_clock()
         plain = super().handle_error(request, status, exc, message)
         path, headers = _gist(self._head)

@@ -180,7 +180,16 @@ def model_name(service: Service, asked: str) -> str:
 def addressed(
     service: Service, requests: Sequence[GenerationRequest], asked: str
 ) -> list[GenerationRequest]:
-    """Return requests for the model that was named, bounded as the server bounds reasoning."""
+    """Return requests for the model that was named, bounded as the server bounds reasoning.
+
+    Args:
+        service: What the server works with.
+        requests: What a request asks for.
+        asked: The name that it gives, if it gives one.
+
+    Raises:
+        UnknownModel: Several models are offered, and none of them has that name.
+    """
     name, budget = engine_name(service, asked), service.config.thinking_budget
     return [replace(one, model=name, thinking_budget=_budget(one, budget)) for one in requests]
 

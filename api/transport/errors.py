@@ -137,7 +137,14 @@ def invalid(
     code: str | None = None,
     details: Mapping[str, object] | None = None,
 ) -> ApiError:
-    """Return the error of a request whose field is wrong."""
+    """Return the error of a request whose field is wrong.
+
+    Args:
+        field: The names and indexes that lead to the field.
+        message: What is wrong, and what would do.
+        code: A stable word for programs, where the dialect has one.
+        details: Further fields of the error.
+    """
     return ApiError(ErrorKind.INVALID_REQUEST, message, field=field, code=code, details=details)
 
 

@@ -46,7 +46,13 @@ class Database:
         self._is_search_new = False
 
     def submit(self, work: Callable[_P, _T], /, *args: _P.args, **kwargs: _P.kwargs) -> Future[_T]:
-        """Let the database's thread do something, after all that it was given before."""
+        """Let the database's thread do something, after all that it was given before.
+
+        Args:
+            work: What is called on the database's thread.
+            args: Its positional arguments.
+            kwargs: Its named arguments.
+        """
         return self._thread.submit(work, *args, **kwargs)
 
     def end_thread(self, *, waits: bool) -> None:

@@ -170,7 +170,13 @@ def save_conversation(connection: sqlite3.Connection, row: ConversationRow) -> N
 def save_attachments(
     connection: sqlite3.Connection, conversation_id: str, files: tuple[Attachment, ...]
 ) -> None:
-    """Write the files that wait to be sent in a conversation."""
+    """Write the files that wait to be sent in a conversation.
+
+    Args:
+        connection: The database, inside a transaction.
+        conversation_id: The conversation.
+        files: All files that wait there; empty removes those that are stored.
+    """
     if files:
         connection.execute(
             "INSERT OR REPLACE INTO attached(conversation_id, content) VALUES (?, ?)",

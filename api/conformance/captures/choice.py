@@ -96,14 +96,26 @@ class ChoiceDraft:
             self._thoughts.setdefault(index, []).append(text)
 
     def add_call(self, key: object, name: object, arguments: object) -> None:
-        """Add to the tool call known by ``key`` its name or a part of its arguments."""
+        """Add to the tool call known by ``key`` its name or a part of its arguments.
+
+        Args:
+            key: Tells the answer's calls apart; any JSON value.
+            name: The function's name, if this event has it; what is not a string is left out.
+            arguments: The next part of the arguments' JSON; what is not a string is left out.
+        """
         # A key that is no number is as good as another, but it may be anything at all.
         call = self._calls.setdefault(repr(key), ["", ""])
         call[0] = call[0] or (name if isinstance(name, str) else "")
         call[1] += arguments if isinstance(arguments, str) else ""
 
     def set_reason(self, index: int, reason: str, ending: CapturedEnding) -> None:
-        """Take the reason; a second one is a finding."""
+        """Take the reason; a second one is a finding.
+
+        Args:
+            index: The event that gives it.
+            reason: The reason, as it stands on the wire.
+            ending: What the reason means.
+        """
         if self.reason is not None:
             self.find(
                 "reason_repeated",
@@ -165,5 +177,13 @@ class OtherChoice(ChoiceDraft):
         index: int | None = None,
         shown: str | None = None,
     ) -> None:
-        """Note something, naming the choice."""
+        """Note something, naming the choice.
+
+        Args:
+            code: A stable word for programs.
+            severity: How bad it is.
+            sentence: What it is.
+            index: The event in which it shows.
+            shown: The text that shows it; None for the event.
+        """
         self._find(code, severity, f"Choice {self._number}: {sentence}", index, shown)

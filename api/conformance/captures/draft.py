@@ -76,7 +76,15 @@ class Draft(ChoiceDraft):
         index: int | None = None,
         shown: str | None = None,
     ) -> None:
-        """Note something; the same thing is noted a few times only."""
+        """Note something; the same thing is noted a few times only.
+
+        Args:
+            code: A stable word for programs.
+            severity: How bad it is.
+            sentence: What it is.
+            index: The event in which it shows.
+            shown: The text that shows it; None for the event.
+        """
         if sum(found.code == code for found in self._findings) >= _FINDINGS_PER_CODE:
             return
         if shown is None:

@@ -8,7 +8,13 @@ _SPACE = re.compile(r"\s*+")
 
 
 def line_start(text: str, word: str, begin: int = 0) -> int | None:
-    """Return where the next line that begins with a word begins; None where there is none."""
+    """Return where the next line that begins with a word begins; None where there is none.
+
+    Args:
+        text: The text.
+        word: What the line begins with; not empty.
+        begin: The index from which lines are looked for.
+    """
     at = text.find(word, begin)
     while at > 0 and text[at - 1] not in "\r\n":
         at = text.find(word, at + 1)

@@ -119,6 +119,12 @@ async def found_server(
 ) -> Found:
     """Return the server, in the dialect that was asked for or the first that it answers.
 
+    Args:
+        session: Its connections.
+        options: What the probe was asked to do.
+        access: What every request needs beside its dialect.
+        budget: How much may be asked.
+
     Raises:
         ProbeFailed: Nothing answers there, or not in any dialect; the message says what did.
         LimitReached: The server stays busy, or there is no time.

@@ -9,7 +9,13 @@ _ANSWER_ROOM = 4096
 
 
 def ask(request: GenerationRequest, model: str, prompt: str) -> JsonObject | None:
-    """Return the body that asks for a generation; None where the API has no words for it."""
+    """Return the body that asks for a generation; None where the API has no words for it.
+
+    Args:
+        request: What was asked.
+        model: The model's name.
+        prompt: The rendered prompt, which this API does not take.
+    """
     system, turns = system_apart(request)
     if not turns:
         return None

@@ -95,7 +95,10 @@ def write_message(
 ) -> MessageAnswer:
     """Return the whole answer.
 
-    Takes what ``WriteWhole`` does.
+    Args:
+        answers: The answer's events, neighbouring deltas merged, and its end; exactly one answer.
+        params: The request.
+        head: What is known from the beginning.
     """
     [(events, finished)] = answers
     message = _message(head, usage_to_wire(finished.usage))

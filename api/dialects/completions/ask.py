@@ -6,7 +6,13 @@ from engine import GenerationRequest
 
 
 def ask(request: GenerationRequest, model: str, prompt: str) -> JsonObject | None:
-    """Return the body that asks for a generation: its prompt as text, or as the ids that ran."""
+    """Return the body that asks for a generation: its prompt as text, or as the ids that ran.
+
+    Args:
+        request: What was asked.
+        model: The model's name.
+        prompt: The rendered prompt.
+    """
     raw = request.prompt
     return {
         "model": model,

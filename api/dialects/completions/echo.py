@@ -22,7 +22,14 @@ from engine import (
 
 
 def echo_of(params: CompletionParams, choice: int, texts: Vocabulary | None) -> str:
-    """Return what precedes the answer in a choice's text: its prompt, if that is wanted."""
+    """Return what precedes the answer in a choice's text: its prompt, if that is wanted.
+
+    Args:
+        params: The request.
+        choice: The choice's index among those of all prompts.
+        texts: What token ids stand for; None where that is not known, and a prompt of ids is left
+            out.
+    """
     if not params.echo:
         return ""
     prompt = params.prompt[choice // choices_per_prompt(params)]

@@ -36,7 +36,10 @@ def write_completion(
 ) -> Completion:
     """Return the whole answer.
 
-    Takes what ``WriteWhole`` does.
+    Args:
+        answers: For each choice its events, neighbouring deltas merged, and its end.
+        params: The request.
+        head: What is known from the beginning.
     """
     reports = is_report_wanted(params.fullstop)
     choices: list[TextChoice] = [

@@ -6,7 +6,13 @@ from engine import GenerationRequest, Message
 
 
 def ask(request: GenerationRequest, model: str, prompt: str) -> JsonObject | None:
-    """Return the body that asks for a generation; None where the API has no words for it."""
+    """Return the body that asks for a generation; None where the API has no words for it.
+
+    Args:
+        request: What was asked.
+        model: The model's name.
+        prompt: The rendered prompt, which this API does not take.
+    """
     if not request.messages:
         return None
     options = filled(

@@ -51,7 +51,17 @@ def keep_as_wanted(service: Service, params: AnswerParams) -> None:
 async def reply_without_question(
     service: Service, params: AnswerParams, head: Head
 ) -> OllamaAnswer:
-    """Bring the model into memory or free its memory, as a request without a question asks."""
+    """Bring the model into memory or free its memory, as a request without a question asks.
+
+    Args:
+        service: What the server works with.
+        params: The request; its ``keep_alive`` of 0 frees the model's memory.
+        head: What is known from the beginning.
+
+    Raises:
+        UnknownModel: Several models are offered, and none of them has the name in the request.
+        EngineError: The model cannot be brought into memory.
+    """
     reason: Literal["load", "unload"] = "load"
     if keep_alive_s(params) == 0:
         reason = "unload"

@@ -159,7 +159,13 @@ class ChatLineEncoder(LineEncoder):
     def line(
         self, text: str = "", thinking: str = "", calls: Sequence[OllamaCall] = ()
     ) -> OllamaChatAnswer:
-        """Return a line whose message is what is new."""
+        """Return a line whose message is what is new.
+
+        Args:
+            text: New text of the answer.
+            thinking: New text of the reasoning.
+            calls: New tool calls.
+        """
         message: OllamaMessage = {"role": "assistant", "content": text}
         if thinking:
             message["thinking"] = thinking
@@ -182,7 +188,13 @@ class PromptLineEncoder(LineEncoder):
     def line(
         self, text: str = "", thinking: str = "", calls: Sequence[OllamaCall] = ()
     ) -> OllamaGenerateAnswer:
-        """Return a line whose response is what is new."""
+        """Return a line whose response is what is new.
+
+        Args:
+            text: New text of the answer.
+            thinking: New text of the reasoning.
+            calls: New tool calls, for which this route has no field: they are left out.
+        """
         if thinking:
             return {
                 "model": self._model,
@@ -202,7 +214,10 @@ class PromptLineEncoder(LineEncoder):
 def write_chat(answers: Sequence[Collected], params: ChatParams, head: Head) -> OllamaChatAnswer:
     """Return the whole answer of ``/api/chat``.
 
-    Takes what ``WriteWhole`` does.
+    Args:
+        answers: The answer's events, neighbouring deltas merged, and its end; exactly one answer.
+        params: The request.
+        head: What is known from the beginning.
     """
     [(events, finished)] = answers
     encoder = ChatLineEncoder(params, head)
@@ -218,7 +233,10 @@ def write_response(
 ) -> OllamaGenerateAnswer:
     """Return the whole answer of ``/api/generate``.
 
-    Takes what ``WriteWhole`` does.
+    Args:
+        answers: The answer's events, neighbouring deltas merged, and its end; exactly one answer.
+        params: The request.
+        head: What is known from the beginning.
     """
     [(events, finished)] = answers
     encoder = PromptLineEncoder(params, head)

@@ -83,7 +83,13 @@ class OpenItem:
         return (message_item if is_message else reasoning_item)(self.item_id, status)
 
     def part_event(self, stage: Stage, part: OutputPart, number: int) -> ResponseEvent:
-        """Return the event that says that the part begins or is whole."""
+        """Return the event that says that the part begins or is whole.
+
+        Args:
+            stage: Whether the part begins or is whole.
+            part: The part as it is then.
+            number: The event's place in the stream.
+        """
         if part["type"] == "summary_text":
             return {
                 "type": f"response.reasoning_summary_part.{stage}",  # type: ignore[typeddict-item]

@@ -184,7 +184,13 @@ def summary_part(text: str) -> SummaryText:
 def message_item(
     item_id: str, status: ItemStatus, content: Sequence[OutputText] = ()
 ) -> OutputMessage:
-    """Return an item with text of the answer."""
+    """Return an item with text of the answer.
+
+    Args:
+        item_id: The item's id.
+        status: How far the item is.
+        content: The parts of its text.
+    """
     return {
         "id": item_id,
         "type": "message",
@@ -219,7 +225,13 @@ def reasoning_item(
 
 
 def call_item(call: ToolCall, status: ItemStatus, arguments: str) -> OutputCall:
-    """Return an item with a call."""
+    """Return an item with a call.
+
+    Args:
+        call: The call.
+        status: How far the item is.
+        arguments: The arguments' JSON as far as it is written.
+    """
     return {
         "id": f"fc_{call.id}",
         "type": "function_call",
@@ -256,7 +268,10 @@ def write_response(
 ) -> ResponseAnswer:
     """Return the whole answer.
 
-    Takes what ``WriteWhole`` does.
+    Args:
+        answers: The answer's events, neighbouring deltas merged, and its end; exactly one answer.
+        params: The request.
+        head: What is known from the beginning.
     """
     [(events, finished)] = answers
     status = status_of(finished.stop)

@@ -10,7 +10,13 @@ _META = re.compile(r"[\\.+*?()|\[\]{}^$#&~-]")
 
 
 def ask(request: GenerationRequest, model: str, prompt: str) -> JsonObject | None:
-    """Return the body that asks for a generation: its prompt as text, or as the ids that ran."""
+    """Return the body that asks for a generation: its prompt as text, or as the ids that ran.
+
+    Args:
+        request: What was asked.
+        model: The model's name, which this API does not take.
+        prompt: The rendered prompt.
+    """
     raw = request.prompt
     asked: JsonObject = {"input_ids": list(raw)} if isinstance(raw, tuple) else {"text": prompt}
     asked["sampling_params"] = {

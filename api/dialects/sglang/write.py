@@ -97,7 +97,10 @@ def write_answers(
 ) -> GenerateAnswers:
     """Return the whole answer, or a list of them.
 
-    Takes what ``WriteWhole`` does.
+    Args:
+        answers: For each choice its events, neighbouring deltas merged, and its end.
+        params: The request.
+        head: What is known from the beginning.
     """
     written = [
         _whole(events, finished, params, _Meta(params, head, index), head)

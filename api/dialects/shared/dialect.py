@@ -114,7 +114,16 @@ def do_nothing(service: Service, params: Any) -> None:
 
 
 async def nothing_to_answer(service: Service, params: Any, head: Head) -> dict[str, object]:
-    """Answer a request without a question, in dialects whose requests always have one."""
+    """Answer a request without a question, in dialects whose requests always have one.
+
+    Args:
+        service: What the server works with.
+        params: The request.
+        head: What is known from the beginning.
+
+    Raises:
+        AssertionError: Always: the dialect's reader returned no generation.
+    """
     raise AssertionError("a request was read as no generation")
 
 

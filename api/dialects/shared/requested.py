@@ -54,7 +54,16 @@ class Asked(Generic[_Params]):
 
 
 def asked_by(params: _Params, read: ReadRequest[_Params], *, strict: bool) -> Asked[_Params]:
-    """Return what a body asks the engine for; raises the reader's ``ApiError``."""
+    """Return what a body asks the engine for, or where the engine would refuse it.
+
+    Args:
+        params: The request.
+        read: The dialect's reader.
+        strict: Refuse what the hosted API refuses.
+
+    Raises:
+        ApiError: A feature is not supported, or a field is wrong; the error names it.
+    """
     try:
         return Asked(params, read(params, strict=strict))
     except InvalidRequest as refusal:

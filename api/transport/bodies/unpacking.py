@@ -58,7 +58,13 @@ def unpacked(packed: bytes, encoding: str, most_bytes: int) -> bytes:
 
 
 def beginning(packed: bytes, encoding: str, most_bytes: int) -> bytes:
-    """Return what a body begins with once it is unpacked; nothing if it is damaged there."""
+    """Return what a body begins with once it is unpacked; nothing if it is damaged there.
+
+    Args:
+        packed: The body as it was sent, or its first bytes.
+        encoding: What ``encoding_of`` returned.
+        most_bytes: The limit of what is returned.
+    """
     if not packed:
         return b""
     try:

@@ -76,7 +76,13 @@ def badge(word: str, color: str, ground: str) -> Html:
 
 
 def cell(*inner: str, style: str = "", **attributes: str | int) -> Html:
-    """Return one cell of a table's row."""
+    """Return one cell of a table's row.
+
+    Args:
+        inner: What it holds; a plain string is escaped.
+        style: Its style in CSS; empty for none.
+        attributes: Its attributes in HTML, such as ``width``.
+    """
     return element("td", *inner, style=style, **attributes)
 
 

@@ -119,7 +119,13 @@ _SHOWN_CHARS = 20_000
 
 
 def faults_of(client: Client, run: Exchange, verdicts: Iterable[Judgement]) -> list[Fault]:
-    """Return verdicts as faults, with what shows them."""
+    """Return verdicts as faults, with what shows them.
+
+    Args:
+        client: Asked the server; knows what was asked before.
+        run: The request and its answer, which show the faults.
+        verdicts: What is wrong with the answer.
+    """
     return [fault(client, run, verdict) for verdict in verdicts]
 
 
@@ -148,7 +154,13 @@ async def confirmed(
 
 
 def fault(client: Client, run: Exchange, verdict: Judgement) -> Fault:
-    """Return a verdict as a fault, with what shows it."""
+    """Return a verdict as a fault, with what shows it.
+
+    Args:
+        client: Asked the server; knows what was asked before.
+        run: The request and its answer, which show the fault.
+        verdict: What is wrong with the answer.
+    """
     return Fault(
         verdict.code,
         verdict.sentence,

@@ -16,7 +16,13 @@ _JUDGED_ELSEWHERE = frozenset({"reason_missing", "empty"})
 
 
 def faults_of_form(client: Client, runs: Sequence[Exchange], *, is_streamed: bool) -> Seen:
-    """Return each fault of form once, with the first answer that shows it."""
+    """Return each fault of form once, with the first answer that shows it.
+
+    Args:
+        client: Asked the server.
+        runs: All requests and their answers so far.
+        is_streamed: Whether streams are judged, or answers that were sent whole.
+    """
     answers = [run for run in runs if run.is_answer and run.is_streamed is is_streamed]
     if not answers:
         return skipped("There were no such answers.")

@@ -54,6 +54,11 @@ async def judged(
 ) -> tuple[list[Fault], str]:
     """Ask once, and again where there is something to doubt; return faults, and a doubt if any.
 
+    Args:
+        setting: What is known of the server.
+        case: The stops, and what they must do.
+        is_streamed: Whether a stream is asked for.
+
     Raises:
         LimitReached: The probe may ask no more.
     """

@@ -29,7 +29,13 @@ class Ask:
 
 
 def put(body: Body, path: Path, value: Any) -> None:
-    """Set a field, making the objects around it."""
+    """Set a field, making the objects around it.
+
+    Args:
+        body: The request's body, which is changed.
+        path: The names of the objects around the field, then its own; at least one.
+        value: Any JSON value.
+    """
     holder = body
     for name in path[:-1]:
         holder = holder.setdefault(name, {})

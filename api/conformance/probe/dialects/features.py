@@ -28,7 +28,13 @@ _SCHEMA: Body = {
 
 
 def with_choices(dialect: WireDialect, body: Body, count: int) -> Body | None:
-    """Return a request for several answers."""
+    """Return a request for several answers; None where the dialect has no words for it.
+
+    Args:
+        dialect: The dialect of the body.
+        body: A request for one answer.
+        count: How many answers.
+    """
     if dialect in (WireDialect.CHAT, WireDialect.COMPLETIONS):
         return {**body, "n": count}
     return None

@@ -34,7 +34,13 @@ def is_plain(char: str) -> bool:
 
 
 def is_solid(given: Baseline, start: int, end: int) -> bool:
-    """Whether characters have no white space at their ends and occur here first."""
+    """Return whether characters have no white space at their ends and occur here first.
+
+    Args:
+        given: The answer without stops.
+        start: The index of the first character in its stable text.
+        end: The index behind the last one; greater than ``start``.
+    """
     chosen = given.stable[start:end]
     return (
         end <= len(given.stable)
@@ -46,5 +52,11 @@ def is_solid(given: Baseline, start: int, end: int) -> bool:
 
 
 def is_first(given: Baseline, start: int, end: int) -> bool:
-    """Return whether these characters occur here first."""
+    """Return whether these characters occur here first.
+
+    Args:
+        given: The answer without stops.
+        start: The index of the first character in its stable text.
+        end: The index behind the last one.
+    """
     return given.stable.find(given.stable[start:end]) == start

@@ -113,7 +113,13 @@ class Decorations:
         return table
 
     def paint(self, painter: QPainter, one: Decoration, area: QRectF) -> None:
-        """Paint one decoration beneath the text."""
+        """Paint one decoration beneath the text.
+
+        Args:
+            painter: Paints on the view, in the document's coordinates.
+            one: The decoration.
+            area: Where ``area`` has put it.
+        """
         style = self._style
         match one.kind:
             case "quote":
