@@ -22,7 +22,7 @@ from ui.chat.composing.composer import Composer
 from ui.chat.composing.preset_offers import PresetOffers
 from ui.chat.composing.settings_popover import SettingsPopover, settings_words
 from ui.chat.messages.answer_view import AnswerView
-from ui.chat.messages.message_column import MessageColumn
+from ui.chat.messages.column.message_column import MessageColumn
 from ui.chat.messages.question_view import QuestionView
 from ui.chat.reading.finding_text import FindingText
 from ui.chat.reading.message_handling import MessageHandling

@@ -3,7 +3,7 @@
 from PySide6.QtCore import QObject
 from PySide6.QtWidgets import QWidget
 
-from ui.chat.messages.message_column import MessageColumn
+from ui.chat.messages.column.message_column import MessageColumn
 from ui.chat.reading.find_bar import FindBar
 from ui.chat.reading.message_texts import MessageTexts
 from ui.chat.reading.text_finder import TextFinder

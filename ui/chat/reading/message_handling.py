@@ -7,7 +7,7 @@ from PySide6.QtWidgets import QApplication, QWidget
 
 from ui.chat.composing.composer import Composer
 from ui.chat.messages.answer_view import AnswerView
-from ui.chat.messages.message_column import MessageColumn
+from ui.chat.messages.column.message_column import MessageColumn
 from ui.chat.reading.message_changes import DELETION, MessageChanges
 from ui.chat.reading.message_menu import (
     MessageMenu,

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from PySide6.QtCore import QObject, QTimer, Signal
 
-from ui.chat.messages.query import Query
+from ui.chat.messages.column.query import Query
 from ui.chat.reading.message_texts import MessageTexts
 from ui.records.messages import ConversationMessage
 

@@ -1,7 +1,7 @@
 """The scrolling column of a conversation's messages. Main thread.
 
 Only messages near the screen have views; the others keep their height.
-``ui.chat.messages.readers_place`` scrolls for the reader.
+``ui.chat.messages.column.readers_place`` scrolls for the reader.
 """
 
 from bisect import bisect_right
@@ -19,11 +19,11 @@ from PySide6.QtWidgets import (
 )
 
 from ui.chat.messages.answer_view import AnswerView
-from ui.chat.messages.jump_button import JumpButton
-from ui.chat.messages.message_slot import MessageSlot
-from ui.chat.messages.query import Query
+from ui.chat.messages.column.jump_button import JumpButton
+from ui.chat.messages.column.message_slot import MessageSlot
+from ui.chat.messages.column.query import Query
+from ui.chat.messages.column.readers_place import ReadersPlace
 from ui.chat.messages.question_view import QuestionView
-from ui.chat.messages.readers_place import ReadersPlace
 from ui.chat.session.open_conversation import OpenConversation
 from ui.kit.look.theme import Theme
 from ui.records.messages import ConversationMessage

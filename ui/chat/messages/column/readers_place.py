@@ -9,7 +9,7 @@ from collections.abc import Callable
 from PySide6.QtCore import QCoreApplication, QEvent, QObject, QTimer, Signal
 from PySide6.QtWidgets import QScrollArea
 
-from ui.chat.messages.message_slot import MessageSlot
+from ui.chat.messages.column.message_slot import MessageSlot
 
 _NEAR_END_PX = 12
 # Whoever is nearer to the end than this sees the last lines.
