@@ -65,7 +65,7 @@ def use(run: RunOnLoop, theme: Theme, scripted: ScriptedEngine, qapp: QApplicati
 
 
 def views(column: MessageColumn) -> list[AnswerView | QuestionView]:
-    return [slot.view for slot in column._slots if slot.view is not None]  # type: ignore[misc]
+    return [slot.view for slot in column._stack.slots if slot.view is not None]  # type: ignore[misc]
 
 
 async def settled(column: MessageColumn) -> None:
@@ -103,7 +103,7 @@ def test_opening_a_long_conversation_makes_only_the_views_near_its_end(use: Use)
         column.view_made.connect(made.append)
         column.show_conversation(opened)
         await settled(column)
-        far = column._slots[10]
+        far = column._stack.slots[10]
         assert far.height() == estimated_height(far.message, far.fontMetrics().lineSpacing())
         assert len(made) < 60
 
@@ -119,7 +119,7 @@ def test_another_version_far_up_makes_only_the_views_near_the_screen(use: Use) -
         made: list[object] = []
         column.view_made.connect(made.append)
         opened.session.path_changed.emit(1)
-        await eventually(lambda: column._slots[1].view is not None)
+        await eventually(lambda: column._stack.slots[1].view is not None)
         await settled(column)
         assert len(made) < 60
 
@@ -135,8 +135,8 @@ def test_whoever_scrolls_sees_every_message_and_far_views_are_given_up(use: Use)
             bar.setValue(bar.value() - 500)
             await asyncio.sleep(0)
             middle = column.viewport().rect().center()
-            spot = column._inner.mapFrom(column.viewport(), middle)
-            slot = min(column._slots, key=lambda s: abs(s.geometry().center().y() - spot.y()))
+            spot = column._stack.mapFrom(column.viewport(), middle)
+            slot = min(column._stack.slots, key=lambda s: abs(s.geometry().center().y() - spot.y()))
             assert slot.view is not None
         await settled(column)
         assert len(views(column)) < 120
@@ -154,7 +154,7 @@ def test_a_reader_is_not_moved_by_views_that_are_made_above(use: Use) -> None:
             bar.setValue(round(bar.maximum() * target))
             await settled(column)
             for _ in range(4):
-                before = {s: s.y() - bar.value() for s in column._slots}
+                before = {s: s.y() - bar.value() for s in column._stack.slots}
                 bar.setValue(bar.value() - 90)
                 await settled(column)
                 seen = [s for s in before if 100 <= before[s] <= 500]
@@ -175,7 +175,7 @@ def test_a_message_is_brought_into_sight_wherever_it_is(use: Use) -> None:
             message = opened.conversation.messages[number]
             column.show_message(message)
             await settled(column)
-            slot = next(s for s in column._slots if s.message is message)
+            slot = next(s for s in column._stack.slots if s.message is message)
             await eventually(lambda s=slot: s.view is not None)
             await eventually(lambda s=slot: 0 <= s.y() - bar.value() < 200)
 
@@ -192,7 +192,7 @@ def test_a_message_is_brought_into_sight_however_slow_the_machine_is(use: Use) -
         for number in (3, 220, 101):
             message = opened.conversation.messages[number]
             column.show_message(message)
-            slot = next(s for s in column._slots if s.message is message)
+            slot = next(s for s in column._stack.slots if s.message is message)
             await eventually(lambda: column._place._wanted is None)
             await settled(column)
             assert 0 <= slot.y() - bar.value() < 200
@@ -208,7 +208,7 @@ def test_words_that_were_found_are_marked_and_brought_into_sight(use: Use) -> No
         column.show_conversation(opened)
         await settled(column)
         column.show_message(messages[101], ("needle",))
-        slot = next(s for s in column._slots if s.message is messages[101])
+        slot = next(s for s in column._stack.slots if s.message is messages[101])
         await eventually(lambda: isinstance(slot.view, AnswerView))
         view = slot.view
         assert isinstance(view, AnswerView)
@@ -216,7 +216,7 @@ def test_words_that_were_found_are_marked_and_brought_into_sight(use: Use) -> No
         assert not slot._is_marked, "the words are marked, not the message"
 
         def height_on_screen() -> int:
-            down = column._show_found(slot)
+            down = column._marks.mark(slot)
             assert down is not None
             return slot.y() + down - column.verticalScrollBar().value()
 
@@ -229,7 +229,7 @@ def test_words_that_were_found_are_marked_and_brought_into_sight(use: Use) -> No
         await eventually(lambda: isinstance(slot.view, AnswerView))
         assert slot.view.text_view.found_texts == ["Needle"]  # type: ignore[union-attr]
         column.show_message(messages[0], ("nothing of it",))
-        assert column._slots[0]._is_marked
+        assert column._stack.slots[0]._is_marked
         column.forget_found()
         assert slot.view is None or slot.view.text_view.found_texts == []  # type: ignore[attr-defined]
 

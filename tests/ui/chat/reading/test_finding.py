@@ -98,7 +98,7 @@ def test_places_far_from_the_screen_are_counted_and_shown(use: Use) -> None:
         QTest.keyClick(keyboard(), Qt.Key.Key_A, Qt.KeyboardModifier.ControlModifier)
         QTest.keyClicks(keyboard(), "Answer 2:")
         await eventually(lambda: count.text() == "1 of 1")
-        slot = column._slots[5]
+        slot = column._stack.slots[5]
         await eventually(lambda: slot.view is not None)
         await eventually(lambda: 0 <= slot.y() - bar.value() < 600)
         QTest.keyClicks(keyboard(), " nowhere")

@@ -1,0 +1,69 @@
+"""The marks of what was searched for or found in the messages. Main thread.
+
+The search of all conversations marks words in one message; the find bar marks a text in all
+messages, one of its places as the current one.
+"""
+
+from collections.abc import Iterable, Sequence
+
+from ui.chat.messages.column.message_slot import MessageSlot
+from ui.chat.messages.column.query import Query
+from ui.kit.look.theme import Theme
+from ui.records.messages import ConversationMessage
+
+
+class FoundMarks:
+    """What is marked in the messages that have views."""
+
+    def __init__(self, theme: Theme) -> None:
+        self._theme = theme
+        self._found: tuple[ConversationMessage, tuple[str, ...]] | None = None
+        self._query: Query | None = None
+        self._current: tuple[ConversationMessage, int] | None = None
+
+    def forget_found(self) -> None:
+        """Mark no words of a search any more."""
+        self._found = None
+
+    def choose_found(self, message: ConversationMessage, words: Sequence[str]) -> None:
+        """Mark words of a search in one message."""
+        self._found = message, tuple(words)
+
+    def choose_query(
+        self, query: Query | None, current: tuple[ConversationMessage, int] | None
+    ) -> None:
+        """Mark what was looked for in every message.
+
+        Args:
+            query: What was looked for; None for nothing.
+            current: The message, and which of its places, that is marked as the present one.
+        """
+        self._found, self._query, self._current = None, query, current
+
+    def mark(self, slot: MessageSlot) -> int | None:
+        """Mark a message.
+
+        Returns:
+            How far down the current place, or the first one, stands; None where there is none.
+        """
+        if self._query is not None:
+            message, place = self._current or (None, None)
+            current = place if slot.message is message else None
+            return slot.highlight(self._query.highlight(self._theme.colors, current))
+        if self._found is None or slot.message is not self._found[0]:
+            return None
+        return slot.show_found(self._found[1])
+
+    def mark_all(self, slots: Iterable[MessageSlot]) -> None:
+        """Mark messages again, and take away marks that no longer hold."""
+        for slot in slots:
+            if self._query is None and self._found is None:
+                slot.show_found(())
+            else:
+                self.mark(slot)
+
+    def unfold_current(self, slot: MessageSlot) -> None:
+        """Unfold what holds the current place of a message."""
+        if self._query is not None and self._current is not None:
+            current = self._current[1] if self._current[0] is slot.message else None
+            slot.unfold_place(self._query.highlight(self._theme.colors, current))
