@@ -193,7 +193,8 @@ def from_engine(error: EngineError, names: Mapping[str, str]) -> ApiError:
 def failure_of(finished: Finished) -> ApiError | None:
     """Return the error that an ending amounts to, or None if it was a normal end."""
     if finished.stop.kind is StopKind.ERROR:
-        return ApiError(ErrorKind.INTERNAL, finished.error or "the generation failed")
+        kind = ErrorKind.INVALID_REQUEST if finished.is_request_at_fault else ErrorKind.INTERNAL
+        return ApiError(kind, finished.error or "the generation failed")
     if finished.stop.kind is StopKind.CANCELLED:
         return ApiError(ErrorKind.UNAVAILABLE, _CANCELLED)
     return None

@@ -223,6 +223,8 @@ class Finished:
         usage: Token counts.
         timing: Durations.
         error: For kind ``error``, the cause in words; else None.
+        is_request_at_fault: Whether what the request asks for caused the error: the same request
+            would fail again.
         unfinished_tool_call: Raw text of a tool call that was cut short, else empty.
         residue: Text that appeared only when the last characters were finalised.
         settled: The tokens that were not settled by the last trace; see ``TokenTrace``.
@@ -234,6 +236,7 @@ class Finished:
     usage: Usage
     timing: Timing
     error: str | None = None
+    is_request_at_fault: bool = False
     unfinished_tool_call: str = ""
     residue: str = ""
     settled: tuple[TokenSpan, ...] = ()

@@ -45,16 +45,25 @@ class HandingOut:
         self._outbox = outbox
         self._behind = behind
 
-    def finish(self, row: Row, kind: StopKind, error: str | None = None) -> None:
+    def finish(
+        self,
+        row: Row,
+        kind: StopKind,
+        error: str | None = None,
+        *,
+        is_request_at_fault: bool = False,
+    ) -> None:
         """Tell a reader that its answer has ended.
 
         Args:
             row: The answer.
             kind: Why it ended.
             error: What went wrong, if anything did.
+            is_request_at_fault: Whether what the request asks for caused it.
         """
         self._behind.gone(row)
-        last = row.end(kind, time.perf_counter(), error)
+        now = time.perf_counter()
+        last = row.end(kind, now, error, is_request_at_fault=is_request_at_fault)
         self._outbox.put(row.generation, last, is_urgent=True)
 
     def hand_out(self, backend: Backend, step: Step) -> Leaving:
@@ -109,7 +118,7 @@ class HandingOut:
         for number, why in step.failed:
             row = rows.pop(number, None)
             if row is not None:
-                self.finish(row, StopKind.ERROR, f"the answer could not be constrained: {why}")
+                self.finish(row, StopKind.ERROR, _unconstrained(why), is_request_at_fault=True)
                 leaving[number] = 0
         for number, scores in step.scored:
             row = rows.get(number)
@@ -136,3 +145,10 @@ class HandingOut:
                 if row.builder.events:
                     put(row.generation, row.take_events())
         return Leaving(leaving, ended)
+
+
+def _unconstrained(why: str) -> str:
+    return (
+        f"the answer could not be constrained: {why}; simplify the schema, regular expression or "
+        "grammar"
+    )

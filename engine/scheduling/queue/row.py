@@ -161,13 +161,21 @@ class Row:
         """Count the guesses of a pass; ``taken`` as for ``counted``."""
         self._speculation = counted(self._speculation, found, taken)
 
-    def finish(self, stop: StopInfo, now: float, error: str | None = None) -> Finished:
+    def finish(
+        self,
+        stop: StopInfo,
+        now: float,
+        error: str | None = None,
+        *,
+        is_request_at_fault: bool = False,
+    ) -> Finished:
         """Return the last event.
 
         Args:
-            stop: Why the answer ended.
-            now: The time, ``time.perf_counter()`` in seconds.
-            error: The fault that ended it, in words; None where none did.
+            stop: Why the answer ends.
+            now: The time, in seconds of ``time.perf_counter``.
+            error: What went wrong, if anything did.
+            is_request_at_fault: Whether what the request asks for caused the error.
         """
         joined = self._joined_at if self._joined_at is not None else now
         first = self._first_at
@@ -190,6 +198,7 @@ class Row:
                 total_s=now - self.submitted_at,
             ),
             error=error,
+            is_request_at_fault=is_request_at_fault,
             unfinished_tool_call=self.builder.unfinished_call,
             residue=self.builder.reader.residue,
             settled=() if spans is None else spans.settle(is_over=True),
@@ -197,13 +206,21 @@ class Row:
             budget_end=end if end and self.builder.count > end.token_index else None,
         )
 
-    def end(self, kind: StopKind, now: float, error: str | None = None) -> list[Event]:
+    def end(
+        self,
+        kind: StopKind,
+        now: float,
+        error: str | None = None,
+        *,
+        is_request_at_fault: bool = False,
+    ) -> list[Event]:
         """End the answer from outside; return its remaining events, ``Finished`` last.
 
         Args:
             kind: Why it ends.
-            now: The time, ``time.perf_counter()`` in seconds.
-            error: The fault that ends it, in words; None where none does.
+            now: The time, in seconds of ``time.perf_counter``.
+            error: What went wrong, if anything did.
+            is_request_at_fault: Whether what the request asks for caused the error.
         """
         builder = self.builder
         try:
@@ -213,7 +230,8 @@ class Row:
             _log.exception("held text could not be released")
             last = builder.count - 1 if builder.count else None
             stop = StopInfo(kind, channel=builder.channel, token_index=last)
-        return [*self.take_events(), self.finish(stop, now, error)]
+        last_event = self.finish(stop, now, error, is_request_at_fault=is_request_at_fault)
+        return [*self.take_events(), last_event]
 
     def take_events(self) -> list[Event]:
         """Return what the pipeline has written since the last call."""
@@ -251,11 +269,6 @@ def wanted_stats(
 
     They are computed together. If that fails, each token is computed alone, and one that fails
     again gets its exception.
-
-    Args:
-        backend: The loaded model.
-        rows: The rows of the batch, by number.
-        step: The step; a token's place is its index in ``step.sampled``.
     """
     wanted = [
         (place, token_id, logprobs, rows[number].generation.request)

@@ -6,6 +6,8 @@ from typing import Any
 import openai
 import pytest
 
+from engine.constraining.token_constraint import TokenConstraint
+
 PATTERN = "[A-C]{3}-[0-9]{2}"
 GBNF = 'root ::= "ab" [0-9]\n'
 CHOICES = ["yes", "no, never"]
@@ -102,3 +104,29 @@ def test_empty_forms_ask_for_nothing(site: Any) -> None:
         "POST", "/v1/completions", {"model": "m", "prompt": "Hi", "max_tokens": 3, **empty}
     )
     assert reply.status == 200
+
+
+@pytest.mark.parametrize("path", [*ROUTES, "/generate"])
+@pytest.mark.parametrize("streams", [False, True])
+def test_a_form_that_proves_too_large_while_it_is_followed_is_the_requests_fault(
+    site: Any, monkeypatch: pytest.MonkeyPatch, path: str, streams: bool
+) -> None:
+    allowed = TokenConstraint.allowed
+
+    def fails_later(self: TokenConstraint) -> bytes:
+        """Do what the library does when its automaton has grown too large."""
+        asked.append(1)
+        return allowed(self) if len(asked) < 3 else self._fail("too many expressions")
+
+    asked: list[int] = []
+    monkeypatch.setattr(TokenConstraint, "allowed", fails_later)
+    pattern = "[a-z]{2,9}-[0-9]{9}"
+    body: dict[str, Any] = {"text": "Hi", "sampling_params": {"regex": pattern}}
+    if path != "/generate":
+        body = {"model": "m", **ROUTES[path], "guided_regex": pattern}
+    reply = site.send("POST", path, {**body, "stream": streams})
+    assert len(asked) >= 3
+    assert reply.status == (200 if streams else 400), reply.body
+    said = reply.body.decode()
+    assert "too many expressions; simplify the schema, regular expression or grammar" in said
+    assert any(one in said for one in ("invalid_request", "invalid_prompt")) or path == "/generate"
