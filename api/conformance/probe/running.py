@@ -4,6 +4,7 @@ The one module that others call. Runs on the loop of whoever probes; cancelling 
 and what was found until then can still be reported.
 """
 
+import asyncio
 import time
 from collections.abc import Sequence
 from dataclasses import replace
@@ -14,7 +15,7 @@ import aiohttp
 
 from api.conformance.captures.harmless import on_one_line
 from api.conformance.probe.asking.access import Access
-from api.conformance.probe.asking.budget import Budget, LimitReached
+from api.conformance.probe.asking.budget import TIME_IS_UP, Budget, LimitReached
 from api.conformance.probe.asking.exchange import Exchange
 from api.conformance.probe.asking.session import open_session
 from api.conformance.probe.baseline import Baseline, Baselines
@@ -141,15 +142,19 @@ class ProbeRun:
             ProbeFailed: Nothing answers there, or nothing from which stops could be chosen.
         """
         access = _access(self._options)
-        async with _session(access) as session:
-            try:
+        # A request that is under way is cut short, too: its own limit may be far away.
+        limit = asyncio.timeout(self._budget.ends_at_s - time.monotonic())
+        try:
+            async with limit, _session(access) as session:
                 self._found = await found_server(session, self._options, access, self._budget)
                 await self._check_all(self._found)
                 self._cut_short = ""
-            except LimitReached as reached:
-                self._cut_short = str(reached)
-            except ServerGone as gone:
-                self._cut_short = str(gone)
+        except (LimitReached, ServerGone) as reached:
+            self._cut_short = str(reached)
+        except TimeoutError:
+            if not limit.expired():
+                raise
+            self._cut_short = TIME_IS_UP
         report = self.report()
         if report is None:
             raise ProbeFailed(f"before the first check {self._cut_short}")

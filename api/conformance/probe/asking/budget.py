@@ -3,6 +3,7 @@
 import time
 from dataclasses import dataclass
 
+TIME_IS_UP = "the time limit of the probe was reached"
 # All answers of a probe are kept until its report is made.
 _MOST_BYTES_IN_ALL = 64 * 1024 * 1024
 
@@ -57,5 +58,5 @@ class Budget:
         if self.received_bytes >= _MOST_BYTES_IN_ALL:
             raise LimitReached(f"the answers exceeded {_MOST_BYTES_IN_ALL >> 20} MiB in all")
         if time.monotonic() >= self.ends_at_s:
-            raise LimitReached("the time limit of the probe was reached")
+            raise LimitReached(TIME_IS_UP)
         self.requests += 1

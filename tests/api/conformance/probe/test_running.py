@@ -125,6 +125,22 @@ def test_it_takes_no_longer_than_it_may(probed: Probed) -> None:
     assert report.cut_short == "the time limit of the probe was reached"
 
 
+def test_a_server_that_falls_silent_is_given_up_when_the_time_is_over(probed: Probed) -> None:
+    class Silent(SmallServer):
+        asked = 0
+
+        async def handle(self, request: web.Request) -> web.StreamResponse:
+            type(self).asked += 1
+            if self.asked > 12:
+                await asyncio.sleep(3600)
+            return await super().handle(request)
+
+    report = probed(Silent, time_limit_s=3.0, timeout_s=600.0)
+    assert report.duration_s < 120
+    assert report.cut_short == "the time limit of the probe was reached"
+    assert report.verdict is ProbeVerdict.INCOMPLETE
+
+
 def test_a_probe_can_be_cancelled_and_leaves_no_request_behind() -> None:
     class Counting(SmallServer):
         open_requests = 0
