@@ -18,9 +18,9 @@ from ui.chat.session.draft_keeping import DraftKeeping
 from ui.chat.session.open_conversations import OpenConversations
 from ui.chat.session.settings_in_use import SettingsInUse
 from ui.chat.session.traces import Traces
+from ui.chat.session.wanted_conversation import WantedConversation
 from ui.chat.storage.conversation_files import ConversationFiles
 from ui.chat.storage.recovery import Recovery
-from ui.kit.background.tasks import Tasks
 from ui.models.model_state import ModelState
 from ui.records.attachments import Attachment
 from ui.records.conversations import Conversation, ConversationFolder
@@ -87,15 +87,15 @@ class Workspace(QObject):
         self.settings = SettingsInUse(lambda: self.current, self.conversations, self.presets, self)
         self.files = ConversationFiles(store, self.conversations, self.presets, self)
         self.recovery = Recovery(store, self.files.transfers, self)
-        self._tasks = Tasks()
-        self._wanted: Conversation | None = None
+        self._wanted = WantedConversation(store, self._show_at, self._replace_deleted, self)
+        self._wanted.changed.connect(self.selection_changed)
         self.in_memory = OpenConversations(
             engine,
             self.model,
             store,
             self.traces,
             self.conversations,
-            lambda one: one is self.current.conversation or one is self._wanted,
+            lambda one: one is self.current.conversation or one is self._wanted.conversation,
             toolbox,
             self,
         )
@@ -123,27 +123,17 @@ class Workspace(QObject):
     @property
     def selected(self) -> Conversation:
         """The conversation that was asked for last: the open one, or one still being loaded."""
-        return self._wanted or self.current.conversation
+        return self._wanted.conversation or self.current.conversation
 
     def open(self, conversation: Conversation) -> None:
         """Show a conversation, at once if its messages are in memory."""
-        self._want(conversation)
-        if conversation.is_loaded:
-            self._show(conversation)
-        else:
-            self._tasks.start(self._load_and_open(conversation), "open a conversation")
+        self._wanted.open(conversation)
 
     def open_at(self, conversation_id: str, message_id: str | None) -> None:
         """Show a conversation at one of its messages, whatever version that belongs to."""
         conversation = self.conversations.with_id(conversation_id)
-        if conversation is None:
-            return
-        if message_id is None:
-            self.open(conversation)
-        else:
-            self._want(conversation)
-            work = self._load_and_open(conversation, message_id)
-            self._tasks.start(work, "open a conversation at a message")
+        if conversation is not None:
+            self._wanted.open(conversation, message_id)
 
     def delete(self, *conversations: Conversation) -> None:
         """Delete conversations, ending their answers; another one is shown in their place."""
@@ -240,7 +230,7 @@ class Workspace(QObject):
         """End all that is under way: answers, loading, the server."""
         self.keep_draft()
         await self.in_memory.finish()
-        await self._tasks.finish()
+        await self._wanted.finish()
         await self.search.finish()
         await self.meter.finish()
         await self.files.finish()
@@ -268,29 +258,20 @@ class Workspace(QObject):
         self.show_run(run)
         return True
 
-    async def _load_and_open(
-        self, conversation: Conversation, message_id: str | None = None
-    ) -> None:
-        await self.store.fill(conversation)
-        if self._wanted is not conversation:
-            return  # another one has been asked for meanwhile
-        if not conversation.is_loaded:
-            self._want(None)  # it cannot be read, which the store has told
-            if self.conversations.row_of(self.current.conversation) < 0:
-                self.new_conversation()  # the open one was deleted meanwhile
-            return
+    def _replace_deleted(self) -> None:
+        """Show a new conversation if the open one was deleted, and the wanted one cannot be."""
+        if self.conversations.row_of(self.current.conversation) < 0:
+            self.new_conversation()
+
+    def _show_at(self, conversation: Conversation, message_id: str | None) -> None:
         self._show(conversation)
         message = conversation.tree.get(message_id) if message_id else None
         if message is not None:
             self.current.session.show_version(message)
             self.message_wanted.emit(message)
 
-    def _want(self, conversation: Conversation | None) -> None:
-        self._wanted = conversation
-        self.selection_changed.emit()
-
     def _show(self, conversation: Conversation) -> None:
-        self._wanted = None
+        self._wanted.forget()
         if self.current.conversation is conversation:
             return
         self.keep_draft()

@@ -1,0 +1,77 @@
+"""The conversation that was asked for, while its messages are loaded. Main thread."""
+
+from collections.abc import Callable
+
+from PySide6.QtCore import QObject, Signal
+
+from ui.kit.background.tasks import Tasks
+from ui.records.conversations import Conversation
+from ui.records.storing import ConversationStore
+
+
+class WantedConversation(QObject):
+    """The conversation that was asked for last, until it is shown.
+
+    Signals:
+        changed: Another conversation was asked for, or the wanted one cannot be read.
+
+    Args:
+        store: Loads conversations.
+        show: Shows a conversation that is in memory, at the message of an id if there is one.
+        give_up: Called when the wanted conversation cannot be read.
+        parent: Owns this object.
+
+    Attributes:
+        conversation: What was asked for; None once it is shown.
+    """
+
+    changed = Signal()
+
+    def __init__(
+        self,
+        store: ConversationStore,
+        show: Callable[[Conversation, str | None], None],
+        give_up: Callable[[], None],
+        parent: QObject,
+    ) -> None:
+        super().__init__(parent)
+        self.conversation: Conversation | None = None
+        self._store = store
+        self._show = show
+        self._give_up = give_up
+        self._tasks = Tasks()
+
+    def open(self, conversation: Conversation, message_id: str | None = None) -> None:
+        """Ask for a conversation; it is shown at once if only its end is wanted and is in memory.
+
+        Args:
+            conversation: What is asked for.
+            message_id: The message at which it is shown; None for its end.
+        """
+        self._want(conversation)
+        if conversation.is_loaded and message_id is None:
+            self._show(conversation, None)
+        else:
+            self._tasks.start(self._load(conversation, message_id), "open a conversation")
+
+    def forget(self) -> None:
+        """Want nothing any more: what was asked for is shown."""
+        self.conversation = None
+
+    async def finish(self) -> None:
+        """Wait until nothing is being loaded."""
+        await self._tasks.finish()
+
+    async def _load(self, conversation: Conversation, message_id: str | None) -> None:
+        await self._store.fill(conversation)
+        if self.conversation is not conversation:
+            return  # another one has been asked for meanwhile
+        if conversation.is_loaded:
+            self._show(conversation, message_id)
+        else:
+            self._want(None)  # it cannot be read, which the store has told
+            self._give_up()
+
+    def _want(self, conversation: Conversation | None) -> None:
+        self.conversation = conversation
+        self.changed.emit()
