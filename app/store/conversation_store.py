@@ -2,21 +2,21 @@
 
 Fits ``ui.records.storing.ConversationStore``. Its methods are called on the main thread; all
 that touches the file runs, in order, on the store's own thread. ``app.store.saving`` writes the
-changes.
+changes, and ``app.store.reading`` reads.
 """
 
 import asyncio
 import logging
 import sqlite3
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from app.store import opening, rows, saving, searching, store_problems, writing
 from app.store.database import Database
 from app.store.database_causes import store_cause
 from app.store.pending import Write
+from app.store.reading import StoreReads
 from app.store.recovery import recovering
 from app.store.saving import Saving
 from app.store.store_problems import StoreUnavailable
@@ -29,7 +29,6 @@ from ui.records.runs import PastRun
 from ui.records.storing import Recovered, StoreProblem
 
 _log = logging.getLogger(__name__)
-_T = TypeVar("_T")
 
 
 class SqliteConversationStore:
@@ -40,6 +39,7 @@ class SqliteConversationStore:
         self._loop = loop
         self._database = Database(path)
         self._saving = Saving(path, self._database, loop, self._hand_over)
+        self._reading = StoreReads(self._database, loop, self._tell_unreadable)
         self._saved: dict[str, tuple[Any, ...]] = {}
         # The files that wait to be sent, as they are in the file or soon will be.
         self._attached: dict[str, tuple[Attachment, ...]] = {}
@@ -136,11 +136,7 @@ class SqliteConversationStore:
     async def read(self, conversation: Conversation) -> list[ConversationMessage] | None:
         """Return the messages as they are in the file; None if they cannot be read."""
         identity = conversation.id
-        found = self._read(lambda database: writing.messages(database, identity))
-        try:
-            return await asyncio.wrap_future(found)
-        except sqlite3.Error:
-            return None  # has been told
+        return await self._reading.read(lambda database: writing.messages(database, identity), None)
 
     def save(self, conversation: Conversation) -> None:
         """Keep a conversation's own row, if it is another than before."""
@@ -179,19 +175,13 @@ class SqliteConversationStore:
 
     async def search(self, query: str, limit: int = MOST_HITS) -> list[Hit]:
         """Return where the words of a query were said, best first."""
-        found = self._read(lambda database: searching.search(database, query, limit))
-        try:
-            return await asyncio.wrap_future(found)
-        except sqlite3.Error:
-            return []  # has been told
+        return await self._reading.read(
+            lambda database: searching.search(database, query, limit), []
+        )
 
     async def recent_runs(self, limit: int) -> list[PastRun]:
         """Return the newest answers of all conversations, the newest first."""
-        found = self._read(lambda database: writing.recent_runs(database, limit))
-        try:
-            return await asyncio.wrap_future(found)
-        except sqlite3.Error:
-            return []  # has been told
+        return await self._reading.read(lambda database: writing.recent_runs(database, limit), [])
 
     def save_preset(self, preset: Preset) -> None:
         """Keep a preset; one of the same name is replaced."""
@@ -283,21 +273,6 @@ class SqliteConversationStore:
     def _tell_unreadable(self, cause: str) -> None:
         if self._saving.tell is not None:
             self._saving.tell(store_problems.unreadable(self._path, cause))
-
-    def _read(self, work: Callable[[sqlite3.Connection], _T]) -> Future[_T]:
-        """Let the store's thread read; a failure is told to the window and logged."""
-
-        def run() -> _T:
-            try:
-                return self._database.read(work)
-            except sqlite3.ProgrammingError:
-                raise  # closed meanwhile
-            except sqlite3.Error as error:
-                _log.error("conversations could not be read", exc_info=error)
-                self._loop.call_soon_threadsafe(self._tell_unreadable, store_cause(error))
-                raise
-
-        return self._database.submit(run)
 
 
 async def open_store(path: Path, *, may_wait: bool = False) -> SqliteConversationStore:

@@ -325,7 +325,7 @@ def test_a_damaged_index_of_words_is_made_anew_when_something_is_written(
 
         store.save_preset(Preset("Any", conversation().settings))
         await store.settled()
-        await asyncio.wrap_future(store._read(spoil))
+        await asyncio.wrap_future(store._reading.begin(spoil))
         one = conversation("written later")
         store.save(one)
         store.save_messages(one, list(one.tree))
