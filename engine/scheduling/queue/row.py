@@ -269,6 +269,11 @@ def wanted_stats(
 
     They are computed together. If that fails, each token is computed alone, and one that fails
     again gets its exception.
+
+    Args:
+        backend: Computes them.
+        rows: The rows of the batch, by their numbers.
+        step: What was sampled.
     """
     wanted = [
         (place, token_id, logprobs, rows[number].generation.request)
