@@ -4,12 +4,13 @@ import random
 import re
 
 from api.server.routes import ROUTES
-from tests.endurance.attack import attacked
+from tests.endurance.attack import Size, attacked
 from tests.endurance.attacking import attacks
 
 
 def test_broken_bodies_and_random_schemas_harm_neither_the_server_nor_another_stream() -> None:
-    assert attacked(bodies=40, schemas=6, is_heavy=False, seed=7) == []
+    taste = Size(bodies=40, schemas=6, warm_up=40, is_exact=False)
+    assert attacked(taste, seed=7) == []
 
 
 def test_every_route_is_attacked() -> None:
