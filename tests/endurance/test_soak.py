@@ -22,8 +22,16 @@ def _soaked(*options: str) -> None:
     assert "0 faults in" in done.stdout
 
 
-def test_a_short_soak_finds_every_answer_right_and_nothing_left_over() -> None:
-    _soaked("--minutes", "0.05", "--clients", "6")
+@pytest.mark.parametrize(
+    "size",
+    [
+        ("--minutes", "0.025", "--rounds", "5", "--rest", "0", "--clients", "6"),
+        pytest.param(("--minutes", "0.5", "--clients", "12"), marks=pytest.mark.slow),
+    ],
+    ids=["taste", "half a minute"],
+)
+def test_a_short_soak_finds_every_answer_right_and_nothing_left_over(size: tuple[str, ...]) -> None:
+    _soaked(*size)
 
 
 @pytest.mark.slow

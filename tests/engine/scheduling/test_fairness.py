@@ -1,6 +1,7 @@
 """A long prompt and a full inbox leave running answers their pace; judged by steps, not by time."""
 
 import asyncio
+import threading
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -85,7 +86,7 @@ def test_a_prompts_last_few_tokens_say_nothing_of_the_speed() -> None:
     assert pace.chunk(0, 1) == before
 
 
-def test_a_stream_goes_on_while_20_000_tokens_are_read(tmp_path: Path) -> None:
+def test_a_stream_goes_on_while_6_000_tokens_are_read(tmp_path: Path) -> None:
     stage = stage_of(tmp_path)
     costs(stage.model, 0.00005)
 
@@ -94,7 +95,7 @@ def test_a_stream_goes_on_while_20_000_tokens_are_read(tmp_path: Path) -> None:
         await engine.load(tmp_path)
         stream = await engine.generate(request("long", max_tokens=100_000))
         reading = asyncio.ensure_future(stream.collect())
-        long = await engine.generate(request("x" * 20_000, max_tokens=1))
+        long = await engine.generate(request("x" * 6_000, max_tokens=1))
         async for event in long.events():
             if isinstance(event, PromptProgress) and event.processed > 0:
                 break
@@ -104,7 +105,7 @@ def test_a_stream_goes_on_while_20_000_tokens_are_read(tmp_path: Path) -> None:
         stream.cancel()
         await reading
         read = [width for _, width in calls if width > 1]
-        assert sum(read) > 15_000
+        assert sum(read) > 4_000
         # Without a budget of time there is one decoding step to each chunk.
         assert len(calls) - len(read) > 1.5 * len(read)
         await engine.aclose()
@@ -190,6 +191,7 @@ def test_a_step_comes_between_two_commands_that_take_long(tmp_path: Path) -> Non
 def test_a_cancel_goes_before_commands_that_came_earlier(tmp_path: Path) -> None:
     stage = stage_of(tmp_path)
     done: list[str] = []
+    is_sent = threading.Event()
 
     def load(folder: Path, **options: Any) -> Any:
         backend = stage.load(folder, **options)
@@ -197,7 +199,9 @@ def test_a_cancel_goes_before_commands_that_came_earlier(tmp_path: Path) -> None
 
         def slow(*given: Any) -> Any:
             done.append("join")
-            time.sleep(0.05)
+            # After the first of those that are asked at once, until the cancel has been sent.
+            if len(done) > 3:
+                is_sent.wait(60)
             return real(*given)
 
         def noted(rows: Mapping[int, int]) -> None:
@@ -216,6 +220,7 @@ def test_a_cancel_goes_before_commands_that_came_earlier(tmp_path: Path) -> None
         asked = [asyncio.ensure_future(engine.generate(request("long"))) for _ in range(25)]
         await asked[0]
         stream.cancel()
+        is_sent.set()
         await stream.collect()
         taken = await asyncio.gather(*asked)
         for one in (other, *taken):
@@ -224,4 +229,4 @@ def test_a_cancel_goes_before_commands_that_came_earlier(tmp_path: Path) -> None
         await engine.aclose()
 
     run(play())
-    assert done.index("leave") < 20
+    assert done.index("leave") <= 5
