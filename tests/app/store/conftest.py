@@ -11,6 +11,7 @@ import pytest
 
 from app.store import saving
 from app.store.conversation_store import SqliteConversationStore, open_store
+from tests.support.answers.said import conversation
 from ui.records.conversations import Conversation
 from ui.records.storing import Recovered
 
@@ -70,3 +71,12 @@ async def recovered(store: SqliteConversationStore) -> tuple[Recovered, list[Con
     for one in found:
         await store.fill(one)
     return outcome, found
+
+
+async def write(store: SqliteConversationStore) -> None:
+    """Save three conversations."""
+    for number in range(3):
+        one = conversation(f"question {number}")
+        one.title = f"Talk {number}"
+        store.save(one)
+        store.save_messages(one, list(one.tree))

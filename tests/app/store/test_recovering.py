@@ -1,0 +1,192 @@
+"""Recovering a damaged database: offered until it is done or declined, and brought over once."""
+
+from pathlib import Path
+
+from app.store.conversation_store import SqliteConversationStore
+from tests.app.store.conftest import BAD_SCHEMA, Use, changed, recovered, write
+from tests.support.answers.said import conversation
+from ui.records.storing import Recovered
+
+
+def test_a_bad_byte_in_the_schema_sets_the_file_aside_and_all_conversations_come_back(
+    use: Use, path: Path
+) -> None:
+    use(write)
+    changed(path, BAD_SCHEMA)
+
+    async def steps(store: SqliteConversationStore) -> None:
+        assert store.problem is not None
+        assert store.problem.can_be_recovered
+        assert store.load_all() == []
+        outcome, found = await recovered(store)
+        assert outcome == Recovered(conversations=3, messages=6)
+        assert sorted(one.title for one in found) == ["Talk 0", "Talk 1", "Talk 2"]
+        assert {message.text for one in found for message in one.tree} == {
+            "1 2 3", "question 0", "question 1", "question 2",
+        }  # fmt: skip
+        assert [one.settings for one in found] == [conversation().settings] * 3
+
+    use(steps)
+
+
+def test_what_was_recovered_is_in_the_file_and_is_never_brought_over_twice(
+    use: Use, path: Path
+) -> None:
+    use(write)
+    changed(path, BAD_SCHEMA)
+
+    async def steps(store: SqliteConversationStore) -> None:
+        await recovered(store)
+        again, _ = await recovered(store)
+        assert again == Recovered()
+
+    async def later(store: SqliteConversationStore) -> None:
+        assert store.problem is None
+        assert len(store.load_all()) == 3
+        assert len(await store.search("question")) == 3
+
+    use(steps)
+    use(later)
+
+
+def test_a_damaged_file_is_offered_at_every_start_until_it_is_recovered(
+    use: Use, path: Path
+) -> None:
+    use(write)
+    changed(path, BAD_SCHEMA)
+    use(write)  # the session in which it is found, and left
+
+    async def next_time(store: SqliteConversationStore) -> None:
+        assert store.problem is not None
+        assert store.problem.can_be_recovered
+        assert store.problem.path is not None
+        assert "not been recovered" in store.problem.sentence
+        assert len(store.load_all()) == 3
+        outcome, _ = await recovered(store)
+        assert outcome == Recovered(conversations=3, messages=6)
+
+    async def after_that(store: SqliteConversationStore) -> None:
+        assert store.problem is None
+        assert len(store.load_all()) == 6
+
+    use(next_time)
+    use(after_that)
+
+
+def test_a_recovery_that_was_cancelled_is_offered_again(use: Use, path: Path) -> None:
+    use(write)
+    changed(path, BAD_SCHEMA)
+
+    async def cancelled(store: SqliteConversationStore) -> None:
+        await store.recover(lambda *_: None, lambda: True)
+
+    async def next_time(store: SqliteConversationStore) -> None:
+        assert store.problem is not None
+        assert store.problem.can_be_recovered
+
+    use(cancelled)
+    use(next_time)
+
+
+def test_a_damaged_file_that_nobody_wants_is_kept_and_not_offered_again(
+    use: Use, path: Path
+) -> None:
+    use(write)
+    changed(path, BAD_SCHEMA)
+    kept: list[Path] = []
+
+    async def declined(store: SqliteConversationStore) -> None:
+        assert store.problem is not None
+        assert store.problem.path is not None
+        kept.append(store.problem.path)
+        store.decline_recovery()
+
+    async def next_time(store: SqliteConversationStore) -> None:
+        assert store.problem is None
+
+    use(declined)
+    use(next_time)
+    assert kept[0].is_file()
+
+
+def test_messages_whose_conversation_was_lost_have_one_again(use: Use, path: Path) -> None:
+    use(write)
+    changed(path, "DELETE FROM conversations", BAD_SCHEMA)
+
+    async def steps(store: SqliteConversationStore) -> None:
+        outcome, found = await recovered(store)
+        assert (outcome.conversations, outcome.messages) == (3, 6)
+        assert {one.title for one in found} == {"Recovered conversation"}
+
+    use(steps)
+
+
+def test_what_follows_a_lost_message_is_still_shown_behind_what_came_before(
+    use: Use, path: Path
+) -> None:
+    async def long(store: SqliteConversationStore) -> None:
+        one = conversation("first")
+        for text in ("second", "third", "fourth"):
+            one.add(type(one.messages[0])("user", text))
+        store.save(one)
+        store.save_messages(one, list(one.tree))
+
+    use(long)
+    changed(path, "DELETE FROM messages WHERE text = 'third'", BAD_SCHEMA)
+
+    async def steps(store: SqliteConversationStore) -> None:
+        _, (one,) = await recovered(store)
+        assert [message.text for message in one.messages] == [
+            "first", "1 2 3", "second", "fourth",
+        ]  # fmt: skip
+
+    use(steps)
+
+
+def test_what_a_person_deleted_does_not_come_back(use: Use, path: Path) -> None:
+    use(write)
+    changed(path, "UPDATE conversations SET deleted_at = 1 WHERE title = 'Talk 1'", BAD_SCHEMA)
+
+    async def steps(store: SqliteConversationStore) -> None:
+        _, found = await recovered(store)
+        assert sorted(one.title for one in found) == ["Talk 0", "Talk 2"]
+
+    use(steps)
+
+
+def test_another_programs_file_is_not_offered_for_recovery(use: Use, path: Path) -> None:
+    path.parent.mkdir()
+    changed(path, "CREATE TABLE bookmarks (url TEXT)")
+
+    async def steps(store: SqliteConversationStore) -> None:
+        assert store.problem is not None
+        assert not store.problem.can_be_recovered
+        assert await store.recover(lambda *_: None, lambda: False) == Recovered()
+
+    use(steps)
+
+
+def test_a_recovery_that_is_cancelled_keeps_what_it_has_and_can_be_ended(
+    use: Use, path: Path
+) -> None:
+    use(write)
+    changed(path, BAD_SCHEMA)
+
+    async def steps(store: SqliteConversationStore) -> None:
+        outcome = await store.recover(lambda *_: None, lambda: True)
+        assert outcome.messages == 0
+        whole = await store.recover(lambda *_: None, lambda: False)
+        assert (outcome.conversations + whole.conversations, whole.messages) == (3, 6)
+
+    use(steps)
+
+
+def test_the_copy_that_is_read_is_gone_afterwards(use: Use, path: Path) -> None:
+    use(write)
+    changed(path, BAD_SCHEMA)
+
+    async def steps(store: SqliteConversationStore) -> None:
+        await recovered(store)
+        assert not [found for found in path.parent.iterdir() if found.is_dir()]
+
+    use(steps)

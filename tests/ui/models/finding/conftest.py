@@ -1,0 +1,52 @@
+"""A window of models beside a hub on this machine, whose models the tests add."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from PySide6.QtCore import Qt
+
+from engine.library.memory import Memory
+from tests.support.hub import Hub, hub
+from tests.ui.models.opened import OpenedModels
+from ui.kit.look.theme import Theme
+from ui.models.finding.find_view import FindView
+
+GIB = 1 << 30
+
+CONFIG: dict[str, Any] = {
+    "model_type": "qwen3",
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "head_dim": 8,
+    "max_position_embeddings": 4096,
+    "quantization": {"bits": 4},
+}
+
+SMALL = {"parameters": {"U32": 1_000_000}, "total": 1_000_000}
+
+LARGE = {"parameters": {"U32": 10**10}, "total": 10**10}
+
+
+@pytest.fixture
+def site(monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
+    monkeypatch.setattr(
+        "ui.models.model_library.memory", lambda: Memory(usable=16 * GIB, available=8 * GIB)
+    )
+    with hub() as served:
+        monkeypatch.setenv("HF_ENDPOINT", served.url)
+        yield served
+
+
+@pytest.fixture
+def opened(theme: Theme, tmp_path: Path, demo_model_path: Path, site: Hub) -> OpenedModels:
+    return OpenedModels(theme, tmp_path, demo_model_path)
+
+
+def spoken(finding: FindView) -> list[str]:
+    """Return the rows as a screen reader reads them."""
+    model = finding.list.offers
+    role = int(Qt.ItemDataRole.AccessibleTextRole)
+    return [str(model.data(model.index(row), role)) for row in range(model.rowCount())]

@@ -1,0 +1,59 @@
+"""A downloaded model in the list: its folder in the file manager, and the focus."""
+
+from pathlib import Path
+
+import pytest
+from PySide6.QtGui import QDesktopServices
+from PySide6.QtWidgets import QToolButton
+
+from tests.support.hub import COMMIT
+from tests.ui.driving import RunOnLoop, eventually
+from tests.ui.models.opened import OpenedModels
+from tests.ui.models.upkeep.conftest import REPOSITORY, choose
+
+
+@pytest.mark.parametrize(
+    ("platform", "words"), [("darwin", "Show in Finder"), ("linux", "Show in File Manager")]
+)
+def test_a_models_folder_is_shown_by_the_systems_file_manager(
+    run: RunOnLoop,
+    opened: OpenedModels,
+    repository_folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    platform: str,
+    words: str,
+) -> None:
+    shown: list[str] = []
+    monkeypatch.setattr("ui.kit.system.files_shown.sys.platform", platform)
+    monkeypatch.setattr(
+        QDesktopServices, "openUrl", lambda url: shown.append(url.toLocalFile()) or True
+    )
+
+    async def play() -> None:
+        async with opened:
+            await eventually(lambda: opened.has(REPOSITORY))
+            choose(opened, words)
+            assert shown == [str(repository_folder / "snapshots" / COMMIT)]
+
+    run(play())
+
+
+def test_the_focus_stays_on_a_models_button_when_the_list_is_made_anew(
+    run: RunOnLoop, opened: OpenedModels
+) -> None:
+    async def play() -> None:
+        async with opened:
+            opened.models.activateWindow()
+            await eventually(opened.models.isActiveWindow)
+            before = opened.card(REPOSITORY)
+            more = before.findChild(QToolButton)
+            assert more is not None
+            more.setFocus()
+            await eventually(more.hasFocus)
+            opened.window.model_library.refresh()
+            await eventually(lambda: opened.card(REPOSITORY) is not before)
+            now = opened.card(REPOSITORY).findChild(QToolButton)
+            assert now is not None
+            await eventually(now.hasFocus)
+
+    run(play())

@@ -1,0 +1,141 @@
+"""Looking for newer revisions of models in the window of models, and fetching them."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.support.hub import COMMIT, Hub
+from tests.ui.driving import RunOnLoop, eventually
+from tests.ui.models.opened import OpenedModels
+from tests.ui.models.upkeep.conftest import REPOSITORY, asked, is_there
+
+NEWER = "beef" + "0" * 36
+
+
+def revise(site: Hub) -> None:
+    """Give the model a newer revision, whose configuration alone is another."""
+    site.commit = NEWER
+    site.files[REPOSITORY]["config.json"] += b"\n"
+    site.files[REPOSITORY]["generation_config.json"] = b"{}"
+
+
+def test_a_newer_revision_is_offered_downloaded_and_the_old_one_is_freed(
+    run: RunOnLoop, opened: OpenedModels, site: Hub, repository_folder: Path
+) -> None:
+    async def play() -> None:
+        async with opened:
+            local = opened.models.local
+            local.check.click()
+            await eventually(lambda: "up to date" in local.outcome.text())
+            assert opened.card(REPOSITORY).update_button is None
+
+            revise(site)
+            local.check.click()
+            await eventually(lambda: local.outcome.text() == "1 update available.")
+            button = opened.card(REPOSITORY).update_button
+            assert button is not None
+            button.click()
+            await asked(opened, f"{REPOSITORY} is updated; ")
+            assert os.listdir(repository_folder / "snapshots") == [NEWER]
+            # The weights are the same, so they were fetched once.
+            fetched = [path for method, path, _ in site.requests if method == "GET"]
+            assert sum(path.endswith("model.safetensors") for path in fetched) == 1
+            await eventually(lambda: opened.card(REPOSITORY).model.found.folder.name == NEWER)
+            assert opened.card(REPOSITORY).update_button is None
+            opened.click(REPOSITORY)
+            await opened.loaded(REPOSITORY)
+
+    run(play())
+
+
+def test_an_update_of_the_loaded_model_loads_the_newer_revision_before_the_old_one_goes(
+    run: RunOnLoop, opened: OpenedModels, site: Hub, repository_folder: Path
+) -> None:
+    async def play() -> None:
+        async with opened:
+            opened.click(REPOSITORY)
+            await opened.loaded(REPOSITORY)
+            revise(site)
+            opened.models.local.check.click()
+            await eventually(lambda: opened.card(REPOSITORY).update_button is not None)
+            opened.card(REPOSITORY).update_button.click()
+            await asked(opened, f"{REPOSITORY} is updated; ")
+            assert opened.state.info.path.name == NEWER
+            answering = opened.window.workspace.answering
+            await eventually(lambda: answering.stage == "ready")
+            assert answering.name == REPOSITORY
+            assert os.listdir(repository_folder / "snapshots") == [NEWER]
+
+    run(play())
+
+
+def test_an_update_of_a_draft_model_keeps_it_as_the_draft_model(
+    run: RunOnLoop,
+    opened: OpenedModels,
+    site: Hub,
+    repository_folder: Path,
+    demo_model_path: Path,
+) -> None:
+    async def play() -> None:
+        async with opened:
+            library = opened.window.model_library
+            library.choose_draft(demo_model_path, opened.card(REPOSITORY).model.found.folder)
+            opened.state.load(demo_model_path)
+            await opened.loaded("demo-model")
+            revise(site)
+            opened.models.local.check.click()
+            await eventually(lambda: opened.card(REPOSITORY).update_button is not None)
+            opened.card(REPOSITORY).update_button.click()
+            await asked(opened, f"{REPOSITORY} is updated; ")
+            assert opened.state.info.draft.path.name == NEWER
+            assert os.listdir(repository_folder / "snapshots") == [NEWER]
+
+    run(play())
+
+
+def test_an_update_that_is_cancelled_keeps_the_present_revision(
+    run: RunOnLoop, opened: OpenedModels, site: Hub, repository_folder: Path
+) -> None:
+    async def play() -> None:
+        async with opened:
+            revise(site)
+            opened.models.local.check.click()
+            await eventually(lambda: opened.card(REPOSITORY).update_button is not None)
+            site.answers.clear()
+            opened.card(REPOSITORY).update_button.click()
+            [row] = opened.models.local.rows
+            row.cancel.click()
+            site.answers.set()
+            assert opened.card(REPOSITORY).model.found.folder.name == COMMIT
+            opened.click(REPOSITORY)
+            await opened.loaded(REPOSITORY)
+            assert is_there(repository_folder / "snapshots" / COMMIT)
+
+    run(play())
+
+
+def test_updates_cannot_be_looked_for_without_a_hub_which_is_said(
+    run: RunOnLoop, opened: OpenedModels, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def play() -> None:
+        async with opened:
+            monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
+            opened.models.local.check.click()
+            await eventually(lambda: "cannot be reached" in opened.models.local.outcome.text())
+
+    run(play())
+
+
+def test_nothing_asks_the_hub_before_somebody_wants_it(
+    run: RunOnLoop, opened: OpenedModels, site: Hub
+) -> None:
+    site.requests.clear()
+
+    async def play() -> None:
+        async with opened:
+            opened.click(REPOSITORY)
+            await opened.loaded(REPOSITORY)
+            assert site.requests == []
+
+    run(play())
