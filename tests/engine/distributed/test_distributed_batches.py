@@ -56,7 +56,8 @@ class Both:
         self.leading = LeadingBatch(
             self.stage.model, BatchLimits(CHUNK, cache_bytes, ROWS), followers
         )
-        self.following = FollowingBatch(other.model, prefill_chunk=CHUNK, rows=ROWS)
+        self.followed = other.model
+        self.following = FollowingBatch(self.followed, prefill_chunk=CHUNK, rows=ROWS)
 
     def prompt(self, text: str) -> list[int]:
         return self.stage.ids(f"<|start|>user:{text}<|end|><|go|>")
@@ -118,7 +119,7 @@ def test_a_follower_reads_prompts_of_every_length_in_the_order_of_rank_0(tmp_pat
             drawn[row].append(token)
     widths = [width for _, width in both.stage.model.calls]
     both.follow()
-    assert both.following._model.calls == both.stage.model.calls
+    assert both.followed.calls == both.stage.model.calls
     # The last one had its first token while the long ones were being read.
     assert 1 in widths[: len(widths) // 2]
 
@@ -133,7 +134,7 @@ def test_a_follower_reads_the_prompts_that_rank_0_names_whichever_it_would_choos
     longest = [5] * 900 + both.prompt("go")
     both.leading.insert(longest)
     both.follow()
-    calls = both.following._model.calls
+    calls = both.followed.calls
     both.following.follow_step(StepBatch(CHUNK, 1, 1))
     assert calls[-1] == (1, CHUNK)
     left = [both.following._joining.left_of(row) for row in range(3)]
@@ -240,4 +241,4 @@ def test_a_follower_computes_the_scores_of_a_prompt_as_rank_0_does(tmp_path: Pat
     assert told[0].scored_from == 12
     assert [one.token_ids for one in found] == [one.token_ids for one in scored]
     assert scored[0].start == found[0].start == 12
-    assert both.following._model.calls == both.stage.model.calls
+    assert both.followed.calls == both.stage.model.calls

@@ -143,7 +143,7 @@ def test_an_attached_file_is_a_chip_with_name_size_and_a_button(use: Use) -> Non
         assert second.accessibleName() == "File x.md, 1 byte"
         assert first.button.accessibleName() == "Remove notes.txt"
         await eventually(lambda: first.width() > 0 and first.isVisible())
-        name = first._name
+        name = first.name
         await eventually(lambda: name.width() >= name.fontMetrics().horizontalAdvance("notes.txt"))
         first.button.click()
         assert [file.name for file in row.files] == ["x.md"]

@@ -102,9 +102,9 @@ def test_sampling_is_set_in_the_card_and_reaches_the_request(use: Use) -> None:
     async def steps(window: MainWindow) -> None:
         window.chat.show_settings()
         card = window.chat.settings
-        card.top_p.setValue(0.9)
-        card.top_k.setValue(40)
-        card.seed.setValue(7)
+        card.sampling["top_p"].setValue(0.9)
+        card.sampling["top_k"].setValue(40)
+        card.sampling["seed"].setValue(7)
         card.hide()
         conversation = window.workspace.current.conversation
         await ask(window, COUNT)
@@ -113,7 +113,11 @@ def test_sampling_is_set_in_the_card_and_reaches_the_request(use: Use) -> None:
         assert (sampling.top_p, sampling.top_k, sampling.seed) == (0.9, 40, 7)
         assert (sampling.min_p, sampling.repetition_penalty) == (None, None)
         window.chat.show_settings()
-        assert (card.top_p.value(), card.top_k.value(), card.seed.value()) == (0.9, 40, 7)
+        assert (
+            card.sampling["top_p"].value(),
+            card.sampling["top_k"].value(),
+            card.sampling["seed"].value(),
+        ) == (0.9, 40, 7)
         card.hide()
 
     use(steps)
