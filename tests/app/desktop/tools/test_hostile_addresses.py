@@ -1,6 +1,7 @@
 """Tool servers at addresses that redirect, pack or flood: no key leaves, nothing grows."""
 
 import gzip
+import json
 from collections.abc import Iterable
 
 import pytest
@@ -58,6 +59,13 @@ def test_an_endless_answer_is_read_up_to_a_limit(served: Served) -> None:
 
 
 def test_control_characters_of_an_error_are_shown_and_steer_nothing(served: Served) -> None:
-    words = b'{"jsonrpc":"2.0","id":0,"error":{"code":-1,"message":"a\\u001b[2J\\u202eb"}}'
-    with raw_server(lambda _: [answering(words, _JSON)]) as server:
-        assert started(served, "steers", f"{server.url}/mcp").isprintable()
+    def refuses(request: bytes) -> Iterable[bytes]:
+        asked = json.loads(request.partition(b"\r\n\r\n")[2])
+        error = {"code": -1, "message": "a\x1b[2J\u202eb"}
+        reply = {"jsonrpc": "2.0", "id": asked["id"], "error": error}
+        return [answering(json.dumps(reply).encode(), _JSON)]
+
+    with raw_server(refuses) as server:
+        problem = started(served, "steers", f"{server.url}/mcp")
+    assert problem.isprintable()
+    assert "[2J" in problem
