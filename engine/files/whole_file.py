@@ -7,7 +7,7 @@ import contextlib
 import os
 import tempfile
 from pathlib import Path
-from typing import TextIO
+from typing import BinaryIO, TextIO
 
 
 class WholeFile:
@@ -39,6 +39,12 @@ class WholeFile:
         """Append text; raises ``OSError`` where the disk is full."""
         assert self._file is not None, "a file is opened before it is written"
         self._file.write(text)
+
+    @property
+    def raw(self) -> BinaryIO:
+        """The open file, for a format that is bytes and not text."""
+        assert self._file is not None, "a file is opened before it is written"
+        return self._file.buffer
 
     def commit(self) -> None:
         """Put the file in its place; raises ``OSError`` where it cannot be written to its end."""

@@ -7,7 +7,7 @@ held back at each token, and what was asked. Pure; any thread.
 
 import json
 import zlib
-from typing import Any
+from typing import Any, NamedTuple
 
 from engine.files.fields import DamagedFile, Fields, parsed_json
 from engine.files.value_fields import from_values, to_values
@@ -28,6 +28,20 @@ _MOST_BYTES = 256 << 20
 _MOST_SPECIAL = 4_096
 # Spans repeat what the tokens say; they are for streams of log-probabilities alone.
 _COLUMNS = tuple(name for name in TokenTrace.__dataclass_fields__ if name != "settled")
+
+
+class KeptTrace(NamedTuple):
+    """Which trace is kept.
+
+    Attributes:
+        run_id: The run's id.
+        conversation_id: The id of its conversation.
+        written_at: Unix time at which it was kept, in seconds: the oldest go first.
+    """
+
+    run_id: str
+    conversation_id: str
+    written_at: float
 
 
 def packed(trace: RunTrace) -> bytes:

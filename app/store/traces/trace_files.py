@@ -23,7 +23,7 @@ from engine.files.bounded import read_bounded
 from engine.files.causes import os_cause
 from engine.files.fields import DamagedFile
 from engine.files.later import Later
-from engine.recording.kept_trace import packed, unpacked
+from engine.recording.kept_trace import KeptTrace, packed, unpacked
 from engine.recording.run_trace import RunTrace
 
 _log = logging.getLogger(__name__)
@@ -114,6 +114,28 @@ class TraceFiles:
         """Return their bytes, once all that was asked for before is done."""
         return self._thread.submit(lambda: sum(one.size_bytes for one in self._files().values()))
 
+    def kept(self) -> "Future[list[KeptTrace]]":
+        """Return which traces are kept, the oldest first."""
+        return self._thread.submit(self._kept)
+
+    def content(self, run_id: str) -> "Future[bytes | None]":
+        """Return a trace as it is kept; None where it has gone or cannot be read."""
+        return self._thread.submit(self._content, run_id)
+
+    def take_in(self, kept: KeptTrace, content: bytes, present: frozenset[str]) -> "Future[bool]":
+        """Keep a trace from elsewhere, if there is room for one of its age.
+
+        Args:
+            kept: Whose it is, and how old.
+            content: The trace as ``content`` returned it.
+            present: The conversations that are here: one of these keeps what it has.
+
+        Returns:
+            Whether that run's trace is kept now; raises ``DamagedFile`` where it is none, and
+            ``OSError`` where the disk does not take it.
+        """
+        return self._thread.submit(self._take_in, kept, content, present)
+
     def forget_all(self) -> "Future[None]":
         """Delete all of them; the future ends when that is done."""
         return self._thread.submit(self._forget_all)
@@ -194,6 +216,49 @@ class TraceFiles:
             # It stays: too many files may be open, or a later version may have written it.
             _log.warning("the trace %s cannot be read: %s", file.path.name, error)
             return None
+
+    def _kept(self) -> list[KeptTrace]:
+        files = [
+            KeptTrace(run_id, one.conversation_id, one.written_at)
+            for run_id, one in self._files().items()
+            if run_id not in self._waiting
+        ]
+        now = time.time()
+        waiting = [KeptTrace(run_id, one[0], now) for run_id, one in self._waiting.items()]
+        return sorted(files, key=lambda one: one.written_at) + waiting
+
+    def _content(self, run_id: str) -> bytes | None:
+        if run_id in self._waiting:
+            return self._waiting[run_id][1]
+        file = self._files().get(run_id)
+        if file is None:
+            return None
+        try:
+            return read_bounded(file.path, _MOST_FILE_BYTES)
+        except OSError as error:
+            _log.warning("the trace %s cannot be read: %s", file.path.name, os_cause(error))
+            return None
+
+    def _take_in(self, kept: KeptTrace, content: bytes, present: frozenset[str]) -> bool:
+        run_id, conversation_id, written_at = kept
+        unpacked(content)
+        file = self._files().get(run_id)
+        if run_id in self._waiting or (file is not None and file.conversation_id in present):
+            return True
+        is_usable = _USABLE.fullmatch(conversation_id) and _USABLE.fullmatch(run_id)
+        if not is_usable or len(content) > min(self._most_bytes, _MOST_FILE_BYTES):
+            return False
+        path = self._path_of(conversation_id, run_id)
+        made_private(self._folder)
+        _write(path, content)
+        os.utime(path, (written_at, written_at))
+        if file is not None and file.path != path:
+            # Its conversation was deleted, and at the next start its traces would follow.
+            self._delete(run_id)
+        self._files()[run_id] = _KeptFile(conversation_id, written_at, len(content), path)
+        self._deleted.pop(run_id, None)
+        self._prune()
+        return run_id in self._files()
 
     def _prune(self) -> None:
         if not self._most_bytes:

@@ -11,12 +11,14 @@ from PySide6.QtCore import QObject, Qt, Signal
 from PySide6.QtGui import QActionGroup
 from PySide6.QtWidgets import QMenu, QWidget
 
+from engine import size_in_words
 from ui.chat.columns.chat_panel import ChatPanel
 from ui.chat.columns.import_dialog import ImportDialog
 from ui.chat.columns.sidebar import Sidebar
 from ui.chat.history.conversation_list import named
 from ui.chat.session.workspace import Workspace
 from ui.chat.storage.conversation_imports import ImportPreview
+from ui.kit.background.tasks import Tasks
 from ui.kit.system.boxes import report_failure
 from ui.kit.system.file_dialogs import choose_file, choose_folder, choose_target
 from ui.kit.system.menus import add_entry, empty_menu
@@ -54,6 +56,7 @@ class ConversationMenu(QObject):
     ) -> None:
         super().__init__(parent)
         self._parent = parent
+        self._tasks = Tasks()
         self._workspace = workspace
         self._sidebar = sidebar
         self._chat = chat
@@ -193,13 +196,26 @@ class ConversationMenu(QObject):
 
     def export_all(self) -> None:
         """Ask for a file and write all conversations to it."""
-        choose_target(
-            self._parent,
-            "Export all conversations",
-            self._workspace.files.export_all_to,
-            name="conversations.json",
-            filters=[_JSON],
-        )
+        if self._workspace.traces.keeper is None:
+            self._export_all(0)
+        else:
+            self._tasks.start(self._measure_and_export(), "measure what an export takes")
+
+    async def _measure_and_export(self) -> None:
+        self._export_all(await self._workspace.files.traces_bytes())
+
+    def _export_all(self, traces_bytes: int) -> None:
+        """Ask for a file; recorded tokens go with it unless a person chooses otherwise."""
+        kinds, name = [_JSON], "conversations.json"
+        if traces_bytes:
+            size = size_in_words(traces_bytes)
+            name = "conversations.zip"
+            kinds = [
+                f"With the recorded tokens of answers, {size} (*.zip)",
+                "Without recorded tokens (*.json)",
+            ]
+        write = self._workspace.files.export_all_to
+        choose_target(self._parent, "Export all conversations", write, name=name, filters=kinds)
 
     def _import(self) -> None:
         look = self._workspace.files.imports.look_into

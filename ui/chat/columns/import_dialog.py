@@ -108,7 +108,9 @@ class ImportDialog(QDialog):
         count = len(self.wanted())
         words = f"Import {counted(count, 'conversation')}" if count else "Import"
         self.accept_button.setText(words)
-        self.accept_button.setEnabled(bool(count or self._preview.found.presets))
+        found = self._preview.found
+        is_bare = not found.conversations and bool(found.folders)
+        self.accept_button.setEnabled(bool(count or found.presets or is_bare))
 
     def _fit(self, theme: Theme) -> None:
         self.setMinimumWidth(theme.px(_WIDTH_PX))
@@ -127,6 +129,9 @@ def _sentence(preview: ImportPreview) -> str:
         parts.append(f"in {counted(len(found.folders), 'folder')}")
     if found.presets:
         parts.append(f"with {counted(len(found.presets), 'preset')}")
+    if count := len(found.traces.members):
+        link = "and" if found.presets else "with"
+        parts.append(f"{link} the recorded tokens of {counted(count, 'answer')}")
     words = " ".join(parts) + "."
     if here := len(preview.here):
         is_one = here == 1

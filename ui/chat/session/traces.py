@@ -4,6 +4,7 @@ Main thread. Memory is bounded by runs, by tokens a run and by tokens altogether
 disk beyond that, of the window's own answers alone, is the business of a ``TraceKeeper``.
 """
 
+import asyncio
 from collections import OrderedDict
 from concurrent.futures import Future
 from dataclasses import replace
@@ -16,6 +17,7 @@ from engine import (
     GenerationRequest,
     TraceLevel,
 )
+from engine.recording.kept_trace import KeptTrace
 from engine.recording.run_trace import RunTrace
 
 MAX_RUNS = 64
@@ -47,6 +49,25 @@ class TraceKeeper(Protocol):
 
     def measured(self) -> "Future[int]":
         """Return how many bytes are kept, once all that was asked for before is done."""
+
+    def kept(self) -> "Future[list[KeptTrace]]":
+        """Return which traces are kept, the oldest first."""
+
+    def content(self, run_id: str) -> "Future[bytes | None]":
+        """Return a trace as it is kept; None where it has gone or cannot be read."""
+
+    def take_in(self, kept: KeptTrace, content: bytes, present: frozenset[str]) -> "Future[bool]":
+        """Keep a trace from elsewhere, if there is room for one of its age.
+
+        Args:
+            kept: Whose it is, and how old.
+            content: The trace as ``content`` returned it.
+            present: The conversations that are here: one of these keeps what it has.
+
+        Returns:
+            Whether that run's trace is kept now; raises ``DamagedFile`` where it is none, and
+            ``OSError`` where the disk does not take it.
+        """
 
     def forget_all(self) -> "Future[None]":
         """Delete all of them."""
@@ -142,6 +163,31 @@ class Traces(QObject):
         none: Future[int] = Future()
         none.set_result(0)
         return none
+
+    async def kept(self) -> list[KeptTrace]:
+        """Return which traces are kept on disk, the oldest first."""
+        return [] if self.keeper is None else await asyncio.wrap_future(self.keeper.kept())
+
+    async def content(self, run_id: str) -> bytes | None:
+        """Return a trace as it is kept on disk; None where it has gone or cannot be read."""
+        if self.keeper is None:
+            return None
+        return await asyncio.wrap_future(self.keeper.content(run_id))
+
+    async def take_in(self, kept: KeptTrace, content: bytes, present: frozenset[str]) -> bool:
+        """Keep a trace of an archive on disk, as ``TraceKeeper.take_in`` does.
+
+        Args:
+            kept: Whose it is, and how old.
+            content: The trace as ``content`` returned it.
+            present: The conversations that are here: one of these keeps what it has.
+        """
+        if self.keeper is None:
+            return False
+        is_kept = await asyncio.wrap_future(self.keeper.take_in(kept, content, present))
+        if is_kept:
+            self._deleted.pop(kept.run_id, None)
+        return is_kept
 
     def record(self, level: TraceLevel) -> None:
         """Record the next runs in this detail."""

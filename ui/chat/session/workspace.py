@@ -85,7 +85,7 @@ class Workspace(QObject):
         self.search = Search(store, self)
         self.presets = PresetList(store, self)
         self.settings = SettingsInUse(lambda: self.current, self.conversations, self.presets, self)
-        self.files = ConversationFiles(store, self.conversations, self.presets, self)
+        self.files = ConversationFiles(store, self.conversations, self.presets, self.traces, self)
         self.recovery = Recovery(store, self.files.transfers, self)
         self._wanted = WantedConversation(store, self._show_at, self._replace_deleted, self)
         self._wanted.changed.connect(self.selection_changed)

@@ -12,24 +12,19 @@ from PySide6.QtCore import QObject, Signal
 
 from engine import EngineError, counted
 from engine.files.causes import os_cause
-from engine.files.whole_file import WholeFile
 from ui.chat.composing.preset_list import PresetList
 from ui.chat.history.conversation_list import ConversationList, named
 from ui.chat.storage.conversation_imports import ConversationImports
+from ui.chat.storage.exported_file import ExportedFile
+from ui.chat.storage.trace_archive import TraceArchive
 from ui.chat.storage.transfers import Transfer, Transfers
 from ui.kit.background.tasks import Tasks
 from ui.records.conversations import Conversation
-from ui.records.exchange.archive import (
-    ARCHIVE_BEGIN,
-    archive_end,
-    archive_part,
-    conversation_markdown,
-)
+from ui.records.exchange.archive import archive_end
 from ui.records.storing import ConversationStore
 
 # So many are named where conversations cannot be read.
 _MOST_NAMED = 3
-_MARKDOWN = (".md", ".markdown", ".txt")
 
 
 class Unreadable(EngineError):
@@ -49,6 +44,7 @@ class ConversationFiles(QObject):
         store: Keeps conversations.
         conversations: The list of all conversations.
         presets: The presets of this person.
+        traces: The recorded tokens of answers.
         parent: Owns this object.
 
     Attributes:
@@ -65,15 +61,19 @@ class ConversationFiles(QObject):
         store: ConversationStore,
         conversations: ConversationList,
         presets: PresetList,
+        traces: TraceArchive,
         parent: QObject | None = None,
     ) -> None:
         super().__init__(parent)
         self._store = store
         self._conversations = conversations
         self._presets = presets
+        self._traces = traces
         self._tasks = Tasks()
         self.transfers = Transfers(self)
-        self.imports = ConversationImports(store, conversations, presets, self.transfers, self)
+        self.imports = ConversationImports(
+            store, conversations, presets, traces, self.transfers, self
+        )
         self.imports.added.connect(self.added)
         self.imports.grown.connect(self.grown)
         self.imports.refused.connect(self.refused)
@@ -92,7 +92,10 @@ class ConversationFiles(QObject):
         )
 
     def export_all_to(self, path: Path) -> None:
-        """Write everything to one JSON file: conversations, drafts, folders and presets."""
+        """Write everything to one file: conversations, drafts, folders and presets.
+
+        A ``.zip`` file also gets the recorded tokens of answers; any other one is JSON.
+        """
         every = [one for one in self._conversations.every() if not one.is_unused]
         folders = self._conversations.folders.all()
         presets = self._presets.all()
@@ -104,6 +107,10 @@ class ConversationFiles(QObject):
     def import_from(self, path: Path) -> None:
         """Import all conversations of a file, also beside copies that are here."""
         self.imports.take_all_of(path)
+
+    async def traces_bytes(self) -> int:
+        """Return how many bytes of recorded tokens a ``.zip`` file of everything gets."""
+        return await asyncio.wrap_future(self._traces.measured())
 
     async def finish(self) -> None:
         """Wait until nothing is read or written."""
@@ -127,7 +134,7 @@ class ConversationFiles(QObject):
         self, path: Path, conversations: Sequence[Conversation], transfer: Transfer, end: str
     ) -> None:
         try:
-            is_done = await self._write(_Target(path, end), conversations, transfer)
+            is_done = await self._write(ExportedFile(path, end), conversations, transfer)
         except OSError as error:
             self.refused.emit(f"{path.name} could not be written: {os_cause(error)}.")
         except Unreadable as problem:
@@ -137,7 +144,7 @@ class ConversationFiles(QObject):
                 self.written.emit(path)
 
     async def _write(
-        self, target: "_Target", conversations: Sequence[Conversation], transfer: Transfer
+        self, target: ExportedFile, conversations: Sequence[Conversation], transfer: Transfer
     ) -> bool:
         """Write conversations one after the other; returns whether it came to the end."""
         missing: list[str] = []
@@ -157,12 +164,38 @@ class ConversationFiles(QObject):
                     return False
             if missing and len(missing) == len(conversations):
                 raise Unreadable(f"{_named(missing)} could not be read.")
+            if target.takes_traces and not await self._add_traces(target, conversations, transfer):
+                await asyncio.to_thread(target.forget)
+                return False
             await asyncio.to_thread(target.close)
         except BaseException:
             await asyncio.to_thread(target.forget)
             raise
         if missing:
             self.refused.emit(f"{_named(missing)} could not be read. {target.name} has the others.")
+        return True
+
+    async def _add_traces(
+        self, target: ExportedFile, conversations: Sequence[Conversation], transfer: Transfer
+    ) -> bool:
+        """Add the recorded tokens of answers; returns whether it came to the end."""
+        inside = {one.id for one in conversations}
+        wanted = [one for one in await self._traces.kept() if one.conversation_id in inside]
+        lost = 0
+        for number, kept in enumerate(wanted):
+            if transfer.is_cancelled:
+                return False
+            transfer.advance(number, len(wanted))
+            content = await self._traces.content(kept.run_id)
+            if content is None:
+                lost += 1
+            else:
+                await asyncio.to_thread(target.add_trace, kept, content)
+        if lost:
+            self.refused.emit(
+                f"The recorded tokens of {counted(lost, 'answer')} could not be read. "
+                f"{target.name} has all the rest."
+            )
         return True
 
     async def _snapshot(self, conversation: Conversation) -> Conversation:
@@ -183,43 +216,3 @@ def _named(titles: Sequence[str]) -> str:
     named = ", ".join(f"“{title}”" for title in titles[:_MOST_NAMED])
     more = len(titles) - _MOST_NAMED
     return f"{named} and {counted(more, 'more conversation')}" if more > 0 else named
-
-
-class _Target:
-    """A file that conversations are written to one by one; blocks, so not on the main thread."""
-
-    def __init__(self, path: Path, end: str) -> None:
-        self.name = path.name
-        self._path = path
-        self._end = end
-        self._file: WholeFile | None = None
-        self._is_markdown = path.suffix.lower() in _MARKDOWN
-        self._count = 0
-
-    def open(self) -> None:
-        """Open a file beside its place."""
-        self._file = WholeFile(self._path)
-        self._file.open()
-        if not self._is_markdown:
-            self._file.write(ARCHIVE_BEGIN)
-
-    def add(self, conversation: Conversation) -> None:
-        """Write a conversation."""
-        assert self._file is not None
-        if self._is_markdown:
-            self._file.write(conversation_markdown(conversation))
-        else:
-            self._file.write(archive_part(conversation, is_first=not self._count))
-        self._count += 1
-
-    def close(self) -> None:
-        """Put the file in its place."""
-        assert self._file is not None
-        if not self._is_markdown:
-            self._file.write(self._end)
-        self._file.commit()
-
-    def forget(self) -> None:
-        """Discard the new file; the one that was there stays."""
-        if self._file is not None:
-            self._file.forget()

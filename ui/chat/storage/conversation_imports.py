@@ -19,6 +19,8 @@ from engine.files.fields import DamagedFile
 from engine.library.memory import memory
 from ui.chat.composing.preset_list import PresetList
 from ui.chat.history.conversation_list import ConversationList
+from ui.chat.storage.trace_archive import TraceArchive
+from ui.chat.storage.trace_imports import TakenTraces, take_traces
 from ui.chat.storage.transfers import Transfer, Transfers
 from ui.records.conversations import Conversation, ConversationFolder
 from ui.records.exchange.archive import OURS
@@ -64,6 +66,7 @@ class ConversationImports(QObject):
         store: Keeps conversations.
         conversations: All conversations.
         presets: All presets, to which those of an archive are added.
+        traces: The recorded tokens of answers, to which those of an archive are added.
         transfers: Does one thing after the other.
         parent: Owns this object.
     """
@@ -78,6 +81,7 @@ class ConversationImports(QObject):
         store: ConversationStore,
         conversations: ConversationList,
         presets: PresetList,
+        traces: TraceArchive,
         transfers: Transfers,
         parent: QObject,
     ) -> None:
@@ -85,6 +89,7 @@ class ConversationImports(QObject):
         self._store = store
         self._conversations = conversations
         self._presets = presets
+        self._traces = traces
         self._transfers = transfers
 
     def look_into(self, path: Path) -> None:
@@ -159,7 +164,7 @@ class ConversationImports(QObject):
         except DamagedFile as error:
             self.refused.emit(f"{path.name} is not a file of conversations: {error}.")
             return None
-        if found is None or found.conversations or found.presets:
+        if found is None or found.conversations or found.presets or found.folders:
             return found
         if found.damaged:
             self.refused.emit(f"Nothing in {path.name} can be read: {found.damaged[0]}.")
@@ -176,28 +181,34 @@ class ConversationImports(QObject):
     ) -> None:
         self._take_folders(found, conversations, folder)
         taken = 0
+        runs: dict[str, str] = {}
         for number, conversation in enumerate(conversations):
             if transfer.is_cancelled:
                 break  # conversations imported so far stay
             transfer.advance(number, len(conversations))
             await self.take_in(conversation)
             taken += 1
+            answers = [one.run for one in conversation.tree if one.run is not None]
+            runs.update((run.id, conversation.id) for run in answers)
             if number == 0:
                 self.added.emit(conversation)
             elif number % 32 == 0:
                 self.grown.emit()
         self._presets.take_new(found.presets)
         self.grown.emit()
-        transfer.outcome = _outcome(found, taken, len(conversations))
+        present = [one.id for one in self._conversations.every()]
+        traces = await take_traces(found.traces, runs, self._traces, present, transfer)
+        transfer.outcome = _outcome(found, taken, len(conversations), traces)
 
     def _take_folders(
         self, found: FoundConversations, conversations: Sequence[Conversation], name: str
     ) -> None:
-        """Make the folders of conversations that are about to come."""
+        """Make the folders of conversations that are about to come, and those that are empty."""
         folders = self._conversations.folders
         inside = {one.placement.folder_id for one in conversations}
+        not_wanted = {one.placement.folder_id for one in found.conversations} - inside
         for folder in found.folders:
-            if folder.id in inside and folders.get(folder.id) is None:
+            if folder.id not in not_wanted and folders.get(folder.id) is None:
                 folders.keep(folder)
         if not name:
             return
@@ -214,14 +225,23 @@ def _next(messages: Iterator[ConversationMessage]) -> list[ConversationMessage]:
     return list(islice(messages, _STEP_MESSAGES))
 
 
-def _outcome(found: FoundConversations, taken: int, wanted: int) -> str:
-    """Return what was imported, as a sentence."""
+def _outcome(found: FoundConversations, taken: int, wanted: int, traces: TakenTraces) -> str:
+    """Return what was imported, in sentences.
+
+    Args:
+        found: What the file holds.
+        taken: How many conversations were imported.
+        wanted: How many were to be imported.
+        traces: What came of the recorded tokens of their answers.
+    """
     if not wanted:
         return ""
     whole = counted(wanted, "conversation")
     if taken < wanted:
-        return f"Cancelled: {taken:,} of {whole} from {found.program} came, and stay."
-    return f"Imported {whole} from {found.program}."
+        said = f"Cancelled: {taken:,} of {whole} from {found.program} came, and stay."
+    else:
+        said = f"Imported {whole} from {found.program}."
+    return f"{said} {traces.words}".rstrip()
 
 
 def _most_bytes() -> int:

@@ -6,6 +6,7 @@ from typing import TypeVar
 
 from engine.files.fields import DamagedFile, Fields
 from ui.records.conversations import Conversation, ConversationFolder
+from ui.records.exchange.zipped import ZippedTraces
 from ui.records.presets import Preset
 
 _T = TypeVar("_T")
@@ -20,6 +21,7 @@ class FoundConversations:
         conversations: Those that can be read.
         folders: The folders that they are in.
         presets: Presets, of our own archives.
+        traces: The recorded tokens of answers, of our own archives.
         damaged: The parts that cannot be read: where they are, and what is wrong with them.
     """
 
@@ -27,6 +29,7 @@ class FoundConversations:
     conversations: list[Conversation] = field(default_factory=list)
     folders: list[ConversationFolder] = field(default_factory=list)
     presets: list[Preset] = field(default_factory=list)
+    traces: ZippedTraces = field(default_factory=ZippedTraces)
     damaged: list[str] = field(default_factory=list)
 
     def read_each(

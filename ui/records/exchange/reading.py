@@ -6,9 +6,7 @@ Any thread; blocks while the disk works.
 
 import contextlib
 import os
-import struct
 import zipfile
-import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -19,22 +17,18 @@ from engine.files.causes import os_cause
 from engine.files.fields import DamagedFile, Fields, parsed_json
 from engine.files.text_memory import text_memory
 from ui.records.conversations import ConversationFolder
-from ui.records.exchange.archive import archive_from
+from ui.records.exchange.archive import OURS, archive_from
 from ui.records.exchange.chatgpt import CHATGPT, read_chatgpt
 from ui.records.exchange.claude import CLAUDE, read_claude
 from ui.records.exchange.found import FoundConversations, origin_of
 from ui.records.exchange.jan import JAN, MESSAGES, THREAD, read_jan
 from ui.records.exchange.lm_studio import LM_STUDIO, SUFFIX, read_lm_studio
+from ui.records.exchange.zipped import DAMAGED_ARCHIVE, member_content, traces_in
 from ui.records.placement import Placement
 
 # More names than any export has, and fewer than stall a computer.
 _MOST_NAMES = 200_000
 _LISTS = ("conversations.json", "conversations-")
-# The interpreter unpacks others without a limit: 100 KB of bzip2 may become gigabytes.
-_METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
-_DAMAGED_ARCHIVE = (
-    zipfile.BadZipFile, zlib.error, struct.error, NotImplementedError, EOFError, UnicodeDecodeError,
-)  # fmt: skip
 _UNKNOWN = (
     "it holds no conversations of Fullstop, ChatGPT, Claude, LM Studio or Jan. Choose the file or "
     "folder that the other program exported"
@@ -59,8 +53,11 @@ def find_conversations(path: Path, most_bytes: int) -> FoundConversations:
     if is_archive:
         try:
             with zipfile.ZipFile(path) as archive:
-                return _read(_Archive(archive, most_bytes))
-        except _DAMAGED_ARCHIVE as error:
+                found = _read(_Archive(archive, most_bytes))
+                if found.program == OURS:
+                    found.traces = traces_in(archive, path)
+                return found
+        except DAMAGED_ARCHIVE as error:
             raise DamagedFile("the archive is damaged") from error
     return _read(_Alone(path, most_bytes))
 
@@ -136,22 +133,7 @@ class _Archive(_Source):
             raise DamagedFile(f"the archive has more than {counted(_MOST_NAMES, 'file')}")
 
     def _content(self, name: str, most_bytes: int) -> bytes:
-        try:
-            if self._archive.getinfo(name).compress_type not in _METHODS:
-                raise DamagedFile(
-                    "the archive is packed in a way that is not read here; unpack it, and choose "
-                    "its folder"
-                )
-            with self._archive.open(name) as file:
-                # The size that an archive states may be wrong.
-                content = file.read(most_bytes + 1)
-        except _DAMAGED_ARCHIVE as error:
-            raise DamagedFile("the archive is damaged") from error
-        except RuntimeError as error:
-            raise DamagedFile("the archive has a password; unpack it first") from error
-        if len(content) > most_bytes:
-            raise DamagedFile(f"it unpacks to more than {most_bytes / 1e6:.0f} MB")
-        return content
+        return member_content(self._archive, name, most_bytes)
 
 
 def _read(source: _Source) -> FoundConversations:

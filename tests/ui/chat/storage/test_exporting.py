@@ -14,8 +14,9 @@ from tests.ui.chat.storage.conftest import COUNT, Turns, Use, every, loaded, sai
 from tests.ui.driving import RunOnLoop, eventually
 from ui.chat.composing.preset_list import PresetList
 from ui.chat.history.conversation_list import ConversationList
+from ui.chat.session.traces import Traces
 from ui.chat.session.workspace import Workspace
-from ui.chat.storage import conversation_files
+from ui.chat.storage import exported_file
 from ui.chat.storage.conversation_files import ConversationFiles
 from ui.chat.storage.transfer_bar import TransferBar
 from ui.records.conversations import Conversation
@@ -29,7 +30,7 @@ def watched_parts(
 ) -> Iterator[list[int]]:
     """Note the threads on which conversations are turned into text; at a gate the second waits."""
     threads: list[int] = []
-    real = conversation_files.archive_part
+    real = exported_file.archive_part
 
     def part(conversation: Conversation, *, is_first: bool) -> str:
         threads.append(threading.get_ident())
@@ -37,7 +38,7 @@ def watched_parts(
             gate.wait(30)
         return real(conversation, is_first=is_first)
 
-    monkeypatch.setattr(conversation_files, "archive_part", part)
+    monkeypatch.setattr(exported_file, "archive_part", part)
     yield threads
 
 
@@ -150,7 +151,7 @@ def test_a_transfer_shows_how_far_it_is_and_can_be_cancelled(
             made = said(number)
             made.unload("")
             store.save(made)
-        files = ConversationFiles(store, ConversationList(store), PresetList(store))
+        files = ConversationFiles(store, ConversationList(store), PresetList(store), Traces())
         bar = TransferBar(files.transfers)
         files.export_all_to(tmp_path / "all.json")
         assert not bar.isVisible(), "what is soon done needs no word"

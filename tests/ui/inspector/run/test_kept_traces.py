@@ -7,10 +7,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from PySide6.QtWidgets import QFileDialog
 
 from app.store.conversation_store import open_store
 from app.store.traces import trace_files
 from app.store.traces.trace_files import TraceFiles
+from engine import size_in_words
 from engine.files.fields import DamagedFile
 from engine.recording.kept_trace import packed, unpacked
 from engine.recording.run_trace import RunTrace
@@ -233,3 +235,29 @@ def test_a_restored_trace_is_as_old_as_it_was(record: Record, tmp_path: Path) ->
     assert done(files) == one * 2
     assert kept(tmp_path) == {"r2", "r3"}
     files.close()
+
+
+def test_an_export_of_everything_offers_the_recorded_tokens_with_their_size_first(
+    run: RunOnLoop, engine: Engine, theme: Theme, record: Record, tmp_path: Path
+) -> None:
+    trace = trace_of(record(["a", "b", "c"]))
+
+    async def export() -> None:
+        traces = TraceFiles(tmp_path / "traces", 10_000_000)
+        traces.keep("c1", "r1", trace)
+        size = size_in_words(done(traces))
+        window = main_window(engine, theme, kept_traces=traces)
+        async with shown(window):
+            window._menus.conversation.export_all()
+            await eventually(lambda: bool(window.findChildren(QFileDialog)))
+            (dialog,) = window.findChildren(QFileDialog)
+            assert dialog.nameFilters() == [
+                f"With the recorded tokens of answers, {size} (*.zip)",
+                "Without recorded tokens (*.json)",
+            ]
+            assert dialog.selectedNameFilter().startswith("With the recorded tokens")
+            assert dialog.defaultSuffix() == "zip"
+            dialog.reject()
+        await asyncio.to_thread(traces.close)
+
+    run(export())

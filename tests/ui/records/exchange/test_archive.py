@@ -10,6 +10,7 @@ from engine.files.fields import DamagedFile
 from tests.support.answers.said import conversation
 from ui.chat.composing.preset_list import PresetList
 from ui.chat.history.conversation_list import ConversationList
+from ui.chat.session.traces import Traces
 from ui.chat.storage.conversation_files import ConversationFiles
 from ui.records.conversations import (
     Conversation,
@@ -202,7 +203,7 @@ def library() -> tuple[ConversationFiles, ConversationList]:
     store = MemoryConversationStore()
     store.save(conversation())
     conversations = ConversationList(store)
-    return ConversationFiles(store, conversations, PresetList(store)), conversations
+    return ConversationFiles(store, conversations, PresetList(store), Traces()), conversations
 
 
 def test_files_go_out_and_come_in_beside_what_is_there(qapp: QApplication, tmp_path: Path) -> None:

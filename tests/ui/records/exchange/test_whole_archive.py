@@ -1,0 +1,247 @@
+"""Everything of one computer as one archive: on another one, all of it is as it was."""
+
+import asyncio
+import zipfile
+from pathlib import Path
+
+from PySide6.QtWidgets import QApplication
+
+from app.store.traces.trace_files import TraceFiles
+from engine.output.families.tags import TagFamily
+from engine.output.setting import RunSetting
+from engine.recording.run_trace import RunTrace
+from engine.stopping.rules import StopRules
+from tests.support.answers.said import FINISHED, conversation, finished_run
+from ui.chat.composing.preset_list import PresetList
+from ui.chat.history.conversation_list import ConversationList
+from ui.chat.session.traces import Traces
+from ui.chat.storage.conversation_files import ConversationFiles
+from ui.chat.storage.conversation_imports import ImportPreview
+from ui.records.attachments import Attachment
+from ui.records.codec import run_values
+from ui.records.conversations import (
+    Conversation,
+    ConversationFolder,
+    ConversationSettings,
+    StopEntry,
+)
+from ui.records.messages import ConversationMessage
+from ui.records.placement import Placement
+from ui.records.presets import Preset
+from ui.records.storing import MemoryConversationStore
+
+_ROOM = 10_000_000
+
+
+def small_trace(residue: str) -> RunTrace:
+    setting = RunSetting(model="m", family=TagFamily(), eos=(2,), context_room=9, has_bytes=True)
+    trace = RunTrace(setting, StopRules(("END",)), 64, 1)
+    trace.stop, trace.residue = FINISHED.stop, residue
+    return trace
+
+
+class Computer:
+    """One computer's conversations, presets and traces."""
+
+    def __init__(self, folder: Path, most_bytes: int = _ROOM) -> None:
+        self.store = MemoryConversationStore()
+        self.conversations = ConversationList(self.store)
+        self.presets = PresetList(self.store)
+        self.traces = Traces()
+        self.kept = TraceFiles(folder, most_bytes)
+        self.traces.keeper = self.kept
+        self.files = ConversationFiles(self.store, self.conversations, self.presets, self.traces)
+        self.looked: list[ImportPreview] = []
+        self.said: list[str] = []
+        self.files.imports.looked.connect(self.looked.append)
+        self.files.transfers.ended.connect(self.said.append)
+        self.files.refused.connect(self.said.append)
+
+    def every(self) -> list[Conversation]:
+        return list(self.conversations.every())
+
+    async def export(self, path: Path) -> None:
+        self.files.export_all_to(path)
+        await self.files.finish()
+
+    async def take(self, path: Path) -> None:
+        """Import all of a file that is new here."""
+        self.files.imports.look_into(path)
+        await self.files.finish()
+        preview = self.looked[-1]
+        self.files.imports.take(preview, preview.new)
+        await self.files.finish()
+
+    def content(self, one: Conversation) -> list[bytes | None]:
+        runs = [message.run for message in one.tree if message.run is not None]
+        return [self.kept.content(run.id).result(60) for run in runs]
+
+
+def filled(folder: Path) -> Computer:
+    """Return a computer with some of everything."""
+    computer = Computer(folder)
+    work = ConversationFolder(
+        "Work", "Be formal.", (StopEntry("END"), StopEntry("\n", False)), is_open=False
+    )
+    for one in (work, ConversationFolder("Empty")):
+        computer.conversations.folders.keep(one)
+    computer.presets.keep(Preset("Terse", ConversationSettings("Be brief."), (StopEntry("x"),)))
+    for number in range(3):
+        one = conversation(f"Größe {number}?")
+        one.title, one.created_at, one.updated_at = f"Talk {number}", 1e9 + number, 2e9 - number
+        question = one.messages[0]
+        one.tree.add(ConversationMessage("assistant", "other", finished_run("other")), question)
+        for message in one.tree:
+            if message.run is not None:
+                computer.kept.keep(one.id, message.run.id, small_trace(message.text))
+        if number == 0:
+            one.placement = Placement(work.id, ("maths", "homework"), True)
+            one.stops_from = f"folder:{work.id}"
+        elif number == 1:
+            one.is_pinned = True
+        else:
+            one.attachments = (Attachment("notes.txt", "all of the notes"),)
+        computer.conversations.add(one)
+    return computer
+
+
+def facts(one: Conversation) -> dict[str, object]:
+    """Return all that has to be equal on both sides."""
+    names = (
+        "title", "settings", "stops", "draft", "attachments", "placement", "is_pinned",
+        "created_at", "updated_at", "stops_from",
+    )  # fmt: skip
+    said = [
+        (
+            message.role,
+            message.said,
+            message.created_at,
+            message.shown_rank,
+            message.run and run_values(message.run),
+        )
+        for message in one.tree
+    ]
+    return {**{name: getattr(one, name) for name in names}, "said": said}
+
+
+def test_everything_comes_back_equal_from_one_archive(qapp: QApplication, tmp_path: Path) -> None:
+    async def steps() -> None:
+        here, there = filled(tmp_path / "a"), Computer(tmp_path / "b")
+        await here.export(tmp_path / "all.zip")
+        await there.take(tmp_path / "all.zip")
+        assert [facts(one) for one in there.every()] == [facts(one) for one in here.every()]
+        assert there.conversations.folders.all() == here.conversations.folders.all()
+        assert there.presets.all() == here.presets.all()
+        for before, after in zip(here.every(), there.every(), strict=True):
+            assert there.content(after) == here.content(before)
+            assert None not in there.content(after)
+            for message in after.tree:
+                if message.run is not None:
+                    trace = await there.traces.find(message.run.id)
+                    assert trace is not None
+                    assert trace.residue == message.text
+        owners = {one.conversation_id for one in there.kept.kept().result(60)}
+        assert owners == {one.id for one in there.every()}, "they go with their conversations"
+        order = [[one.run_id for one in each.kept.kept().result(60)] for each in (here, there)]
+        assert order[0] == order[1], "the oldest go first on both"
+        assert there.said == [
+            "Imported 3 conversations from Fullstop. "
+            "The recorded tokens of 6 answers came with them."
+        ]
+        here.kept.close()
+        there.kept.close()
+
+    asyncio.run(steps())
+
+
+def test_damaged_traces_of_an_archive_are_left_out_in_words(
+    qapp: QApplication, tmp_path: Path
+) -> None:
+    async def steps() -> None:
+        here, there = filled(tmp_path / "a"), Computer(tmp_path / "b")
+        await here.export(tmp_path / "all.zip")
+        with (
+            zipfile.ZipFile(tmp_path / "all.zip") as whole,
+            zipfile.ZipFile(tmp_path / "worse.zip", "w") as worse,
+        ):
+            names = [one for one in whole.namelist() if one.startswith("traces/")]
+            for name in whole.namelist():
+                worse.writestr(name, b"damaged" if name in names[:2] else whole.read(name))
+        # Bytes within the file that have changed since it was written.
+        content = (tmp_path / "worse.zip").read_bytes()
+        part = here.kept.content(Path(names[2]).stem).result(60)
+        assert part is not None
+        (tmp_path / "worse.zip").write_bytes(content.replace(part, b"?" * len(part), 1))
+        await there.take(tmp_path / "worse.zip")
+        assert len(there.every()) == 3
+        assert len(there.kept.kept().result(60)) == 3
+        assert there.said == [
+            "Imported 3 conversations from Fullstop. "
+            "The recorded tokens of 3 answers came with them. "
+            "Those of 3 answers are damaged and left out."
+        ]
+        here.kept.close()
+        there.kept.close()
+
+    asyncio.run(steps())
+
+
+def test_traces_stay_out_where_there_is_no_room_or_they_are_not_wanted(
+    qapp: QApplication, tmp_path: Path
+) -> None:
+    async def steps() -> None:
+        here, there = filled(tmp_path / "a"), Computer(tmp_path / "b", 0)
+        for name in ("all.zip", "all.json"):
+            await here.export(tmp_path / name)
+        assert (
+            zipfile.ZipFile(tmp_path / "all.zip").read("conversations.json")
+            == (tmp_path / "all.json").read_bytes()
+        )
+        await there.take(tmp_path / "all.zip")
+        assert there.said == [
+            "Imported 3 conversations from Fullstop. Preferences ▸ Storage leaves no room for "
+            "the recorded tokens of 6 answers."
+        ]
+        plain = Computer(tmp_path / "c")
+        await plain.take(tmp_path / "all.json")
+        assert [facts(one) for one in plain.every()] == [facts(one) for one in here.every()]
+        assert plain.kept.kept().result(60) == []
+        assert plain.said == ["Imported 3 conversations from Fullstop."]
+        for one in (here, there, plain):
+            one.kept.close()
+
+    asyncio.run(steps())
+
+
+def test_a_trace_of_a_deleted_conversation_goes_over_to_its_imported_copy(
+    qapp: QApplication, tmp_path: Path
+) -> None:
+    async def steps() -> None:
+        here = filled(tmp_path / "a")
+        await here.export(tmp_path / "all.zip")
+        before = {one.run_id for one in here.kept.kept().result(60)}
+        deleted = here.every()
+        here.conversations.delete(*deleted)
+        await here.take(tmp_path / "all.zip")
+        # As the next start does.
+        here.kept.keep_only(frozenset(one.id for one in here.every()))
+        assert {one.run_id for one in here.kept.kept().result(60)} == before
+        here.kept.close()
+
+    asyncio.run(steps())
+
+
+def test_a_cancelled_import_says_how_much_came_and_keeps_it(
+    qapp: QApplication, tmp_path: Path
+) -> None:
+    async def steps() -> None:
+        here, there = filled(tmp_path / "a"), Computer(tmp_path / "b")
+        await here.export(tmp_path / "all.zip")
+        there.files.imports.added.connect(lambda _: there.files.transfers.cancel())
+        await there.take(tmp_path / "all.zip")
+        assert there.said == ["Cancelled: 1 of 3 conversations from Fullstop came, and stay."]
+        assert len(there.every()) == 1
+        here.kept.close()
+        there.kept.close()
+
+    asyncio.run(steps())

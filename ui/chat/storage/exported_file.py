@@ -1,0 +1,95 @@
+"""The file that conversations are exported to: JSON, Markdown, or a ZIP archive with traces."""
+
+import contextlib
+import zipfile
+from pathlib import Path
+from typing import IO
+
+from engine.files.whole_file import WholeFile
+from engine.recording.kept_trace import KeptTrace
+from ui.records.conversations import Conversation
+from ui.records.exchange.archive import ARCHIVE_BEGIN, archive_part, conversation_markdown
+from ui.records.exchange.zipped import CONVERSATIONS, SUFFIX, trace_member
+
+_MARKDOWN = (".md", ".markdown", ".txt")
+
+
+class ExportedFile:
+    """A file that conversations are written to one by one; blocks, so not on the main thread.
+
+    Args:
+        path: Its place, whose suffix says what it becomes.
+        end: The end of its JSON.
+
+    Attributes:
+        name: Its name.
+        takes_traces: Whether traces can be added.
+    """
+
+    def __init__(self, path: Path, end: str) -> None:
+        self.name = path.name
+        suffix = path.suffix.lower()
+        self.takes_traces = suffix == SUFFIX
+        self._is_markdown = suffix in _MARKDOWN
+        self._end = end
+        self._file = WholeFile(path)
+        self._archive: zipfile.ZipFile | None = None
+        self._json: IO[bytes] | None = None
+        self._count = 0
+
+    def open(self) -> None:
+        """Open a file beside its place."""
+        self._file.open()
+        if self.takes_traces:
+            self._archive = zipfile.ZipFile(self._file.raw, "w", zipfile.ZIP_DEFLATED)
+            self._json = self._archive.open(CONVERSATIONS, "w", force_zip64=True)
+        if not self._is_markdown:
+            self._write(ARCHIVE_BEGIN)
+
+    def add(self, conversation: Conversation) -> None:
+        """Write a conversation; all of them come before the traces."""
+        if self._is_markdown:
+            self._write(conversation_markdown(conversation))
+        else:
+            self._write(archive_part(conversation, is_first=not self._count))
+        self._count += 1
+
+    def add_trace(self, kept: KeptTrace, content: bytes) -> None:
+        """Write the trace of an answer.
+
+        Args:
+            kept: Whose it is, and how old.
+            content: The trace as it is kept.
+        """
+        assert self._archive is not None
+        self._end_json()
+        self._archive.writestr(trace_member(kept.run_id, kept.written_at), content)
+
+    def close(self) -> None:
+        """Put the file in its place."""
+        if not self._is_markdown:
+            self._end_json()
+        if self._archive is not None:
+            self._archive.close()
+        self._file.commit()
+
+    def forget(self) -> None:
+        """Discard the new file; the one that was there stays."""
+        for part in (self._json, self._archive):
+            if part is not None:
+                with contextlib.suppress(OSError, ValueError):
+                    part.close()
+        self._file.forget()
+
+    def _write(self, text: str) -> None:
+        if self._json is None:
+            self._file.write(text)
+        else:
+            self._json.write(text.encode("utf-8"))
+
+    def _end_json(self) -> None:
+        if self._end:
+            self._write(self._end)
+            self._end = ""
+            if self._json is not None:
+                self._json.close()

@@ -1,0 +1,136 @@
+"""Our archive as a ZIP file: the conversations as JSON, and beside them the traces of answers.
+
+Reading is bounded, and damage is named. Any thread; blocks while the disk works.
+"""
+
+import calendar
+import struct
+import time
+import zipfile
+import zlib
+from collections.abc import Collection, Generator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
+from typing import NamedTuple
+
+from engine.files.fields import DamagedFile
+
+SUFFIX = ".zip"
+CONVERSATIONS = "conversations.json"
+_TRACES, _TRACE_SUFFIX = "traces", ".trace"
+_MOST_TRACE_BYTES = 64 << 20
+# The interpreter unpacks others without a limit: 100 KB of bzip2 may become gigabytes.
+_METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+DAMAGED_ARCHIVE = (
+    zipfile.BadZipFile, zlib.error, struct.error, NotImplementedError, EOFError, UnicodeDecodeError,
+)  # fmt: skip
+
+
+class ZippedTrace(NamedTuple):
+    """A trace in an archive.
+
+    Attributes:
+        run_id: The run's id.
+        written_at: Unix time at which it was kept, to two seconds.
+        content: The trace; None where that part of the archive is damaged.
+    """
+
+    run_id: str
+    written_at: float
+    content: bytes | None
+
+
+@dataclass(frozen=True, slots=True)
+class ZippedTraces:
+    """The traces in an archive, which stay there until they are asked for.
+
+    Attributes:
+        path: The archive.
+        members: The names of its parts, by the ids of runs, the oldest trace first.
+    """
+
+    path: Path = Path()
+    members: Mapping[str, str] = field(default_factory=dict)
+
+    def read(self, run_ids: Collection[str]) -> Generator[ZippedTrace, None, None]:
+        """Yield the traces of some runs.
+
+        Raises:
+            OSError: The archive cannot be read any more.
+            DamagedFile: It is not an archive any more.
+        """
+        wanted = [(one, name) for one, name in self.members.items() if one in run_ids]
+        if not wanted:
+            return
+        try:
+            archive = zipfile.ZipFile(self.path)
+        except DAMAGED_ARCHIVE as error:
+            raise DamagedFile("the archive is damaged") from error
+        with archive:
+            for run_id, name in wanted:
+                content = None
+                try:
+                    when = _moment(archive.getinfo(name))
+                    content = member_content(archive, name, _MOST_TRACE_BYTES)
+                except (DamagedFile, KeyError):
+                    when = 0.0
+                yield ZippedTrace(run_id, when, content)
+
+
+def traces_in(archive: zipfile.ZipFile, path: Path) -> ZippedTraces:
+    """Return the traces of an archive, by their names alone.
+
+    Args:
+        archive: The open archive.
+        path: Where it is.
+    """
+    members = {
+        place.stem: name
+        for name in archive.namelist()
+        if (place := PurePosixPath(name)).suffix == _TRACE_SUFFIX and place.parent.name == _TRACES
+    }
+    return ZippedTraces(path, members)
+
+
+def trace_member(run_id: str, written_at: float) -> zipfile.ZipInfo:
+    """Return the part of an archive that a trace becomes; it is compressed already."""
+    # The years that the format knows.
+    when = time.gmtime(min(max(written_at, 315_532_800.0), 4_354_819_198.0))
+    return zipfile.ZipInfo(f"{_TRACES}/{run_id}{_TRACE_SUFFIX}", when[:6])
+
+
+def member_content(archive: zipfile.ZipFile, name: str, most_bytes: int) -> bytes:
+    """Return a part of an archive.
+
+    Args:
+        archive: The open archive.
+        name: The name of the part.
+        most_bytes: How many bytes it may have.
+
+    Raises:
+        OSError: It cannot be read.
+        DamagedFile: It is damaged, too large, or packed in a way that is not read here.
+    """
+    try:
+        if archive.getinfo(name).compress_type not in _METHODS:
+            raise DamagedFile(
+                "the archive is packed in a way that is not read here; unpack it, and choose "
+                "its folder"
+            )
+        with archive.open(name) as file:
+            # The size that an archive states may be wrong.
+            content = file.read(most_bytes + 1)
+    except DAMAGED_ARCHIVE as error:
+        raise DamagedFile("the archive is damaged") from error
+    except RuntimeError as error:
+        raise DamagedFile("the archive has a password; unpack it first") from error
+    if len(content) > most_bytes:
+        raise DamagedFile(f"it unpacks to more than {most_bytes / 1e6:.0f} MB")
+    return content
+
+
+def _moment(info: zipfile.ZipInfo) -> float:
+    try:
+        return float(calendar.timegm((*info.date_time, 0, 0, 0)))
+    except ValueError:
+        return 0.0
