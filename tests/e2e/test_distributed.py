@@ -71,12 +71,21 @@ def test_each_process_holds_its_part_of_the_weights_only(
     assert 0.4 * whole < part < 0.6 * whole
 
 
+@pytest.mark.parametrize(
+    "told",
+    [
+        (WireDialect.CHAT,),
+        pytest.param(
+            (WireDialect.MESSAGES, WireDialect.CHAT, WireDialect.OLLAMA), marks=pytest.mark.slow
+        ),
+    ],
+    ids=["EOS and a limit in chat", "EOS and a limit in each that templates"],
+)
 def test_two_processes_answer_as_one_in_every_dialect_under_concurrent_load(
-    sharded: str, address: str
+    sharded: str, address: str, told: tuple[WireDialect, ...]
 ) -> None:
     # A stop across tokens in every dialect; EOS and a limit in those of which a row tells the text.
     rows = {name: ROWS[name] for name in ("newline", "never", "limit")}
-    told = (WireDialect.MESSAGES, WireDialect.CHAT, WireDialect.OLLAMA)
     asked = [
         case
         for name, row in rows.items()
@@ -93,8 +102,9 @@ def test_two_processes_answer_as_one_in_every_dialect_under_concurrent_load(
     assert {one.error for one in together.values()} == {None}
 
 
+@pytest.mark.parametrize("seeds", [2, pytest.param(16, marks=pytest.mark.slow)])
 def test_draws_constraints_and_penalties_are_decided_once_for_both(
-    sharded: str, address: str
+    sharded: str, address: str, seeds: int
 ) -> None:
     schema = {
         "type": "object",
@@ -104,7 +114,7 @@ def test_draws_constraints_and_penalties_are_decided_once_for_both(
     }
     form = {"type": "json_schema", "json_schema": {"name": "number", "schema": schema}}
     asked = [
-        *(chat(f"seed {seed}", temperature=0.8, seed=seed) for seed in range(4)),
+        *(chat(f"seed {seed}", temperature=0.8, seed=seed) for seed in range(seeds)),
         chat("form", "Is 4 even?", response_format=form, temperature=0, max_tokens=40),
         chat("bias", logit_bias={"2": -100}, temperature=0),
         chat("penalty", frequency_penalty=1.0, temperature=0),
