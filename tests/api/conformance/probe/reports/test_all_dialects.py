@@ -12,8 +12,9 @@ from tests.api.conformance.probe.own_server.everything_holds import SKIPPED
 def test_every_dialect_that_answers_has_a_report(
     site: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    words = ["probe", site.url, "--dialect", "all", "--only", "stops.none", "--json"]
-    assert main(words) == 0
+    # Short answers do: what each dialect answers is tried beside.
+    short = ["--only", "stops.none", "--max-tokens", "16"]
+    assert main(["probe", site.url, "--dialect", "all", *short, "--json"]) == 0
     reports = json.loads(capsys.readouterr().out)["reports"]
     assert {one["dialect"] for one in reports} == set(SKIPPED)
     assert [one["other_dialects"] for one in reports] == [[]] * len(reports)
