@@ -101,6 +101,8 @@ def hub() -> Iterator[Hub]:
 
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
+    # Headers and body are two writes; the second would wait 40 ms until the first is confirmed.
+    disable_nagle_algorithm = True
     held: Hub
 
     def log_message(self, format: str, *args: Any) -> None:
