@@ -4,7 +4,6 @@ Runs on the server's loop. Logs hold no bodies, no keys and no query strings.
 """
 
 import asyncio
-import functools
 import logging
 import re
 import time
@@ -14,7 +13,6 @@ from aiohttp import web
 from aiohttp.typedefs import Middleware
 
 from api.dialects.shared.reading import PROCESS
-from api.server import openapi
 from api.server.access.auth import check_key
 from api.server.access.guard import (
     check_host,
@@ -26,10 +24,10 @@ from api.server.access.guard import (
 )
 from api.server.answering import Handler
 from api.server.connection import Connection
-from api.server.documents import OPENAPI, Document
+from api.server.documents import OPENAPI, OpenApiText
 from api.server.failures import failure_response
 from api.server.observed import Untold, outer, with_body
-from api.server.routes import ROUTES, add_to, dialect_of, route_of
+from api.server.routes import add_to, dialect_of, route_of
 from api.transport.bodies.large_bodies import LargeBodies
 from api.transport.bodies.request_body import BODIES, BodyReader
 from api.transport.config import ServerConfig
@@ -42,7 +40,6 @@ from api.transport.context import (
     new_id,
 )
 from api.transport.errors import ApiError, ErrorKind, from_engine
-from api.transport.json_text import json_text
 from api.transport.observing import RequestObserver, note_failure
 from api.transport.served_engine import ServedEngine
 from engine import EngineError
@@ -77,9 +74,10 @@ def build(
         # Which of several models it will be is in the body that has not been read yet.
         lambda: None if engine.is_choosing else engine.model,
     )
-    app[OPENAPI] = Document(functools.cache(lambda: json_text(openapi.document(ROUTES))))
+    app[OPENAPI] = OpenApiText()
     app.on_response_prepare.append(_add_headers)
     app.on_cleanup.append(_closing(large_bodies))
+    app.on_cleanup.append(_closing(app[OPENAPI]))
     app.on_cleanup.append(untold.told)
     add_to(app)
     return app
@@ -213,9 +211,9 @@ async def _checked(request: web.Request, handler: Handler) -> web.StreamResponse
     return await handler(request)
 
 
-def _closing(large_bodies: LargeBodies) -> Callable[[web.Application], Awaitable[None]]:
+def _closing(one: LargeBodies | OpenApiText) -> Callable[[web.Application], Awaitable[None]]:
     async def close(_: web.Application) -> None:
-        large_bodies.close()
+        one.close()
 
     return close
 

@@ -1,9 +1,11 @@
 """The OpenAPI 3.1 document, made of the table of routes and the types that they take and give.
 
-Pure; everything comes from the routes. Any thread.
+Pure; everything comes from the routes. Any thread. It takes some 200 ms without a pause: a server
+has it made by another process, ``python -m api.server.openapi``, which answers one frame with it.
 """
 
 import re
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from http import HTTPStatus
 from importlib.metadata import PackageNotFoundError, version
@@ -14,8 +16,11 @@ from pydantic.json_schema import JsonSchemaMode
 
 from api.dialects.chat.dialect import DIALECT as CHAT
 from api.dialects.shared.dialect import Dialect
-from api.server.routes import Route
+from api.server.routes import ROUTES, Route
 from api.transport.errors import ApiError, ErrorKind
+from api.transport.json_text import json_text
+from engine.processes.frames import read_frame, write_frame
+from engine.processes.own_limits import give_way
 
 EVENT_SCHEMA = "x-event-schema"
 
@@ -140,3 +145,19 @@ def _version() -> str:
         return version(_DISTRIBUTION)
     except PackageNotFoundError:
         return "0"
+
+
+def text() -> str:
+    """Return the document of this program's routes as JSON."""
+    return json_text(document(ROUTES))
+
+
+def main() -> None:
+    """Answer one frame with the document of this program's routes."""
+    give_way()
+    if read_frame(sys.stdin.buffer) is not None:
+        write_frame(sys.stdout.buffer, text().encode())
+
+
+if __name__ == "__main__":
+    main()

@@ -1,5 +1,6 @@
 """The OpenAPI document is valid, and says what the table of routes says."""
 
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -12,6 +13,19 @@ from api.server.routes import ROUTES
 @pytest.fixture(scope="module")
 def found() -> dict[str, Any]:
     return document(ROUTES)
+
+
+def test_the_server_has_it_made_by_another_process(
+    site: Any, monkeypatch: pytest.MonkeyPatch, found: dict[str, Any]
+) -> None:
+    def never(_: object) -> None:
+        raise AssertionError("made on the server's own loop")
+
+    monkeypatch.setattr("api.server.openapi.document", never)
+    with ThreadPoolExecutor(4) as clients:
+        replies = list(clients.map(lambda _: site.send("GET", "/openapi.json"), range(4)))
+    assert [one.status for one in replies] == [200] * 4
+    assert all(one.json == found for one in replies)
 
 
 def test_it_is_valid(found: dict[str, Any]) -> None:
