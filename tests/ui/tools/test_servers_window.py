@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from PySide6.QtCore import QPoint, Qt
-from PySide6.QtWidgets import QLabel, QWidget
+from PySide6.QtWidgets import QLabel, QPushButton, QWidget
 from pytestqt.qtbot import QtBot
 
 from engine.scheduling.service import Engine
@@ -133,6 +133,32 @@ def test_the_card_switches_servers_and_tools_of_a_conversation(
         assert "not given any tools" in card._hint.text()
         await card.finish()
         card.deleteLater()
+
+    run(steps())
+
+
+def test_a_server_that_is_ticked_stays_where_it_is_and_its_tools_follow(
+    theme: Theme, run: RunOnLoop
+) -> None:
+    other = replace(SUMS, config=replace(SUMS.config, name="other"), tools=())
+
+    async def steps() -> None:
+        window = QWidget()
+        window.resize(400, 700)
+        anchor = QPushButton(window)
+        anchor.move(10, 660)
+        window.show()
+        card = ToolsPopover(theme, window, Toolbox(DictatedHost(other, SUMS), preferences_state()))
+        card.show_choice(ToolsInUse(), can_call=True)
+        card.pop_up(anchor)
+        await eventually(lambda: card.boxes[("sums",)].width() > 0)
+        before = card.boxes[("sums",)].mapToGlobal(QPoint(0, 0))
+        card.boxes[("sums",)].click()
+        await eventually(lambda: ADD.key in card.boxes and card.boxes[ADD.key].isVisible())
+        await eventually(card.boxes[("other",)].hasFocus)
+        assert card.boxes[("sums",)].mapToGlobal(QPoint(0, 0)) == before
+        await card.finish()
+        window.deleteLater()
 
     run(steps())
 

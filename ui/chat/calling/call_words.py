@@ -58,7 +58,7 @@ def pretty(arguments: str) -> str:
 
 def has_none(arguments: str) -> bool:
     """Return whether a call has no arguments."""
-    return arguments.strip() in ("", "{}")
+    return "".join(arguments.split()) in ("", "{}")
 
 
 def shown_result(text: str) -> str:

@@ -11,17 +11,23 @@ from ui.records.tooling.calls import Decision, Permission
 class PermissionRow(QWidget):
     """The question, its answers, and a reason that the model is told with a refusal.
 
+    Args:
+        server: The server's name.
+        tool: The tool's name.
+        has_arguments: Whether the model gave any, which stand above the question.
+
     Signals:
         decided: Carries the ``Decision``.
 
     Attributes:
+        question: The question, in words.
         reason: Why not, for the model.
         buttons: The answers, by what they allow.
     """
 
     decided = Signal(object)
 
-    def __init__(self, server: str, tool: str) -> None:
+    def __init__(self, server: str, tool: str, has_arguments: bool) -> None:
         super().__init__()
         self.reason = QLineEdit()
         self.reason.setPlaceholderText("Reason for the model; Return denies the call")
@@ -50,8 +56,10 @@ class PermissionRow(QWidget):
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 2, 0, 0)
         layout.setSpacing(7)
-        question = f"May the tool server “{server}” run {tool} with these arguments?"
-        layout.addWidget(label(question, "", 0.95, is_wrapped=True))
+        how = " with these arguments" if has_arguments else ""
+        words = f"May the tool server “{server}” run {tool}{how}?"
+        self.question = label(words, "", 0.95, is_wrapped=True)
+        layout.addWidget(self.question)
         layout.addWidget(row)
         layout.addWidget(self.reason)
 

@@ -121,7 +121,9 @@ class ToolCard(QFrame):
         """Ask whether it may run, or show how far it is."""
         asks = progress is not None and progress.asks
         if progress is not None and asks and self.permission is None:
-            self.permission = PermissionRow(progress.server, progress.tool)
+            self.permission = PermissionRow(
+                progress.server, progress.tool, self.arguments is not None
+            )
             self.permission.decided.connect(self.decided)
             self._column.insertWidget(self._column.indexOf(self._bar), self.permission)
         elif not asks and self.permission is not None:

@@ -26,7 +26,8 @@ from ui.tools.server_words import stage_words
 from ui.tools.tool_host import ToolsRefused
 from ui.tools.toolbox import Toolbox
 
-_MOST_HEIGHT_PX = 340
+# The list keeps its height while it is open, so it has room for tools from the start.
+_LEAST_HEIGHT_PX, _MOST_HEIGHT_PX = 220, 340
 _WIDTH_PX = 360
 _INDENT_PX = 24
 # What the card's edges and the scroll bar take from its width.
@@ -132,7 +133,8 @@ class ToolsPopover(QFrame):
         column.activate()
         # What is wrapped has a height only in this width; the stretch at the end takes the rest.
         wanted = column.totalHeightForWidth(width - _SIDES_PX)
-        self._scroll.setFixedHeight(min(self._theme.px(_MOST_HEIGHT_PX), wanted))
+        least, most = self._theme.px(_LEAST_HEIGHT_PX), self._theme.px(_MOST_HEIGHT_PX)
+        self._scroll.setFixedHeight(min(most, max(least, wanted)))
         self.adjustSize()
         move_within_screen(self, above - QPoint(0, self.height()), self.size(), anchor)
 
@@ -144,6 +146,7 @@ class ToolsPopover(QFrame):
         self._shown = shown
         focused = next((key for key, box in self.boxes.items() if box.hasFocus()), None)
         bottom = self.geometry().bottom()
+        had_list, scrolled = self._scroll.isVisible(), self._scroll.verticalScrollBar().value()
         self._hint.setText(self._hint_words(servers))
         self._hint.setVisible(bool(self._hint.text()))
         self.boxes.clear()
@@ -158,11 +161,20 @@ class ToolsPopover(QFrame):
         self.attach.setVisible(any(one.resources or one.prompts for one in in_use))
         if self.isVisible():
             # New boxes have no size, and take no keys, before the loop has shown them.
-            QTimer.singleShot(0, self, partial(self._settle, bottom + 1, focused))
+            place = None if had_list == bool(servers) else bottom + 1
+            QTimer.singleShot(0, self, partial(self._settle, place, scrolled, focused))
 
-    def _settle(self, bottom: int, focused: tuple[str, ...] | None) -> None:
-        """Take the height that the list has now, and give the keyboard back."""
-        self._place(QPoint(self.x(), bottom), self)
+    def _settle(self, bottom: int | None, scrolled: int, focused: tuple[str, ...] | None) -> None:
+        """Leave each server where it was under the pointer, and give the keyboard back.
+
+        Args:
+            bottom: Where the card ends; None where it keeps its size, too.
+            scrolled: How far the list was scrolled.
+            focused: The box that had the keyboard.
+        """
+        if bottom is not None:
+            self._place(QPoint(self.x(), bottom), self)
+        self._scroll.verticalScrollBar().setValue(scrolled)
         if focused is not None and focused in self.boxes:
             self.boxes[focused].setFocus()
 

@@ -6,6 +6,7 @@ from PySide6.QtTest import QTest
 from pytestqt.qtbot import QtBot
 
 from engine import Finished, StopInfo, StopKind, Timing, ToolCall, Usage
+from ui.chat.calling.tool_card import ToolCard
 from ui.chat.messages.tool_cards import ToolCards
 from ui.kit.look.theme import Theme
 from ui.records.runs import Run, RunState
@@ -48,6 +49,17 @@ def test_a_call_that_asks_is_decided_by_a_button(cards: ToolCards) -> None:
     assert decided == [("c1", Decision("denied", "Not now."))]
     assert cards.cards["c2"].permission is None
     assert "waits for its turn" in cards.cards["c2"].accessibleName()
+
+
+@pytest.mark.parametrize(("arguments", "how"), [("{ }", ""), ('{"a": 1}', " with these arguments")])
+def test_the_question_speaks_of_arguments_only_where_there_are_some(
+    theme: Theme, qtbot: QtBot, arguments: str, how: str
+) -> None:
+    card = ToolCard(theme, "today", arguments)
+    qtbot.addWidget(card)
+    card.show_progress(CallProgress("days", "today", asks=True), None)
+    assert card.permission is not None
+    assert card.permission.question.text() == f"May the tool server “days” run today{how}?"
 
 
 def test_return_in_the_reason_denies_and_the_field_says_so(cards: ToolCards) -> None:
