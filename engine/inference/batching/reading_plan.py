@@ -16,6 +16,9 @@ from engine.inference.batching.scoring import ScoredRows
 # Prompts that arrive together are read a few at a time, so that the first readers see their first
 # word sooner.
 READ_TOGETHER = 4
+# Rows that begin to answer decode their first token in that step, in addition. So many may begin
+# beside running answers as decode in this time.
+_BEGINNING_S = 0.03
 # Prompts of which little is left are read together up to so many tokens in all: after a beginning
 # that they shared, all of them begin to answer at once.
 _FEW_TOKENS = 512
@@ -122,8 +125,14 @@ class ReadingPlan:
         together = max(READ_TOGETHER, _FEW_TOKENS // left)
         if decoding:
             longest = max(map(self._joining.length_of, rows), default=1)
-            together = min(together, self._copying.together(longest))
+            together = min(together, self._copying.together(longest), self._beginning(decoding))
         return min(self._rows, together)
+
+    def _beginning(self, decoding: int) -> int:
+        """Return how many rows may begin to answer in one step beside so many that decode."""
+        if not self.pace.decode_s:
+            return READ_TOGETHER
+        return max(READ_TOGETHER, int(_BEGINNING_S * decoding / self.pace.decode_s))
 
     def _depth(self, lane: int, prompts: int) -> int:
         """Return how many tokens have been read of the longest prompt that a lane reads now."""

@@ -5,6 +5,7 @@ Real models, the caches of which are of all kinds; no test looks at a clock.
 
 import pytest
 
+from engine.inference.batching import reading_plan
 from engine.inference.batching.copying_pace import CopyingPace
 from tests.engine.inference.batching.stepped import SYSTEM, Stepped
 
@@ -24,7 +25,11 @@ def test_prompts_that_arrive_together_read_what_they_share_once(stepped: Stepped
     assert (use.hits, use.hit_tokens) == (5, 5 * len(SYSTEM))
 
 
-def test_those_that_waited_read_the_few_tokens_of_their_own_together() -> None:
+def test_those_that_waited_read_the_few_tokens_of_their_own_together(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # However slow this machine is.
+    monkeypatch.setattr(reading_plan, "_BEGINNING_S", 1e9)
     stepped = Stepped("full", chunk=64)
     rows = [stepped.insert([*SYSTEM, 10 + n, 3, 4, 5]) for n in range(12)]
     stepped.answer(rows[0], tokens=1)
@@ -48,6 +53,25 @@ def test_beside_an_answer_few_long_prompts_begin_in_one_step(
         stepped.step()
         now = {row for row in rows if stepped.answers[row]}
         assert len(now - begun) <= 2
+        begun = now
+    for row in (beside, *rows):
+        stepped.check(row)
+    stepped.batch.close()
+
+
+def test_beside_an_answer_no_more_begin_in_one_step_than_decode_in_a_moment(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(reading_plan, "_BEGINNING_S", 0.0)
+    stepped = Stepped("full", chunk=64)
+    beside = stepped.insert([1, 2, 3])
+    stepped.answer(beside, tokens=2)
+    rows = [stepped.insert([*SYSTEM, 10 + n, 3, 4]) for n in range(10)]
+    begun: set[int] = set()
+    while len(begun) < len(rows):
+        stepped.step()
+        now = {row for row in rows if stepped.answers[row]}
+        assert len(now - begun) <= reading_plan.READ_TOGETHER
         begun = now
     for row in (beside, *rows):
         stepped.check(row)
