@@ -19,7 +19,7 @@ from ui.records.storing import ConversationStore, MemoryConversationStore
 RunOnLoop = Callable[[Coroutine[Any, Any, Any]], Any]
 
 
-async def eventually(is_so: Callable[[], bool], timeout_s: float = 30) -> None:
+async def eventually(is_so: Callable[[], bool], timeout_s: float = 60) -> None:
     """Wait until something holds; fail the test if it does not in time."""
     async with asyncio.timeout(timeout_s):
         while not is_so():  # noqa: ASYNC110 - what is awaited is the window's look
