@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from engine.stopping.record import Channel, StopKind
-from tests.engine.contract.reading import Char, Reading, Tag
+from tests.engine.contract.reading import Reading
+from tests.engine.contract.reading_state import Char, Tag
 from tests.engine.contract.writing.case import Case
 from tests.engine.contract.writing.ends import End, Match, find_match, held_back
 from tests.engine.contract.writing.vocabularies import Model

@@ -22,87 +22,18 @@ product. Where the page is silent these readings were chosen:
 """
 
 import codecs
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 from engine.stopping.record import Channel
+from tests.engine.contract.reading_state import Char, ReadingState, Tag, Undecided
 from tests.engine.contract.writing.calls import opened_by, parsed_arguments, parsed_calls
 from tests.engine.contract.writing.families import HARMONY_MARKERS
-from tests.engine.contract.writing.vocabularies import Model
 
 _ENDS = ("<|end|>", "<|call|>", "<|return|>")
 
 
-class Char(NamedTuple):
-    """One character of a channel; ``part`` tells stretches that no match may join."""
-
-    char: str
-    channel: Channel
-    part: int
-
-
-class Undecided(NamedTuple):
-    """One character that may belong to a tag; a ghost is a special token's, skipped as text."""
-
-    char: str
-    token: int
-    is_ghost: bool
-
-
-class Tag(NamedTuple):
-    """A tag that a token completed: its text, its channel, the characters before it."""
-
-    text: str
-    channel: Channel
-    known: int
-    offset: int
-
-
-@dataclass
-class Reading:
-    """The state after some tokens. All lists are only ever replaced, so that a copy is safe.
-
-    Attributes:
-        model: The vocabulary and the family.
-        is_raw: Whether nothing is parsed.
-        channel: The open channel.
-        header: Words of the open Harmony header, None outside of one.
-        chars: All characters known to be text, in the order in which they came to be known.
-        part: Number of the open stretch.
-        undecided: Characters that may belong to a tag of several tokens.
-        half: Bytes of a character that is not whole.
-        calls: Complete calls, as name and arguments.
-        tags: Tags that the last token completed.
-        thinking: Indices of the tokens that were reasoning.
-        count: Tokens so far.
-        plain: Ids that are text, for decoders that need them all.
-        strips: Whether white space is dropped here.
-        name: The tool that the open Harmony message calls.
-        in_message: Whether a Harmony message is open.
-        header_tokens: Indices of the tokens of the open header.
-        has_text: Whether there was any text, so that a space is no longer at the beginning.
-        begun: Of the open call, the part that the prompt holds.
-    """
-
-    model: Model
-    is_raw: bool = False
-    channel: Channel = Channel.TEXT
-    header: str | None = None
-    chars: tuple[Char, ...] = ()
-    part: int = 0
-    undecided: tuple[Undecided, ...] = ()
-    half: bytes = b""
-    calls: tuple[tuple[str, Any], ...] = ()
-    tags: tuple[Tag, ...] = ()
-    thinking: frozenset[int] = frozenset()
-    count: int = 0
-    plain: tuple[int, ...] = ()
-    strips: bool = False
-    name: str = ""
-    in_message: bool = False
-    header_tokens: tuple[int, ...] = ()
-    has_text: bool = False
-    begun: str = ""
+class Reading(ReadingState):
+    """What the script says so far, and how one more token changes it."""
 
     # -- tokens ----------------------------------------------------------------------------
 
@@ -116,12 +47,6 @@ class Reading:
         if was_thinking or is_thinking:
             after.thinking |= {self.count}
         after.count += 1
-        return after
-
-    def _copy(self) -> "Reading":
-        """Return a shallow copy; ``copy.copy`` takes three times as long."""
-        after: Reading = object.__new__(Reading)
-        after.__dict__.update(self.__dict__)
         return after
 
     def _take(self, token: int) -> None:
@@ -250,13 +175,6 @@ class Reading:
         known, self.undecided = self.undecided, ()
         self._emit(known)
 
-    def _emit(self, known: tuple[Undecided, ...]) -> None:
-        text = "".join(item.char for item in known if not item.is_ghost)
-        if self.strips:
-            text = text.lstrip()
-            self.strips = not text
-        self.chars += tuple(Char(char, self.channel, self.part) for char in text)
-
     # -- structure -------------------------------------------------------------------------
 
     def _means_something(self, tag: str) -> bool:
@@ -287,11 +205,6 @@ class Reading:
         elif channel is Channel.THINKING and tag == think[1]:
             self._switch(Channel.TEXT, strips=True)
         self.tags += (Tag(tag, channel, known, offset),)
-
-    def _switch(self, channel: Channel, *, strips: bool = False) -> None:
-        self.channel = channel
-        self.part += 1
-        self.strips = strips
 
     def close_call(self) -> None:
         """End the open call: it is complete, or else text of the answer."""
@@ -347,22 +260,6 @@ class Reading:
         self._switch(Channel.TEXT)
 
     # -- what is there ---------------------------------------------------------------------
-
-    def length_of(self, channel: Channel) -> int:
-        """Return the length of a channel's text; of the open call's for calls."""
-        if channel is Channel.TOOL:
-            return len(self.part_text)
-        return sum(char.channel is channel for char in self.chars)
-
-    @property
-    def part_text(self) -> str:
-        """The text of the open stretch."""
-        return "".join(char.char for char in self.chars if char.part == self.part)
-
-    @property
-    def undecided_text(self) -> str:
-        """The characters that may belong to a tag, without those of special tokens."""
-        return "".join(item.char for item in self.undecided if not item.is_ghost)
 
     def silent(self) -> "Reading":
         """Return the same state, in which no tag has just been completed."""

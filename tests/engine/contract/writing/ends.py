@@ -4,7 +4,8 @@ from dataclasses import dataclass
 
 from engine.stopping.record import StopKind
 from engine.stopping.rules import StopRules, StopScope
-from tests.engine.contract.reading import Reading, Tag
+from tests.engine.contract.reading import Reading
+from tests.engine.contract.reading_state import Tag
 from tests.engine.contract.writing.case import Case, first_reading
 from tests.engine.contract.writing.vocabularies import EOS
 
