@@ -26,15 +26,9 @@ from engine.stopping.rules import StopRules
 from engine.values.chat import Message
 from engine.values.events import Finished
 from engine.values.request import GenerationRequest, OutputConstraint, Sampling, TraceLevel
+from tests.benchmarks.measuring import MODEL, PROMPT, alternate, compared, pin, report
 
-MODEL = Path(__file__).parents[2] / "assets" / "demo-model"
 NEVER = ("\n\nUser:", "</block>", "### Instruction", "<|never|>")
-PROMPT = "Count from 1 to 100, one number per line"
-
-
-def report(what: str, value: str, target: str) -> None:
-    """Print one row."""
-    print(f"{what:<58} {value:>12}   target {target}", flush=True)
 
 
 def timed_us(stops: tuple[str, ...], texts: list[list[str]]) -> float:
@@ -137,38 +131,6 @@ async def engine_rate(
 
     await asyncio.gather(*(timed(number) for number in range(rows)))
     return rows * (tokens - 1) / (max(ends) - min(begins))
-
-
-class Rate(float):
-    """Tokens per second, and the processor's time for it.
-
-    Attributes:
-        cpu_s: Of one run, in seconds, on all threads, with what it takes to read the prompts.
-    """
-
-    cpu_s = 0.0
-
-
-def alternate(rounds: int, *sides: Callable[[], float]) -> list[Rate]:
-    """Run the sides in turn and return the medians of each; the first of a round takes turns."""
-    values: list[list[float]] = [[] for _ in sides]
-    costs: list[list[float]] = [[] for _ in sides]
-    numbered = list(enumerate(sides))
-    for turn in range(rounds):
-        for number, side in numbered if turn % 2 == 0 else reversed(numbered):
-            gc.collect()
-            began_s = time.process_time()
-            values[number].append(side())
-            costs[number].append(time.process_time() - began_s)
-    found = [Rate(statistics.median(one)) for one in values]
-    for rate, cost in zip(found, costs, strict=True):
-        rate.cpu_s = statistics.median(cost)
-    return found
-
-
-def compared(ours: Rate, theirs: Rate) -> str:
-    """Return both rates in words, and the ratio of the processor's time, which is steadier."""
-    return f"{ours:.0f} and {theirs:.0f} tok/s, CPU time {ours.cpu_s / theirs.cpu_s:.2f}"
 
 
 class Running:
@@ -334,12 +296,6 @@ def memory(running: Running, total: int = 2000) -> None:
     running.loop.run_until_complete(some(total - 200, 200))
     gc.collect()
     report(f"memory after {total} requests / after 200", f"{rss_mb() / early:.3f}", "<= 1.05")
-
-
-def pin() -> None:
-    """Keep to two cores where the system can: free to wander, one stream is bimodal by half."""
-    if hasattr(os, "sched_setaffinity"):
-        os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:2])
 
 
 def main() -> None:

@@ -22,7 +22,7 @@ from engine.stopping.rules import StopRules
 from engine.values.chat import Message
 from engine.values.events import PromptProgress, TextDelta
 from engine.values.request import GenerationRequest, Sampling
-from tests.benchmarks.engine import pin, report
+from tests.benchmarks.measuring import pin, report
 
 MODEL = Path(__file__).parents[2] / "assets" / "demo-model"
 # Ids of ordinary tokens of the demo model.

@@ -31,7 +31,7 @@ from engine.scheduling.service import Engine
 from engine.stopping.record import StopInfo, StopKind
 from engine.stopping.rules import StopRules
 from engine.values.request import TraceLevel
-from tests.benchmarks.engine import report
+from tests.benchmarks.measuring import report
 from tests.support.scripted import Stage
 from tests.support.shown import main_window
 from tests.ui.driving import eventually

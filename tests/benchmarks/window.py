@@ -38,8 +38,8 @@ from app.desktop.garbage_collection import collected_on
 from app.store.conversation_store import SqliteConversationStore, open_store
 from engine.scheduling.limits import Limits
 from engine.scheduling.service import Engine
-from tests.benchmarks.engine import report
 from tests.benchmarks.inspector import Beats
+from tests.benchmarks.measuring import report
 from tests.benchmarks.startup import show_window
 from tests.support.answers.said import finished_run
 from tests.support.scripted import GO, Stage

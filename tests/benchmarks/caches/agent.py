@@ -20,7 +20,7 @@ from typing import Any
 
 from api.server.thread import ServerThread
 from engine.scheduling.service import Engine
-from tests.benchmarks.engine import MODEL, pin, report
+from tests.benchmarks.measuring import MODEL, pin, report
 
 TOOLS = 12
 

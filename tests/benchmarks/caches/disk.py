@@ -21,7 +21,7 @@ from engine.scheduling.service import Engine
 from engine.values.chat import Message
 from engine.values.events import Finished
 from engine.values.request import CacheOwner, GenerationRequest, Sampling
-from tests.benchmarks.engine import MODEL, PROMPT, pin, report
+from tests.benchmarks.measuring import MODEL, PROMPT, pin, report
 
 OWNER = CacheOwner("benchmark")
 WORDS = "lorem ipsum dolor sit amet "

@@ -16,7 +16,7 @@ from typing import Any
 from engine.scheduling.service import Engine
 from engine.values.events import Finished
 from engine.values.request import GenerationRequest, Sampling
-from tests.benchmarks.engine import MODEL, pin, report
+from tests.benchmarks.measuring import MODEL, pin, report
 
 
 class Asked:

@@ -30,7 +30,7 @@ from engine.stopping.rules import StopRules
 from engine.values.chat import Message
 from engine.values.events import TextDelta
 from engine.values.request import GenerationRequest, Sampling
-from tests.benchmarks.engine import MODEL, pin, report
+from tests.benchmarks.measuring import MODEL, pin, report
 
 
 def asking(model: str, tokens: int) -> GenerationRequest:

@@ -23,8 +23,8 @@ from PySide6.QtWidgets import QApplication
 
 from engine.library.discovery import ModelFolders
 from engine.scheduling.service import Engine
-from tests.benchmarks.engine import report
 from tests.benchmarks.inspector import Beats
+from tests.benchmarks.measuring import report
 from tests.support.shown import main_window
 from tests.ui.driving import eventually
 from ui.kit.look.theme import Theme
