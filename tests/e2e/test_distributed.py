@@ -45,7 +45,7 @@ def launched() -> Iterator[LaunchedServer]:
     # The indented lines, and the last, tell a person how to use the server.
     usage = ("  ", "Ctrl-C ends it.")
     said = [one for one in server.lines if " INFO " not in one and not one.startswith(usage)]
-    assert sorted(line.split()[0] for line in said) == ["listening", "waiting"]
+    assert sorted(line.split()[0] for line in said) == ["listening", "waiting"], said
     assert "waiting for rank 1 (127.0.0.1)\n" in said
 
 
