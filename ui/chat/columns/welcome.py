@@ -41,6 +41,7 @@ class Suggestion:
 
 
 _CARD_PX = 104
+_NARROW_CARD_PX = 210
 _TWO_COLUMNS_PX = 520
 
 SUGGESTIONS = (
@@ -172,6 +173,7 @@ class _SuggestionButton(QPushButton):
     def __init__(self, theme: Theme, suggestion: Suggestion, is_primary: bool) -> None:
         super().__init__()
         self.suggestion = suggestion
+        self._theme = theme
         self.setObjectName("suggestion")
         self.setProperty("primary", is_primary)
         self.setCursor(Qt.CursorShape.PointingHandCursor)
@@ -198,3 +200,7 @@ class _SuggestionButton(QPushButton):
     def sizeHint(self) -> QSize:
         """Leave the width to the column; the layout finds the height of the words."""
         return QSize(280, self.minimumHeight())
+
+    def minimumSizeHint(self) -> QSize:
+        """Two cards fit side by side in the narrowest chat that has two columns."""
+        return QSize(self._theme.px(_NARROW_CARD_PX), self.minimumHeight())
