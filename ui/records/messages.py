@@ -199,12 +199,17 @@ def copied_below(
 
 
 def copied(messages: Iterable[ConversationMessage]) -> list[ConversationMessage]:
-    """Return copies with ids of their own; parents come first, runs are shared."""
+    """Return copies with ids of their own, and so have their runs; parents come first."""
     twins: dict[str, ConversationMessage] = {}
     for message in messages:
         parent = twins[message.parent.id] if message.parent else None
         twins[message.id] = _twin(message, parent, message.shown_rank)
     return list(twins.values())
+
+
+def runs_of(messages: Iterable[ConversationMessage]) -> list[Run]:
+    """Return the runs of those messages that are answers."""
+    return [one.run for one in messages if one.run is not None]
 
 
 def question(typed: str, files: Iterable[Attachment] = ()) -> ConversationMessage:
@@ -220,4 +225,5 @@ def question(typed: str, files: Iterable[Attachment] = ()) -> ConversationMessag
 def _twin(
     message: ConversationMessage, parent: ConversationMessage | None, rank: int
 ) -> ConversationMessage:
-    return replace(message, parent=parent, shown_rank=rank, id=uuid.uuid4().hex)
+    run = None if message.run is None else message.run.copy()
+    return replace(message, run=run, parent=parent, shown_rank=rank, id=uuid.uuid4().hex)

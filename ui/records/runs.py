@@ -113,6 +113,7 @@ class Run:
         is_cancelling: Whether a cancel has been asked for and has not yet ended it.
         started_at: Unix time of the request, in seconds.
         id: Unique.
+        copied_from: The id of the run that this one was copied from; empty for none. Not stored.
     """
 
     stops: tuple[str, ...] = ()
@@ -144,6 +145,7 @@ class Run:
     is_cancelling: bool = False
     started_at: float = field(default_factory=time.time)
     id: str = field(default_factory=lambda: uuid.uuid4().hex)
+    copied_from: str = ""
     _prefill_began: tuple[float, int] | None = field(default=None, repr=False)
     _thinking_began_s: float | None = field(default=None, repr=False)
 
@@ -158,6 +160,10 @@ class Run:
     def is_over(self) -> bool:
         """Whether nothing more will come."""
         return self.state in _OVER
+
+    def copy(self) -> "Run":
+        """Return a run of its own with the same content: deleting one leaves the other whole."""
+        return replace(self, id=uuid.uuid4().hex, copied_from=self.id)
 
     def result_of(self, call_id: str) -> CallResult | None:
         """Return what came of a call; None where nothing has yet."""

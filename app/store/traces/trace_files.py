@@ -13,7 +13,7 @@ import re
 import tempfile
 import time
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple, ParamSpec
@@ -110,6 +110,15 @@ class TraceFiles:
         """Bring back what was deleted, unless all traces were forgotten since."""
         self._submit(self._restore, run_ids)
 
+    def copy(self, run_ids: Mapping[str, str], conversation_id: str) -> None:
+        """Keep copies of traces for runs that were copied; each is as old as its original.
+
+        Args:
+            run_ids: The ids of the originals, by those of their copies.
+            conversation_id: The conversation that the copies belong to.
+        """
+        self._submit(self._copy, dict(run_ids), conversation_id)
+
     def measured(self) -> "Future[int]":
         """Return their bytes, once all that was asked for before is done."""
         return self._thread.submit(lambda: sum(one.size_bytes for one in self._files().values()))
@@ -122,19 +131,18 @@ class TraceFiles:
         """Return a trace as it is kept; None where it has gone or cannot be read."""
         return self._thread.submit(self._content, run_id)
 
-    def take_in(self, kept: KeptTrace, content: bytes, present: frozenset[str]) -> "Future[bool]":
+    def take_in(self, kept: KeptTrace, content: bytes) -> "Future[bool]":
         """Keep a trace from elsewhere, if there is room for one of its age.
 
         Args:
             kept: Whose it is, and how old.
             content: The trace as ``content`` returned it.
-            present: The conversations that are here: one of these keeps what it has.
 
         Returns:
             Whether that run's trace is kept now; raises ``DamagedFile`` where it is none, and
             ``OSError`` where the disk does not take it.
         """
-        return self._thread.submit(self._take_in, kept, content, present)
+        return self._thread.submit(self._take_in, kept, content)
 
     def forget_all(self) -> "Future[None]":
         """Delete all of them; the future ends when that is done."""
@@ -239,26 +247,39 @@ class TraceFiles:
             _log.warning("the trace %s cannot be read: %s", file.path.name, os_cause(error))
             return None
 
-    def _take_in(self, kept: KeptTrace, content: bytes, present: frozenset[str]) -> bool:
-        run_id, conversation_id, written_at = kept
+    def _take_in(self, kept: KeptTrace, content: bytes) -> bool:
         unpacked(content)
-        file = self._files().get(run_id)
-        if run_id in self._waiting or (file is not None and file.conversation_id in present):
-            return True
-        is_usable = _USABLE.fullmatch(conversation_id) and _USABLE.fullmatch(run_id)
+        is_usable = _USABLE.fullmatch(kept.conversation_id) and _USABLE.fullmatch(kept.run_id)
         if not is_usable or len(content) > min(self._most_bytes, _MOST_FILE_BYTES):
             return False
+        self._put(kept, content)
+        self._prune()
+        return kept.run_id in self._files()
+
+    def _copy(self, run_ids: Mapping[str, str], conversation_id: str) -> None:
+        for run_id, original in run_ids.items():
+            content = self._content(original)
+            if content is None:
+                continue
+            file = self._files().get(original)
+            if file is None or original in self._waiting:
+                self._waiting[run_id] = conversation_id, content
+                continue
+            try:
+                self._put(KeptTrace(run_id, conversation_id, file.written_at), content)
+            except OSError:
+                self._waiting[run_id] = conversation_id, content
+        self._write_waiting()
+        self._prune()
+
+    def _put(self, kept: KeptTrace, content: bytes) -> None:
+        """Write a trace that is as old as it is said to be: the oldest go first."""
+        run_id, conversation_id, written_at = kept
         path = self._path_of(conversation_id, run_id)
         made_private(self._folder)
         _write(path, content)
         os.utime(path, (written_at, written_at))
-        if file is not None and file.path != path:
-            # Its conversation was deleted, and at the next start its traces would follow.
-            self._delete(run_id)
         self._files()[run_id] = _KeptFile(conversation_id, written_at, len(content), path)
-        self._deleted.pop(run_id, None)
-        self._prune()
-        return run_id in self._files()
 
     def _prune(self) -> None:
         if not self._most_bytes:
@@ -297,15 +318,10 @@ class TraceFiles:
         for run_id in run_ids & self._deleted.keys():
             file, content = self._deleted.pop(run_id)
             try:
-                made_private(self._folder)
-                _write(file.path, content)
+                self._put(KeptTrace(run_id, file.conversation_id, file.written_at), content)
             except OSError:
                 self._waiting[run_id] = file.conversation_id, content
                 self._again.begin()
-                continue
-            # It is as old as it was: the oldest go first.
-            os.utime(file.path, (file.written_at, file.written_at))
-            self._files()[run_id] = file
         self._prune()
 
     def _keep_only(self, conversation_ids: frozenset[str]) -> None:

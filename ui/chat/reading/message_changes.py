@@ -14,7 +14,7 @@ from ui.chat.session.open_conversation import OpenConversation
 from ui.chat.session.workspace import Workspace
 from ui.records.attachments import Attachment
 from ui.records.conversations import Conversation
-from ui.records.messages import ConversationMessage, copied, question
+from ui.records.messages import ConversationMessage, copied, question, runs_of
 from ui.records.runs import Run, RunState
 
 DELETION = "delete message"  # its name on the undo stack
@@ -69,6 +69,7 @@ class MessageChanges(QObject):
         for one in followers:
             tree.add(one, one.parent)
         index = current.conversation.messages.index(message)
+        self._workspace.traces.copy(runs_of(followers), current.conversation.id)
         self._workspace.store.save_messages(current.conversation, [message, *followers])
         current.session.path_changed.emit(index)
         self._workspace.show_run(run)
@@ -96,6 +97,7 @@ class MessageChanges(QObject):
         twin.updated_at = time.time()
         path = source.tree.path_to(message)
         twin.tree.fill(copied(one for one in path if one.is_settled))
+        self._workspace.traces.copy(runs_of(twin.tree), twin.id)
         self._workspace.take_in(twin)
 
     def remove(self, opened: OpenConversation, message: ConversationMessage) -> "_Removed":
@@ -104,7 +106,7 @@ class MessageChanges(QObject):
         index = _place(conversation, message)
         removed = conversation.tree.remove(message)
         workspace.store.delete_messages(conversation, removed)
-        workspace.traces.delete(_runs_of(removed))
+        workspace.traces.delete(_run_ids(removed))
         workspace.forget_read(conversation)
         self._show(opened, index)
         words = counted(len(removed), "message")
@@ -115,7 +117,7 @@ class MessageChanges(QObject):
         """Bring messages back; the undo stack calls this."""
         conversation = opened.conversation
         conversation.tree.put_back(removed)
-        self._workspace.traces.restore(_runs_of(removed))
+        self._workspace.traces.restore(_run_ids(removed))
         self._workspace.store.save_messages(conversation, removed)
         running = [one for one in conversation.tree if not one.is_settled]
         for one in running:  # what is being written stays in sight
@@ -164,8 +166,8 @@ class _Deletion(QUndoCommand):
             self._changes.put_back(self._opened, removed)
 
 
-def _runs_of(messages: _Removed) -> frozenset[str]:
-    return frozenset(one.run.id for one in messages if one.run is not None)
+def _run_ids(messages: _Removed) -> frozenset[str]:
+    return frozenset(run.id for run in runs_of(messages))
 
 
 def _place(conversation: Conversation, message: ConversationMessage) -> int:

@@ -19,7 +19,7 @@ from ui.chat.session.traces import Traces
 from ui.kit.background.tasks import Tasks
 from ui.records.attachments import Attachment
 from ui.records.conversations import Conversation
-from ui.records.messages import ConversationMessage, question
+from ui.records.messages import ConversationMessage, question, runs_of
 from ui.records.runs import Run
 from ui.records.sending.asking import new_run, request_for
 from ui.records.tooling.calls import Decision
@@ -231,6 +231,7 @@ class ConversationSession(QObject):
         conversation.tree.add(message, asked)
         for one in followers:
             conversation.tree.add(one, one.parent)
+        self._traces.copy(runs_of(followers), conversation.id)
         tools = self._tools
         offered = None if tools is None else partial(tools.offered, run)
         asking = RequestForModel(request, conversation.settings, without, self._model.held, offered)

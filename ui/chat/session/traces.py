@@ -6,6 +6,7 @@ disk beyond that, of the window's own answers alone, is the business of a ``Trac
 
 import asyncio
 from collections import OrderedDict
+from collections.abc import Iterable, Mapping
 from concurrent.futures import Future
 from dataclasses import replace
 from typing import Protocol
@@ -19,6 +20,7 @@ from engine import (
 )
 from engine.recording.kept_trace import KeptTrace
 from engine.recording.run_trace import RunTrace
+from ui.records.runs import Run
 
 MAX_RUNS = 64
 # A traced token takes about half a kilobyte: 64 long runs would be more than half a gigabyte.
@@ -47,6 +49,14 @@ class TraceKeeper(Protocol):
     def restore(self, run_ids: frozenset[str]) -> None:
         """Bring back what was deleted, unless all traces were forgotten since."""
 
+    def copy(self, run_ids: Mapping[str, str], conversation_id: str) -> None:
+        """Keep copies of traces for runs that were copied; each is as old as its original.
+
+        Args:
+            run_ids: The ids of the originals, by those of their copies.
+            conversation_id: The conversation that the copies belong to.
+        """
+
     def measured(self) -> "Future[int]":
         """Return how many bytes are kept, once all that was asked for before is done."""
 
@@ -56,13 +66,12 @@ class TraceKeeper(Protocol):
     def content(self, run_id: str) -> "Future[bytes | None]":
         """Return a trace as it is kept; None where it has gone or cannot be read."""
 
-    def take_in(self, kept: KeptTrace, content: bytes, present: frozenset[str]) -> "Future[bool]":
+    def take_in(self, kept: KeptTrace, content: bytes) -> "Future[bool]":
         """Keep a trace from elsewhere, if there is room for one of its age.
 
         Args:
             kept: Whose it is, and how old.
             content: The trace as ``content`` returned it.
-            present: The conversations that are here: one of these keeps what it has.
 
         Returns:
             Whether that run's trace is kept now; raises ``DamagedFile`` where it is none, and
@@ -174,20 +183,26 @@ class Traces(QObject):
             return None
         return await asyncio.wrap_future(self.keeper.content(run_id))
 
-    async def take_in(self, kept: KeptTrace, content: bytes, present: frozenset[str]) -> bool:
-        """Keep a trace of an archive on disk, as ``TraceKeeper.take_in`` does.
-
-        Args:
-            kept: Whose it is, and how old.
-            content: The trace as ``content`` returned it.
-            present: The conversations that are here: one of these keeps what it has.
-        """
+    async def take_in(self, kept: KeptTrace, content: bytes) -> bool:
+        """Keep a trace of an archive on disk, as ``TraceKeeper.take_in`` does."""
         if self.keeper is None:
             return False
-        is_kept = await asyncio.wrap_future(self.keeper.take_in(kept, content, present))
-        if is_kept:
-            self._deleted.pop(kept.run_id, None)
-        return is_kept
+        return await asyncio.wrap_future(self.keeper.take_in(kept, content))
+
+    def copy(self, copies: Iterable[Run], conversation_id: str) -> None:
+        """Give runs that were copied a trace of their own, where the original has one.
+
+        Args:
+            copies: The copies; other runs among them are left alone.
+            conversation_id: The conversation that they belong to.
+        """
+        originals = {one.id: one.copied_from for one in copies if one.copied_from}
+        for run_id, original in originals.items():
+            trace = self._traces.get(original)
+            if trace is not None:
+                self.keep(run_id, trace)
+        if originals and self.keeper is not None:
+            self.keeper.copy(originals, conversation_id)
 
     def record(self, level: TraceLevel) -> None:
         """Record the next runs in this detail."""

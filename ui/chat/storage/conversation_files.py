@@ -21,6 +21,7 @@ from ui.chat.storage.transfers import Transfer, Transfers
 from ui.kit.background.tasks import Tasks
 from ui.records.conversations import Conversation
 from ui.records.exchange.archive import archive_end
+from ui.records.messages import runs_of
 from ui.records.storing import ConversationStore
 
 # So many are named where conversations cannot be read.
@@ -127,6 +128,7 @@ class ConversationFiles(QObject):
             return
         copy = await asyncio.to_thread(original.duplicate)
         await self.imports.take_in(copy)
+        self._traces.copy(runs_of(copy.tree), copy.id)
         self.added.emit(copy)
         self.grown.emit()
 

@@ -6,6 +6,7 @@ will come before it comes, and what is here already comes only if it is asked fo
 
 import asyncio
 import errno
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
@@ -20,13 +21,13 @@ from engine.library.memory import memory
 from ui.chat.composing.preset_list import PresetList
 from ui.chat.history.conversation_list import ConversationList
 from ui.chat.storage.trace_archive import TraceArchive
-from ui.chat.storage.trace_imports import TakenTraces, take_traces
+from ui.chat.storage.trace_imports import Owner, TakenTraces, take_traces
 from ui.chat.storage.transfers import Transfer, Transfers
 from ui.records.conversations import Conversation, ConversationFolder
 from ui.records.exchange.archive import OURS
 from ui.records.exchange.found import FoundConversations, origin_of
 from ui.records.exchange.reading import find_conversations
-from ui.records.messages import ConversationMessage
+from ui.records.messages import ConversationMessage, runs_of
 from ui.records.storing import ConversationStore
 
 # The store gets so many messages at a time; the window is served in between.
@@ -181,23 +182,27 @@ class ConversationImports(QObject):
     ) -> None:
         self._take_folders(found, conversations, folder)
         taken = 0
-        runs: dict[str, str] = {}
+        wanted: defaultdict[str, list[Owner]] = defaultdict(list)
         for number, conversation in enumerate(conversations):
             if transfer.is_cancelled:
                 break  # conversations imported so far stay
             transfer.advance(number, len(conversations))
             await self.take_in(conversation)
             taken += 1
-            answers = [one.run for one in conversation.tree if one.run is not None]
-            runs.update((run.id, conversation.id) for run in answers)
+            answers = runs_of(conversation.tree)
+            for run in answers:
+                if run.copied_from:
+                    wanted[run.copied_from].append(Owner(run.id, conversation.id))
+            # Of a copy of what is here, the traces may be here alone.
+            here = (run for run in answers if run.copied_from not in found.traces.members)
+            self._traces.copy(here, conversation.id)
             if number == 0:
                 self.added.emit(conversation)
             elif number % 32 == 0:
                 self.grown.emit()
         self._presets.take_new(found.presets)
         self.grown.emit()
-        present = [one.id for one in self._conversations.every()]
-        traces = await take_traces(found.traces, runs, self._traces, present, transfer)
+        traces = await take_traces(found.traces, wanted, self._traces, transfer)
         transfer.outcome = _outcome(found, taken, len(conversations), traces)
 
     def _take_folders(

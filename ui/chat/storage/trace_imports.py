@@ -1,8 +1,9 @@
 """Brings the recorded tokens of answers over from an archive. Main thread."""
 
 import asyncio
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from engine import counted
 from engine.files.causes import os_cause
@@ -10,7 +11,14 @@ from engine.files.fields import DamagedFile
 from engine.recording.kept_trace import KeptTrace
 from ui.chat.storage.trace_archive import TraceArchive
 from ui.chat.storage.transfers import Transfer
-from ui.records.exchange.zipped import ZippedTrace, ZippedTraces
+from ui.records.exchange.archived_traces import ArchivedTrace, ArchivedTraces
+
+
+class Owner(NamedTuple):
+    """A run that was imported: its id here, and that of its conversation."""
+
+    run_id: str
+    conversation_id: str
 
 
 @dataclass(slots=True)
@@ -36,13 +44,9 @@ class TakenTraces:
         if self.came:
             said.append(f"The recorded tokens of {counted(self.came, 'answer')} came with them.")
         if self.damaged:
-            verb = "is" if self.damaged == 1 else "are"
-            said.append(
-                f"Those of {counted(self.damaged, 'answer')} {verb} damaged and left out."
-                if self.came
-                else f"The recorded tokens of {counted(self.damaged, 'answer')} {verb} damaged "
-                "and left out."
-            )
+            what = "Those" if self.came else "The recorded tokens"
+            of = counted(self.damaged, "answer")
+            said.append(f"{what} of {of} are damaged and left out.")
         if self.left_out:
             said.append(
                 f"Preferences \u25b8 Storage leaves no room for the recorded tokens of "
@@ -54,46 +58,40 @@ class TakenTraces:
 
 
 async def take_traces(
-    archive: ZippedTraces,
-    runs: Mapping[str, str],
+    archive: ArchivedTraces,
+    wanted: Mapping[str, Sequence[Owner]],
     traces: TraceArchive,
-    present: Collection[str],
     transfer: Transfer,
 ) -> TakenTraces:
     """Keep the traces of answers that were just imported; one after the other.
 
     Args:
         archive: The traces of the archive.
-        runs: The ids of the conversations that were imported, by the ids of their runs.
+        wanted: The runs that were imported, by their ids in the archive.
         traces: Keeps them.
-        present: The ids of all conversations that are here.
         transfer: Told the progress, and asked whether to end early; what came stays.
     """
     taken = TakenTraces()
-    here = frozenset(present)
-    total = sum(run_id in runs for run_id in archive.members)
-    reading = archive.read(runs)
+    total = sum(run_id in wanted for run_id in archive.members)
+    reading = archive.read(wanted)
     try:
         while not transfer.is_cancelled:
             transfer.advance(taken.came + taken.damaged + taken.left_out, total)
-            found: ZippedTrace | None = await asyncio.to_thread(next, reading, None)
+            found: ArchivedTrace | None = await asyncio.to_thread(next, reading, None)
             if found is None:
                 break
-            try:
-                is_kept = found.content is not None and await traces.take_in(
-                    KeptTrace(found.run_id, runs[found.run_id], found.written_at),
-                    found.content,
-                    here,
-                )
-            except DamagedFile:
-                taken.damaged += 1
-                continue
             if found.content is None:
                 taken.damaged += 1
-            elif is_kept:
-                taken.came += 1
-            else:
-                taken.left_out += 1
+                continue
+            for run_id, conversation_id in wanted[found.run_id]:
+                kept = KeptTrace(run_id, conversation_id, found.written_at)
+                try:
+                    is_kept = await traces.take_in(kept, found.content)
+                except DamagedFile:
+                    taken.damaged += 1
+                    break
+                taken.came += is_kept
+                taken.left_out += not is_kept
     except OSError as error:
         taken.cause = os_cause(error)
     except DamagedFile as error:

@@ -6,7 +6,7 @@ from typing import TypeVar
 
 from engine.files.fields import DamagedFile, Fields
 from ui.records.conversations import Conversation, ConversationFolder
-from ui.records.exchange.zipped import ZippedTraces
+from ui.records.exchange.archived_traces import ArchivedTraces, UnpackedTraces
 from ui.records.presets import Preset
 
 _T = TypeVar("_T")
@@ -29,7 +29,7 @@ class FoundConversations:
     conversations: list[Conversation] = field(default_factory=list)
     folders: list[ConversationFolder] = field(default_factory=list)
     presets: list[Preset] = field(default_factory=list)
-    traces: ZippedTraces = field(default_factory=ZippedTraces)
+    traces: ArchivedTraces = field(default_factory=UnpackedTraces)
     damaged: list[str] = field(default_factory=list)
 
     def read_each(

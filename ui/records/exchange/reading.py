@@ -18,6 +18,7 @@ from engine.files.fields import DamagedFile, Fields, parsed_json
 from engine.files.text_memory import text_memory
 from ui.records.conversations import ConversationFolder
 from ui.records.exchange.archive import OURS, archive_from
+from ui.records.exchange.archived_traces import names_beside, traces_beside
 from ui.records.exchange.chatgpt import CHATGPT, read_chatgpt
 from ui.records.exchange.claude import CLAUDE, read_claude
 from ui.records.exchange.found import FoundConversations, origin_of
@@ -47,7 +48,8 @@ def find_conversations(path: Path, most_bytes: int) -> FoundConversations:
         DamagedFile: It holds no conversations, or none that can be read at all.
     """
     if path.is_dir():
-        return _read(_Folder(path, most_bytes))
+        folder = _Folder(path, most_bytes)
+        return _with_traces(_read(folder), path, folder.names)
     with path.open("rb") if path.is_file() else contextlib.nullcontext() as file:
         is_archive = file is not None and file.read(4) == b"PK\x03\x04"
     if is_archive:
@@ -59,7 +61,16 @@ def find_conversations(path: Path, most_bytes: int) -> FoundConversations:
                 return found
         except DAMAGED_ARCHIVE as error:
             raise DamagedFile("the archive is damaged") from error
-    return _read(_Alone(path, most_bytes))
+    found = _read(_Alone(path, most_bytes))
+    # Finders unpack archives by themselves: the traces are beside the file then.
+    return _with_traces(found, path.parent, names_beside(path))
+
+
+def _with_traces(found: FoundConversations, folder: Path, names: list[str]) -> FoundConversations:
+    """Add the traces among the files of a folder to what an archive of ours has."""
+    if found.program == OURS:
+        found.traces = traces_beside(folder, names)
+    return found
 
 
 class _Source:

@@ -9,35 +9,24 @@ import time
 import zipfile
 import zlib
 from collections.abc import Collection, Generator, Mapping
-from dataclasses import dataclass, field
-from pathlib import Path, PurePosixPath
-from typing import NamedTuple
+from dataclasses import dataclass
+from pathlib import Path
 
 from engine.files.fields import DamagedFile
+from ui.records.exchange.archived_traces import (
+    MOST_TRACE_BYTES,
+    ArchivedTrace,
+    trace_members,
+    trace_name,
+)
 
 SUFFIX = ".zip"
 CONVERSATIONS = "conversations.json"
-_TRACES, _TRACE_SUFFIX = "traces", ".trace"
-_MOST_TRACE_BYTES = 64 << 20
 # The interpreter unpacks others without a limit: 100 KB of bzip2 may become gigabytes.
 _METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 DAMAGED_ARCHIVE = (
     zipfile.BadZipFile, zlib.error, struct.error, NotImplementedError, EOFError, UnicodeDecodeError,
 )  # fmt: skip
-
-
-class ZippedTrace(NamedTuple):
-    """A trace in an archive.
-
-    Attributes:
-        run_id: The run's id.
-        written_at: Unix time at which it was kept, to two seconds.
-        content: The trace; None where that part of the archive is damaged.
-    """
-
-    run_id: str
-    written_at: float
-    content: bytes | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,16 +38,11 @@ class ZippedTraces:
         members: The names of its parts, by the ids of runs, the oldest trace first.
     """
 
-    path: Path = Path()
-    members: Mapping[str, str] = field(default_factory=dict)
+    path: Path
+    members: Mapping[str, str]
 
-    def read(self, run_ids: Collection[str]) -> Generator[ZippedTrace, None, None]:
-        """Yield the traces of some runs.
-
-        Raises:
-            OSError: The archive cannot be read any more.
-            DamagedFile: It is not an archive any more.
-        """
+    def read(self, run_ids: Collection[str]) -> Generator[ArchivedTrace, None, None]:
+        """Yield the traces of some runs, as ``ArchivedTraces.read`` does."""
         wanted = [(one, name) for one, name in self.members.items() if one in run_ids]
         if not wanted:
             return
@@ -71,10 +55,10 @@ class ZippedTraces:
                 content = None
                 try:
                     when = _moment(archive.getinfo(name))
-                    content = member_content(archive, name, _MOST_TRACE_BYTES)
+                    content = member_content(archive, name, MOST_TRACE_BYTES)
                 except (DamagedFile, KeyError):
                     when = 0.0
-                yield ZippedTrace(run_id, when, content)
+                yield ArchivedTrace(run_id, when, content)
 
 
 def traces_in(archive: zipfile.ZipFile, path: Path) -> ZippedTraces:
@@ -84,19 +68,14 @@ def traces_in(archive: zipfile.ZipFile, path: Path) -> ZippedTraces:
         archive: The open archive.
         path: Where it is.
     """
-    members = {
-        place.stem: name
-        for name in archive.namelist()
-        if (place := PurePosixPath(name)).suffix == _TRACE_SUFFIX and place.parent.name == _TRACES
-    }
-    return ZippedTraces(path, members)
+    return ZippedTraces(path, trace_members(archive.namelist()))
 
 
 def trace_member(run_id: str, written_at: float) -> zipfile.ZipInfo:
     """Return the part of an archive that a trace becomes; it is compressed already."""
     # The years that the format knows.
     when = time.gmtime(min(max(written_at, 315_532_800.0), 4_354_819_198.0))
-    return zipfile.ZipInfo(f"{_TRACES}/{run_id}{_TRACE_SUFFIX}", when[:6])
+    return zipfile.ZipInfo(trace_name(run_id), when[:6])
 
 
 def member_content(archive: zipfile.ZipFile, name: str, most_bytes: int) -> bytes:

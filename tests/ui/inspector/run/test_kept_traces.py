@@ -25,6 +25,7 @@ from tests.ui.inspector.inspecting import COUNT, ask
 from tests.ui.inspector.reading import THINK, trace_of
 from ui.inspector.tape.tape import alternatives
 from ui.kit.look.theme import Theme
+from ui.records.messages import runs_of
 
 
 def test_a_trace_is_the_same_after_it_was_packed(record: Record) -> None:
@@ -217,6 +218,44 @@ def test_a_deleted_message_takes_its_trace_from_disk_and_undo_brings_both_back(
         await asyncio.to_thread(traces.close)
 
     run(delete_and_undo())
+
+
+def test_copies_of_an_answer_have_traces_of_their_own(
+    run: RunOnLoop, engine: Engine, theme: Theme, tmp_path: Path
+) -> None:
+    async def branch_and_rewrite() -> None:
+        traces = TraceFiles(tmp_path, 10_000_000)
+        window = main_window(engine, theme, kept_traces=traces)
+        async with shown(window):
+            workspace, changes = window.workspace, window.chat.handling.changes
+            await ask(window, "Count from 1 to 3", "6")
+            await ask(window, COUNT)
+            conversation = workspace.current.conversation
+            first, last = runs_of(conversation.messages)
+            changes.branch(conversation.messages[-1])
+            branch = workspace.current.conversation
+            assert branch is not conversation
+            copied = runs_of(branch.messages)[-1]
+            changes.delete(branch.messages[0])
+            done(traces)
+            assert kept(tmp_path) == {first.id, last.id}
+            workspace.current.stops.undo_stack.undo()
+            done(traces)
+            assert len(kept(tmp_path)) == 4
+            workspace.open(conversation)
+            changes.rewrite(conversation.messages[1], "another")
+            (follower,) = runs_of(conversation.messages)[1:]
+            old = next(one for one in conversation.tree if one.run is last)
+            changes.delete(old)
+            done(traces)
+            assert kept(tmp_path) > {first.id, follower.id, copied.id}
+            assert last.id not in kept(tmp_path)
+            assert await workspace.traces.find(last.id) is None
+            for one in (follower, copied):
+                assert await workspace.traces.find(one.id) is not None
+        await asyncio.to_thread(traces.close)
+
+    run(branch_and_rewrite())
 
 
 def test_a_restored_trace_is_as_old_as_it_was(record: Record, tmp_path: Path) -> None:

@@ -1,9 +1,11 @@
 """Everything of one computer as one archive: on another one, all of it is as it was."""
 
 import asyncio
+import os
 import zipfile
 from pathlib import Path
 
+import pytest
 from PySide6.QtWidgets import QApplication
 
 from app.store.traces.trace_files import TraceFiles
@@ -64,12 +66,12 @@ class Computer:
         self.files.export_all_to(path)
         await self.files.finish()
 
-    async def take(self, path: Path) -> None:
-        """Import all of a file that is new here."""
+    async def take(self, path: Path, *, again: bool = False) -> None:
+        """Import all of a file that is new here, or what is here already once again."""
         self.files.imports.look_into(path)
         await self.files.finish()
         preview = self.looked[-1]
-        self.files.imports.take(preview, preview.new)
+        self.files.imports.take(preview, preview.here if again else preview.new)
         await self.files.finish()
 
     def content(self, one: Conversation) -> list[bytes | None]:
@@ -117,7 +119,7 @@ def facts(one: Conversation) -> dict[str, object]:
             message.said,
             message.created_at,
             message.shown_rank,
-            message.run and run_values(message.run),
+            message.run and {**run_values(message.run), "id": ""},
         )
         for message in one.tree
     ]
@@ -142,7 +144,10 @@ def test_everything_comes_back_equal_from_one_archive(qapp: QApplication, tmp_pa
                     assert trace.residue == message.text
         owners = {one.conversation_id for one in there.kept.kept().result(60)}
         assert owners == {one.id for one in there.every()}, "they go with their conversations"
-        order = [[one.run_id for one in each.kept.kept().result(60)] for each in (here, there)]
+        order = [
+            [each.kept.content(one.run_id).result(60) for one in each.kept.kept().result(60)]
+            for each in (here, there)
+        ]
         assert order[0] == order[1], "the oldest go first on both"
         assert there.said == [
             "Imported 3 conversations from Fullstop. "
@@ -219,13 +224,14 @@ def test_a_trace_of_a_deleted_conversation_goes_over_to_its_imported_copy(
     async def steps() -> None:
         here = filled(tmp_path / "a")
         await here.export(tmp_path / "all.zip")
-        before = {one.run_id for one in here.kept.kept().result(60)}
         deleted = here.every()
+        before = [here.content(one) for one in deleted]
         here.conversations.delete(*deleted)
         await here.take(tmp_path / "all.zip")
         # As the next start does.
         here.kept.keep_only(frozenset(one.id for one in here.every()))
-        assert {one.run_id for one in here.kept.kept().result(60)} == before
+        assert [here.content(one) for one in here.every()] == before
+        assert len(here.kept.kept().result(60)) == 6
         here.kept.close()
 
     asyncio.run(steps())
@@ -243,5 +249,59 @@ def test_a_cancelled_import_says_how_much_came_and_keeps_it(
         assert len(there.every()) == 1
         here.kept.close()
         there.kept.close()
+
+    asyncio.run(steps())
+
+
+@pytest.mark.parametrize("chosen", ["", "conversations.json"])
+def test_the_traces_of_an_unpacked_archive_come_with_its_folder_and_with_its_file(
+    chosen: str, qapp: QApplication, tmp_path: Path
+) -> None:
+    async def steps() -> None:
+        here, there = filled(tmp_path / "a"), Computer(tmp_path / "b")
+        await here.export(tmp_path / "all.zip")
+        unpacked = tmp_path / "all"
+        zipfile.ZipFile(tmp_path / "all.zip").extractall(unpacked)
+        traces = sorted((unpacked / "traces").iterdir())
+        for age, path in enumerate(traces):
+            os.utime(path, (1e9 - age, 1e9 - age))
+        traces[0].write_bytes(b"damaged")
+        await there.take(unpacked / chosen)
+        assert there.said == [
+            "Imported 3 conversations from Fullstop. The recorded tokens of 5 answers came with "
+            "them. Those of 1 answer are damaged and left out."
+        ]
+        before = [here.kept.content(path.stem).result(60) for path in traces[:0:-1]]
+        kept = [there.kept.content(one.run_id).result(60) for one in there.kept.kept().result(60)]
+        assert kept == before, "the oldest go first"
+        here.kept.close()
+        there.kept.close()
+
+    asyncio.run(steps())
+
+
+def test_copies_keep_their_traces_when_what_they_were_copied_from_goes(
+    qapp: QApplication, tmp_path: Path
+) -> None:
+    async def steps() -> None:
+        here = filled(tmp_path / "a")
+        originals = here.every()
+        before = [here.content(one) for one in originals]
+        ages = {one.written_at for one in here.kept.kept().result(60)}
+        here.files.duplicate(originals[0])
+        await here.files.finish()
+        await here.export(tmp_path / "all.json")
+        await here.take(tmp_path / "all.json", again=True)
+        copies = [one for one in here.every() if one not in originals]
+        assert len(copies) == 1 + 4
+        copied_ages = {one.written_at for one in here.kept.kept().result(60)}
+        assert copied_ages == ages, "copies are as old as what they were copied from"
+        here.conversations.delete(*originals)
+        # As the next start does.
+        here.kept.keep_only(frozenset(one.id for one in here.every()))
+        first, *others = (here.content(one) for one in copies)
+        assert first == before[0]
+        assert sorted(others, key=str) == sorted([*before, before[0]], key=str)
+        here.kept.close()
 
     asyncio.run(steps())
