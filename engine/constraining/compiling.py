@@ -11,6 +11,8 @@ from typing import Any
 
 _PLACE = re.compile(r'^(at \d+\(\d+\): )?(failed to (compile JSON schema|parse "%json"): )?')
 _MOST_WORDS = 120
+# Each optional property that may come next takes four of the 2,000 items that a row may have.
+_TOO_WIDE = "Current row has"
 _QUOTATION = re.compile(r"\n +\d+ \| |\n<")
 
 
@@ -136,6 +138,11 @@ def is_panic(error: BaseException) -> bool:
 
 def in_words(error: str) -> str:
     """Return the library's error about a grammar, without its quotation of the grammar."""
+    if _TOO_WIDE in error:
+        return (
+            "it has too many optional properties or alternatives in one place (about 500 optional "
+            "properties are supported): name more of them in required, or give fewer alternatives"
+        )
     reason = " ".join(_PLACE.sub("", _QUOTATION.split(error)[0]).split())
     if len(reason) > _MOST_WORDS:  # names and patterns of the schema, however long they are
         reason = f"{reason[: _MOST_WORDS - 1]}…"

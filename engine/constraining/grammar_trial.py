@@ -19,10 +19,18 @@ import random
 import sys
 import threading
 from array import array
+from collections.abc import Sequence
 from json import dumps, loads
 from typing import Any
 
-from engine.constraining.compiling import ModelTokens, as_lark, is_panic, new_matcher, new_tokenizer
+from engine.constraining.compiling import (
+    ModelTokens,
+    as_lark,
+    in_words,
+    is_panic,
+    new_matcher,
+    new_tokenizer,
+)
 from engine.processes.frames import read_frame, write_frame
 from engine.processes.own_limits import CpuTimer, allow_memory, give_way
 
@@ -74,7 +82,7 @@ def _answer(tokenizer: Any, asked: dict[str, Any]) -> dict[str, Any]:
             if "translate" in asked:
                 answer["lark"] = as_lark(asked["translate"])
             else:
-                _draw(new_matcher(tokenizer, asked["grammar"]))
+                _follow(new_matcher(tokenizer, asked["grammar"]), _openings(tokenizer))
         except ValueError as error:
             found.append({"refused": str(error)})
         except MemoryError:
@@ -92,20 +100,56 @@ def _answer(tokenizer: Any, asked: dict[str, Any]) -> dict[str, Any]:
     return found[0]
 
 
-def _draw(matcher: Any) -> None:
+def _openings(tokenizer: Any) -> list[int]:
+    """Return the tokens that begin an object and a list, where there are such."""
+    written = (tokenizer.greedy_tokenize(text) for text in "{[")
+    return [ids[0] for ids in written if len(ids) == 1]
+
+
+def _follow(matcher: Any, openings: Sequence[int] = ()) -> None:
+    """Follow a grammar at random, and a second time into every object and list that may come.
+
+    Raises:
+        ValueError: It cannot be followed where an object or a list begins.
+    """
+    second = matcher.deep_copy()
+    _draw(matcher, openings, prefers=False)
+    if openings:
+        _draw(second, openings, prefers=True)
+
+
+def _draw(matcher: Any, openings: Sequence[int], *, prefers: bool) -> None:
     draws = random.Random(0)
     for _ in range(_DRAWN):
         bits = matcher.compute_bitmask()
         matcher.compute_ff_bytes()
         if matcher.is_error() or matcher.is_stopped():
             return
-        start = draws.randrange(len(bits))
-        left = bits[start:].lstrip(b"\0") or bits.lstrip(b"\0")
-        if not left:
+        begun = [token for token in openings if bits[token >> 3] >> (token & 7) & 1]
+        for token in begun:
+            _open(matcher.deep_copy(), token, openings)
+        if prefers and begun:
+            token = begun[0]
+        else:
+            start = draws.randrange(len(bits))
+            left = bits[start:].lstrip(b"\0") or bits.lstrip(b"\0")
+            if not left:
+                return
+            within = draws.choice([bit for bit in range(8) if left[0] >> bit & 1])
+            token = (len(bits) - len(left)) * 8 + within
+        if not matcher.consume_token(token):
             return
-        within = draws.choice([bit for bit in range(8) if left[0] >> bit & 1])
-        if not matcher.consume_token((len(bits) - len(left)) * 8 + within):
-            return
+
+
+def _open(matcher: Any, token: int, openings: Sequence[int], levels: int = 2) -> None:
+    """Check that an object or a list can begin, and those that can begin within it."""
+    matcher.consume_token(token)
+    bits = matcher.compute_bitmask()
+    if matcher.is_error():
+        raise ValueError(in_words(matcher.get_error()))
+    for inner in openings if levels > 1 else ():
+        if bits[inner >> 3] >> (inner & 7) & 1:
+            _open(matcher.deep_copy(), inner, openings, levels - 1)
 
 
 if __name__ == "__main__":

@@ -151,11 +151,13 @@ def _heavy_bodies() -> Iterator[tuple[str, str, bytes]]:
     yield "long stops", "/v1/chat/completions", _json(chat | {"messages": asked, "stop": stops})
     number = b'{"model":"m","max_tokens":' + b"9" * 5_000 + b',"messages":[]}'
     yield "a number of 5,000 digits", "/v1/messages", number
-    wide_form = {f"p{n}": {"type": "string"} for n in range(3_000)}
-    schema = {"name": "s", "schema": {"properties": wide_form}}
-    form = {"type": "json_schema", "json_schema": schema}
-    constrained_body = chat | {"messages": asked, "response_format": form}
-    yield "3,000 optional properties", "/v1/chat/completions", _json(constrained_body)
+    # The first is refused; into the second an answer is written.
+    for count in (3_000, 490):
+        wide_form = {f"p{n}": {"type": "string"} for n in range(count)}
+        schema = {"name": "s", "schema": {"properties": wide_form}}
+        form = {"type": "json_schema", "json_schema": schema}
+        body = _json(chat | {"messages": asked, "response_format": form})
+        yield f"{count:,} optional properties", "/v1/chat/completions", body
 
 
 def _asked(text: str) -> list[dict[str, Any]]:

@@ -207,9 +207,29 @@ def test_a_form_is_made_anew_for_another_model_and_after_a_rest(demo_model_path:
     assert run(play()) == ['"anew"'] * 3
 
 
-def test_an_object_of_3000_optional_properties_is_an_answer_like_any_other(engine: Engine) -> None:
-    answer = run(ask(engine, "Say: x", constraint=held(optional(3000)), max_tokens=30))
-    assert answer.text.startswith("{")
+def test_an_object_of_3000_required_properties_is_an_answer_like_any_other(engine: Engine) -> None:
+    wide = optional(3000)
+    wide["required"] = list(wide["properties"])
+    answer = run(ask(engine, "Say: x", constraint=held(wide), max_tokens=30))
+    assert answer.text.startswith('{"p0"')
+    assert answer.finished.error is None
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        optional(3000),
+        {"properties": optional(3000)["properties"]},
+        {"items": optional(3000)},
+        {"anyOf": [{"type": "object"}, {"items": {"anyOf": [optional(400)] * 4}}]},
+    ],
+    ids=["an object", "an object or else", "in a list", "in one of several lists"],
+)
+def test_objects_of_too_many_optional_properties_are_refused_before_they_are_written(
+    engine: Engine, schema: dict[str, Any]
+) -> None:
+    with pytest.raises(InvalidRequest, match="about 500 optional properties"):
+        run(ask(engine, "Say: x", constraint=held(schema), max_tokens=30))
 
 
 def test_a_tool_without_use_is_not_compiled(engine: Engine) -> None:

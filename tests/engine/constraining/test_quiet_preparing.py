@@ -13,7 +13,7 @@ import pytest
 from engine.constraining import form_compiler
 from engine.constraining.compiling import new_matcher
 from engine.constraining.form_compiler import FormCompiler
-from engine.constraining.grammar_trial import _draw
+from engine.constraining.grammar_trial import _follow
 from engine.processes.quiet_thread import done_quietly
 from engine.scheduling.service import Engine
 from engine.values.chat import Message
@@ -92,7 +92,7 @@ def test_all_that_an_answer_asks_of_its_grammar_is_tried_in_the_other_process_fi
 ) -> None:
     matcher = compiled(demo_model_path, monkeypatch)
     matcher.asked.clear()
-    _draw(matcher)
+    _follow(matcher)
 
     assert matcher.asked.count("compute_ff_bytes") == matcher.asked.count("compute_bitmask") > 1
 
