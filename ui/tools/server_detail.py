@@ -87,7 +87,7 @@ class ServerDetail(QWidget):
             buttons.addWidget(button)
         buttons.addStretch(1)
         layout = QVBoxLayout(self)
-        layout.setContentsMargins(18, 12, 18, 14)
+        layout.setContentsMargins(18, 4, 18, 0)
         layout.setSpacing(9)
         layout.addLayout(head)
         layout.addWidget(self.said)

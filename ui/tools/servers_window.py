@@ -102,10 +102,11 @@ class ToolServersWindow(OwnWindow):
         buttons = FlowLayout(top)
         for button in (self.add, self.paste, self.from_claude):
             buttons.addWidget(button)
+        top.setContentsMargins(18, 14, 18, 8)
+        # Below the list: what is said now and then moves nothing that a person points at.
         words = QVBoxLayout()
-        words.setContentsMargins(18, 14, 18, 8)
-        words.setSpacing(8)
-        words.addWidget(top)
+        words.setContentsMargins(18, 10, 18, 0)
+        words.setSpacing(6)
         words.addWidget(self.said)
         words.addWidget(self._notice)
         both = QHBoxLayout()
@@ -114,8 +115,9 @@ class ToolServersWindow(OwnWindow):
         both.addWidget(self._pages, 1)
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 14)
-        layout.addLayout(words)
+        layout.addWidget(top)
         layout.addLayout(both, 1)
+        layout.addLayout(words)
 
     def _connect_signals(self) -> None:
         host = self._toolbox.host

@@ -22,21 +22,55 @@ _SIGNS = {
     0x2029: "<PS>",
     0xFEFF: "<BOM>",
 }
+# Characters that turn the direction of the text around them, and so may show it as another one.
+_DIRECTIONS = {
+    0x202A: "<LRE>",
+    0x202B: "<RLE>",
+    0x202C: "<PDF>",
+    0x202D: "<LRO>",
+    0x202E: "<RLO>",
+    0x2066: "<LRI>",
+    0x2067: "<RLI>",
+    0x2068: "<FSI>",
+    0x2069: "<PDI>",
+}
+_JOINERS = "\u200c\u200d"
 _CONTROL_PICTURES = {code: chr(0x2400 + code) for code in range(0x20)} | {0x7F: "␡"}
 _MEANINGS = {"n": "\n", "t": "\t", "r": "\r", "\\": "\\", '"': '"', "'": "'", "0": "\0"}
 _HEX_DIGITS = {"x": 2, "u": 4, "U": 8}
+_NOT_ASCII = re.compile(r"[^\n -~]")
 _LINE_ENDS = re.compile(r"\r\n|[\r\n\u2029]")
 
 
 def visible(text: str) -> str:
     """Return the text with every white space and control character shown as a sign."""
-    return text.translate(_CONTROL_PICTURES | _SIGNS)
+    return text.translate(_CONTROL_PICTURES | _SIGNS | _DIRECTIONS)
 
 
 def with_control_pictures(text: str) -> str:
     """Return the text with control characters, line feed and tab apart, shown as pictures."""
     kept = {ord("\n"), ord("\t")}
     return text.translate({c: s for c, s in _CONTROL_PICTURES.items() if c not in kept})
+
+
+def with_directions_shown(text: str) -> str:
+    """Return a text of somebody else's with what turns its direction shown by name."""
+    return text.translate(_DIRECTIONS)
+
+
+def with_escapes_for_hidden(json_text: str) -> str:
+    r"""Return a JSON text with ``\u`` escapes for what cannot be seen, or reverses what can.
+
+    Line feeds, spaces and the joiners of scripts and emoji stay.
+    """
+    return _NOT_ASCII.sub(lambda found: _seen_or_escaped(found[0]), json_text)
+
+
+def _seen_or_escaped(char: str) -> str:
+    if char.isprintable() or char in _JOINERS:
+        return char
+    units = char.encode("utf-16-be", "surrogatepass")
+    return "".join(f"\\u{units[at : at + 2].hex()}" for at in range(0, len(units), 2))
 
 
 def lines_of(text: str) -> list[str]:

@@ -3,6 +3,7 @@
 Keychains may ask the person something or hang: called on threads that may wait, never the main one.
 """
 
+import contextlib
 import json
 import logging
 import threading
@@ -32,7 +33,8 @@ class ToolSecrets:
         keychain: Returns the keychain or raises ``NoKeychain``.
 
     Attributes:
-        place_words: Where secrets are kept, as a sentence; empty until that is known.
+        place_words: Where secrets are kept, as a sentence; empty until that is known, and while
+            there are none in the file.
     """
 
     def __init__(self, folder: Path, keychain: Callable[[], Keychain] = system_keychain) -> None:
@@ -40,6 +42,15 @@ class ToolSecrets:
         self._find_keychain = keychain
         self._lock = threading.Lock()
         self.place_words = ""
+
+    def look(self) -> None:
+        """Note whether earlier secrets are in the file, which a person should always know."""
+        with self._lock, contextlib.suppress(OSError):
+            if self._filed():
+                self.place_words = (
+                    "Secrets are in a private file, because there was no keychain when they were "
+                    "kept."
+                )
 
     def keep(self, server: str, name: str, value: str) -> None:
         """Keep a value.
@@ -93,6 +104,8 @@ class ToolSecrets:
             filed = self._usable()
             if filed.pop(user, None) is not None:
                 self._write(filed)
+                if not filed:
+                    self.place_words = ""
             try:
                 if self._ask(lambda chain: chain.get_password(SERVICE, user)) is not None:
                     self._ask(lambda chain: chain.delete_password(SERVICE, user))

@@ -66,6 +66,7 @@ class ServerRoom:
         """Read which servers there are."""
         async with self._changing:
             configs = await asyncio.to_thread(self._file.load)
+            await asyncio.to_thread(self._secrets.look)
             # Somebody may have written a secret into the file by hand.
             kept = [await asyncio.to_thread(self._without_secrets, one, "") for one in configs]
             self._configs = {one.name: one for one in kept}

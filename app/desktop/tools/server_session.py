@@ -277,6 +277,9 @@ class ServerSession:
 
     def _note_end(self, why: str) -> None:
         self._words.exit_words = why
+        if self.stage is ServerStage.READY and not self._wants_end:
+            # Nobody is to be asked about its tools while its processes are being ended.
+            self.stage, self.problem = ServerStage.FAILED, self._words.ended
         self._ended.set()
         self._tell()
 

@@ -71,6 +71,7 @@ class ProgramTransport:
         self._tasks: list[asyncio.Task[None]] = []
         self._junk_lines = 0
         self._has_ended = False
+        self._left = asyncio.Event()
         self._bytes = Allowance(48 << 20, 1 << 20, "it floods its output")
         self._messages = Allowance(5_000, 50, "it floods its output with messages")
 
@@ -82,17 +83,7 @@ class ProgramTransport:
         """
         found = self._found()
         try:
-            process = await asyncio.create_subprocess_exec(
-                found,
-                *self._args,
-                stdin=asyncio.subprocess.PIPE,
-                stdout=asyncio.subprocess.PIPE,
-                stderr=asyncio.subprocess.PIPE,
-                env=self._env,
-                cwd=self._cwd,
-                start_new_session=True,
-                limit=_PIECE,
-            )
+            process = await self._started(found)
         except FileNotFoundError as error:
             raise OSError(f"Its folder {self._cwd} does not exist. Correct it.") from error
         except ValueError as error:
@@ -106,6 +97,7 @@ class ProgramTransport:
             asyncio.create_task(self._read_messages(process)),
             asyncio.create_task(self._read_errors(process)),
             asyncio.create_task(self._write(process)),
+            asyncio.create_task(self._watch(process)),
         ]
         return arrived, sending
 
@@ -125,7 +117,7 @@ class ProgramTransport:
             # Well-behaved servers leave when their input ends.
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(_LEAVES_WITHIN_S):
-                    await _left(process)
+                    await self._left.wait()
                 self._end(_exit_words(process))
         finally:
             try:
@@ -169,8 +161,32 @@ class ProgramTransport:
             self._arriving.close()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_LEAVES_WITHIN_S):
-                await _left(process)
+                await self._left.wait()
         self._end(_exit_words(process))
+
+    async def _watch(self, process: asyncio.subprocess.Process) -> None:
+        """Notice that the program has left, whoever still holds its pipes open."""
+        await self._left.wait()
+        # What it wrote last is still to be read.
+        await asyncio.wait({self._tasks[0]}, timeout=_LEAVES_WITHIN_S)
+        self._end(_exit_words(process))
+        self._arriving.close()
+
+    async def _started(self, found: str) -> asyncio.subprocess.Process:
+        loop = asyncio.get_running_loop()
+        # ``Process.wait`` also waits for the pipes, which what the program started may hold open.
+        transport, streams = await loop.subprocess_exec(
+            lambda: _Streams(self._left, loop),
+            found,
+            *self._args,
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+            env=self._env,
+            cwd=self._cwd,
+            start_new_session=True,
+        )
+        return asyncio.subprocess.Process(transport, streams, loop)
 
     def _kill(self, why: str) -> None:
         """End a program that does what no tool server may do."""
@@ -220,6 +236,18 @@ class ProgramTransport:
                 await process.stdin.drain()
 
 
+class _Streams(asyncio.subprocess.SubprocessStreamProtocol):
+    """The pipes of a program; sets an event as soon as the program has left."""
+
+    def __init__(self, left: asyncio.Event, loop: asyncio.AbstractEventLoop) -> None:
+        super().__init__(limit=_PIECE, loop=loop)
+        self._left = left
+
+    def process_exited(self) -> None:
+        super().process_exited()
+        self._left.set()
+
+
 def _message(line: bytes) -> Any:
     """Return the message of a line; raises ``ValueError`` where it is none.
 
@@ -245,13 +273,6 @@ def environment(env: Mapping[str, str]) -> dict[str, str]:
     more = [os.path.expanduser(one) for one in _MORE_FOLDERS]
     usual["PATH"] = os.pathsep.join([*known, *(one for one in more if one not in known)])
     return {**usual, **env}
-
-
-async def _left(process: asyncio.subprocess.Process) -> None:
-    """Wait until the program has left, whoever still holds its pipes open."""
-    # ``wait`` also waits for the pipes, which what the program started may have inherited.
-    while process.returncode is None:  # noqa: ASYNC110
-        await asyncio.sleep(0.01)
 
 
 def _exit_words(process: asyncio.subprocess.Process) -> str:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from PySide6.QtCore import QPoint, Qt
-from PySide6.QtWidgets import QLabel, QPushButton, QWidget
+from PySide6.QtWidgets import QApplication, QLabel, QPushButton, QWidget
 from pytestqt.qtbot import QtBot
 
 from engine.scheduling.service import Engine
@@ -107,6 +107,26 @@ def test_the_window_shows_each_server_and_switches_it(
         assert window.detail.log.toPlainText() == "first\nlast"
         window.detail.switch.click()
         await eventually(lambda: host.switched == [("sums", False)])
+        await window.finish()
+        window.close()
+
+    run(steps())
+
+
+def test_what_is_said_of_an_import_moves_no_server_and_no_button(
+    theme: Theme, parent: QWidget, run: RunOnLoop
+) -> None:
+    async def steps() -> None:
+        window = ToolServersWindow(theme, Toolbox(DictatedHost(), preferences_state()), parent)
+        window.show()
+        places = [one.mapTo(window, QPoint()) for one in (window.list, window.detail, window.add)]
+        window.from_claude.click()
+        await eventually(window.said.isVisible)
+        QApplication.processEvents()
+        assert window.said.geometry().top() > window.list.geometry().bottom()
+        assert places == [
+            one.mapTo(window, QPoint()) for one in (window.list, window.detail, window.add)
+        ]
         await window.finish()
         window.close()
 

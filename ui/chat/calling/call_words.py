@@ -6,7 +6,12 @@ from engine import seconds
 from ui.records.runs import Run
 from ui.records.tooling.calls import CallProgress, CallResult, CallState
 from ui.words.tones import Tone
-from ui.words.visible import lines_of, with_control_pictures
+from ui.words.visible import (
+    lines_of,
+    with_control_pictures,
+    with_directions_shown,
+    with_escapes_for_hidden,
+)
 
 UNFINISHED = "Unfinished call"
 _MOST_SHOWN_CHARS = 20_000
@@ -49,11 +54,15 @@ def share_done(progress: CallProgress | None) -> float | None:
 
 
 def pretty(arguments: str) -> str:
-    """Return arguments with a line for each, or as they are if they are not JSON."""
+    """Return arguments with a line for each, or as they are if they are not JSON.
+
+    Nothing in them is hidden from the person who is asked about them.
+    """
     try:
-        return json.dumps(json.loads(arguments), indent=2, ensure_ascii=False)
+        shown = json.dumps(json.loads(arguments), indent=2, ensure_ascii=False)
     except (ValueError, RecursionError):
-        return arguments
+        shown = arguments
+    return with_escapes_for_hidden(shown)
 
 
 def has_none(arguments: str) -> bool:
@@ -63,7 +72,7 @@ def has_none(arguments: str) -> bool:
 
 def shown_result(text: str) -> str:
     """Return as much of a result as its card shows."""
-    shown = with_control_pictures(text[:_MOST_SHOWN_CHARS])
+    shown = with_directions_shown(with_control_pictures(text[:_MOST_SHOWN_CHARS]))
     return shown if len(text) <= _MOST_SHOWN_CHARS else f"{shown}\n… Copy shows the rest."
 
 

@@ -87,8 +87,11 @@ class ReasonLine(QAbstractButton):
         )
         left = metrics.horizontalAdvance(figures) + (_GAP if figures else 0)
         pill = QRect(left, 1, width - 1, self.height() - 3)
-        is_marked = self.isChecked() or self.hasFocus() or self.underMouse()
+        is_marked = self.isChecked() or self.underMouse()
         painter.setPen(QPen(QColor(color), 1) if is_marked else Qt.PenStyle.NoPen)
+        if self.hasFocus():
+            # Unlike the line of the shown answer, which has the border of its color as well.
+            painter.setPen(QPen(QColor(colors.text), 1.4))
         painter.setBrush(QColor(soft))
         painter.drawRoundedRect(pill, pill.height() / 2, pill.height() / 2)
         image = icons.pixmap(self._icon, color, size, 2.0)

@@ -9,7 +9,7 @@ from math import ceil
 from typing import Any
 
 from PySide6.QtCore import QRectF, QSizeF, Qt, QUrl
-from PySide6.QtGui import QColor, QTextCharFormat, QTextCursor, QTextOption, QWheelEvent
+from PySide6.QtGui import QColor, QKeyEvent, QTextCharFormat, QTextCursor, QTextOption, QWheelEvent
 from PySide6.QtWidgets import QFrame, QScrollArea, QSizePolicy, QTextBrowser, QTextEdit, QWidget
 
 from ui.kit.text.places import utf16_length, word_places
@@ -55,7 +55,9 @@ class FlowText(QTextBrowser):
         self.setVerticalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.setWordWrapMode(QTextOption.WrapMode.WrapAtWordBoundaryOrAnywhere)
-        self.setTextInteractionFlags(Qt.TextInteractionFlag.TextBrowserInteraction)
+        flags = Qt.TextInteractionFlag
+        # The caret shows where the keyboard is, and selects what is to be quoted or copied.
+        self.setTextInteractionFlags(flags.TextBrowserInteraction | flags.TextSelectableByKeyboard)
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
         self.setTabChangesFocus(True)
         self.viewport().setAutoFillBackground(False)
@@ -151,15 +153,37 @@ class FlowText(QTextBrowser):
 
     def scroll_to(self, position: int) -> None:
         """Scroll the column around this text until a position is in the upper third."""
-        parent = self.parentWidget()
-        while parent is not None and not isinstance(parent, QScrollArea):
-            parent = parent.parentWidget()
+        parent = self._column()
         inner = None if parent is None else parent.widget()
         if parent is not None and inner is not None:
             cursor = QTextCursor(self.document())
             cursor.setPosition(position)
             there = self.viewport().mapTo(inner, self.cursorRect(cursor).center())
             parent.ensureVisible(there.x(), there.y(), 0, parent.viewport().height() // 3)
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        """Move the caret and keep it in sight; the column scrolls by pages."""
+        if event.key() in (Qt.Key.Key_PageUp, Qt.Key.Key_PageDown):
+            event.ignore()
+            return
+        before = self.textCursor().position()
+        super().keyPressEvent(event)
+        if self.textCursor().position() != before:
+            self._show_caret()
+
+    def _show_caret(self) -> None:
+        parent = self._column()
+        inner = None if parent is None else parent.widget()
+        if parent is not None and inner is not None:
+            caret = self.cursorRect()
+            there = self.viewport().mapTo(inner, caret.center())
+            parent.ensureVisible(there.x(), there.y(), 0, caret.height())
+
+    def _column(self) -> QScrollArea | None:
+        parent = self.parentWidget()
+        while parent is not None and not isinstance(parent, QScrollArea):
+            parent = parent.parentWidget()
+        return parent
 
     def wheelEvent(self, event: QWheelEvent) -> None:
         """Leave scrolling to the column around this text."""

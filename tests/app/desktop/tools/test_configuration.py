@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 
 from app.desktop.tools.configuration import servers_from, text_of
+from app.desktop.tools.secrets import ToolSecrets
 from app.desktop.tools.server_fields import BadConfiguration
 from app.desktop.tools.servers_file import ServersFile, claude_desktop_file
-from tests.app.desktop.tools.served import Served
+from tests.app.desktop.tools.served import Served, no_keychain
 from ui.records.tooling.servers import NamedValue, ServerStage, ToolServerConfig
 from ui.tools.tool_host import ToolsRefused
 
@@ -153,6 +154,18 @@ def test_a_secret_goes_with_its_server_when_that_is_renamed_and_removed(served: 
     assert secrets.value("new", "env/TOKEN") == "hidden"
     served.do(host.remove("new"))
     assert secrets.value("new", "env/TOKEN") is None
+
+
+def test_a_private_file_of_secrets_is_named_after_a_restart_and_until_it_is_empty(
+    tmp_path: Path,
+) -> None:
+    kept = ToolSecrets(tmp_path, no_keychain)
+    kept.keep("files", "env/TOKEN", "hidden")
+    later = ToolSecrets(tmp_path, no_keychain)
+    later.look()
+    assert later.place_words.startswith("Secrets are in a private file, because")
+    later.forget("files", "env/TOKEN")
+    assert later.place_words == ""
 
 
 def test_a_secret_without_a_value_is_asked_for_by_name(served: Served) -> None:

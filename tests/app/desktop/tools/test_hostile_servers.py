@@ -15,6 +15,7 @@ def started(served: Served, how: str) -> None:
     ("how", "words"),
     [
         ("dies", "it ended with code 7"),
+        ("leaves-a-child", "it ended with code 7"),
         ("endless-line", "it sent a message of more than 16 MB"),
         ("flood", "it floods its output with messages"),
         ("stderr", "it floods its log"),

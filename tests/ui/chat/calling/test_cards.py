@@ -1,5 +1,7 @@
 """The cards of calls: permission, progress, result, and the limit."""
 
+import json
+
 import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
@@ -106,6 +108,22 @@ def test_a_long_result_is_folded(cards: ToolCards, run: Run) -> None:
     assert "line 50" not in card.result.toPlainText()
     card.fold.click()
     assert "line 99" in card.result.toPlainText()
+
+
+def test_nothing_is_hidden_in_what_the_person_is_asked_about(
+    cards: ToolCards, run: Run, theme: Theme
+) -> None:
+    turned = json.dumps({"path": "a\u202etxt.exe\u200b e\u0301 \U000e0041\x9b"}, ensure_ascii=False)
+    run.tool_calls.append(ToolCall("c3", "add", turned))
+    cards.show_run(run)
+    shown = cards.cards["c3"].arguments
+    assert shown is not None
+    words = shown.toPlainText()
+    assert "a\\u202etxt.exe\\u200b e\u0301 \\udb40\\udc41\\u009b" in words
+    assert json.loads(words) == json.loads(turned)
+    run.results.append(CallResult("c1", CallState.DONE, "\u202elive\u202c", "sums", "add", 0.1))
+    cards.show_run(run)
+    assert cards.cards["c1"].result.toPlainText() == "<RLO>live<PDF>"
 
 
 def test_at_the_limit_the_person_can_continue(cards: ToolCards, run: Run) -> None:

@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from PySide6.QtCore import Qt
+from PySide6.QtCore import QPoint, Qt
 from PySide6.QtGui import QTextCursor
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QMenu, QMessageBox
@@ -78,6 +78,51 @@ def test_a_selection_is_quoted_in_the_message_that_is_being_written(use: Use) ->
         assert keyboard() is composer.input
         QTest.keyClicks(keyboard(), "Why?")
         assert composer.text.endswith("\n\nWhy?")
+
+    use(steps)
+
+
+def test_words_are_selected_and_quoted_by_the_keyboard_alone(use: Use) -> None:
+    async def steps(window: MainWindow) -> None:
+        answer = (await talk(window))[-1]
+        text, column = answer.text_view, window.chat.column
+        bar = column.verticalScrollBar()
+
+        def is_seen(y: int) -> bool:
+            place = text.viewport().mapTo(column.viewport(), QPoint(0, y))
+            return column.viewport().rect().contains(place)
+
+        await eventually(lambda: is_seen(text.height()))
+        text.setFocus(Qt.FocusReason.TabFocusReason)
+        text.moveCursor(QTextCursor.MoveOperation.Start)
+        keys = Qt.Key
+        for _ in "Answer 2: ":
+            QTest.keyClick(text, keys.Key_Right)
+        for _ in range(3):
+            QTest.keyClick(text, keys.Key_Down, Qt.KeyboardModifier.ShiftModifier)
+        before = bar.value()
+        QTest.keyClick(text, keys.Key_PageUp)
+        assert bar.value() < before
+        bar.setValue(0)
+        QTest.keyClick(text, keys.Key_Left, Qt.KeyboardModifier.ShiftModifier)
+        assert is_seen(text.cursorRect().center().y())
+        QTest.keyClick(window, keys.Key_Apostrophe, Qt.KeyboardModifier.ControlModifier)
+        assert window.chat.composer.text.startswith("> bold words.\n")
+
+    use(steps)
+
+
+def test_the_reason_of_the_shown_answer_looks_another_way_while_it_has_the_keyboard(
+    use: Use,
+) -> None:
+    async def steps(window: MainWindow) -> None:
+        answer = (await talk(window))[-1]
+        assert isinstance(answer, AnswerView)
+        answer.reason.setChecked(True)
+        assert keyboard() is not answer.reason
+        before = answer.reason.grab().toImage()
+        answer.reason.setFocus()
+        assert answer.reason.grab().toImage() != before
 
     use(steps)
 

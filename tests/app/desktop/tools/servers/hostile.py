@@ -2,6 +2,7 @@
 
 import json
 import os
+import subprocess
 import sys
 import time
 from typing import Any
@@ -29,7 +30,9 @@ def tools() -> list[dict[str, Any]]:
 
 def call(request_id: Any) -> None:
     match how:
-        case "dies":
+        case "dies" | "leaves-a-child":
+            if how == "leaves-a-child":
+                subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
             os._exit(7)
         case "hangs":
             time.sleep(600)
