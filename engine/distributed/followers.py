@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Sequence
 
 from engine.distributed.arrivals import Arrivals
-from engine.distributed.link import SILENCE_S, Link, LinkLost
+from engine.distributed.link import NOTICED_S, SILENCE_S, Link, LinkLost
 from engine.distributed.messages import (
     End,
     Failed,
@@ -179,7 +179,7 @@ class Followers:
     def blame(self, error: Exception) -> RankLost:
         """Return the error for a step that failed on rank 0: no process is in step after it."""
         # A lost process makes MLX fail here, perhaps a moment before its loss is noticed.
-        self._is_over.wait(1.0)
+        self._is_over.wait(NOTICED_S)
         return self.lose(
             f"a step failed on rank 0 ({type(error).__name__}: {error}), "
             "and the processes are no longer in step"

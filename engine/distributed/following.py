@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.distributed.copies import fingerprint_of
-from engine.distributed.link import Link, LinkLost
+from engine.distributed.link import NOTICED_S, Link, LinkLost
 from engine.distributed.messages import (
     Close,
     End,
@@ -65,7 +65,7 @@ def follow(meeting: Meeting, on_lost: Callable[[str], object]) -> None:
     try:
         _obey(orders, link, group)
     except Exception as error:
-        if orders.has_ended.wait(1.0):
+        if orders.has_ended.wait(NOTICED_S):
             return  # no step can succeed without rank 0
         why = str(error) if isinstance(error, EngineError) else f"{type(error).__name__}: {error}"
         with contextlib.suppress(LinkLost):

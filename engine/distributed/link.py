@@ -4,6 +4,7 @@ Knows no model and no meaning of a message. One thread calls ``receive``; any ma
 """
 
 import contextlib
+import select
 import socket
 import struct
 import threading
@@ -15,7 +16,11 @@ _LENGTH = struct.Struct(">I")
 _LONGEST_BYTES = 1 << 26
 # After so much silence the other end counts as lost: asleep, unplugged, or stuck.
 SILENCE_S = 20.0
+# So many short waits, not a long one: where this process itself was stopped for a while (by Ctrl-Z,
+# or with its whole machine), a single one of them runs out before the next keepalive arrives.
 _KEEPALIVES_PER_SILENCE = 6
+# A step fails where a peer has ended; how long the link may take to say so, too.
+NOTICED_S = 5.0
 
 
 class LinkLost(ConnectionError):
@@ -32,7 +37,7 @@ class Link:
 
     def __init__(self, connection: socket.socket, silence_s: float = SILENCE_S) -> None:
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        connection.settimeout(silence_s)
+        connection.setblocking(False)
         self._connection = connection
         self._silence_s = silence_s
         self._sending = threading.Lock()
@@ -46,7 +51,7 @@ class Link:
         """Send a message that is encoded already; raises ``LinkLost``."""
         try:
             with self._sending:
-                self._connection.sendall(_LENGTH.pack(len(payload)) + payload)
+                self._send_all(_LENGTH.pack(len(payload)) + payload)
         except TimeoutError:
             raise LinkLost(f"it received nothing for {self._silence_s:g} s") from None
         except OSError as error:
@@ -82,11 +87,34 @@ class Link:
     def _exactly(self, count: int) -> bytes:
         parts = bytearray()
         while len(parts) < count:
-            part = self._connection.recv(count - len(parts))
+            self._wait_until_ready(select.POLLIN)
+            try:
+                part = self._connection.recv(count - len(parts))
+            except BlockingIOError:
+                continue  # there was nothing after all
             if not part:
                 raise LinkLost("its process has ended")
             parts += part
         return bytes(parts)
+
+    def _send_all(self, data: bytes) -> None:
+        rest = memoryview(data)
+        while rest:
+            try:
+                rest = rest[self._connection.send(rest) :]
+            except BlockingIOError:
+                self._wait_until_ready(select.POLLOUT)
+
+    def _wait_until_ready(self, event: int) -> None:
+        """Wait until something can be received or sent; raises ``TimeoutError``."""
+        if self._connection.fileno() < 0:
+            raise ConnectionAbortedError("the link is closed")
+        poll = select.poll()
+        poll.register(self._connection, event)
+        for _ in range(_KEEPALIVES_PER_SILENCE):
+            if poll.poll(1000 * self._silence_s / _KEEPALIVES_PER_SILENCE):
+                return
+        raise TimeoutError
 
     def _keep_alive(self) -> None:
         payload = encoded(Keepalive())

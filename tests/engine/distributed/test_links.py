@@ -1,5 +1,6 @@
 """The launch of several processes, their messages, and the link between two of them."""
 
+import select
 import socket
 import threading
 import time
@@ -133,6 +134,28 @@ def test_an_end_a_silence_and_nonsense_lose_the_link_each_in_its_words(ends: Any
     near.close()
     with pytest.raises(LinkLost, match="its process has ended"):
         link.receive()
+
+
+class ClockOfAStoppedProcess:
+    """A wait that has run out when the process goes on; what was sent meanwhile comes later."""
+
+    def __init__(self) -> None:
+        self.register = lambda *_: None
+        self._waits = iter([[], [], [(0, select.POLLIN)]])
+
+    def poll(self, _timeout_ms: float) -> list[tuple[int, int]]:
+        return next(self._waits)
+
+
+def test_a_wait_that_ran_out_while_this_process_was_stopped_is_no_silence(
+    ends: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    near, far = ends
+    Link(near).send(Keepalive())
+    select.select([far], [], [], 60)
+    link = Link(far)
+    monkeypatch.setattr(select, "poll", ClockOfAStoppedProcess)
+    assert link.receive() == Keepalive()
 
 
 def test_signs_of_life_keep_a_link_that_has_nothing_to_say(ends: Any) -> None:
