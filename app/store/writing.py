@@ -25,13 +25,21 @@ from ui.records.messages import ConversationMessage
 from ui.records.presets import Preset
 from ui.records.runs import PastRun
 
+_BLANKS = "' ' || char(9, 10, 13)"
 # The start of the newest text, for the list: what is shown, where there are no versions. Empty
-# text means that there are messages all the same; NULL, that there are none.
-_PREVIEW = """
+# text means that there are messages all the same; NULL, that there are none. Of a question with
+# files (``{"attached_chars": 9}``) it is what was typed, as in ``Conversation.preview``.
+_PREVIEW = f"""
     coalesce(
-        (SELECT substr(m.text, 1, 200) FROM messages m
-         WHERE m.conversation_id = conversations.id
-             AND trim(m.text, ' ' || char(9, 10, 13)) <> ''
+        (SELECT coalesce(
+            CASE WHEN m.role = 'user' AND m.run IS NOT NULL THEN nullif(
+                substr(ltrim(substr(
+                    m.text, 1 + CAST(substr(m.run, instr(m.run, ':') + 1) AS INTEGER)
+                ), {_BLANKS}), 1, 200), '')
+            END,
+            substr(ltrim(m.text, {_BLANKS}), 1, 200))
+         FROM messages m
+         WHERE m.conversation_id = conversations.id AND trim(m.text, {_BLANKS}) <> ''
          ORDER BY m.number DESC LIMIT 1),
         (SELECT '' FROM messages m WHERE m.conversation_id = conversations.id LIMIT 1)
     )

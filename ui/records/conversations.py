@@ -157,7 +157,8 @@ class Conversation:
             return self._stored_preview
         for message in reversed(self.messages):
             if message.said.strip():
-                return preview_of(message.said)
+                typed = message.typed if message.attached_chars else ""
+                return preview_of(typed.lstrip() or message.said.lstrip())
         return ""
 
     def add(self, message: ConversationMessage) -> None:

@@ -9,9 +9,11 @@ from app.store.conversation_store import SqliteConversationStore, open_store
 from app.store.store_problems import StoreUnavailable
 from tests.app.store.conftest import Use
 from tests.support.answers.said import conversation, finished_run
+from ui.records.attachments import Attachment
 from ui.records.chosen_model import ChosenModel
 from ui.records.conversations import Conversation, ConversationSettings, StopEntry
 from ui.records.messages import ConversationMessage
+from ui.records.messages import question as question_with
 from ui.records.presets import Preset
 from ui.records.runs import Run, RunState
 
@@ -108,15 +110,20 @@ def test_the_preview_after_a_restart_is_of_the_version_that_is_shown(use: Use) -
     blank = conversation("older", "an earlier answer")
     blank.tree.add(ConversationMessage("assistant", "the newest answer"), blank.messages[0])
     blank.add(ConversationMessage("user", " \n"))
-    branched.updated_at, blank.updated_at = 2, 1
-    kept(use, conversation(), branched, blank)
+    # What was typed counts, not the files before it; without text, they do.
+    asked, silent = Conversation(), Conversation()
+    asked.add(question_with("\n What is in it?", (Attachment("ü.txt", "all of it"),)))
+    silent.add(question_with(" ", (Attachment("ü.txt", "all of it"),)))
+    branched.updated_at, blank.updated_at, asked.updated_at, silent.updated_at = 4, 3, 2, 1
+    kept(use, conversation(), branched, blank, asked, silent)
 
     async def steps(store: SqliteConversationStore) -> None:
-        _, second, third = store.load_all()
-        assert not second.is_loaded
-        assert not third.is_loaded
-        assert (second.preview, third.preview) == (branched.preview, blank.preview)
-        assert (second.preview, third.preview) == ("the shown answer", "the newest answer")
+        _, *others = store.load_all()
+        assert not any(one.is_loaded for one in others)
+        previews = [one.preview for one in others]
+        assert previews == [one.preview for one in (branched, blank, asked, silent)]
+        assert previews[:3] == ["the shown answer", "the newest answer", "What is in it?"]
+        assert previews[3].startswith("ü.txt")
 
     use(steps)
 

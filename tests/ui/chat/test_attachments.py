@@ -90,6 +90,9 @@ def test_pages_are_chosen_in_the_preview_of_a_chip(
     QTest.keyClick(chip, Qt.Key.Key_Return)
     preview = row.preview
     assert preview.isVisible()
+    image = preview.text.grab().toImage()
+    middle = image.height() // 2
+    assert image.pixelColor(0, middle) != image.pixelColor(3, middle), "the text has a frame"
     assert "two" in preview.text.toPlainText()
     preview.first.setValue(3)
     assert preview.text.toPlainText() == "[Page 3]\nthree"

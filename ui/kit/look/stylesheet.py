@@ -136,12 +136,13 @@ QToolButton[kind="code"] {
 }
 QToolButton[kind="code"]:hover { background: $hover; color: $text; }
 
-QLineEdit, QPlainTextEdit, QSpinBox, QDoubleSpinBox, QComboBox {
+QLineEdit, QPlainTextEdit, QSpinBox, QDoubleSpinBox, QComboBox[kind="choice"] {
     background: $raised; border: 1px solid $strong_line; border-radius: 7px; padding: 5px 8px;
     selection-background-color: $accent; selection-color: $on_accent;
 }
 QLineEdit, QPlainTextEdit, QTextEdit { placeholder-text-color: $faint; }
-QLineEdit:focus, QPlainTextEdit:focus, QSpinBox:focus, QDoubleSpinBox:focus, QComboBox:focus {
+QLineEdit:focus, QPlainTextEdit:focus, QSpinBox:focus, QDoubleSpinBox:focus,
+QComboBox[kind="choice"]:focus {
     border: 1px solid $accent;
 }
 QLineEdit[invalid="true"] { border: 1px solid $fault; }
@@ -249,7 +250,7 @@ QDockWidget > QWidget { background: $sidebar; }
 
 #composer { background: $raised; border: 1px solid $strong_line; border-radius: 16px; }
 #composer[focused="true"] { border: 1px solid $accent; }
-#composer QPlainTextEdit { background: transparent; border: none; padding: 0; }
+#composer > QPlainTextEdit { background: transparent; border: none; padding: 0; }
 
 #find_bar { background: $sunken; border-bottom: 1px solid $line; }
 

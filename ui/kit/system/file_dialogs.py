@@ -86,7 +86,10 @@ def _dialog(parent: QWidget, title: str, mode: QFileDialog.FileMode) -> QFileDia
     app = QApplication.instance()
     last = None if app is None else app.property(_LAST_FOLDER)
     documents = QStandardPaths.StandardLocation.DocumentsLocation
-    dialog = QFileDialog(parent, title, last or QStandardPaths.writableLocation(documents))
+    folder = Path(last or QStandardPaths.writableLocation(documents))
+    if not folder.is_dir():  # Qt would offer its name as that of a file
+        folder = Path.home()
+    dialog = QFileDialog(parent, title, str(folder))
     dialog.setFileMode(mode)
     dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
     return dialog

@@ -95,7 +95,8 @@ class FileReader:
             most = MOST_TEXT_BYTES if kind == "text" else MOST_DOCUMENT_BYTES
             if size > most:
                 raise self._refused(
-                    f"has {size / 1e6:.1f} MB; such a file may have up to {most / 1e6:.0f} MB. "
+                    f"is too large: it has {size / 1e6:.1f} MB, and such a file may have "
+                    f"up to {most / 1e6:.0f} MB. "
                     "Attach the part that matters"
                 )
             return self._text() if kind == "text" else self._document(kind)

@@ -78,3 +78,14 @@ def test_the_next_dialog_begins_where_the_last_file_was(parent: QWidget, tmp_pat
     second = choose_target(parent, "Save", lambda path: None, name="run.json")
     assert Path(second.directory().absolutePath()) == folder
     second.close()
+
+
+def test_a_dialog_begins_in_a_folder_that_exists(
+    qapp: QApplication, parent: QWidget, tmp_path: Path
+) -> None:
+    for last, begun in ((tmp_path, tmp_path), (tmp_path / "deleted", Path.home())):
+        qapp.setProperty(file_dialogs._LAST_FOLDER, str(last))
+        dialog = choose_files(parent, "Attach", lambda _: None)
+        assert Path(dialog.directory().absolutePath()) == begun
+        assert dialog.selectedFiles() in ([], [str(begun)])
+        dialog.close()
