@@ -12,6 +12,7 @@ from ui.chat.history.sidebar_rows import SidebarRows
 from ui.kit.look import icons
 from ui.kit.look.theme import Theme
 from ui.records.conversations import ConversationFolder
+from ui.words.days import day_words
 
 _HEIGHT_LINES = 2.0
 _PIN_PX = 13
@@ -187,4 +188,4 @@ def when_words(updated_at: float) -> str:
         return "now"
     if moment.date() == datetime.now().date():
         return moment.strftime("%H:%M")
-    return moment.strftime("%d %b").lstrip("0")
+    return day_words(updated_at)

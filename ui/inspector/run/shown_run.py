@@ -10,6 +10,7 @@ from engine.recording.run_trace import RunTrace, trace_of
 from engine.recording.saved_run import to_json
 from ui.records.runs import Run, RunState
 from ui.server.requests import RequestAnswer, RequestEntry
+from ui.words.days import day_words
 
 
 class RunSource(StrEnum):
@@ -128,7 +129,8 @@ def shown_recording(recording: Recording, name: str, question: str = "") -> Show
 
 def when_words(run: Run) -> str:
     """Return when a run began, in a few words."""
-    return datetime.fromtimestamp(run.started_at).strftime("%d %b %H:%M").lstrip("0")
+    time_of_day = datetime.fromtimestamp(run.started_at).strftime("%H:%M")
+    return f"{day_words(run.started_at)} {time_of_day}"
 
 
 def ended_words(run: Run) -> str:
