@@ -103,6 +103,8 @@ class EditMenu(QObject):
         self.redo.setEnabled(retypes or group.canRedo())
         self.cut.setEnabled(writes and has_selection)
         self.copy.setEnabled(has_selection or is_list)
+        self.paste.setEnabled(self._takes_copied)
+        self.paste_plain.setEnabled(bool(copied_text()))
         self.delete.setEnabled(writes and has_selection)
         self.select_all.setEnabled(text is not None or is_list)
         self.find_selection.setEnabled(has_selection)
@@ -110,8 +112,8 @@ class EditMenu(QObject):
     def _enable_all(self) -> None:
         """Enable all entries: their keys work while the menu is closed."""
         for entry in (
-            self.undo, self.redo, self.cut, self.copy, self.delete, self.select_all,
-            self.find_selection,
+            self.undo, self.redo, self.cut, self.copy, self.paste, self.paste_plain, self.delete,
+            self.select_all, self.find_selection,
         ):  # fmt: skip
             entry.setEnabled(True)
         self.undo.setText("&Undo")
@@ -120,6 +122,13 @@ class EditMenu(QObject):
     @property
     def _text(self) -> TextWidget | None:
         return text_widget_of(self._focused)
+
+    @property
+    def _takes_copied(self) -> bool:
+        """Whether the field that would get it can take what is on the clipboard."""
+        text = self._text
+        field = text if text is not None and can_write(text) else self._write_in
+        return field.canPaste() if isinstance(field, QPlainTextEdit) else bool(copied_text())
 
     @staticmethod
     def _add(

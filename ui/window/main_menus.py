@@ -138,7 +138,12 @@ class MainMenus(QObject):
 
     def _fill_view(self, menu: QMenu) -> None:
         window, others = self._window, self._window.others
-        add_entry(menu, "&Conversations", window.toggle_sidebar, "Ctrl+B")
+        column = window.sidebar
+        sidebar = add_entry(
+            menu, "&Conversations", window.toggle_sidebar, "Ctrl+B", is_checked=column.isVisible()
+        )
+        # Qt keeps the mark of the stop panel in step by itself.
+        menu.aboutToShow.connect(lambda: sidebar.setChecked(column.isVisible()))
         panel = window.stop_panel.toggleViewAction()
         panel.setText("&Stop Panel")
         panel.setShortcut("Ctrl+I")

@@ -106,7 +106,7 @@ class ConversationMenu(QObject):
         # Also where one sends: at the button, with the other mouse button.
         chat.composer.action.setContextMenuPolicy(Qt.ContextMenuPolicy.ActionsContextMenu)
         chat.composer.action.addAction(self._add)
-        add_entry(menu, "&Quote the Selection", handling.quote_selection, "Ctrl+'")
+        self._quote = add_entry(menu, "&Quote the Selection", handling.quote_selection, "Ctrl+'")
         self._edit = add_entry(menu, "&Edit the Last Question", chat.edit_last_question, "Ctrl+E")
         self._again = add_entry(
             menu, "Re&generate", self._with_last_answer(workspace.regenerate), "Ctrl+Alt+G"
@@ -120,6 +120,8 @@ class ConversationMenu(QObject):
         self._earlier = add_entry(menu, "Earlier &Version", lambda: self._step(-1), "Ctrl+[")
         self._later = add_entry(menu, "&Later Version", lambda: self._step(1), "Ctrl+]")
 
+        menu.aboutToShow.connect(self._refresh_writing)
+        menu.aboutToHide.connect(self._enable_keys)
         workspace.opened.connect(self._refresh)
         workspace.run_shown.connect(self._refresh)
         workspace.answering.changed.connect(self._refresh)
@@ -150,6 +152,17 @@ class ConversationMenu(QObject):
         }
         for action, can_act in states.items():
             action.setEnabled(can_act)
+
+    def _refresh_writing(self) -> None:
+        """Disable what needs a text, written or selected, while the menu is open."""
+        self._quote.setEnabled(bool(self._chat.handling.selection.strip()))
+        is_written = bool(self._chat.composer.message.strip())
+        self._add.setEnabled(is_written and not self._workspace.current.is_busy)
+
+    def _enable_keys(self) -> None:
+        """Enable what ``_refresh_writing`` disabled: the keys work while the menu is closed."""
+        self._quote.setEnabled(True)
+        self._refresh()
 
     def _place(self, message: ConversationMessage) -> tuple[int, int]:
         """Return which of how many versions a message is."""

@@ -69,13 +69,18 @@ class MessageHandling(QObject):
             self._composer.quote(quotation(text))
 
     def quote_selection(self) -> None:
-        """Quote what is selected in a message; first the one that has the keyboard."""
+        """Quote what is selected in a message."""
+        self.quote(self.selection)
+
+    @property
+    def selection(self) -> str:
+        """What is selected in a message, first in the one that has the keyboard."""
         focused = QApplication.focusWidget()
         views = sorted(
             self._column.views,
             key=lambda view: focused is None or not view.isAncestorOf(focused),
         )
-        self.quote(next(filter(None, map(selection_of, views)), ""))
+        return next(filter(None, map(selection_of, views)), "")
 
     def add_written(self) -> None:
         """Add what is written as a message that nobody answers yet."""

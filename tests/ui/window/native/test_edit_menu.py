@@ -4,13 +4,15 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 import pytest
-from PySide6.QtGui import QAction
+from PySide6.QtCore import QMimeData
+from PySide6.QtGui import QAction, QImage
 from PySide6.QtWidgets import QApplication, QMenu
 
 from tests.support.shown import Use, main_window, shown
 from tests.ui.driving import RunOnLoop, ScriptedEngine, eventually
 from ui.kit.look.theme import Theme
 from ui.kit.system.clipboard import copy_text
+from ui.kit.text.flow_text import FlowText
 from ui.window.main_window import MainWindow
 from ui.window.shortcuts import plain
 
@@ -80,6 +82,63 @@ def test_what_is_pasted_without_a_field_is_written_in_the_composer(use: Use) -> 
         copy_text("pasted")
         entries(window, "Edit")["Paste and Match Style"].trigger()
         assert window.chat.composer.text == "pasted"
+
+    use(steps)
+
+
+def test_entries_are_enabled_where_there_is_something_to_paste_to_quote_or_to_add(
+    use: Use,
+) -> None:
+    async def steps(window: MainWindow) -> None:
+        needing = (
+            "Paste",
+            "Paste and Match Style",
+            "Quote the Selection",
+            "Add Without Generating",
+        )
+
+        def enabled() -> list[str]:
+            found = {**entries(window, "Edit"), **entries(window, "Conversation")}
+            return [words for words in needing if found[words].isEnabled()]
+
+        QApplication.clipboard().clear()
+        assert enabled() == []
+        picture = QMimeData()
+        picture.setImageData(QImage(2, 2, QImage.Format.Format_RGB32))
+        QApplication.clipboard().setMimeData(picture)
+        assert enabled() == ["Paste"]
+        window.sidebar.search_field.setFocus()
+        assert enabled() == []
+        copy_text("copied")
+        window.chat.composer.input.insertPlainText("one two")
+        assert enabled() == ["Paste", "Paste and Match Style", "Add Without Generating"]
+        assert window.chat.handling.changes.add("Say it")
+        window.chat.composer.clear()
+        view = window.chat.column.views[-1]
+        await eventually(lambda: any(one.isVisible() for one in view.findChildren(FlowText)))
+        text = next(one for one in view.findChildren(FlowText) if one.isVisible())
+        text.selectAll()
+        assert enabled() == ["Paste", "Paste and Match Style", "Quote the Selection"]
+        for menu in window.menuBar().findChildren(QMenu):
+            menu.aboutToHide.emit()
+        every = {plain(one.text()) for one in window.findChildren(QAction) if one.isEnabled()}
+        assert every >= set(needing), "their keys work while the menus are closed"
+
+    use(steps)
+
+
+def test_both_side_columns_have_a_mark_in_the_view_menu_while_they_are_shown(use: Use) -> None:
+    async def steps(window: MainWindow) -> None:
+        def marked() -> list[str]:
+            view = entries(window, "View")
+            return [one for one in ("Conversations", "Stop Panel") if view[one].isChecked()]
+
+        window.resize(1400, 900)
+        await eventually(lambda: marked() == ["Conversations", "Stop Panel"])
+        window.sidebar.hide()
+        assert marked() == ["Stop Panel"]
+        entries(window, "View")["Conversations"].trigger()
+        assert marked() == ["Conversations", "Stop Panel"]
 
     use(steps)
 
