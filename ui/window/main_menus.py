@@ -128,7 +128,7 @@ class MainMenus(QObject):
         self.stop = add_entry(menu, "&Stop the Answer", chat.stop_answer, "Ctrl+.")
         self.stop.setShortcuts([QKeySequence("Ctrl+."), QKeySequence(Qt.Key.Key_Escape)])
         menu.addSeparator()
-        add_entry(menu, "&Rename…", sidebar.rename_current, "Ctrl+R")
+        add_entry(menu, "Re&name…", sidebar.rename_current, "Ctrl+R")
         add_entry(menu, "&Delete", sidebar.delete_current, "Ctrl+Shift+Backspace")
         add_entry(menu, "Se&ttings…", chat.show_settings, "Ctrl+Shift+S")
         add_entry(menu, "T&ools…", chat.tools.pop_up, "Ctrl+T")
@@ -155,10 +155,10 @@ class MainMenus(QObject):
         menu.addSeparator()
         AppearanceMenu(menu.addMenu("&Appearance"), window.theme, window.preferences)
         menu.addSeparator()
-        _add_everywhere(menu, "Captured &Answer…", others.show_capture, "Ctrl+Shift+A")
+        _add_everywhere(menu, "Capt&ured Answer…", others.show_capture, "Ctrl+Shift+A")
         _add_everywhere(menu, "&Probe a Server…", others.show_probe, "Ctrl+Shift+B")
         menu.addSeparator()
-        _add_everywhere(menu, "&Tool Servers…", others.show_tool_servers, "Ctrl+Shift+L")
+        _add_everywhere(menu, "Too&l Servers…", others.show_tool_servers, "Ctrl+Shift+L")
 
     def _fill_server(self, menu: QMenu) -> None:
         window = self._window

@@ -92,7 +92,7 @@ class ConversationMenu(QObject):
         chat, workspace = self._chat, self._workspace
         add_entry(menu, "&Pin or Unpin", self._pin, "Ctrl+Shift+P")
         add_entry(menu, "D&uplicate", self._duplicate, "Ctrl+Shift+D")
-        order = menu.addMenu("&Order")
+        order = menu.addMenu("O&rder")
         order.aboutToShow.connect(lambda: self._fill_order(order))
         self._fill_order(order)
         add_entry(menu, "Arc&hive", self._archive, "Ctrl+Shift+Y")
@@ -113,7 +113,7 @@ class ConversationMenu(QObject):
         )
         self._continue = add_entry(
             menu,
-            "&Continue the Answer",
+            "Cont&inue the Answer",
             self._with_last_answer(workspace.continue_answer),
             "Ctrl+Shift+Return",
         )

@@ -154,3 +154,16 @@ def test_undo_names_the_change_of_the_stop_list_where_no_field_was_written_in(us
         assert window.workspace.current.stops.entries() == []
 
     use(steps)
+
+
+def test_no_two_entries_of_a_menu_are_chosen_by_the_same_letter(use: Use) -> None:
+    async def steps(window: MainWindow) -> None:
+        for menu in (window.menuBar(), *window.menuBar().findChildren(QMenu)):
+            if isinstance(menu, QMenu):
+                menu.aboutToShow.emit()
+            words = [action.text().replace("&&", "") for action in menu.actions()]
+            letters = [one.partition("&")[2][:1].casefold() for one in words if "&" in one]
+            twice = {one for one in letters if letters.count(one) > 1}
+            assert not twice, (words, twice)
+
+    use(steps)
