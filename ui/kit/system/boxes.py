@@ -11,6 +11,7 @@ from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QInputDialog, QMessageBox, QWidget
 
 _PROGRAM = "Fullstop"
+_INPUT_CHARACTERS = 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,6 +149,8 @@ def _input(parent: QWidget, title: str, question: str) -> QInputDialog:
     dialog = QInputDialog(parent)
     dialog.setWindowTitle(title)
     dialog.setLabelText(question)
+    # Wide enough for its title and for some words; Qt's own is as wide as the two buttons.
+    dialog.setMinimumWidth(dialog.fontMetrics().averageCharWidth() * _INPUT_CHARACTERS)
     dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
     return dialog
 

@@ -76,6 +76,8 @@ def test_a_name_is_taken_without_the_space_around_it_and_nothing_is_no_name(
     given: list[str] = []
     for typed in ("  plain  ", "   "):
         dialog = ask_text(parent, "Save as Preset", "Name.", given.append)
+        words = "some words of a person in one line"
+        assert dialog.width() > dialog.fontMetrics().horizontalAdvance(words)
         dialog.setTextValue(typed)
         dialog.accept()
     assert given == ["plain"]
