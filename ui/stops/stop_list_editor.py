@@ -1,7 +1,7 @@
 """The editor of a stop list: table, input line and buttons, above the end tokens. Main thread."""
 
 from PySide6.QtCore import Qt
-from PySide6.QtGui import QFont
+from PySide6.QtGui import QFont, QKeyEvent
 from PySide6.QtWidgets import (
     QButtonGroup,
     QFrame,
@@ -38,7 +38,7 @@ class StopListEditor(QWidget):
         self._theme = theme
         self._model: StopListModel | None = None
         self.table = StopTable(theme)
-        self.input = QLineEdit()
+        self.input = _Input()
         self.input.setAccessibleName("New stop sequence")
         self.input.setFont(fixed_font(self.input.font(), 1.0))
         self.add = QPushButton("Add")
@@ -250,3 +250,12 @@ class StopListEditor(QWidget):
 
     def _mark_input(self, is_invalid: bool) -> None:
         restyle(self.input, "invalid", is_invalid)
+
+
+class _Input(QLineEdit):
+    """A line whose Return key adds what is typed; in a dialog it would press *Save* as well."""
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:  # noqa: N802 - Qt's name
+        super().keyPressEvent(event)
+        if event.key() in (Qt.Key.Key_Return, Qt.Key.Key_Enter):
+            event.accept()

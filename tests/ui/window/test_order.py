@@ -216,16 +216,24 @@ def test_a_new_conversation_begins_with_its_folders_prompt_and_stops_and_says_so
         (dialog,) = window.findChildren(FolderDialog)
         dialog.name.setText("Office")
         dialog.prompt.setPlainText("Be formal.")
+        dialog.editor.input.setText("\\n")
+        QTest.keyClick(dialog.editor.input, Qt.Key.Key_Return)
+        assert dialog.isVisible(), "Return adds, and does not save yet"
         dialog.editor.input.setText("END")
         dialog.accept()
         assert folders.all() == [
-            replace(folder, name="Office", system_prompt="Be formal.", stops=(StopEntry("END"),))
+            replace(
+                folder,
+                name="Office",
+                system_prompt="Be formal.",
+                stops=(StopEntry("\n"), StopEntry("END")),
+            )
         ]
         window.workspace.new_conversation(folders.all()[0])
         made = window.workspace.current.conversation
         assert made.settings.system_prompt == "Be formal."
         assert made.placement == Placement(folder.id)
-        assert window.workspace.current.stops.entries() == [StopEntry("END")]
+        assert window.workspace.current.stops.entries() == [StopEntry("\n"), StopEntry("END")]
         source = window.stop_panel.source
         assert source.isVisible()
         assert source.text() == "From the folder “Office”"
