@@ -255,7 +255,7 @@ class StopListEditor(QWidget):
 class _Input(QLineEdit):
     """A line whose Return key adds what is typed; in a dialog it would press *Save* as well."""
 
-    def keyPressEvent(self, event: QKeyEvent) -> None:  # noqa: N802 - Qt's name
+    def keyPressEvent(self, event: QKeyEvent) -> None:
         super().keyPressEvent(event)
         if event.key() in (Qt.Key.Key_Return, Qt.Key.Key_Enter):
             event.accept()

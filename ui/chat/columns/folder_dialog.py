@@ -64,7 +64,7 @@ class FolderDialog(QDialog):
         )
         buttons.accepted.connect(self.accept)
         buttons.rejected.connect(self.reject)
-        hint = "New conversations in the folder begin with these. Those in it already stay as they are."
+        hint = "New conversations in the folder begin with these; those in it stay as they are."
         layout = QVBoxLayout(self)
         layout.setContentsMargins(18, 16, 18, 16)
         layout.setSpacing(8)
