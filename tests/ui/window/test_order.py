@@ -212,6 +212,8 @@ def test_a_new_conversation_begins_with_its_folders_prompt_and_stops_and_says_so
         folders = window.workspace.conversations.folders
         folder = ConversationFolder("Work")
         folders.keep(folder)
+        # One without the settings that the folder is about to get.
+        window.workspace.new_conversation(folder)
         window.sidebar.edit_folder(folder)
         (dialog,) = window.findChildren(FolderDialog)
         dialog.name.setText("Office")
@@ -231,6 +233,8 @@ def test_a_new_conversation_begins_with_its_folders_prompt_and_stops_and_says_so
         ]
         window.workspace.new_conversation(folders.all()[0])
         made = window.workspace.current.conversation
+        window.workspace.new_conversation(folders.all()[0])
+        assert window.workspace.current.conversation is made, "it is not used yet"
         assert made.settings.system_prompt == "Be formal."
         assert made.placement == Placement(folder.id)
         assert window.workspace.current.stops.entries() == [StopEntry("\n"), StopEntry("END")]

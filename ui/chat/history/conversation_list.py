@@ -104,21 +104,26 @@ class ConversationList(QAbstractListModel):
     def create(self, folder: ConversationFolder | None = None) -> Conversation:
         """Return an empty conversation: the present one if it is unused, else a new one.
 
+        An unused one that begins in another way than its folder says by now is left as it is.
+
         Args:
             folder: The folder that it is to be in, whose settings it begins with; None for none.
         """
-        place = Placement() if folder is None else Placement(folder.id)
+        fresh = Conversation(settings=self.new_settings)
+        if folder is not None:
+            self.folders.begin(fresh, folder)
         for conversation in self._items:
             is_free = conversation.is_unused and not conversation.is_pinned
-            if is_free and conversation.placement == place:
+            begins_alike = folder is None or (
+                conversation.stops == fresh.stops
+                and conversation.settings.system_prompt == fresh.settings.system_prompt
+            )
+            if is_free and begins_alike and conversation.placement == fresh.placement:
                 conversation.model = None  # the model that is loaded by now answers it
                 self.touch(conversation)
                 return conversation
-        conversation = Conversation(settings=self.new_settings)
-        if folder is not None:
-            self.folders.begin(conversation, folder)
-        self.insert(conversation)
-        return conversation
+        self.insert(fresh)
+        return fresh
 
     def sort_by(self, order: ListOrder) -> None:
         """Sort the list in another order."""
