@@ -50,7 +50,6 @@ class UnknownModel(EngineError):
 
     Attributes:
         name: What was asked for.
-        nearest: The ids of the models that may be meant.
     """
 
     def __init__(self, name: str, nearest: Sequence[str], *, is_ambiguous: bool = False) -> None:
@@ -63,7 +62,6 @@ class UnknownModel(EngineError):
             said += f"; the nearest names are {ids}" if ids else ""
         super().__init__(said)
         self.name = name
-        self.nearest = tuple(nearest)
 
 
 class ModelLoadFailed(EngineError):

@@ -46,7 +46,7 @@ def _read(file: Path) -> Recording:
             content = opened.read(_MAX_BYTES + 1)
         if len(content) > _MAX_BYTES:
             raise CommandError(f"{file} is larger than {_MAX_BYTES >> 20} MiB", exits.USAGE)
-        if why := text_memory(content, is_json=True).excess(_MAX_BYTES):
+        if why := text_memory(content).excess(_MAX_BYTES):
             raise CommandError(f"{file} takes too much memory: {why}", exits.USAGE)
         return from_json(content.decode("utf-8"))
     except OSError as error:

@@ -36,7 +36,6 @@ class SqliteConversationStore:
 
     def __init__(self, path: Path, loop: asyncio.AbstractEventLoop) -> None:
         self._path = path
-        self._loop = loop
         self._database = Database(path)
         self._saving = Saving(path, self._database, loop, self._hand_over)
         self._reading = StoreReads(self._database, loop, self._tell_unreadable)

@@ -15,7 +15,6 @@ from app.store import schema
 from ui.records.storing import StoreProblem
 
 _log = logging.getLogger(__name__)
-_TABLES = ("conversations", "messages", "presets", "folders", "attached", "said")
 # SQLite keeps the newest writes and its shared memory in files beside the database.
 COMPANIONS = ("", "-wal", "-shm")
 # A file of this name beside a damaged database says that it is still to be recovered.

@@ -49,15 +49,13 @@ class TextMemory:
         )
 
 
-def text_memory(raw: bytes, *, is_json: bool = False) -> TextMemory:
-    """Return what a UTF-8 text takes once it is decoded, without keeping a copy.
+def text_memory(raw: bytes) -> TextMemory:
+    """Return what JSON in UTF-8 takes once it and its escapes are decoded, without keeping a copy.
 
-    Args:
-        raw: The text; what is not UTF-8 counts as replacement characters.
-        is_json: Whether the escapes in it will be decoded too.
+    What is not UTF-8 counts as replacement characters.
     """
     width = 1
-    if is_json and b"\\u" in raw:
+    if b"\\u" in raw:
         width = 4 if _FOUR_ESCAPED.search(raw) else 2 if _TWO_ESCAPED.search(raw) else 1
     if raw.isascii():
         return TextMemory(len(raw), width)

@@ -26,8 +26,6 @@ from engine.values.events import (
 )
 from engine.values.request import GenerationRequest
 
-_numbers = itertools.count(1)
-
 # Beyond so many unread events the backlog is merged in place, so that a slow reader costs the
 # memory of the text and not of all events.
 _MERGE_ABOVE = 64
@@ -64,7 +62,6 @@ class Generation:
         loop: asyncio.AbstractEventLoop,
         on_cancel: Callable[["Generation"], None],
     ) -> None:
-        self.number = next(_numbers)
         self.request = request
         self.prompt_tokens = 0
         self.written_tokens = 0
@@ -195,11 +192,6 @@ class Generation:
                 return False
             self._wake_is_due = True
             return True
-
-    @property
-    def is_closed(self) -> bool:
-        """Whether its end has been pushed. Any thread."""
-        return self._is_closed
 
     @property
     def loop(self) -> asyncio.AbstractEventLoop:

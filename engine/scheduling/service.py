@@ -28,7 +28,6 @@ from engine.scheduling.thread.commands import (
     EngineStatus,
     ForgetPrompts,
     Load,
-    Pin,
     RenderPrompt,
     Reply,
     Tokenize,
@@ -109,14 +108,6 @@ class Engine:
             UnknownModel: Several models are offered, and none of them has that name.
         """
         return self._choice.status_of(name)
-
-    def pin(self, name: str | None, *, is_pinned: bool = True) -> None:
-        """Keep a model in memory when another one needs room, or no longer.
-
-        Raises:
-            UnknownModel: As ``model_status``.
-        """
-        self._thread.tell(Pin(self._choice.find(name), is_pinned))
 
     async def load(
         self, folder: Path, *, cancels_running: bool = False, draft: Path | None = None

@@ -98,11 +98,6 @@ class StopRules(StopOptions):
     token_ids: tuple[int, ...] = ()
     scopes: tuple[tuple[str, StopScope], ...] = ()
 
-    @property
-    def options(self) -> StopOptions:
-        """How they count, without the stops themselves."""
-        return StopOptions(**{option.name: getattr(self, option.name) for option in STOP_OPTIONS})
-
     def with_options(self, options: StopOptions) -> "StopRules":
         """Return the same stops, counting in another way."""
         return replace(

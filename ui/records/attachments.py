@@ -90,10 +90,6 @@ class Attachment:
             pages=PageRange(first, last, self.pages.total),
         )
 
-    def as_sent(self) -> "Attachment":
-        """Return what is kept of it once it was sent: what the model reads."""
-        return Attachment(self.name, self.text, self.pages)
-
 
 def text_of_pages(pages: Sequence[str], first: int, last: int) -> str:
     """Return the text of some pages, each below its number.

@@ -148,7 +148,6 @@ class _MessageView(QWidget):
         self.text.setAccessibleName(f"Headers and body of the {name}")
         self.text.setFont(fixed_font(self.text.font(), 0.92))
         self.text.setWordWrapMode(QTextOption.WrapMode.WrapAnywhere)
-        self._theme = theme
         self._copy = CopyButton(theme, f"Copy the body of the {name}", lambda: self._body.text)
         self._note = label("", "faint", 0.92)
         foot = QHBoxLayout()

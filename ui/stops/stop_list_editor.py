@@ -35,7 +35,6 @@ class StopListEditor(QWidget):
 
     def __init__(self, theme: Theme) -> None:
         super().__init__()
-        self._theme = theme
         self._model: StopListModel | None = None
         self.table = StopTable(theme)
         self.input = _Input()

@@ -70,9 +70,7 @@ def check_text_memory(raw: bytes, most_bytes: int) -> None:
     Raises:
         ApiError: With the number of characters that would do.
     """
-    if len(raw) * WIDEST > most_bytes and (
-        why := text_memory(raw, is_json=True).excess(most_bytes)
-    ):
+    if len(raw) * WIDEST > most_bytes and (why := text_memory(raw).excess(most_bytes)):
         raise ApiError(ErrorKind.TOO_LARGE, f"the body takes too much memory: {why}")
 
 

@@ -18,11 +18,6 @@ class ServerLog:
         """The lines, oldest first."""
         return tuple(self._lines)
 
-    @property
-    def last_words(self) -> str:
-        """The last line that says something."""
-        return next((line for line in reversed(self._lines) if line.strip()), "")
-
     def add(self, line: str) -> None:
         """Add a line."""
         self._lines.append(printable(line[: MOST_LINE_CHARS + 1], MOST_LINE_CHARS))

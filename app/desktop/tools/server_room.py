@@ -1,7 +1,6 @@
 """All tool servers: their file, their secrets, and the sessions of those that run. Tool thread."""
 
 import asyncio
-import logging
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -20,7 +19,6 @@ if TYPE_CHECKING:
     from app.desktop.tools.server_session import ServerSession
 
 START_TIME_OUT_S = 60.0
-_log = logging.getLogger(__name__)
 
 
 class ServerRoom:

@@ -3,7 +3,6 @@
 Any thread; blocks while the disk works.
 """
 
-import logging
 import os
 import sys
 from collections.abc import Iterable
@@ -20,8 +19,6 @@ from ui.records.tooling.servers import ToolServerConfig
 
 FILE_NAME = "tool-servers.json"
 _EMPTY = '{"mcpServers": {}}'
-
-_log = logging.getLogger(__name__)
 
 
 class ServersFile:

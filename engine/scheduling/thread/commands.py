@@ -184,14 +184,6 @@ class UnloadWhenIdle:
 
 
 @dataclass(frozen=True, slots=True)
-class Pin:
-    """Keep a model in memory when another one needs room, or no longer."""
-
-    model: OfferedModel | None
-    is_pinned: bool
-
-
-@dataclass(frozen=True, slots=True)
 class Shutdown:
     """Cancel everything and end the thread."""
 
@@ -209,7 +201,6 @@ Command = (
     | ForgetPrompts
     | UnloadAfter
     | UnloadWhenIdle
-    | Pin
     | Shutdown
 )
 

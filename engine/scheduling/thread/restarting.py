@@ -10,7 +10,7 @@ from engine.inference.backend import Loader
 from engine.inference.loader import leave_thread
 from engine.scheduling.limits import Limits
 from engine.scheduling.thread.board import StatusBoard
-from engine.scheduling.thread.commands import Command, Load, Pin, Shutdown, UnloadAfter
+from engine.scheduling.thread.commands import Command, Load, Shutdown, UnloadAfter
 from engine.scheduling.thread.worker import EngineThread
 
 
@@ -32,8 +32,8 @@ class RestartingThread:
         self._lock = threading.Lock()
         self._thread: EngineThread | None = None
         self._why_closed: str | None = None
-        # What was said of models that outlives a thread: when they are unloaded, which stay.
-        self._said: dict[tuple[type, str | None], UnloadAfter | Pin] = {}
+        # By model: when it is unloaded, which outlives a thread.
+        self._said: dict[str | None, UnloadAfter] = {}
 
     def send(self, command: Command) -> None:
         """Send a command, to a fresh thread if there is none or it died.
@@ -74,9 +74,8 @@ class RestartingThread:
             thread.send(command)
 
     def _note(self, command: Command) -> None:
-        if isinstance(command, UnloadAfter | Pin):
-            model = None if command.model is None else command.model.id
-            self._said[type(command), model] = command
+        if isinstance(command, UnloadAfter):
+            self._said[None if command.model is None else command.model.id] = command
 
     def close(self) -> None:
         """Cancel what runs and end the thread; returns when it has ended."""

@@ -55,7 +55,6 @@ class ToolCard(QFrame):
     def __init__(self, theme: Theme, name: str, arguments: str) -> None:
         super().__init__()
         self.setObjectName("card")
-        self._theme = theme
         self._name = name
         self._arguments = arguments
         self._whole = ""

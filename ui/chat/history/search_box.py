@@ -36,7 +36,6 @@ class SearchField(QLineEdit):
 
     def __init__(self, theme: Theme, search: Search) -> None:
         super().__init__()
-        self._theme = theme
         self.setPlaceholderText("Search conversations")
         self.setAccessibleName("Search conversations")
         self.setToolTip("Search conversations (Ctrl+Alt+F)")

@@ -53,7 +53,7 @@ async def read_text(
             )
         # The size of a device is 0, and a file may grow.
         raw = read_bounded(path, most_bytes)
-        if why := text_memory(raw, is_json=True).excess(most_bytes):
+        if why := text_memory(raw).excess(most_bytes):
             raise FileRefused(f"{path.name} takes too much memory: {why}.")
         if decode is not None:
             return decoded(decode, raw)

@@ -50,7 +50,7 @@ def read_chatgpt(part: Fields, found: FoundConversations) -> None:
         seconds(part.raw("update_time")),
     )
     conversation.placement = Placement(is_archived=part.raw("is_archived") is True)
-    tree = _Tree(nodes, part)
+    tree = _Tree(nodes)
     messages = tree.messages()
     found.damaged += [f"“{conversation.title}”: {words}" for words in tree.damaged]
     fill(conversation, messages)
@@ -67,10 +67,9 @@ def _show_current(conversation: Conversation, current: ConversationMessage | Non
 class _Tree:
     """The nodes of one conversation."""
 
-    def __init__(self, nodes: Mapping[str, Any], part: Fields) -> None:
+    def __init__(self, nodes: Mapping[str, Any]) -> None:
         self.damaged: list[str] = []
         self._nodes = nodes
-        self._part = part
         self._message_of: dict[str, ConversationMessage | None] = {}
         self._following: dict[str | None, list[str]] = {}
         for key, node in nodes.items():

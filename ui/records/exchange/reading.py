@@ -94,7 +94,7 @@ class _Source:
         """
         raw = self._content(name, self._left)
         self._left -= len(raw)
-        if (why := text_memory(raw, is_json=True).excess(self._most)) is not None:
+        if (why := text_memory(raw).excess(self._most)) is not None:
             raise DamagedFile(f"it takes too much memory: {why}")
         try:
             return raw.decode("utf-8-sig")

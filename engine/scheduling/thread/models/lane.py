@@ -23,7 +23,6 @@ from engine.scheduling.thread.commands import (
     Detokenize,
     ForgetPrompts,
     Load,
-    Pin,
     Rendered,
     RenderPrompt,
     Shutdown,
@@ -157,7 +156,7 @@ class Lane:
 
     def do(self, command: Command) -> None:
         """Carry out a command, or let it wait until the model is there for which it is meant."""
-        if not isinstance(command, (Cancel, Rendered, Pin)) and self._must_wait(command):
+        if not isinstance(command, (Cancel, Rendered)) and self._must_wait(command):
             self._postponed.add(command)
         else:
             self._carry_out(command)
@@ -195,8 +194,6 @@ class Lane:
                 slot.unload_after(command.idle_s)
             case UnloadWhenIdle():
                 slot.unload_when_idle()
-            case Pin():
-                slot.status.pin(is_pinned=command.is_pinned)
             case Shutdown() | ForgetPrompts():
                 raise AssertionError("served for all models at once")
             case _:

@@ -56,11 +56,6 @@ class SlotStatus:
         """Note that something is asked of the model now."""
         self.used_s, self._used_at = time.monotonic(), time.time()
 
-    def pin(self, *, is_pinned: bool) -> None:
-        """Keep the model in memory when another one needs room, or no longer."""
-        self.is_pinned = is_pinned
-        self.tell_again()
-
     def publish(
         self,
         backend: Backend | None,

@@ -169,7 +169,7 @@ def test_what_fits_alone_but_not_beside_the_others_waits_for_them(tmp_path: Path
         assert engine.status.waiting == 2
         # In order: the small one does not slip past the large one.
         await large.collect()
-        assert first.is_closed
+        assert first._is_closed
         assert (await small.collect()).text == "yes"
         assert (await first.collect()).finished.stop.kind is StopKind.MAX_TOKENS
         assert max(rows for rows, _ in stage.model.calls) <= 2

@@ -81,8 +81,7 @@ def test_an_unknown_name_is_refused_with_the_nearest_names(models: list[OfferedM
         engine.offer(models)
         with pytest.raises(UnknownModel) as caught:
             await engine.generate(request(_ASKED, model="model_3"))
-        assert caught.value.nearest[0] == models[1].id
-        assert models[1].id in str(caught.value)
+        assert f"the nearest names are {models[1].id}" in str(caught.value)
         with pytest.raises(NoModel):  # no model is the default one
             await engine.generate(request(_ASKED))
         await engine.aclose()
@@ -125,20 +124,16 @@ def test_a_pinned_model_stays_and_what_cannot_fit_beside_it_is_refused_with_figu
     async def play() -> None:
         a, b, c = models[:3]
         engine = Engine(room_for(models, 2))
-        engine.offer(models)
+        engine.offer([replace(a, is_pinned=True), b, replace(c, is_pinned=True)])
         await engine.load(a.folder)
         await ask(engine, _ASKED, max_tokens=4, model=b.id)
-        engine.pin(a.id)
         await ask(engine, _ASKED, max_tokens=4, model=c.id)
         assert [state(engine, one) for one in (a, b, c)] == ["ready", "unloaded", "ready"]
-        engine.pin(c.id)
         with pytest.raises(NoModel, match=r"needs .* MB of memory .* are pinned: unpin one") as why:
             await ask(engine, _ASKED, max_tokens=4, model=b.id)
         assert a.id in str(why.value)
         assert c.id in str(why.value)
         assert [state(engine, one) for one in (a, c)] == ["ready", "ready"]
-        engine.pin(c.id, is_pinned=False)
-        assert (await ask(engine, _ASKED, max_tokens=24, model=b.id)).text == await alone(b)
         await engine.aclose()
 
     run(play(), 120)
