@@ -14,7 +14,7 @@ from api.conformance.captures.values import (
 
 
 class Find(Protocol):
-    """Notes something; see ``Draft.find``."""
+    """Notes something that is wrong with an answer."""
 
     def __call__(
         self,
@@ -24,19 +24,33 @@ class Find(Protocol):
         index: int | None = None,
         shown: str | None = None,
     ) -> None:
-        """Note it."""
+        """Note it.
+
+        Args:
+            code: A stable word for programs.
+            severity: How bad it is.
+            sentence: What it is.
+            index: The event in which it shows.
+            shown: The text that shows it; None for the event.
+        """
 
 
 class ChoiceDraft:
     """Collects what the events of an answer add up to in one of its choices.
 
+    Args:
+        number: Its number, counted from 0.
+        find: Notes what is wrong with it.
+
     Attributes:
+        find: As above.
         reason: The reason so far.
         matched: The stop that has matched, as the server says.
         says_matched: Whether there is a place for it.
     """
 
-    def __init__(self, number: int) -> None:
+    def __init__(self, number: int, find: Find) -> None:
+        self.find = find
         self.reason: str | None = None
         self.matched: str | int | None = None
         self.says_matched = False
@@ -48,25 +62,6 @@ class ChoiceDraft:
         self._unjoined: list[str] = []
         self._thoughts: dict[int, list[str]] = {}
         self._calls: dict[str, list[str]] = {}
-
-    def find(
-        self,
-        code: str,
-        severity: Severity,
-        sentence: str,
-        index: int | None = None,
-        shown: str | None = None,
-    ) -> None:
-        """Note something.
-
-        Args:
-            code: A stable word for programs.
-            severity: How bad it is.
-            sentence: What it is.
-            index: The event in which it shows.
-            shown: The text that shows it; None for the event.
-        """
-        raise NotImplementedError
 
     @property
     def text(self) -> str:
@@ -162,28 +157,16 @@ class ChoiceDraft:
         )
 
 
-class OtherChoice(ChoiceDraft):
-    """A choice beside the first one; what it finds belongs to the whole answer."""
+def naming(number: int, find: Find) -> Find:
+    """Return a ``find`` for a choice beside the first one: it names the choice."""
 
-    def __init__(self, number: int, find: Find) -> None:
-        super().__init__(number)
-        self._find = find
-
-    def find(
-        self,
+    def note(
         code: str,
         severity: Severity,
         sentence: str,
         index: int | None = None,
         shown: str | None = None,
     ) -> None:
-        """Note something, naming the choice.
+        find(code, severity, f"Choice {number}: {sentence}", index, shown)
 
-        Args:
-            code: A stable word for programs.
-            severity: How bad it is.
-            sentence: What it is.
-            index: The event in which it shows.
-            shown: The text that shows it; None for the event.
-        """
-        self._find(code, severity, f"Choice {self._number}: {sentence}", index, shown)
+    return note

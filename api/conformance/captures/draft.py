@@ -6,7 +6,7 @@ Belongs to one reading; knows no dialect's order of events. Pure but for its own
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from api.conformance.captures.choice import ChoiceDraft, OtherChoice
+from api.conformance.captures.choice import ChoiceDraft, naming
 from api.conformance.captures.framing import Frame, Framed
 from api.conformance.captures.values import (
     Capture,
@@ -41,7 +41,7 @@ class Draft(ChoiceDraft):
     def __init__(
         self, dialect: WireDialect, framed: Framed, *, is_streamed: bool, is_dump: bool = False
     ) -> None:
-        super().__init__(0)
+        super().__init__(0, self._note)
         self.framed = framed
         self.is_streamed = is_streamed
         self.is_dump = is_dump
@@ -50,8 +50,8 @@ class Draft(ChoiceDraft):
         self.usage: CapturedUsage | None = None
         self.error: str | None = None
         self._dialect = dialect
-        self._others: dict[int, OtherChoice] = {}
-        self._left_out = OtherChoice(_MOST_CHOICES, self.find)
+        self._others: dict[int, ChoiceDraft] = {}
+        self._left_out = self._beside(_MOST_CHOICES)
         self._findings: list[Finding] = list(framed.notes)
 
     def choice(self, number: object) -> ChoiceDraft:
@@ -60,7 +60,10 @@ class Draft(ChoiceDraft):
             return self
         if number not in self._others and len(self._others) >= _MOST_CHOICES:
             return self._left_out
-        return self._others.setdefault(number, OtherChoice(number, self.find))
+        return self._others.setdefault(number, self._beside(number))
+
+    def _beside(self, number: int) -> ChoiceDraft:
+        return ChoiceDraft(number, naming(number, self.find))
 
     def set_error(self, value: object) -> None:
         """Take an error, in whichever envelope it comes."""
@@ -68,7 +71,7 @@ class Draft(ChoiceDraft):
         self.error = message if isinstance(message, str) else str(value)
         self._ending = CapturedEnding.ERROR
 
-    def find(
+    def _note(
         self,
         code: str,
         severity: Severity,
@@ -76,15 +79,7 @@ class Draft(ChoiceDraft):
         index: int | None = None,
         shown: str | None = None,
     ) -> None:
-        """Note something; the same thing is noted a few times only.
-
-        Args:
-            code: A stable word for programs.
-            severity: How bad it is.
-            sentence: What it is.
-            index: The event in which it shows.
-            shown: The text that shows it; None for the event.
-        """
+        # The same thing is noted a few times only.
         if sum(found.code == code for found in self._findings) >= _FINDINGS_PER_CODE:
             return
         if shown is None:
