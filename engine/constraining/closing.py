@@ -16,7 +16,8 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
-from urllib.parse import unquote
+
+from engine.constraining.pointers import pointed_at
 
 Schema = Any
 """A JSON schema: an object, true or false."""
@@ -228,15 +229,7 @@ class _Closer:
         reference = node["$ref"]
         if not isinstance(reference, str) or not _POINTER.fullmatch(reference):
             return None
-        found: Any = self._root
-        for step in reference.removeprefix("#").split("/")[1:]:
-            name = unquote(step).replace("~1", "/").replace("~0", "~")
-            if isinstance(found, Mapping) and name in found:
-                found = found[name]
-            elif isinstance(found, list) and name.isdecimal() and int(name[:9]) < len(found):
-                found = found[int(name[:9])]
-            else:
-                return None
+        found = pointed_at(self._root, reference)
         if isinstance(found, Mapping) and found is self._root:
             # Its definitions stay where they are.
             return {key: one for key, one in found.items() if key not in _DEFINITIONS}

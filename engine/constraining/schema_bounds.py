@@ -9,7 +9,8 @@ import math
 import sys
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple, TypeGuard
-from urllib.parse import unquote
+
+from engine.constraining.pointers import pointed_at
 
 MOST_CHARACTERS = 256 * 1024
 MOST_PARTS = 20_000
@@ -224,15 +225,7 @@ def _target(root: Mapping[str, Any], reference: str) -> list[Any]:
     """Return what a reference within the document leads to; nothing for any other."""
     if not reference.startswith("#"):
         return []
-    found: Any = root
-    for step in reference[1:].split("/")[1:]:
-        name = unquote(step).replace("~1", "/").replace("~0", "~")
-        if isinstance(found, Mapping) and name in found:
-            found = found[name]
-        elif isinstance(found, list) and name.isdecimal() and int(name[:9]) < len(found):
-            found = found[int(name[:9])]
-        else:
-            return []
+    found = pointed_at(root, reference)
     return [found] if isinstance(found, (Mapping, list)) else []
 
 

@@ -90,6 +90,15 @@ class Draft(ChoiceDraft):
         """Note that an event stands where it must not."""
         self.find("event_order", Severity.ERROR, sentence, index)
 
+    def values(self, frames: Iterable[Frame]) -> Iterator[tuple[int, dict[str, Any]]]:
+        """Yield the JSON objects of a stream, with their places; errors among them are noted."""
+        for index, frame in enumerate(frames):
+            value = mapping(frame.value)
+            if "error" in value:
+                self.set_error(value["error"])
+            else:
+                yield index, value
+
     def values_until_done(
         self, frames: Iterable[Frame], noun: str
     ) -> Iterator[tuple[int, dict[str, Any]]]:

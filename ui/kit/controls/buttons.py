@@ -130,11 +130,8 @@ class IconBadge(QLabel):
         size = self.width()
         painter.drawRoundedRect(self.rect(), size * 0.28, size * 0.28)
         inner = round(size * 0.58)
-        image = icons.pixmap(self._name, color, inner, self.devicePixelRatioF() * 2)
         corner = (size - inner) / 2
-        painter.drawPixmap(
-            QRectF(corner, corner, inner, inner), image, QRectF(0, 0, image.width(), image.height())
-        )
+        icons.draw(painter, QRectF(corner, corner, inner, inner), self._name, color)
         painter.end()
 
     def _fit(self) -> None:

@@ -79,7 +79,6 @@ def _draw_tick(painter: QPainter, theme: Theme, box: QRect, *, is_enabled: bool)
     """
     color = theme.colors.on_accent if is_enabled else theme.colors.muted
     size = theme.px(_TICK)
-    image = icons.pixmap("tick", color, size, painter.device().devicePixelRatioF() * 2)
     place = QRectF(0, 0, size, size)
     place.moveCenter(QRectF(box).center())
-    painter.drawPixmap(place, image, QRectF(0, 0, image.width(), image.height()))
+    icons.draw(painter, place, "tick", color)

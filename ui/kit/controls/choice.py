@@ -39,12 +39,7 @@ class Choice(QComboBox):
         """Draw the field, then the arrow that the style sheet leaves out."""
         super().paintEvent(event)
         size, edge = self._theme.px(_ARROW), self._theme.gap(_EDGE)
-        image = icons.pixmap(
-            "chevron-down", self._theme.colors.muted, size, self.devicePixelRatioF() * 2
-        )
+        place = QRectF(self.width() - size - edge, (self.height() - size) / 2, size, size)
         painter = QPainter(self)
-        left, top = self.width() - size - edge, (self.height() - size) / 2
-        painter.drawPixmap(
-            QRectF(left, top, size, size), image, QRectF(0, 0, image.width(), image.height())
-        )
+        icons.draw(painter, place, "chevron-down", self._theme.colors.muted)
         painter.end()

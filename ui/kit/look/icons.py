@@ -94,6 +94,19 @@ def pixmap(name: str, color: str, size: int = 18, scale: float = 2.0) -> QPixmap
     return image
 
 
+def draw(painter: QPainter, place: QRectF, name: str, color: str) -> None:
+    """Draw an icon on a widget, sharp on any screen.
+
+    Args:
+        painter: Draws on the widget.
+        place: The square that the icon fills.
+        name: One of ``names()``.
+        color: Its color, as ``#rrggbb``.
+    """
+    image = pixmap(name, color, round(place.width()), painter.device().devicePixelRatioF() * 2)
+    painter.drawPixmap(place, image, QRectF(image.rect()))
+
+
 def icon(name: str, color: str, size: int = 18, disabled: str | None = None) -> QIcon:
     """Return an icon, sharp on ordinary and on doubled screens.
 

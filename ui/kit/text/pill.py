@@ -69,10 +69,9 @@ class StatusPill(QWidget):
         radius = self.height() / 2
         painter.drawRoundedRect(QRectF(self.rect()), radius, radius)
         size = self._theme.px(_ICON)
-        image = icons.pixmap(self._icon, color, size, self.devicePixelRatioF() * 2)
         left, right = self._sides()
         place = QRectF(right, (self.height() - size) / 2, size, size)
-        painter.drawPixmap(place, image, QRectF(0, 0, image.width(), image.height()))
+        icons.draw(painter, place, self._icon, color)
         painter.setPen(QColor(color))
         room = self.rect().adjusted(left, 0, 2 - right, 0)
         painter.drawText(room, int(Qt.AlignmentFlag.AlignVCenter), self._word)

@@ -217,10 +217,9 @@ class _OfferDelegate(QStyledItemDelegate):
             Qt.AlignmentFlag.AlignVCenter,
             word,
         )
-        image = icons.pixmap(icon, color, size, self._view.devicePixelRatioF() * 2)
         left = end - width - size - 4
         place = QRectF(left, line.top() + (line.height() - size) / 2, size, size)
-        painter.drawPixmap(place, image, QRectF(0, 0, image.width(), image.height()))
+        icons.draw(painter, place, icon, color)
         bold = QFont(self._view.font())
         bold.setWeight(QFont.Weight.Medium)
         room = QRect(line.left(), line.top(), left - line.left() - _GAP_PX, line.height())

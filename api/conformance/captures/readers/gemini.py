@@ -47,11 +47,7 @@ def read_whole(draft: Draft, body: dict[str, Any]) -> None:
 
 def read_stream(draft: Draft, frames: tuple[Frame, ...]) -> None:
     """Read a stream; its end is the reason of the last part."""
-    for index, frame in enumerate(frames):
-        value = mapping(frame.value)
-        if "error" in value:
-            draft.set_error(value["error"])
-            continue
+    for index, value in draft.values(frames):
         _take(draft, index, value)
     if draft.error is None and draft.usage is None:
         draft.lacks_usage("The stream has no usageMetadata.")

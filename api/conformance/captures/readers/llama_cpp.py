@@ -5,7 +5,7 @@ https://github.com/ggml-org/llama.cpp/blob/master/tools/server/README.md#post-co
 
 from typing import Any
 
-from api.conformance.captures.draft import Draft, items, mapping, usage
+from api.conformance.captures.draft import Draft, items, usage
 from api.conformance.captures.framing import Frame
 from api.conformance.captures.values import CapturedEnding, Severity
 
@@ -31,11 +31,7 @@ def read_whole(draft: Draft, body: dict[str, Any]) -> None:
 def read_stream(draft: Draft, frames: tuple[Frame, ...]) -> None:
     """Read a stream: ``"stop": true`` stands in its last object."""
     has_ended = False
-    for index, frame in enumerate(frames):
-        value = mapping(frame.value)
-        if "error" in value:
-            draft.set_error(value["error"])
-            continue
+    for index, value in draft.values(frames):
         if has_ended and value:
             draft.misplaced(index, 'An object comes after the one that says "stop": true.')
         _take(draft, index, value)

@@ -33,11 +33,7 @@ def read_whole(draft: Draft, body: dict[str, Any]) -> None:
 def read_stream(draft: Draft, frames: tuple[Frame, ...]) -> None:
     """Read a stream of tokens; the last one brings the whole text and the reason."""
     has_ended = False
-    for index, frame in enumerate(frames):
-        value = mapping(frame.value)
-        if "error" in value:
-            draft.set_error(value["error"])
-            continue
+    for index, value in draft.values(frames):
         if has_ended and value:
             draft.misplaced(index, "An event comes after the one that holds the whole text.")
         token = mapping(value.get("token"))
