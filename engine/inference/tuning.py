@@ -28,17 +28,6 @@ def share_one_arena() -> None:
         return  # another C library without this setting
 
 
-def return_freed_memory() -> None:
-    """Give the system back what the C library keeps of freed memory.
-
-    Large answers leave holes between what lives on; glibc keeps their pages for ever. Other threads
-    that allocate wait meanwhile, some 20 ms for 100 MB.
-    """
-    if sys.platform == "linux":
-        with contextlib.suppress(OSError, AttributeError):  # another C library
-            ctypes.CDLL(None).malloc_trim(0)
-
-
 def take_short_turns() -> None:
     """Let a thread that waits for the interpreter have it after a millisecond, not after five.
 

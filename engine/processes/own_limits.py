@@ -4,11 +4,9 @@ Called in the helper process, on its main thread. Where a system has no such lim
 """
 
 import contextlib
-import ctypes
 import os
 import resource
 import signal
-import sys
 
 _NICE = 10
 # https://man7.org/linux/man-pages/man7/sched.7.html, "The autogroup feature"
@@ -43,13 +41,6 @@ def allow_memory(more: int | None) -> None:
             if hard != resource.RLIM_INFINITY:
                 limit = min(limit, hard)
         resource.setrlimit(resource.RLIMIT_AS, (limit, hard))
-
-
-def return_freed_memory() -> None:
-    """Give the system back what the C library keeps of freed memory, where it can be asked to."""
-    if sys.platform == "linux":
-        with contextlib.suppress(OSError, AttributeError):  # another C library
-            ctypes.CDLL(None).malloc_trim(0)
 
 
 class CpuTimer:

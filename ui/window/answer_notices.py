@@ -6,11 +6,12 @@ It decides when to notify and what to say; the application delivers it.
 import time
 from collections.abc import Callable
 
-from PySide6.QtCore import QObject, Qt
+from PySide6.QtCore import QObject
 from PySide6.QtWidgets import QApplication, QMainWindow
 
 from engine import StopKind, counted
 from ui.chat.session.workspace import Workspace
+from ui.kit.controls.own_window import bring_forward
 from ui.preferences.preferences_state import PreferencesState
 from ui.records.conversations import Conversation
 from ui.records.runs import Run, RunState
@@ -61,10 +62,7 @@ class AnswerNotices(QObject):
 
     def _show(self, conversation: Conversation) -> None:
         """Bring the window forward with the conversation, if that is still there."""
-        self._window.setWindowState(self._window.windowState() & ~Qt.WindowState.WindowMinimized)
-        self._window.show()
-        self._window.raise_()
-        self._window.activateWindow()
+        bring_forward(self._window)
         if self._workspace.conversations.row_of(conversation) >= 0:
             self._workspace.open(conversation)
 

@@ -30,6 +30,7 @@ from ui.chat.storage.transfer_bar import TransferBar
 from ui.chat.storage.unsaved import UnsavedText
 from ui.inspector.run.inspector import Inspector
 from ui.inspector.run.tools import InspectorTools
+from ui.kit.controls.own_window import bring_forward
 from ui.kit.controls.reading_order import move_focus
 from ui.kit.look import icons
 from ui.kit.look.theme import Theme
@@ -186,10 +187,7 @@ class MainWindow(QMainWindow):
 
     def come_forward(self) -> None:
         """Bring the window to the front."""
-        self.setWindowState(self.windowState() & ~Qt.WindowState.WindowMinimized)
-        self.show()
-        self.raise_()
-        self.activateWindow()
+        bring_forward(self)
 
     async def finish(self) -> None:
         """End the answers and the server, and wait for all background work."""

@@ -7,10 +7,11 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject, Signal
-from PySide6.QtWidgets import QMainWindow, QWidget
+from PySide6.QtWidgets import QMainWindow
 
 from ui.inspector.run.inspector import Inspector
 from ui.inspector.run.tools import InspectorTools
+from ui.kit.controls.own_window import bring_forward
 from ui.kit.look.theme import Theme
 from ui.models.model_library import ModelLibrary
 from ui.preferences.kept_prompts import KeptPrompts
@@ -107,7 +108,7 @@ class OtherWindows(QObject):
             from ui.inspector.inspector_window import InspectorWindow
 
             self.inspector = InspectorWindow(self._theme, self._inspected, self.tools, self._main)
-        _bring_forward(self.inspector)
+        bring_forward(self.inspector)
 
     def show_comparison(self, run: Run, other: Run) -> None:
         """Show the inspector's comparison of two runs of the open conversation."""
@@ -122,7 +123,7 @@ class OtherWindows(QObject):
             from ui.inspector.servers.capture_window import CaptureWindow
 
             self.capture = CaptureWindow(self._theme, self.tools, self._main)
-        _bring_forward(self.capture)
+        bring_forward(self.capture)
 
     def show_probe(self) -> None:
         """Show the window that probes servers."""
@@ -130,7 +131,7 @@ class OtherWindows(QObject):
             from ui.inspector.servers.probe_window import ProbeWindow
 
             self.probe = ProbeWindow(self._theme, self.tools, self._main)
-        _bring_forward(self.probe)
+        bring_forward(self.probe)
 
     def show_models(self) -> None:
         """Show the models on this computer."""
@@ -139,7 +140,7 @@ class OtherWindows(QObject):
 
             self.models = ModelsWindow(self._theme, self._model_library, self._main)
             self.models.chat_wanted.connect(self.chat_wanted)
-        _bring_forward(self.models)
+        bring_forward(self.models)
 
     def find_models(self) -> None:
         """Show the view that finds models on the hub."""
@@ -152,7 +153,7 @@ class OtherWindows(QObject):
         if self.server is None:
             self.server = ServerWindow(self._theme, self._server_panel, self._main)
             self.server.detail.inspector_wanted.connect(self._inspect_request)
-        _bring_forward(self.server)
+        bring_forward(self.server)
 
     def show_tool_servers(self) -> None:
         """Show the tool servers: what they offer, how they are doing, and how they are reached."""
@@ -160,7 +161,7 @@ class OtherWindows(QObject):
             from ui.tools.servers_window import ToolServersWindow
 
             self.tool_servers = ToolServersWindow(self._theme, self._toolbox, self._main)
-        _bring_forward(self.tool_servers)
+        bring_forward(self.tool_servers)
 
     def show_preferences(self) -> None:
         """Show the dialog of preferences."""
@@ -192,9 +193,3 @@ class OtherWindows(QObject):
     def _inspect_request(self, entry: RequestEntry) -> None:
         self.show_inspector()
         self._inspected.show_request(entry)
-
-
-def _bring_forward(window: QWidget) -> None:
-    window.show()
-    window.raise_()
-    window.activateWindow()

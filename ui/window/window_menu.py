@@ -7,6 +7,7 @@ from PySide6.QtCore import QObject, Qt
 from PySide6.QtGui import QAction
 from PySide6.QtWidgets import QApplication, QDialog, QMenu, QWidget
 
+from ui.kit.controls.own_window import bring_forward
 from ui.kit.system.menus import add_entry, literal
 
 
@@ -36,7 +37,7 @@ class WindowMenu(QObject):
             add_entry(
                 self._menu,
                 literal(window.windowTitle()),
-                partial(_bring_forward, window),
+                partial(bring_forward, window),
                 is_checked=window is front,
             )
             for window in open_windows()
@@ -60,7 +61,7 @@ class WindowMenu(QObject):
             if not window.isMinimized():
                 window.raise_()
         if front is not None:
-            _bring_forward(front)
+            bring_forward(front)
 
 
 def open_windows() -> list[QWidget]:
@@ -83,10 +84,3 @@ def front_window() -> QWidget | None:
     while active is not None and active not in windows:
         active = active.parentWidget()
     return active
-
-
-def _bring_forward(window: QWidget) -> None:
-    window.setWindowState(window.windowState() & ~Qt.WindowState.WindowMinimized)
-    window.show()
-    window.raise_()
-    window.activateWindow()

@@ -28,11 +28,11 @@ from api.dialects.shared.requested import asked_by
 from api.transport.bodies.unpacking import unpacked
 from api.transport.errors import ApiError, ContextOverflow, ErrorKind, invalid
 from engine.processes.frames import read_frame, write_frame
+from engine.processes.freed_memory import return_freed_memory
 from engine.processes.own_limits import (
     CpuTimer,
     allow_memory,
     give_way,
-    return_freed_memory,
 )
 
 _CPU_S = 15.0

@@ -5,6 +5,7 @@ they have come. So the text is gone through once, however it is cut. Pure; belon
 that feeds it.
 """
 
+import re
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
@@ -57,16 +58,13 @@ class ArrivingText:
         self._place += 1
         return char
 
-    def take_while(self, run: Callable[[str, int], int]) -> str:
-        """Take the characters that belong to a run, as far as they have come.
-
-        Args:
-            run: Returns where the run ends that begins at a place of a text.
-        """
-        end = run(self._text, self._place)
-        taken = self._text[self._place : end]
-        self._place = end
-        return taken
+    def take_run(self, pattern: re.Pattern[str]) -> str:
+        """Take the characters that a pattern matches, as far as they have come; it may be none."""
+        found = pattern.match(self._text, self._place)
+        if found is None:
+            return ""
+        self._place = found.end()
+        return found[0]
 
     def skip_space(self) -> Waiting[str]:
         """Take white space; return the character after it without taking it."""

@@ -139,7 +139,7 @@ def _list(text: ArrivingText, out: CallWriter, depth: int) -> Waiting[None]:
 
 def _word(text: ArrivingText, out: CallWriter) -> Waiting[None]:
     parts: list[str] = []
-    while part := text.take_while(_plain):
+    while part := text.take_run(_WORD):
         parts.append(part)
         yield from text.peek()
     try:
@@ -147,11 +147,6 @@ def _word(text: ArrivingText, out: CallWriter) -> Waiting[None]:
         out.write(json.dumps(value, ensure_ascii=False, allow_nan=False))
     except ValueError as error:
         raise IrregularCall from error
-
-
-def _plain(text: str, place: int) -> int:
-    found = _WORD.match(text, place)
-    return place if found is None else found.end()
 
 
 def _grown(out: CallWriter) -> Callable[[str], None]:

@@ -168,19 +168,7 @@ def _next(text: ArrivingText, style: _Style) -> Waiting[str]:
         char = yield from text.peek()
         if char not in " \t\n\r":
             return char
-        style.space(text.take_while(_end_of(_SPACE)))
-
-
-def _end_of(pattern: re.Pattern[str]) -> Callable[[str, int], int]:
-    def end(text: str, place: int) -> int:
-        found = pattern.match(text, place)
-        return place if found is None else found.end()
-
-    return end
-
-
-_end_of_plain = _end_of(_PLAIN)
-_end_of_word = _end_of(_WORD)
+        style.space(text.take_run(_SPACE))
 
 
 def _key(text: ArrivingText, style: _Style) -> Waiting[None]:
@@ -192,7 +180,7 @@ def _key(text: ArrivingText, style: _Style) -> Waiting[None]:
 
 def _word(text: ArrivingText, style: _Style) -> Waiting[None]:
     parts: list[str] = []
-    while part := text.take_while(_end_of_word):
+    while part := text.take_run(_WORD):
         parts.append(part)
         yield from text.peek()
     word = "".join(parts)
@@ -223,7 +211,7 @@ def string_text(text: ArrivingText, take: Callable[[str, str], object]) -> Waiti
     """
     while True:
         char = yield from text.peek()
-        if plain := text.take_while(_end_of_plain):
+        if plain := text.take_run(_PLAIN):
             take(plain, plain)
             continue
         yield from text.take()

@@ -86,16 +86,6 @@ def _comma(text: ArrivingText, end: str) -> Waiting[None]:
         raise IrregularCall
 
 
-def _plain(text: str, place: int) -> int:
-    found = _PLAIN.match(text, place)
-    return place if found is None else found.end()
-
-
-def _plain_value(text: str, place: int) -> int:
-    found = _VALUE.match(text, place)
-    return place if found is None else found.end()
-
-
 def _string(text: ArrivingText, write: Callable[[str], object], ends: str) -> Waiting[None]:
     """Read a string as it grows, up to its last quotation mark.
 
@@ -109,7 +99,7 @@ def _string(text: ArrivingText, write: Callable[[str], object], ends: str) -> Wa
     is_empty = True
     while True:
         char = yield from text.peek()
-        if plain := text.take_while(_plain):
+        if plain := text.take_run(_PLAIN):
             write(escaped(plain))
         else:
             yield from text.take()
@@ -193,16 +183,11 @@ def _nested(
     write(closing)
 
 
-def _plain_word(text: str, place: int) -> int:
-    found = _WORD.match(text, place)
-    return place if found is None else found.end()
-
-
 def _word(
     text: ArrivingText, write: Callable[[str], object], conversions: Conversions
 ) -> Waiting[None]:
     parts: list[str] = []
-    while part := text.take_while(_plain_word):
+    while part := text.take_run(_WORD):
         parts.append(part)
         yield from text.peek()
     if (yield from text.skip_space()) not in ",]}":
@@ -221,7 +206,7 @@ def _value(text: ArrivingText, parts: NestedValue) -> Waiting[None]:
     closing: list[str] = []
     while True:
         char = yield from text.peek()
-        if plain := text.take_while(_plain_value):
+        if plain := text.take_run(_VALUE):
             parts.append(plain)
             continue
         if not closing and char in ",)":
@@ -241,7 +226,7 @@ def _value(text: ArrivingText, parts: NestedValue) -> Waiting[None]:
 def _skip_string(text: ArrivingText, quote: str, parts: NestedValue) -> Waiting[None]:
     while True:
         char = yield from text.peek()
-        if plain := text.take_while(_plain):
+        if plain := text.take_run(_PLAIN):
             parts.append(plain)
             continue
         parts.append((yield from text.take()))

@@ -5,7 +5,7 @@ Engine thread only.
 
 import time
 
-from engine.inference.tuning import return_freed_memory
+from engine.processes.freed_memory import return_freed_memory
 
 # How long the thread is idle before freed memory is returned, which holds up who allocates.
 _RETURNED_AFTER_S = 1.0

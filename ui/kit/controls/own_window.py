@@ -14,6 +14,14 @@ from ui.kit.controls.reading_order import move_focus
 from ui.kit.look.theme import Theme
 
 
+def bring_forward(window: QWidget) -> None:
+    """Show a window in front of the others, with the keyboard; a minimized one opens again."""
+    window.setWindowState(window.windowState() & ~Qt.WindowState.WindowMinimized)
+    window.show()
+    window.raise_()
+    window.activateWindow()
+
+
 class OwnWindow(QWidget):
     """A window that the system's shortcut closes; Tab follows the reading order.
 
