@@ -31,7 +31,7 @@ from api.transport.served_engine import ServedAnswer
 from api.transport.sse import Begun, stream
 from engine import EngineError, Event, GenerationRequest, PromptScores
 
-# Deltas of an answer are merged, so that many events are the tokens of a traced answer.
+# The deltas of an answer are merged, so many events mean an answer with traced tokens.
 _FEW_EVENTS = 200
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -55,7 +55,7 @@ def answering(dialect: Dialect, route: AnswerRoute[Any]) -> Handler:
 
 
 def replying(route: QueryRoute) -> Handler:
-    """Return the handler of a route that tells something."""
+    """Return the handler of a route whose answers are made without generating."""
 
     async def reply(request: web.Request) -> web.StreamResponse:
         service = service_of(request)
@@ -80,7 +80,7 @@ async def _asked(request: web.Request, route: AnswerRoute[Any] | QueryRoute) -> 
     assert route.read is not None
     service, body = service_of(request), body_of(request)
     if body.is_large and body.model is None and not service.engine.is_choosing:
-        # The model says how long a prompt may be. One that is being loaded is waited for.
+        # The model's context limits the prompt, so wait for a model that is still being loaded.
         body.model = await loaded_model(service)
     return await read_as_asked(
         body,
@@ -125,13 +125,13 @@ async def _answered(
         answers = await asyncio.gather(*(collected(one) for one in generations))
     if sum(_weight(events) for events, _ in answers) <= _FEW_EVENTS:
         return _json(route.write_whole(answers, params, head))
-    # Megabytes, if it tells how likely each token was: no stream waits for them to be written.
+    # An answer with logprobs can be megabytes: encode it in a thread, so that no stream waits.
     text = await asyncio.to_thread(lambda: long_json_text(route.write_whole(answers, params, head)))
     return web.json_response(text=text)
 
 
 def _weight(events: Sequence[Event]) -> int:
-    """Return how many tokens and deltas an answer tells of."""
+    """Return the number of token and delta events of an answer."""
     return sum(len(one) if isinstance(one, PromptScores) else 1 for one in events)
 
 
@@ -146,11 +146,11 @@ async def _begun(
     """Start the generations of a stream; whichever still runs afterwards is cancelled.
 
     Args:
-        service: What the server works with.
+        service: The service that the server answers from.
         route: Encodes the stream.
         params: The request.
-        wanted: What it asks the engine for.
-        head: What is known of the answer before.
+        wanted: The request to the engine.
+        head: What is known of the answer before it begins.
 
     Raises:
         EngineError: The engine refused them.
@@ -168,13 +168,13 @@ def _with_model(
     head: Head,
     generations: Sequence[ServedAnswer],
 ) -> Head:
-    """Return the head of an answer whose model, if it was still being loaded, is there by now."""
+    """Return the head of an answer with its model, which may have been loaded meanwhile."""
     model = _model(service, route, params)
     return replace(head, model=model, vocabulary=generations[0].vocabulary)
 
 
 def _model(service: Service, route: AnswerRoute[Any], params: Any) -> str:
-    """Return the name under which an answer is sent."""
+    """Return the model's name as the answer reports it."""
     return model_name(service, route.model_of(params))
 
 

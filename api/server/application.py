@@ -58,7 +58,7 @@ def build(
     Args:
         engine: Answers the requests.
         config: The server's settings.
-        observer: Is shown every request; None for nobody.
+        observer: Is told of every request; None for no observer.
     """
     middlewares: list[Middleware] = [_logged, _enveloped, _checked]
     untold = Untold()
@@ -71,7 +71,7 @@ def build(
     app[BODIES] = BodyReader(
         config,
         large_bodies,
-        # Which of several models it will be is in the body that has not been read yet.
+        # With several models, the body names the model, and it has not been read yet.
         lambda: None if engine.is_choosing else engine.model,
     )
     app[OPENAPI] = OpenApiText()
@@ -101,7 +101,8 @@ async def _logged(request: web.Request, handler: Handler) -> web.StreamResponse:
     finally:
         took_s = time.monotonic() - started_at
         route = route_of(request)
-        # The table's own spelling: what clients make up is no label.
+        # The path as the table of routes spells it: a path that a client made up must not become a
+        # label.
         metrics.request_ended(
             "none" if route is None or route.dialect is None else route.dialect.name,
             "unknown" if route is None else f"{route.method} {route.path}",
@@ -139,7 +140,7 @@ def _log_request(request: web.Request, status: int, took_s: float, request_id: s
 
 @web.middleware
 async def _enveloped(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """Answer whatever goes wrong in the words of the client's vendor."""
+    """Answer every failure in the error format of the client's vendor."""
     dialect = dialect_of(request.path, request.headers)
     allowed_methods: str | None = None
     try:
@@ -158,7 +159,8 @@ async def _enveloped(request: web.Request, handler: Handler) -> web.StreamRespon
         error = ApiError(ErrorKind.INTERNAL, "internal error; the server's log has the cause")
     note_failure(error.kind)
     response = failure_response(dialect, error, request[REQUEST_ID])
-    # Its traceback refers to this frame, and so to all of the request, until the collector comes.
+    # Its traceback keeps this frame, and with it the whole request, alive until the garbage
+    # collector runs.
     del error
     if allowed_methods is not None:
         response.headers["Allow"] = allowed_methods
@@ -186,7 +188,7 @@ def _from_http(request: web.Request, error: web.HTTPException) -> ApiError:
 
 @web.middleware
 async def _checked(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """Let nobody in by a foreign name, from a foreign page or without the key."""
+    """Refuse requests with a foreign ``Host``, from a foreign page, or without the key."""
     config = request.app[SERVICE].config
     headers = request.headers
     _check_place(request)
@@ -219,7 +221,7 @@ def _closing(one: LargeBodies | OpenApiText) -> Callable[[web.Application], Awai
 
 
 def _check_place(request: web.Request) -> None:
-    """Refuse a connection that is one more than we take on."""
+    """Refuse a connection beyond the limit."""
     if isinstance(request.protocol, Connection) and request.protocol.is_surplus:
         request.protocol.close()
         raise ApiError(ErrorKind.RATE_LIMITED, "too many connections are open", retry_after_s=1.0)
@@ -240,5 +242,5 @@ def _local_host(request: web.Request) -> str | None:
 
 
 def _printable(text: str) -> str:
-    """Return a path as it can stand in a log line: what cannot be seen is escaped."""
+    """Return a path for a log line, with unprintable characters escaped."""
     return re.sub(r"[^\x21-\x7e]", lambda found: f"%{ord(found[0]):02X}", text)[:200]

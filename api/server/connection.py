@@ -1,7 +1,8 @@
-"""One client's connection: how many there may be, how long they may take, what nonsense gets.
+"""A client's connection: limits their number and their time, and answers malformed requests.
 
-aiohttp limits the size of headers but not the time they take, and answers what it cannot parse
-in plain text; both are seen to here. Runs on the server's loop.
+aiohttp limits the size of headers but not the time that a client takes to send them, and it answers
+malformed requests in plain text. This module adds the time limit and the error format. Runs on the
+server's loop.
 """
 
 import asyncio
@@ -15,20 +16,20 @@ from api.server.routes import dialect_of
 from api.transport.context import REQUEST_ID_HEADERS, new_id
 from api.transport.errors import ApiError, ErrorKind
 
-# Beyond this multiple of the limit a connection is not even told why it is closed.
+# Beyond this multiple of the limit, connections are closed without an answer.
 _TOLD = 2
-# Enough of what came to find the path and the dialect's headers.
+# Enough bytes of a request to find its path and the headers that tell its dialect.
 _HEAD_BYTES = 4096
 
 
 @dataclass(frozen=True, slots=True)
 class ConnectionLimits:
-    """What one server allows.
+    """The limits of a server's connections.
 
     Attributes:
-        max_connections: Open connections; more are answered with an error and closed.
+        max_connections: Most open connections; further ones are answered with an error and closed.
         header_timeout_s: How long a new connection may take to send its first request's headers.
-        idle_timeout_s: How long a connection may rest between two requests.
+        idle_timeout_s: How long a connection may be idle between two requests.
     """
 
     max_connections: int
@@ -37,10 +38,10 @@ class ConnectionLimits:
 
 
 class Connection(web.RequestHandler):
-    """aiohttp's protocol with limits and envelopes.
+    """aiohttp's protocol with limits, and with errors in the format of the client's vendor.
 
     Attributes:
-        is_surplus: Whether it is one more than the server takes on.
+        is_surplus: Whether it exceeds the server's limit of connections.
     """
 
     __slots__ = ("_head", "_header_timer", "_limits", "_server", "is_surplus")
@@ -61,7 +62,7 @@ class Connection(web.RequestHandler):
         self._header_timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Start the clock, or close at once where there are far too many."""
+        """Start the timer, or close the connection at once if there are far too many."""
         super().connection_made(transport)
         count = len(self._server.connections)
         self.is_surplus = count > self._limits.max_connections
@@ -75,18 +76,18 @@ class Connection(web.RequestHandler):
         )
 
     def connection_lost(self, exc: BaseException | None) -> None:
-        """Stop the clock."""
+        """Stop the timer."""
         self._stop_clock()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Remember what a request began with until it is understood."""
+        """Keep the first bytes of a request until its headers are parsed."""
         if self._header_timer is not None:
             self._head = (self._head + data[:_HEAD_BYTES])[:_HEAD_BYTES]
         super().data_received(data)
 
     def request_began(self) -> None:
-        """Note that the headers of a request have come."""
+        """Note that the headers of a request have arrived."""
         self._stop_clock()
         self._head = b""
 
@@ -97,10 +98,10 @@ class Connection(web.RequestHandler):
         exc: BaseException | None = None,
         message: str | None = None,
     ) -> web.StreamResponse:
-        """Answer what could not be parsed in the envelope of whoever it was meant for.
+        """Answer a malformed request in the error format of the dialect that it was meant for.
 
         Args:
-            request: What aiohttp makes up for the request that it could not read.
+            request: aiohttp's placeholder for the request that it could not read.
             status: The HTTP status.
             exc: Why it could not be read.
             message: aiohttp's words for that, which are not sent.
@@ -109,7 +110,7 @@ class Connection(web.RequestHandler):
         plain = super().handle_error(request, status, exc, message)
         path, headers = _gist(self._head)
         kind = ErrorKind.INVALID_REQUEST if plain.status < 500 else ErrorKind.INTERNAL
-        # What is wrong is said in general: the details quote the bytes that came.
+        # The error is general, because aiohttp's details quote the bytes that were sent.
         error = ApiError(kind, _complaint(exc) if plain.status < 500 else "internal error")
         request_id = new_id("req_")
         response = failure_response(
@@ -134,7 +135,7 @@ def _complaint(error: BaseException | None) -> str:
 
 
 def _gist(head: bytes) -> tuple[str, dict[str, str]]:
-    """Return the path and the names of the headers, as far as they can be made out."""
+    """Return the path and the header names of a malformed request, as far as they are readable."""
     lines = head.decode("latin-1").split("\r\n")
     words = lines[0].split(" ")
     path = words[1].partition("?")[0] if len(words) > 1 else "/"

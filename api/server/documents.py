@@ -21,7 +21,8 @@ _QUESTION = b"\n"
 class OpenApiText:
     """The OpenAPI document, made by another process when it is first asked for.
 
-    Here it would keep the server's loop, and with it every stream, for some 200 ms. Loop's thread.
+    Making it takes some 200 ms; in this process it would stall the server's loop and every stream.
+    Loop's thread.
     """
 
     def __init__(self) -> None:
@@ -32,11 +33,11 @@ class OpenApiText:
         """Return the document as JSON."""
         if self._making is None or (self._making.done() and self._making.exception()):
             self._making = asyncio.create_task(asyncio.to_thread(self._made))
-        # Others wait for it, too.
+        # Other requests wait for it, too.
         return await asyncio.shield(self._making)
 
     def close(self) -> None:
-        """End the process, if it is at work."""
+        """End the process, if it is running."""
         self._process.close()
 
     def _made(self) -> str:
@@ -52,7 +53,7 @@ OPENAPI = web.AppKey("openapi", OpenApiText)
 
 async def metrics(request: web.Request) -> web.StreamResponse:
     """Answer ``GET /metrics`` in Prometheus' text format."""
-    from api.transport.metrics import exposition  # many servers are never asked
+    from api.transport.metrics import exposition  # many servers never need it
 
     service = service_of(request)
     body = exposition.text(service.metrics, service.engine.status)

@@ -8,7 +8,8 @@ from api.dialects.shared.dialect import Dialect
 from api.transport.errors import ApiError, is_permanent
 from api.transport.json_text import json_text
 
-# Vendors' clients obey it: https://github.com/openai/openai-python (``_should_retry``).
+# The vendors' clients follow this header: https://github.com/openai/openai-python
+# (``_should_retry``).
 SHOULD_RETRY = "x-should-retry"
 
 
@@ -17,13 +18,13 @@ def failure_response(
 ) -> web.Response:
     """Return the answer to a request that failed.
 
-    It tells clients when trying again makes sense, and where it never does.
+    Its headers tell clients whether a retry can succeed, and when.
 
     Args:
-        dialect: Whose words the answer is in.
+        dialect: The dialect whose error format is used.
         error: What went wrong.
-        request_id: The request's id, empty where it has none.
-        status: Another status than the dialect's own.
+        request_id: The request's id; empty if it has none.
+        status: A status that replaces the dialect's own; None for the dialect's.
     """
     usual, body = dialect.render_error(error, request_id)
     response = web.json_response(body, status=status or usual, dumps=json_text)

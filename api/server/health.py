@@ -30,9 +30,10 @@ async def health(request: web.Request) -> web.StreamResponse:
     service = service_of(request)
     status, models = service.engine.status, service.engine.models
     if status.state == "failed":
-        # Whoever sends nothing until this is well must see it get well.
+        # Clients that wait for a healthy server send no request that would load the model: start
+        # loading now.
         service.try_again()
-    # Of several models, each is loaded when it is needed.
+    # With several models, each is loaded when it is needed.
     can_load = status.state == "none" and service.engine.is_choosing and bool(models)
     word = "ok" if can_load else _WORDS[status.state]
     body: Health = {

@@ -32,7 +32,7 @@ class ModelObject(TypedDict):
         str | None, Field(description="the draft model that is loaded beside it")
     ]
     loaded: Annotated[
-        bool, Field(description="whether it is in memory; else the first request loads it")
+        bool, Field(description="whether it is in memory; if not, the first request loads it")
     ]
     size_bytes: Annotated[int, Field(description="size of its weight files")]
 
@@ -48,7 +48,7 @@ class ModelList(TypedDict):
 
 
 def model_to_wire(model: ListedModel) -> ModelObject:
-    """Return a model with the fields of both vendors and what open clients look for."""
+    """Return a model with the fields that clients of both vendors and of open servers read."""
     return {
         "id": model.id,
         # OpenAI's

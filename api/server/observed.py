@@ -1,4 +1,4 @@
-"""The middlewares that show requests to an observer; an application without one has none of them.
+"""The middlewares that report requests to an observer, if the application has one.
 
 Runs on the server's loop.
 """
@@ -28,7 +28,7 @@ from api.transport.observing import (
 from engine import Finished, TraceLevel
 
 _CLIENT_GONE = 499
-# Generations of which clients have lost interest end within a step; a server waits no longer.
+# Generations whose client has left end within a step; a stopping server waits no longer than this.
 _LAST_ENDS_S = 5.0
 _OBSERVATION = web.RequestKey("observation", Observation)
 
@@ -37,14 +37,14 @@ class Observers:
     """Several observers that are told as one.
 
     Args:
-        observers: Each is told what any of them has asked for.
+        observers: The observers; each receives whatever any of them asked for.
     """
 
     def __init__(self, observers: Sequence[RequestObserver]) -> None:
         self._observers = tuple(observers)
 
     def wanted_trace(self) -> tuple[TraceLevel, int]:
-        """Return the most that one of them wants to know of each token."""
+        """Return the most detailed token trace that any of them wants."""
         levels = list(TraceLevel)
         return max(
             (one.wanted_trace() for one in self._observers),
@@ -53,7 +53,7 @@ class Observers:
         )
 
     def wanted_content(self) -> Content:
-        """Return what any of them wants to have kept."""
+        """Return the content that any of them wants to have kept."""
         found = Content.NONE
         for one in self._observers:
             found |= one.wanted_content()
@@ -71,29 +71,29 @@ class Observers:
 
 
 class Untold:
-    """The ends that cannot be told yet, because a generation of the request has not ended."""
+    """Ends of requests that wait to be reported until the request's generations have ended."""
 
     def __init__(self) -> None:
         self._waiting: set[asyncio.Future[list[Finished | BaseException]]] = set()
 
     def add(self, waiting: "asyncio.Future[list[Finished | BaseException]]") -> None:
-        """Remember one until it has been told."""
+        """Keep the end of a request until it has been reported."""
         self._waiting.add(waiting)
         waiting.add_done_callback(self._waiting.discard)
 
     async def told(self, _: web.Application) -> None:
-        """Wait for all of them, for a moment: whoever is told may end with the server."""
+        """Wait briefly until all are reported, because the observer may close with the server."""
         if self._waiting:
             await asyncio.wait(self._waiting, timeout=_LAST_ENDS_S)
 
 
 def outer(observer: RequestObserver, config: ServerConfig, untold: Untold) -> Middleware:
-    """Return the middleware that tells of beginning and end, whatever the answer was.
+    """Return the middleware that reports the beginning and the end of each request.
 
     Args:
-        observer: Who is told.
+        observer: The observer to report to.
         config: The server's settings.
-        untold: Remembers the ends that cannot be told yet.
+        untold: Keeps the ends that cannot be reported yet.
     """
 
     @web.middleware
@@ -130,7 +130,7 @@ def outer(observer: RequestObserver, config: ServerConfig, untold: Untold) -> Mi
 
 @web.middleware
 async def with_body(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """Keep the beginning of the body of a request that was let in."""
+    """Keep the beginning of the body of an accepted request."""
     if not request.body_exists or Content.BODIES not in request[_OBSERVATION].content:
         return await handler(request)
     body, asked = body_of(request), request[_OBSERVATION].asked
@@ -138,12 +138,12 @@ async def with_body(request: web.Request, handler: Handler) -> web.StreamRespons
     try:
         return await handler(request)
     finally:
-        # Of a packed body the whole size is known once it has been read.
+        # The full size of a compressed body is known only after it has been read.
         asked.size_bytes = max(asked.size_bytes, body.size_bytes)
 
 
 class _Ending:
-    """The end of a request, told once its generations have ended too."""
+    """The end of a request, reported once its generations have ended too."""
 
     def __init__(
         self,
@@ -164,13 +164,13 @@ class _Ending:
         self._headers = headers
 
     def tell(self, untold: Untold) -> None:
-        """Tell it, now or as soon as what a client left running has ended, within a step."""
+        """Report it now, or once the generations that a client left running have ended."""
         unfinished = [run for run in self._observation.runs if run.finished is None]
         if unfinished:
             waiting = asyncio.gather(
                 *(run.generation.ended() for run in unfinished), return_exceptions=True
             )
-            # Also where the loop ends first: each request that began ends once.
+            # Even if the loop ends first, each request that began is reported to end exactly once.
             waiting.add_done_callback(lambda _: self._tell_now())
             untold.add(waiting)
         else:

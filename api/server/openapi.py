@@ -1,7 +1,8 @@
-"""The OpenAPI 3.1 document, made of the table of routes and the types that they take and give.
+"""The OpenAPI 3.1 document, made from the routes and the types of their bodies and answers.
 
-Pure; everything comes from the routes. Any thread. It takes some 200 ms without a pause: a server
-has it made by another process, ``python -m api.server.openapi``, which answers one frame with it.
+Pure; everything comes from the routes. Any thread. Making it takes some 200 ms. A server therefore
+runs it in another process, ``python -m api.server.openapi``, which answers one frame with the
+document.
 """
 
 import re
@@ -24,7 +25,7 @@ from engine.processes.own_limits import give_way
 
 EVENT_SCHEMA = "x-event-schema"
 
-# A type of a body, and whether it is read or written.
+# The type of a body, and whether the server reads it or writes it.
 _Used = tuple[Any, JsonSchemaMode]
 _References = Mapping[_Used, Any]
 _REFERENCES = "#/components/schemas/{model}"
@@ -68,7 +69,7 @@ def _types_of(route: Route) -> Iterator[_Used]:
 
 
 def _dialect(route: Route) -> Dialect:
-    """Return whose words a route's errors are in where the request does not decide."""
+    """Return the dialect of a route's errors for requests that do not show their own."""
     return route.dialect if route.dialect is not None else CHAT
 
 
@@ -99,7 +100,7 @@ def _operation(route: Route, references: _References) -> dict[str, Any]:
             "content": {"application/json": {"schema": references[route.request, "validation"]}},
         }
     if route.needs_key:
-        # A key is asked for only where the server has one.
+        # The server asks for a key only if it has one.
         operation["security"] = [{}, *({name: []} for name in _SECURITY)]
     return operation
 
@@ -116,10 +117,10 @@ def _success(route: Route, references: _References) -> dict[str, Any]:
     elif route.media_type is not None:
         content[route.media_type] = {}
     if route.stream is not None:
-        # Without a schema: readers disagree whether it describes the whole body or one event.
+        # No schema: tools disagree whether it would describe the whole body or one event.
         content[route.stream] = {}
         if route.event is not None:
-            # OpenAPI 3.1 cannot describe the data of one event, so an extension field does.
+            # OpenAPI 3.1 cannot describe the data of one event, so an extension field describes it.
             content[route.stream][EVENT_SCHEMA] = references[route.event, "serialization"]
     return {"description": "The answer"} | ({"content": content} if content else {})
 

@@ -1,4 +1,4 @@
-"""Takes secrets out of what is shown of a request: headers, query strings, bodies.
+"""Removes secrets from the headers, query strings and bodies of requests that are shown.
 
 Pure functions; knows no web framework. Any thread.
 """
@@ -30,11 +30,11 @@ _PARAMETER = re.compile(rf"(?<![^?&])({_SECRET_NAMES}|key|token)=[^&#]*", re.IGN
 def safe_headers(
     headers: Iterable[tuple[str, str]], secret: str | None = None
 ) -> tuple[tuple[str, str], ...]:
-    """Return headers with the values of those that carry keys hidden.
+    """Return headers with the values of those that carry keys replaced.
 
     Args:
         headers: Names and values.
-        secret: A text that is hidden wherever it stands.
+        secret: A text that is replaced wherever it occurs.
     """
     return tuple(
         (name, HIDDEN if name.lower() in _SECRET_HEADERS else _without(value, secret))
@@ -50,9 +50,9 @@ def safe_path(path_and_query: str, secret: str | None = None) -> str:
 
 
 def safe_body(text: str, secret: str | None = None) -> str:
-    """Return a body in which JSON fields named like keys have lost their values.
+    """Return a body with the values of JSON fields that are named like keys replaced.
 
-    A body that was cut in the middle of such a value loses it too.
+    A value that was cut off in the middle is replaced too.
     """
     return _without(_FIELD.sub(rf'\1"{HIDDEN}"', text), secret)
 

@@ -1,6 +1,6 @@
 """The table of routes: those of the dialects, and the server's own. Runs on no thread of its own.
 
-A new dialect is one more entry of ``DIALECTS``.
+To add a dialect, add one entry to ``DIALECTS``.
 """
 
 from collections.abc import Iterator, Mapping
@@ -29,19 +29,19 @@ class Route:
 
     Attributes:
         method: The HTTP method.
-        path: The path, parameters in braces.
-        handler: Who answers.
+        path: The path, with parameters in braces.
+        handler: Answers the requests.
         description: What it is for, in a few words.
-        dialect: Whose words its errors are in; None leaves it to the request's headers.
-        needs_key: Whether it asks for the API key, where there is one.
+        dialect: The dialect of its errors; None if the request's headers decide.
+        needs_key: Whether it requires the API key, if the server has one.
         request: The type of its request's body.
-        answer: The type of its answer, where that is JSON of a known shape.
-        media_type: What its answer is, where no type describes it.
-        other_answers: The types of its answers of other statuses that are not errors.
-        stream: What its answer is if it is streamed; None where it never is.
+        answer: The type of its answer, if the answer is JSON of a known shape.
+        media_type: The media type of its answer, if no type describes the answer.
+        other_answers: The types of its answers with other statuses that are not errors.
+        stream: The media type of its answer when streamed; None if it is never streamed.
         event: The type of one event of that stream, or of one line.
-        operation: What the model is asked for, in the words of OpenTelemetry's conventions; empty
-            where it is asked for nothing.
+        operation: What the model is asked to do, in the terms of OpenTelemetry's conventions; empty
+            if the route needs no model.
     """
 
     method: str
@@ -133,17 +133,17 @@ _BY_HANDLER = {(route.method, route.handler): route for route in ROUTES}
 def add_to(app: web.Application) -> None:
     """Register every route."""
     for route in ROUTES:
-        # A model's name may hold slashes.
+        # A model's name may contain slashes.
         app.router.add_route(route.method, route.path.replace("{id}", "{id:.+}"), route.handler)
 
 
 def route_of(request: web.Request) -> Route | None:
-    """Return the route that answers a request, or None where there is none."""
+    """Return the route that answers a request, or None."""
     return _BY_HANDLER.get((request.method, request.match_info.handler))
 
 
 def dialect_of(path: str, headers: Mapping[str, str]) -> Dialect:
-    """Return whose words an error is in, for known paths and for unknown ones."""
+    """Return the dialect of a request's errors, for known and unknown paths."""
     exact = _DIALECTS.get(path)
     if exact is not None:
         return exact

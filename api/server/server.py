@@ -1,6 +1,6 @@
 """The HTTP server on a running event loop: start it, know its address, stop it gracefully.
 
-Knows no thread: it lives on the loop on which it was started.
+Uses no thread of its own: it stays on the loop on which it was started.
 """
 
 import asyncio
@@ -30,7 +30,7 @@ _BACKLOG = 512
 
 
 class CannotListen(OSError):
-    """We could not listen where we were told to; the message says why and what to do."""
+    """The server cannot listen at its address; the message says why and what to do."""
 
     def __init__(self, error_number: int | None, reason: str) -> None:
         super().__init__(error_number, reason)
@@ -41,7 +41,7 @@ class CannotListen(OSError):
 
 
 class PortTaken(CannotListen):
-    """Another program listens where we were told to listen."""
+    """Another program is listening on the port."""
 
     def __init__(self, host: str, port: int) -> None:
         super().__init__(
@@ -73,17 +73,17 @@ class ApiServer:
 
     @property
     def metrics(self) -> Metrics | None:
-        """What it has done since it started; None while it does not listen."""
+        """Counters since it started; None while it does not listen."""
         return None if self._runner is None else self._runner.app[SERVICE].metrics
 
     async def start(self) -> Address:
-        """Listen; return where.
+        """Start to listen; return the address.
 
         Raises:
             PortTaken: The port is in use.
             CannotListen: The host is not an address of this computer, or the port
                 cannot be used.
-            ConfigError: The certificate, its key, or the folder of kept answers will not do.
+            ConfigError: The certificate, its key, or the folder of kept answers cannot be used.
         """
         if self.address is not None:
             return self.address
@@ -103,7 +103,7 @@ class ApiServer:
                 sock=listener,
                 backlog=_BACKLOG,
                 ssl=encryption,
-                # A client that does not get this far has sent no headers, either.
+                # A client whose TLS handshake is not complete has not sent its headers either.
                 ssl_handshake_timeout=self.config.header_timeout_s if encryption else None,
                 ssl_shutdown_timeout=_CLOSE_TIMEOUT_S if encryption else None,
             )
@@ -118,9 +118,9 @@ class ApiServer:
         return self.address
 
     async def stop(self) -> None:
-        """Take no more requests, let running answers finish for a moment, then end them.
+        """Accept no more requests, give running answers a short time to finish, then end them.
 
-        An answer that is ended so gets an error, never a normal end.
+        A client whose answer is ended this way receives an error, never a normal end.
         """
         runner, listening = self._runner, self._listening
         self._runner = self._listening = self.address = None
@@ -136,7 +136,7 @@ class ApiServer:
         await asyncio.to_thread(service.kept_responses.close)
 
     def _connections(self, runner: web.AppRunner) -> Callable[[], Connection]:
-        """Return what makes the protocol of each new connection."""
+        """Return the factory that makes the protocol object of each new connection."""
         server, logger, config = runner.server, _quiet_logger(), self.config
         assert server is not None, "the runner has been set up"
         limits = ConnectionLimits(
@@ -154,7 +154,7 @@ class ApiServer:
             )
         except socket.gaierror as error:
             raise CannotListen(error.errno, f"{host} is not an address of this computer") from error
-        # localhost may be both; clients that try ::1 first fall back to 127.0.0.1.
+        # localhost may be IPv4 and IPv6; clients that try ::1 first fall back to 127.0.0.1.
         family, kind, protocol, _, place = min(found, key=lambda one: one[0] != socket.AF_INET)
         listener = socket.socket(family, kind, protocol)
         try:
@@ -176,9 +176,9 @@ class ApiServer:
 
 
 async def _accept_no_more(listening: asyncio.Server) -> None:
-    """Close a listener, once the connections that it has accepted are made.
+    """Close a listener once its accepted connections are set up.
 
-    Python 3.11 leaves a connection open whose listener is closed between the two.
+    Python 3.11 never closes a connection whose listener is closed between the two steps.
     """
     loop = asyncio.get_running_loop()
     for listener in listening.sockets:
@@ -189,10 +189,10 @@ async def _accept_no_more(listening: asyncio.Server) -> None:
 
 
 class _WithoutContent(logging.Filter):
-    """Reduces what aiohttp says of malformed requests to the kind of error.
+    """Reduces aiohttp's log records of malformed requests to the kind of error.
 
-    Its tracebacks quote the bytes that were sent, and a key may be among them. That a client sends
-    such requests is no error of the server: it is only told to those who ask for details.
+    aiohttp's tracebacks quote the bytes that were sent, which may include a key. A malformed
+    request is not an error of the server, so it is logged only at the level of details.
     """
 
     def filter(self, record: logging.LogRecord) -> bool:

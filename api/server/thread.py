@@ -1,6 +1,6 @@
-"""The HTTP server on a thread and a loop of its own, so that a busy window never stalls a stream.
+"""The HTTP server on its own thread and loop, so that a busy window never stalls a stream.
 
-Made and used from any thread; knows no toolkit.
+Usable from any thread; knows no GUI toolkit.
 """
 
 import asyncio
@@ -15,7 +15,7 @@ from api.transport.served_engine import ServedEngine
 
 
 class ServerThread:
-    """An ``ApiServer`` that a program without a loop to spare can start and stop."""
+    """An ``ApiServer`` for a program that cannot run the server on a loop of its own."""
 
     def __init__(
         self,
@@ -37,7 +37,7 @@ class ServerThread:
         return self._address
 
     def start(self) -> Address:
-        """Listen; return where. Blocks for the moment that it takes.
+        """Start to listen; return the address. Blocks until it listens.
 
         Raises:
             PortTaken: The port is in use.
@@ -60,7 +60,7 @@ class ServerThread:
         return self._address
 
     def stop(self) -> None:
-        """Stop gracefully and end the thread. Blocks while running answers get their grace."""
+        """Stop gracefully and end the thread. Blocks while running answers get time to finish."""
         thread, self._thread, self._address = self._thread, None, None
         if thread is None or self._loop is None or self._stop_wanted is None:
             return

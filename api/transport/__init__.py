@@ -1,1 +1,1 @@
-"""One HTTP request and its answer in any dialect: its context, body, stream and errors."""
+"""What every dialect needs for one HTTP request and its answer: context, body, stream, errors."""

@@ -1,4 +1,4 @@
-"""Names of places on the network: where a server listens, and what counts as this computer.
+"""Network addresses: where a server listens, and which names mean this computer.
 
 Pure values; knows no web framework. Any thread.
 """
@@ -23,13 +23,13 @@ class Address:
 
     @property
     def url(self) -> str:
-        """The address as clients are given it, without a trailing slash."""
+        """The URL that clients use, without a trailing slash."""
         scheme = "https" if self.is_encrypted else "http"
         return f"{scheme}://{bracketed(reachable_host(self.host))}:{self.port}"
 
 
 def bracketed(host: str) -> str:
-    """Return a host as it stands in a URL: IPv6 addresses in brackets."""
+    """Return a host as written in a URL: IPv6 addresses in brackets."""
     return f"[{host}]" if ":" in host else host
 
 
@@ -56,7 +56,7 @@ def is_loopback(host: str) -> bool:
 
 
 def same_host(one: str, other: str) -> bool:
-    """Whether two host texts are the same name or the same address, however spelled."""
+    """Whether two hosts are the same name or the same address, however they are spelled."""
     first, second = _parsed(one), _parsed(other)
     if first is None or second is None:
         return one.rstrip(".").lower() == other.rstrip(".").lower()

@@ -21,7 +21,7 @@ _ABOVE_ZERO = (
 
 
 class ConfigError(ValueError):
-    """A setting that cannot be; the message names it and says what would be right.
+    """A setting has an invalid value; the message names the setting and the remedy.
 
     Attributes:
         setting: The name of the setting.
@@ -37,35 +37,34 @@ class ServerConfig:
     """How to serve.
 
     Attributes:
-        host: Name or address to listen on; beyond loopback an API key is required.
+        host: Name or address to listen on; an API key is required unless it is a loopback address.
         port: TCP port; 0 picks a free one.
-        api_key: What clients must present, or None for no key.
-        allowed_origins: Web origins whose pages may call us (``https://example.org``); ``*``
-            allows every page, and a scheme of desktop apps with a star (``app://*``,
-            ``tauri://*``, ``vscode-webview://*``) every one of that scheme.
-        allowed_hosts: Names under which other computers reach us, beside the address itself.
-        tls_cert: PEM file of the certificate with which connections are encrypted; None leaves
-            them in clear.
+        api_key: The key that clients must send; None for no key.
+        allowed_origins: Web origins whose pages may call us (``https://example.org``); ``*`` allows
+            every page, and a desktop app's scheme with a star (``app://*``, ``tauri://*``,
+            ``vscode-webview://*``) every origin of that scheme.
+        allowed_hosts: Names by which other computers reach us, in addition to the address itself.
+        tls_cert: PEM file of the certificate that encrypts connections; None for no encryption.
         tls_key: PEM file of its private key; None if that is in the certificate's file.
-        strict: Refuse what the hosted APIs refuse: other model names, more than four stops in
-            Chat, stops of white space only in Messages.
-        thinking_budget: Most tokens of reasoning of a request that says nothing about it; None for
-            any number.
+        strict: Refuse what the hosted APIs refuse: other model names, more than four stops in Chat,
+            stops that are only white space in Messages.
+        thinking_budget: Most tokens of reasoning for a request that sets no budget; None for no
+            limit.
         max_body_bytes: Largest request body.
-        max_connections: Open connections; more are answered with an error and closed.
-        keepalive_s: After so many seconds of silence a stream gets a keepalive message.
+        max_connections: Most open connections; further ones are answered with an error and closed.
+        keepalive_s: A stream gets a keepalive message after this many seconds of silence.
         header_timeout_s: How long a new connection may take to send its request's headers.
-        body_timeout_s: How long a request's body may take after its headers.
-        idle_timeout_s: How long a connection may rest between two requests.
-        write_timeout_s: How long a client may leave a stream unread before it counts as gone.
-        stop_grace_s: How long running answers may go on when the server is stopped.
-        kept_responses_bytes: Memory for answers of the Responses API that later requests can go on
-            from; 0 keeps none.
+        body_timeout_s: How long a request's body may take to arrive after its headers.
+        idle_timeout_s: How long a connection may be idle between two requests.
+        write_timeout_s: How long a client may leave a stream unread before the server gives it up.
+        stop_grace_s: How long running answers may continue when the server is stopped.
+        kept_responses_bytes: Memory for answers of the Responses API that later requests can
+            continue; 0 keeps none.
         kept_responses_s: How long each is kept after it was last used.
-        kept_responses_folder: Where they are kept on disk as well, within the same bounds, for this
-            server alone; None for nowhere.
-        keeps_prompts: Whether the engine may keep the caches of requests on disk, if it has a
-            place for them: the prompts of everybody who uses the server would lie there.
+        kept_responses_folder: The folder where they are also kept on disk, within the same limits,
+            used by this server only; None for memory only.
+        keeps_prompts: Whether the engine may keep the prompt caches of requests on disk, if it has
+            a folder for them. They contain the prompts of everybody who uses the server.
     """
 
     host: str = "127.0.0.1"
@@ -127,13 +126,13 @@ class ServerConfig:
 
     @property
     def is_readable_on_the_way(self) -> bool:
-        """Whether the key, prompts and answers cross a network in clear."""
+        """Whether the key, prompts and answers cross a network unencrypted."""
         return not self.is_encrypted and not is_loopback(self.host)
 
 
 def _is_origin(text: str) -> bool:
     scheme, separator, rest = text.partition("://")
     if rest == "*":
-        # On the web a scheme is everybody's; a desktop app's own scheme is not.
+        # Everybody can use a scheme of the web; a desktop app's own scheme belongs to that app.
         return bool(scheme) and scheme.lower() not in ("http", "https", "ws", "wss")
     return bool(separator and scheme and rest) and not set(rest) & set("/?#@ *")

@@ -20,14 +20,14 @@ _SHOWN_CHARACTERS = 200
 
 
 class Service:
-    """What a server works with.
+    """The parts that a server works with.
 
     Attributes:
         engine: The one engine.
         config: The settings.
         running: The generations that clients are waiting for.
-        metrics: The numbers of this server.
-        kept_responses: Answers that later requests can go on from.
+        metrics: The counters of this server.
+        kept_responses: Answers that later requests can continue.
     """
 
     def __init__(self, engine: ServedEngine, config: ServerConfig) -> None:
@@ -52,7 +52,7 @@ class Service:
         self._is_idle.clear()
 
     def ended(self, generation: ServedAnswer) -> None:
-        """Note that nobody waits for it any longer; if it still goes on, it is cancelled."""
+        """Note that nobody waits for a generation any longer; cancel it if it is still running."""
         self.running.discard(generation)
         if not self.running:
             self._is_idle.set()
@@ -60,7 +60,7 @@ class Service:
         if generation.finished is not None:
             self.metrics.answer_ended(generation.finished)
             return
-        # It ends within a step; its tokens and its reason are counted like any other's.
+        # It ends within a step; its tokens and its stop reason are counted like those of any other.
         task = asyncio.get_running_loop().create_task(self._drain(generation))
         self._draining.add(task)
         task.add_done_callback(self._draining.discard)
@@ -71,16 +71,16 @@ class Service:
         self.metrics.answer_ended(await generation.ended())
 
     def try_again(self) -> None:
-        """Have an engine that failed start anew if it can; its status tells whether it did."""
+        """Restart an engine that failed, if it can restart; its status tells whether it did."""
         if self._trying is None or self._trying.done():
             self._trying = asyncio.get_running_loop().create_task(self._try())
 
     async def _try(self) -> None:
-        with suppress(EngineError):  # it is still stuck, or its model cannot be read
+        with suppress(EngineError):  # it is still stuck, or its model cannot be loaded
             await self.engine.tokenize("")
 
     async def idle(self, timeout_s: float) -> None:
-        """Wait until no client waits for a generation, or until the time is up."""
+        """Wait until no client waits for a generation, or until the time limit."""
         with suppress(TimeoutError):
             await asyncio.wait_for(self._is_idle.wait(), timeout_s)
 
@@ -89,12 +89,13 @@ SERVICE = web.AppKey("service", Service)
 # Anthropic's name and OpenAI's.
 REQUEST_ID_HEADERS = ("request-id", "x-request-id")
 REQUEST_ID = web.RequestKey("request_id", str)
-# Set once the end of a stream has been written: whoever hangs up then has it all.
+# Set once the end of a stream has been written: a client that disconnects then has the whole
+# answer.
 DELIVERED = web.RequestKey("delivered", bool)
 
 
 def service_of(request: web.Request) -> Service:
-    """Return what the request's server works with."""
+    """Return the service of the request's server."""
     return request.app[SERVICE]
 
 
@@ -112,17 +113,17 @@ async def loaded_model(service: Service, asked: str = "") -> ModelInfo:
     """Return the model that a request is for; one that is not in memory is loaded.
 
     Args:
-        service: What the server works with.
-        asked: The name that the request gives, if it gives one.
+        service: The service that the server answers from.
+        asked: The model name in the request, if there is one.
 
     Raises:
         UnknownModel: Several models are offered, and none of them has that name.
-        NoModel: It cannot be loaded, or there is none.
+        NoModel: The model cannot be loaded, or there is no model.
     """
     name = engine_name(service, asked)
     model = _known(service, name)
     if model is None:
-        # Answered once a load that is under way has ended, and refused where there is none.
+        # This waits for a load in progress, and raises if no model is loading.
         await service.engine.tokenize("", name)
         model = _known(service, name)
     if model is None:
@@ -131,7 +132,7 @@ async def loaded_model(service: Service, asked: str = "") -> ModelInfo:
 
 
 def _known(service: Service, name: str | None) -> ModelInfo | None:
-    """Return what is known of a model; nothing of one that was never loaded."""
+    """Return what is known of a model; None for one that was never loaded."""
     if not service.engine.is_choosing:
         return service.engine.model
     status = service.engine.model_status(name)
@@ -144,12 +145,12 @@ def engine_name(service: Service, asked: str) -> str | None:
 
 
 def shown_name(asked: str) -> str:
-    """Return the name of a model that was asked for as it stands in an error."""
+    """Return the requested model's name as an error shows it."""
     return asked if len(asked) <= _SHOWN_CHARACTERS else f"{asked[:_SHOWN_CHARACTERS]}…"
 
 
 def check_model(service: Service, asked: str) -> None:
-    """Refuse a name that no model has; where one answers all, only if the settings are strict.
+    """Refuse an unknown model name; if one model answers all requests, only in strict mode.
 
     Raises:
         UnknownModel: Several models are offered, and none of them has that name.
@@ -169,7 +170,7 @@ def check_model(service: Service, asked: str) -> None:
 
 
 def model_name(service: Service, asked: str) -> str:
-    """Return the name under which an answer is sent: that of the model that answers."""
+    """Return the model name that an answer reports: that of the model that answers."""
     if service.engine.is_choosing:
         status = service.engine.model_status(asked or None)
         return asked if status is None else status.id
@@ -180,12 +181,12 @@ def model_name(service: Service, asked: str) -> str:
 def addressed(
     service: Service, requests: Sequence[GenerationRequest], asked: str
 ) -> list[GenerationRequest]:
-    """Return requests for the model that was named, bounded as the server bounds reasoning.
+    """Return requests for the named model; add the server's reasoning budget if they set none.
 
     Args:
-        service: What the server works with.
-        requests: What a request asks for.
-        asked: The name that it gives, if it gives one.
+        service: The service that the server answers from.
+        requests: The generations that the request asks for.
+        asked: The model name in the request, if there is one.
 
     Raises:
         UnknownModel: Several models are offered, and none of them has that name.
@@ -195,6 +196,6 @@ def addressed(
 
 
 def _budget(request: GenerationRequest, usual: int | None) -> int | None:
-    """Return the budget of a request; the server's own where it says nothing of its reasoning."""
+    """Return the reasoning budget of a request; the server's if the request sets none."""
     says_nothing = request.thinking_budget is None and request.effort is None
     return usual if says_nothing and request.prompt is None else request.thinking_budget

@@ -1,4 +1,4 @@
-"""What can go wrong with a request, in no vendor's words; each dialect renders it in its own.
+"""How a request can fail, independent of any vendor; each dialect renders errors in its own format.
 
 Pure values; knows no web framework. Any thread.
 """
@@ -25,13 +25,14 @@ from engine import (
 FieldPath = tuple[str | int, ...]
 
 
-# Of an error's message, and of what it repeats of a request.
+# Most characters of an error's message, and of a part of a request that it repeats.
 _MOST_WORDS = 1000
 _MOST_REPEATED = 200
-# The engine's words for its ordinary end.
+# The engine's messages when it was ended on purpose.
 _CANCELLED = "the generation was cancelled on the server"
 _SHUT_DOWN = "the engine has been shut down"
-# Of one name in a path, and of all: some are the client's own, and a path may be told twice.
+# Most characters of one name in a path, and of the path: clients choose some names, and an error
+# may contain a path twice.
 _MOST_OF_NAME = 40
 _MOST_OF_PATH = 96
 
@@ -58,11 +59,11 @@ class ApiError(Exception):
 
     Attributes:
         kind: The class of failure.
-        message: What is wrong and what would be right, without the field's name.
-        field: Path of the offending field in the request's body; empty where there is none.
-        code: A word for programs, where the vendors have one.
-        details: Further facts for programs.
-        retry_after_s: When trying again makes sense, in seconds.
+        message: What is wrong and what would be right; it does not name the field.
+        field: Path of the wrong field in the request's body; empty if no field is to blame.
+        code: A machine-readable code, if the vendors have one.
+        details: Further machine-readable facts.
+        retry_after_s: Seconds after which a retry can succeed.
     """
 
     def __init__(
@@ -88,14 +89,14 @@ class ApiError(Exception):
 class ContextOverflow(ApiError):
     """A prompt that does not fit into the model's context.
 
-    Clients recognise it by each vendor's own words, which each dialect's envelope uses, and then
-    shorten the conversation instead of trying again.
+    Clients recognise it by the vendor's exact message, which each dialect sends, and then shorten
+    the conversation instead of trying again.
 
     Attributes:
         prompt_tokens: Tokens of the whole prompt.
         context_length: Tokens that the context holds, the answer's included.
-        most_tokens: Tokens of the longest prompt that would do, in the words of the vendors: the
-            context's length, or one less where the prompt is exactly as long as the context.
+        most_tokens: Tokens of the longest prompt that fits, as the vendors report it: the context's
+            length, or one less if the prompt is exactly as long as the context.
     """
 
     def __init__(self, field: FieldPath, prompt_tokens: int, context_length: int) -> None:
@@ -108,17 +109,17 @@ class ContextOverflow(ApiError):
         )
         self.prompt_tokens = prompt_tokens
         self.context_length = context_length
-        # An answer has at least one token, so that a prompt may not fill the context.
+        # An answer has at least one token, so a prompt must not fill the context.
         self.most_tokens = min(context_length, prompt_tokens - 1)
 
 
 def shown(text: str, most: int = _MOST_REPEATED) -> str:
-    """Return what an error may repeat of a request: its beginning."""
+    """Return the beginning of a text of a request, as much as an error may repeat."""
     return text if len(text) <= most else text[: most - 1] + "…"
 
 
 def _short_path(path: FieldPath) -> FieldPath:
-    """Return the beginning of a path, its long names cut."""
+    """Return the beginning of a path, with long names shortened."""
     left, parts = _MOST_OF_PATH, list[str | int]()
     for part in path:
         if left < 2:
@@ -137,30 +138,30 @@ def invalid(
     code: str | None = None,
     details: Mapping[str, object] | None = None,
 ) -> ApiError:
-    """Return the error of a request whose field is wrong.
+    """Return the error for a wrong field of a request.
 
     Args:
         field: The names and indexes that lead to the field.
-        message: What is wrong, and what would do.
-        code: A stable word for programs, where the dialect has one.
+        message: What is wrong, and what would be right.
+        code: A machine-readable code, if the dialect has one.
         details: Further fields of the error.
     """
     return ApiError(ErrorKind.INVALID_REQUEST, message, field=field, code=code, details=details)
 
 
 def required(field: FieldPath) -> ApiError:
-    """Return the error of a request that lacks a field."""
+    """Return the error for a missing field of a request."""
     return invalid(field, "Field required", code="missing_required_parameter")
 
 
 def unsupported(field: FieldPath, what: str) -> ApiError:
-    """Return the error of a feature that would change the answer if it were ignored."""
+    """Return the error for an unsupported feature that would change the answer."""
     what = shown(what)
     return invalid(field, f"{what} is not supported by this server", code="unsupported_parameter")
 
 
 def from_engine(error: EngineError, names: Mapping[str, str]) -> ApiError:
-    """Return an engine's refusal with its field under the name that the client used."""
+    """Return an engine's refusal, with its field named as the client spelled it."""
     match error:
         case PromptTooLong():
             field = field_path(_renamed(error.field, names))
@@ -178,7 +179,8 @@ def from_engine(error: EngineError, names: Mapping[str, str]) -> ApiError:
         case NoModel():
             return ApiError(ErrorKind.NO_MODEL, str(error) or "no model is loaded")
         case EngineClosed():
-            # Given up on a stuck model, it says so; a request that still waited is told.
+            # An engine that gave up a stuck model says so; this tells a request that was still
+            # waiting.
             is_ending = str(error) in ("", _SHUT_DOWN)
             why = "the server is shutting down" if is_ending else str(error)
             return ApiError(ErrorKind.UNAVAILABLE, why)
@@ -191,7 +193,7 @@ def from_engine(error: EngineError, names: Mapping[str, str]) -> ApiError:
 
 
 def failure_of(finished: Finished) -> ApiError | None:
-    """Return the error that an ending amounts to, or None if it was a normal end."""
+    """Return the error that a generation ended with, or None if it ended normally."""
     if finished.stop.kind is StopKind.ERROR:
         kind = ErrorKind.INVALID_REQUEST if finished.is_request_at_fault else ErrorKind.INTERNAL
         return ApiError(kind, finished.error or "the generation failed")
@@ -201,7 +203,7 @@ def failure_of(finished: Finished) -> ApiError | None:
 
 
 def field_path(text: str) -> FieldPath:
-    """Return the path that a field's name spells: ``stop[0]`` and ``stop.0`` are ("stop", 0)."""
+    """Return the path of a field's name: ``stop[0]`` and ``stop.0`` both become ("stop", 0)."""
     parts = re.findall(r"[^.\[\]]+", text)
     return tuple(int(part) if part.isdecimal() and len(part) < 10 else part for part in parts)
 
@@ -213,7 +215,7 @@ def path_text(path: FieldPath) -> str:
 
 
 def status_of(kind: ErrorKind) -> int:
-    """Return the HTTP status that most vendors give to a kind of failure."""
+    """Return the HTTP status that most vendors use for a kind of failure."""
     match kind:
         case ErrorKind.INVALID_REQUEST:
             return 400
@@ -242,7 +244,7 @@ def status_of(kind: ErrorKind) -> int:
 
 
 def is_permanent(status: int) -> bool:
-    """Whether a request that got this status will get it again, however often it is sent."""
+    """Whether a retry of a request that got this status is bound to get it again."""
     return 400 <= status < 500 and status not in (408, 409, 429)
 
 
@@ -251,5 +253,5 @@ def _renamed(field: str, names: Mapping[str, str]) -> str:
     for known, name in sorted(names.items(), key=lambda one: -len(one[0])):
         if field == known or field.startswith((f"{known}[", f"{known}.")):
             return name + field[len(known) :]
-    # What is left of the domain's nesting has no counterpart in any request body.
+    # The other levels of the engine's nesting have no counterpart in any request body.
     return field.removeprefix("sampling.").removeprefix("stops.")

@@ -1,4 +1,4 @@
-"""Pieces of a stream as values, and what an encoder of a dialect's stream has to offer.
+"""The pieces of a stream as values, and the protocol of a dialect's stream encoder.
 
 Pure; knows no vendor and no web framework. Any thread.
 """
@@ -9,24 +9,24 @@ from typing import NamedTuple, Protocol
 from api.transport.errors import ApiError
 from engine import Event
 
-# What breaks the silence of an event stream: readers skip comments.
+# The keepalive of an event stream: a comment, which readers skip.
 COMMENT = ": still here\n\n"
 
 
 class SseEvent(NamedTuple):
-    """One event: its name where the dialect names events, and its data, already serialised."""
+    """One event: its name, if the dialect names events, and its serialised data."""
 
     name: str | None
     data: str
 
     def frame(self) -> str:
-        """Return the event as it stands in the stream."""
+        """Return the event as text of the stream."""
         if self.name is None:
             return f"data: {self.data}\n\n"
         return f"event: {self.name}\ndata: {self.data}\n\n"
 
 
-# The word that ends the streams of OpenAI's older APIs and of their relatives.
+# The last event of a stream of OpenAI's older APIs and of their relatives.
 DONE = SseEvent(None, "[DONE]")
 
 
@@ -34,26 +34,26 @@ class StreamFrame(Protocol):
     """A piece of a stream."""
 
     def frame(self) -> str:
-        """Return it as it stands in the stream."""
+        """Return it as text of the stream."""
         ...
 
 
 class StreamEncoder(Protocol):
-    """A dialect's rendering of a running answer; pure but for its own state."""
+    """Renders a running answer in a dialect; pure except for its own state."""
 
     @property
     def failure(self) -> ApiError | None:
-        """Why the answer broke off; the stream ends with it."""
+        """Why the answer failed; the stream ends with this error."""
         ...
 
     def encode(self, events: Sequence[Event], choice: int = 0) -> Sequence[StreamFrame]:
-        """Return what the dialect says about some events of its ``choice``-th generation."""
+        """Return the frames for some events of the ``choice``-th generation."""
         ...
 
     def fail(self, error: ApiError) -> Sequence[StreamFrame]:
-        """Return what the dialect says when the answer breaks off."""
+        """Return the frames that report a failed answer."""
         ...
 
     def keepalive(self) -> str:
-        """Return what breaks a silence and says nothing."""
+        """Return the dialect's keepalive."""
         ...

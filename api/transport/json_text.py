@@ -1,13 +1,13 @@
-"""JSON as it goes out: compact, ASCII. Pure; any thread."""
+"""JSON as the server sends it: compact, ASCII. Pure; any thread."""
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-# ASCII alone: some clients split a stream's lines at U+0085 and U+2028 too.
+# Only ASCII, because some clients split a stream's lines at U+0085 and U+2028 too.
 _ENCODER = json.JSONEncoder(separators=(",", ":"))
-# Items of a long list that are encoded in one step. The largest, tokens with the likelihoods of
-# twenty others, have 1.5 kB each.
+# How many items of a long list are encoded in one step. The largest items, tokens with the logprobs
+# of twenty others, have 1.5 kB each.
 _STEP = 128
 
 
@@ -17,11 +17,11 @@ def json_text(value: Any) -> str:
 
 
 def json_with(value: Mapping[str, Any], encoded: Mapping[str, str]) -> str:
-    """Return an object as compact JSON text, some of whose values have been encoded before.
+    """Return an object as compact JSON text; some of its values are already encoded.
 
     Args:
-        value: The object; the values of those keys in it count for nothing.
-        encoded: The JSON text of each of these values, by its key.
+        value: The object; its own values for the keys of ``encoded`` are ignored.
+        encoded: The JSON text of the encoded values, by key.
     """
     members = (
         f"{json_text(key)}:{encoded[key] if key in encoded else json_text(inner)}"
@@ -31,9 +31,9 @@ def json_with(value: Mapping[str, Any], encoded: Mapping[str, str]) -> str:
 
 
 def long_json_text(value: Any) -> str:
-    """Return what ``json_text`` returns, in small steps between which other threads run.
+    """Return the same as ``json_text``, in small steps that let other threads run in between.
 
-    For answers that may have megabytes: the interpreter's encoder works in one step.
+    For answers of megabytes: Python's own encoder blocks all threads until it is done.
     """
     return "".join(_parts(value))
 
@@ -64,7 +64,7 @@ def _parts(value: Any) -> Iterator[str]:
 
 
 class GrowingJsonText:
-    """A JSON string that grows at its end. What was added before is not encoded again."""
+    """A JSON string that grows at its end. Earlier text is not encoded again."""
 
     def __init__(self) -> None:
         self._json = '"'
@@ -72,11 +72,11 @@ class GrowingJsonText:
 
     def add(self, text: str) -> None:
         """Add text at its end."""
-        # A character is escaped by itself, so pieces may be encoded one by one.
+        # Each character is escaped by itself, so pieces can be encoded one by one.
         self._added.append(json_text(text)[1:-1])
 
     def json(self) -> str:
-        """Return what ``json_text`` returns for all of it."""
+        """Return the same as ``json_text`` for the whole value."""
         if self._added:
             self._json = "".join((self._json, *self._added))
             self._added.clear()
@@ -84,7 +84,7 @@ class GrowingJsonText:
 
 
 class GrowingList:
-    """A JSON list that grows at its end. What was added before is not encoded again."""
+    """A JSON list that grows at its end. Earlier items are not encoded again."""
 
     def __init__(self) -> None:
         self._json = "["
@@ -95,12 +95,12 @@ class GrowingList:
         self._added.extend(items)
 
     def add_json(self, items: str) -> None:
-        """Add items at its end: a list that ``json_text`` has encoded."""
+        """Add the items of a list that ``json_text`` has encoded."""
         self._settle()
         self._append(items[1:-1])
 
     def json(self) -> str:
-        """Return what ``json_text`` returns for all of it."""
+        """Return the same as ``json_text`` for the whole value."""
         self._settle()
         return f"{self._json}]"
 

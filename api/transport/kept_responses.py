@@ -1,7 +1,7 @@
-"""Answers that are kept for a while, so that a later request can go on from them.
+"""Keeps answers for a while, so that later requests can continue them.
 
-Bounded in bytes and in time; the one that was used least lately goes first. They are in memory, and
-where a folder is given on disk as well, within the same bounds. Knows no vendor. Any thread.
+They are limited in bytes and in time; the least recently used answer is dropped first. They are in
+memory and, if a folder is given, also on disk, within the same limits. Knows no vendor. Any thread.
 """
 
 import threading
@@ -13,13 +13,13 @@ from api.transport.response_folder import KeptResponse, ResponseFolder
 
 
 class KeptResponses:
-    """The answers of one server that are kept.
+    """The kept answers of one server.
 
     Args:
         most_bytes: Memory for all of them; 0 keeps none.
         most_s: How long each is kept after it was last used.
-        clock: Seconds that never go back.
-        folder: Where they are kept on disk as well; those that are there come back.
+        clock: Returns seconds that never go back.
+        folder: Where they are also kept on disk; answers already there are read again.
     """
 
     def __init__(
@@ -44,16 +44,16 @@ class KeptResponses:
 
     @property
     def is_on(self) -> bool:
-        """Whether any are kept."""
+        """Whether answers are kept at all."""
         return self._most_bytes > 0
 
     @property
     def size_bytes(self) -> int:
-        """About what all of them take in memory."""
+        """About how much memory all of them take."""
         return self._bytes
 
     def keep(self, response: KeptResponse) -> None:
-        """Keep an answer; others go where there is no room."""
+        """Keep an answer; drop others if there is no room."""
         with self._lock:
             self._forget(response.id)
             self._add(response, self._clock())
@@ -62,25 +62,25 @@ class KeptResponses:
             self._tidy()
 
     def get(self, response_id: str) -> KeptResponse | None:
-        """Return an answer, None where it is not kept (any more)."""
+        """Return an answer, or None if it is not kept (any more)."""
         with self._lock:
             self._tidy()
             return self._found(response_id)
 
     def of_item(self, item_id: str) -> KeptResponse | None:
-        """Return the answer to which an item belongs, None where it is not kept."""
+        """Return the answer that an item belongs to, or None if it is not kept."""
         with self._lock:
             self._tidy()
             return self._found(self._response_of_item.get(item_id, ""))
 
     def chain(self, response_id: str) -> Sequence[KeptResponse] | None:
-        """Return an answer and all before it, the first one first; None where one is missing."""
+        """Return an answer and all that it continues, oldest first; None if one is missing."""
         found: dict[str, KeptResponse] = {}
         with self._lock:
             self._tidy()
             while response_id:
                 response = self._found(response_id)
-                # On disk somebody may have made a circle of them.
+                # Edited files could refer to one another in a circle.
                 if response is None or response_id in found:
                     return None
                 found[response_id] = response
@@ -93,7 +93,7 @@ class KeptResponses:
             return self._forget(response_id)
 
     def close(self) -> None:
-        """Wait until all is on disk that is to be."""
+        """Wait until every answer that should be on disk is there."""
         if self._folder is not None:
             self._folder.close()
 

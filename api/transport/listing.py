@@ -1,4 +1,4 @@
-"""The models that a server lists, in no vendor's words. Runs on the server's loop."""
+"""The models that a server lists, independent of any vendor. Runs on the server's loop."""
 
 import asyncio
 import os
@@ -18,12 +18,13 @@ class ListedModel:
         is_loaded: Whether it is in memory.
         context_length: Most tokens of prompt and answer together.
         size_bytes: Size of its weight files.
-        memory_bytes: What it takes in memory now; 0 where it is not loaded.
-        architecture: Its architecture's name; empty where that is not known.
+        memory_bytes: How much memory it takes now; 0 if it is not loaded.
+        architecture: Its architecture's name; empty if unknown.
         bits: Bits of a quantized weight; None for a model that is not quantized.
-        draft: The draft model that is loaded beside it, if there is one.
-        since: Since when it is loaded, or else when it came to this computer, in Unix seconds.
-        unloads_at: When it is unloaded if nothing more is asked, in Unix seconds; None for never.
+        draft: The draft model loaded with it, if there is one.
+        since: When it was loaded, or else when its files were written, in Unix seconds.
+        unloads_at: When it will be unloaded if no further request arrives, in Unix seconds; None
+            for never.
     """
 
     id: str
@@ -39,7 +40,7 @@ class ListedModel:
 
 
 def listed_models(service: Service) -> list[ListedModel]:
-    """Return the models that requests may name; where one answers all, the loaded one."""
+    """Return the models that requests may name; the loaded one if it answers all requests."""
     if not service.engine.is_choosing:
         model = service.engine.model
         statuses = service.engine.models if model is not None else ()
@@ -48,7 +49,7 @@ def listed_models(service: Service) -> list[ListedModel]:
 
 
 def listed_model(service: Service, name: str) -> ListedModel | None:
-    """Return the model of a name; None where it is not listed.
+    """Return the model with a name; None if it is not listed.
 
     Raises:
         UnknownModel: Several models are offered, and none of them has that name.
@@ -100,7 +101,7 @@ class Abilities:
     Attributes:
         can_think: Whether it can reason before it answers.
         can_call_tools: Whether it can call tools.
-        vocabulary_size: How many tokens it knows; None before it was loaded.
+        vocabulary_size: The size of its vocabulary; None before it was loaded.
     """
 
     can_think: bool
@@ -109,11 +110,11 @@ class Abilities:
 
 
 async def abilities_of(service: Service, name: str) -> Abilities:
-    """Return what a model can do; of one that was never loaded, what its chat template shows.
+    """Return what a model can do; for one that was never loaded, judged by its chat template.
 
     Raises:
         UnknownModel: Several models are offered, and none of them has that name.
-        NoModel: There is none.
+        NoModel: There is no model.
     """
     status = service.engine.model_status(name) if service.engine.is_choosing else None
     if status is None or status.info is not None:

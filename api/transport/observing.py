@@ -1,8 +1,8 @@
-"""What an observer is told of requests, and the notes that are taken of one while it is answered.
+"""What an observer learns of requests, and the record of a request while it is answered.
 
-An observer gets the request that the engine ran and the events that came, beside the first part of
-each body: nobody has to parse those bytes to learn what happened. Without an observer nothing here
-is made and no body is kept. Knows no web framework; runs on the server's loop.
+An observer gets the request that the engine ran, its events, and the first part of each body, so
+that it need not parse bodies to learn what happened. Without an observer nothing is recorded and no
+body is kept. Knows no web framework; runs on the server's loop.
 """
 
 from collections import deque
@@ -30,7 +30,7 @@ MOST_TOKENS = 20_000
 
 
 class Content(Flag):
-    """What of a request's content is kept for an observer."""
+    """How much of a request's content is kept for an observer."""
 
     NONE = 0
     TEXTS = auto()
@@ -42,20 +42,20 @@ EVERYTHING = Content.TEXTS | Content.BODIES
 
 @dataclass(frozen=True, slots=True)
 class RequestBegan:
-    """A request has arrived. Secrets have been taken out of all texts.
+    """A request has arrived. Secrets have been removed from all texts.
 
     Attributes:
-        request_id: Its id, as the response's headers have it.
+        request_id: Its id, as in the response's headers.
         began_at: Seconds since the epoch.
-        client: The address that it came from.
+        client: The client's address.
         method: The HTTP method.
         path: Path and query.
-        dialect: Name of the dialect it speaks; empty for routes of no dialect.
+        dialect: Name of its dialect; empty for routes that belong to no dialect.
         headers: Names and values, in their order.
-        route: The route's own path, which holds nothing that the client made up; empty where
-            there is no such route.
-        operation: What the model is asked for, in the words of OpenTelemetry's conventions; empty
-            for routes without an answer of the model.
+        route: The route's path as the table spells it, without anything chosen by the client; empty
+            for an unknown route.
+        operation: What the model is asked to do, in the terms of OpenTelemetry's conventions; empty
+            for routes whose answer the model does not generate.
     """
 
     request_id: str
@@ -71,15 +71,15 @@ class RequestBegan:
 
 @dataclass(eq=False, slots=True)
 class ObservedRun:
-    """A generation with all that came of it.
+    """A generation with its events.
 
     Attributes:
-        generation: The request that ran, and under which circumstances. Its texts are what the
-            model was given: no secret is taken out of them.
+        generation: The generation. Its texts are those that the model read: secrets are not removed
+            from them.
         texts: The answer, piece by piece.
         thoughts: The reasoning, piece by piece.
         calls: The tool calls.
-        tokens: The newest tokens, as far as the observer wanted to know of them.
+        tokens: The newest tokens, in as much detail as the observer wanted.
         finished: Why it ended; None until that is known.
     """
 
@@ -91,12 +91,12 @@ class ObservedRun:
     finished: Finished | None = None
 
     def hear_the_end(self, batch: list[Event]) -> None:
-        """Note only how it ended."""
+        """Record only how it ended."""
         if isinstance(batch[-1], Finished):
             self.finished = batch[-1]
 
     def hear(self, batch: list[Event]) -> None:
-        """Note what the generation's reader is being given."""
+        """Record the events that the generation's reader receives."""
         for event in batch:
             match event:
                 case TokenTrace():
@@ -118,19 +118,19 @@ class RequestEnded:
     """A request has been answered, or its client has left.
 
     Attributes:
-        began: What was known at its beginning.
+        began: The request as it began.
         took_s: From its arrival to the last byte of the answer.
-        status: The HTTP status; 499 where the client disconnected before the end.
+        status: The HTTP status; 499 if the client disconnected before the end.
         is_stream: Whether the answer was written as a stream.
-        model: Id of the model that answered; empty where none did.
+        model: Id of the model that answered; empty if none did.
         asked: The request's body.
         answered: The response's body.
         answer_headers: Names and values of the response's headers.
-        runs: The generations that answered it; those that the server did not outlive are left out.
-        asked_model: The model that the client named; empty where it named none.
+        runs: The generations that answered it, without those still running when the server ended.
+        asked_model: The model that the client named; empty if it named none.
         wants_stream: Whether the client asked for a stream.
-        wanted: What the engine was asked for, whether or not it accepted that.
-        failure: The kind of error that the client was told of; None where there was none.
+        wanted: The generations that the engine was asked for, accepted or not.
+        failure: The kind of error that the client received; None if there was none.
     """
 
     began: RequestBegan
@@ -149,33 +149,33 @@ class RequestEnded:
 
     @property
     def ends(self) -> tuple[Finished, ...]:
-        """How its generations ended."""
+        """The ends of its generations."""
         return tuple(run.finished for run in self.runs if run.finished is not None)
 
 
 class RequestObserver(Protocol):
-    """Whoever wants to know of requests. Called on the server's loop; must return at once."""
+    """Is told when requests begin and end. Called on the server's loop; must return at once."""
 
     def wanted_trace(self) -> tuple[TraceLevel, int]:
-        """Return how much of each token is wanted, and how many alternatives of it."""
+        """Return how much detail of each token is wanted, and how many alternatives."""
 
     def wanted_content(self) -> Content:
-        """Return what of the request's content is to be kept."""
+        """Return how much of a request's content to keep."""
         ...
 
     def request_began(self, began: RequestBegan) -> None:
         """A request has arrived."""
 
     def request_ended(self, ended: RequestEnded) -> None:
-        """A request has ended; each that began ends once."""
+        """A request has ended; called exactly once for each that began."""
 
 
 class Observation:
-    """The notes taken of one request while it is answered.
+    """The record of one request while it is answered.
 
     Args:
-        trace: How much of each token is wanted, and how many alternatives of it.
-        content: What of the request's content is kept.
+        trace: How much detail of each token is wanted, and how many alternatives.
+        content: How much of the request's content is kept.
     """
 
     def __init__(
@@ -197,10 +197,10 @@ class Observation:
         self.runs: list[ObservedRun] = []
 
     def listen_to(self, generation: ServedAnswer, *, hides_traces: bool) -> None:
-        """Note what comes of a generation as it is read."""
+        """Record the events of a generation as they are read."""
         run = ObservedRun(generation)
         if self.trace[0] is TraceLevel.OFF:
-            run.tokens = deque(maxlen=0)  # the client may have asked for tokens; the observer not
+            run.tokens = deque(maxlen=0)  # the client's traces are not wanted here
         self.runs.append(run)
         keeps_texts = Content.TEXTS in self.content
         hear = run.hear if keeps_texts else run.hear_the_end
@@ -211,12 +211,12 @@ _current: ContextVar[Observation | None] = ContextVar("observation", default=Non
 
 
 def observe(observation: Observation) -> None:
-    """Let the notes of the present request's task, and of tasks it starts, go here."""
+    """Record here what this task, and the tasks that it starts, do for the current request."""
     _current.set(observation)
 
 
 def traced(request: GenerationRequest) -> GenerationRequest:
-    """Return a request that asks for as much of each token as the observer wants to know."""
+    """Return a request that asks for as much detail of each token as the observer wants."""
     observation = _current.get()
     if observation is None or request.trace is not TraceLevel.OFF:
         return request
@@ -227,25 +227,25 @@ def traced(request: GenerationRequest) -> GenerationRequest:
 
 
 def note_generation(generation: ServedAnswer, model: str, asked: GenerationRequest) -> None:
-    """Note that a generation belongs to the request that is being answered.
+    """Record that a generation belongs to the request that is being answered.
 
     Args:
-        generation: The generation, none of whose events has been read.
+        generation: The generation; none of its events has been read yet.
         model: Id of the model that answers.
-        asked: What the client asked for, before ``traced``.
+        asked: The client's request, before ``traced`` changed it.
     """
     observation = _current.get()
     if observation is None:
         return
     observation.model = model
-    is_ours = generation.request.trace is not asked.trace  # ``traced`` asked, the client did not
+    is_ours = generation.request.trace is not asked.trace  # only ``traced`` asked for traces
     observation.listen_to(generation, hides_traces=is_ours)
 
 
 def note_wanted(
     wanted: Sequence[GenerationRequest], asked_model: str, *, wants_stream: bool
 ) -> None:
-    """Note what a request asks the engine for, before it is accepted.
+    """Record what a request asks the engine for, before the engine accepts it.
 
     Args:
         wanted: The generations.
@@ -260,14 +260,14 @@ def note_wanted(
 
 
 def note_failure(kind: ErrorKind) -> None:
-    """Note the kind of error that is sent to the client."""
+    """Record the kind of error that is sent to the client."""
     observation = _current.get()
     if observation is not None:
         observation.failure = kind
 
 
 def note_streamed(data: bytes) -> None:
-    """Note that a part of a stream was written."""
+    """Record that a part of a stream was written."""
     observation = _current.get()
     if observation is not None:
         observation.is_stream = True
@@ -276,7 +276,7 @@ def note_streamed(data: bytes) -> None:
 
 
 def note_stream_delivered() -> None:
-    """Note that the end of a stream was written: a client that leaves now has it all."""
+    """Record that the end of a stream was written: a client that leaves now has everything."""
     observation = _current.get()
     if observation is not None:
         observation.is_delivered = True

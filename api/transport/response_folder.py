@@ -1,8 +1,8 @@
-"""Answers that are kept on disk as well, so that they outlive their server.
+"""Keeps answers on disk as well, so that they survive a restart of the server.
 
-Each is a file that its owner alone can read. It appears whole or not at all, and its name ends in
-the digest of its content: a damaged one is set aside, never read. A thread of its own writes and
-deletes, so that no answer waits for the disk; what the disk does not take is tried again. Knows no
+Each answer is a file that only its owner can read. Files are written atomically, and their names
+end in the digest of their content: a damaged file is renamed and never read. A separate thread
+writes and deletes, so that no answer waits for the disk; failed writes are tried again. Knows no
 vendor.
 """
 
@@ -28,29 +28,29 @@ from engine.files.whole_file import write_whole
 
 _log = logging.getLogger(__name__)
 _NAME = re.compile(r"response-([0-9a-f]{32})-([0-9a-f]{64})\.txt")
-# What was being written when a server was killed; see ``engine.files.whole_file``.
+# Leftovers of a server that was killed while it wrote; see ``engine.files.whole_file``.
 _BROKEN = ".broken"
 _SET_ASIDE = re.compile(_NAME.pattern + re.escape(_BROKEN))
 _UNFINISHED = re.compile(r"\.response-[0-9a-f]{32}-[0-9a-f]{64}\.txt\..+")
 _ABANDONED_S = 60.0
 _MOST_FILE_BYTES = 1 << 30
 _TRIED_AGAIN_AFTER_S = 5.0
-# The last space of a disk is for other things.
+# Disk space that is left free for others.
 _LEFT_FREE_BYTES = 512 << 20
-# So many changes may wait for the disk; an answer more is kept in memory alone.
+# Most changes that may wait for the disk; beyond that, answers are kept only in memory.
 _MOST_WAITING = 1_024
-# What a text takes beside its characters, and an id by which its answer is found.
+# Memory overhead of a text, and of an id in the index.
 _TEXT_BYTES, _FOUND_BYTES = 72, 120
 
 
 @dataclass(frozen=True, slots=True)
 class KeptResponse:
-    """An answer with what it answered, as JSON.
+    """An answer with the input that it answered, as JSON.
 
     Attributes:
         id: Its id.
-        previous: The id of the answer that it goes on from; empty for none.
-        sent: The items that were sent for it, those of earlier answers left out.
+        previous: The id of the answer that it continues; empty for none.
+        sent: The items that were sent for it, without those of earlier answers.
         sent_ids: Their ids.
         answer: The whole answer.
         output_ids: The ids of its items.
@@ -65,9 +65,9 @@ class KeptResponse:
 
     @property
     def size_bytes(self) -> int:
-        """About what it takes in memory, and at most on disk.
+        """About its size in memory, and at most its size on disk.
 
-        A text takes at most four bytes a character.
+        A text takes at most four bytes per character.
         """
         texts = (self.answer, *self.sent, *self.sent_ids, *self.output_ids)
         ids = len(self.sent_ids) + len(self.output_ids)
@@ -76,14 +76,14 @@ class KeptResponse:
 
 
 def prepared(folder: Path) -> Path:
-    """Return the folder for kept answers after making sure that files can be written there.
+    """Create the folder for kept answers and check that it is writable.
 
     Raises:
-        ConfigError: It cannot be made, or not be written to.
+        ConfigError: It cannot be created or written to.
     """
     folder = folder.expanduser()
     try:
-        # Each by itself: the mode does not hold for parents that are made on the way.
+        # One by one: ``mkdir(parents=True)`` does not apply the mode to the parents.
         for missing in [one for one in (folder, *folder.parents) if not one.exists()][::-1]:
             missing.mkdir(mode=0o700, exist_ok=True)
         folder.mkdir(exist_ok=True)
@@ -100,31 +100,31 @@ class ResponseFolder:
     """The kept answers of one server on disk.
 
     Args:
-        folder: Where they are, for this server alone; raises ``ConfigError`` where it will not do.
+        folder: The folder, used by this server only; raises ``ConfigError`` if it cannot be used.
     """
 
     def __init__(self, folder: Path) -> None:
         self._folder = prepared(folder)
         self._thread = ThreadPoolExecutor(1, "fullstop-kept-responses")
         self._room = BoundedSemaphore(_MOST_WAITING)
-        # By the ids of the answers; the thread alone uses it once they are read.
+        # Paths by the ids of the answers; used only by the thread once they are read.
         self._names: dict[str, str] = {}
         self._was_told = False
-        # What the disk has not taken yet, by id (own thread).
+        # Changes not written yet, by id (own thread).
         self._unwritten: dict[str, KeptResponse] = {}
         self._again = Later(_TRIED_AGAIN_AFTER_S, self._try_again)
 
     def read(self, most_s: float) -> list[tuple[float, KeptResponse]]:
-        """Return what earlier servers kept, the one used least lately first.
+        """Return the answers that earlier servers kept, least recently used first.
 
-        What is damaged is set aside under another name. What was not used for too long is
-        deleted. Called once, before anything else.
+        Damaged files are renamed. Answers that were not used for too long are deleted. Called once,
+        before anything else.
 
         Args:
             most_s: How long an answer is kept after it was last used.
 
         Returns:
-            With each answer how many seconds ago it was used.
+            The answers, each with the seconds since it was last used.
         """
         found: list[tuple[float, KeptResponse]] = []
         now = time.time()
@@ -151,7 +151,7 @@ class ResponseFolder:
         return sorted(found, key=lambda one: -one[0])
 
     def keep(self, response: KeptResponse) -> None:
-        """Write an answer, soon."""
+        """Write an answer in the background."""
         self._do(lambda: self._write_all(response))
 
     def touch(self, response_id: str) -> None:
@@ -159,11 +159,11 @@ class ResponseFolder:
         self._do(lambda: self._touch(response_id))
 
     def forget(self, response_id: str) -> None:
-        """Delete an answer, soon. It is deleted even where the disk is behind."""
+        """Delete an answer in the background, even if many changes are waiting for the disk."""
         self._thread.submit(self._delete, response_id)
 
     def close(self) -> None:
-        """Wait until all is written that the disk takes."""
+        """Wait until everything that can be written is written."""
         self._try_again()
         self._thread.shutdown()
         self._again.cancel()
@@ -179,7 +179,7 @@ class ResponseFolder:
 
     def _do(self, work: Callable[[], None]) -> None:
         if not self._room.acquire(blocking=False):
-            self._tell("the disk is behind: answers are kept in memory alone")
+            self._tell("the disk is too slow: new answers are kept only in memory")
             return
 
         def done() -> None:
@@ -187,18 +187,18 @@ class ResponseFolder:
                 work()
             except OSError as error:
                 why = error.strerror or error
-                self._tell(f"answers are kept in memory alone for now: {why}")
+                self._tell(f"answers are kept only in memory for now: {why}")
             finally:
                 self._room.release()
 
         self._thread.submit(done)
 
     def _try_again(self) -> None:
-        with contextlib.suppress(RuntimeError):  # closed meanwhile
+        with contextlib.suppress(RuntimeError):  # closed in the meantime
             self._do(self._write_all)
 
     def _write_all(self, response: KeptResponse | None = None) -> None:
-        """Write what waits, in order; what the disk does not take goes on waiting."""
+        """Write the waiting changes, in order; those that fail stay for the next attempt."""
         if response is not None:
             self._delete(response.id)
             self._unwritten[response.id] = response
@@ -209,7 +209,7 @@ class ResponseFolder:
                 self._again.begin()
                 raise
             except UnicodeEncodeError as error:
-                self._tell(f"an answer is kept in memory alone: {error.reason}")
+                self._tell(f"an answer is kept only in memory: {error.reason}")
             del self._unwritten[one.id]
 
     def _write(self, response: KeptResponse) -> None:
@@ -240,7 +240,7 @@ class ResponseFolder:
 
 
 def _tighten(path: Path, allowed: int) -> None:
-    """Let nobody else read it; a folder that belongs to everybody stays as it is."""
+    """Make the folder private; a folder shared with other users stays as it is."""
     with contextlib.suppress(OSError):
         mode = stat.S_IMODE(path.stat().st_mode)
         if mode & ~allowed and not mode & stat.S_ISVTX and path != Path.home():
@@ -253,14 +253,14 @@ def _name_of(response_id: str, text: str) -> str:
 
 
 def _written(response: KeptResponse) -> str:
-    """Return an answer as lines: what it is, the answer, and each item that was sent."""
+    """Return an answer as lines: its description, the answer, and each item that was sent."""
     facts = [response.id, response.previous, response.sent_ids, response.output_ids]
-    # JSON has no line ends of its own here: nothing that is kept is written with indents.
+    # Each JSON text is one line, because kept JSON is never written with indentation.
     return "\n".join([json.dumps(facts), response.answer, *response.sent])
 
 
 def _read(path: Path) -> KeptResponse | None:
-    """Return the answer in a file; None where it is damaged.
+    """Return the answer in a file; None if it is damaged.
 
     Raises:
         OSError: It cannot be read.

@@ -1,4 +1,4 @@
-"""Running the generations of one request: all or none, never longer than the client waits.
+"""Runs the generations of one request: all or none, and never longer than the client waits.
 
 Knows no vendor and no HTTP. Runs on the server's loop.
 """
@@ -14,7 +14,7 @@ from api.transport.observing import note_generation, traced
 from api.transport.served_engine import ServedAnswer
 from engine import CacheOwner, Event, Finished, GenerationRequest, PromptProgress, merge_deltas
 
-# Clients have no names: what the engine keeps of their prompts on disk has one owner.
+# Clients are anonymous, so the prompt caches that the engine keeps on disk have one owner.
 _CLIENTS = CacheOwner("clients of the server")
 
 
@@ -22,7 +22,7 @@ _CLIENTS = CacheOwner("clients of the server")
 async def running(
     service: Service, requests: Sequence[GenerationRequest]
 ) -> AsyncIterator[Sequence[ServedAnswer]]:
-    """Start generations together; whichever still runs when the block is left is cancelled.
+    """Start generations together; cancel those still running when the block is left.
 
     Raises:
         EngineError: The engine refused them.
@@ -42,9 +42,9 @@ async def running(
 
 
 async def collected(generation: ServedAnswer) -> tuple[list[Event], Finished]:
-    """Read a generation to its end; return its deltas, neighbours merged, and the end.
+    """Read a generation to its end; return its deltas, adjacent ones merged, and the end.
 
-    Where its request asks for a trace, each token's trace follows the deltas of that token.
+    If its request asks for traces, each token's trace follows the deltas of that token.
 
     Raises:
         ApiError: It did not end normally.
@@ -65,12 +65,12 @@ async def collected(generation: ServedAnswer) -> tuple[list[Event], Finished]:
 async def batches_of(
     generations: Sequence[ServedAnswer],
 ) -> AsyncGenerator[tuple[int, list[Event]], None]:
-    """Yield the batches of several generations as they come, each with its generation's index."""
+    """Yield the batches of several generations as they arrive, each with its generation's index."""
     if len(generations) == 1:
         async for batch in generations[0].batches():
             yield 0, batch
         return
-    # No more than one batch of each waits here; beyond that they merge in the generation.
+    # At most one batch of each waits here; further events are merged in the generation.
     queue: asyncio.Queue[tuple[int, list[Event]]] = asyncio.Queue(maxsize=1)
 
     async def pump(index: int, generation: ServedAnswer) -> None:

@@ -1,7 +1,7 @@
-"""What the server needs of an engine, and of an answer that it generates.
+"""The protocols of the engine and of its answers, as the server uses them.
 
-``engine.Engine`` and ``engine.Generation`` are these; so is anything else that answers in their
-way, such as a recorded answer. Runs on the server's loop.
+``engine.Engine`` and ``engine.Generation`` implement them, and so can others, such as a recorded
+answer. Runs on the server's loop.
 """
 
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -32,15 +32,15 @@ class ServedAnswer(Protocol):
         """End the answer within one step."""
 
     def listen(self, listener: Callable[[list[Event]], None], *, hides_traces: bool) -> None:
-        """Let somebody else see the events as they are read.
+        """Pass the events to a listener as well, as they are read.
 
         Args:
             listener: Called with each batch of events.
-            hides_traces: Whether the reader is to get no traces of tokens.
+            hides_traces: Whether traces of tokens are hidden from the reader.
         """
 
     def batches(self) -> AsyncIterator[list[Event]]:
-        """Yield the events as they come; ends after ``Finished``."""
+        """Yield the events as they arrive; ends after ``Finished``."""
         ...
 
     async def ended(self) -> Finished:
@@ -67,21 +67,21 @@ class ServedEngine(Protocol):
 
     @property
     def is_choosing(self) -> bool:
-        """Whether requests choose among several models; else one answers all of them."""
+        """Whether requests choose among several models; if not, one model answers all of them."""
         ...
 
     def model_status(self, name: str | None = None) -> ModelStatus | None:
-        """Return what a model is doing, None for no model; raises ``UnknownModel``."""
+        """Return the status of a model, None for no model; raises ``UnknownModel``."""
         ...
 
     async def generate_together(
         self, requests: Sequence[GenerationRequest]
     ) -> Sequence[ServedAnswer]:
-        """Start the choices of one request; raises ``EngineError`` where it is refused."""
+        """Start the choices of one request; raises ``EngineError`` if it is refused."""
         ...
 
     async def count_tokens(self, request: GenerationRequest) -> int:
-        """Return the number of prompt tokens of a request; raises as ``generate_together``."""
+        """Return the number of prompt tokens of a request; raises like ``generate_together``."""
         ...
 
     async def tokenize(self, text: str, name: str | None = None) -> tuple[tuple[int, str], ...]:
@@ -89,7 +89,7 @@ class ServedEngine(Protocol):
         ...
 
     async def prompt_pieces(self, request: GenerationRequest) -> tuple[tuple[int, str], ...]:
-        """Return the (id, text) pairs of a request's prompt; raises as ``generate_together``."""
+        """Return the (id, text) pairs of a request's prompt; raises like ``generate_together``."""
         ...
 
     async def detokenize(self, ids: Sequence[int], name: str | None = None) -> str:
@@ -97,11 +97,11 @@ class ServedEngine(Protocol):
         ...
 
     async def forget_prompts(self) -> tuple[int, int]:
-        """Drop what memory holds of earlier prompts; return how many, and their bytes."""
+        """Drop the earlier prompts in memory; return their number and their bytes."""
         ...
 
     def unload_when_idle(self, name: str | None = None) -> None:
         """Free a model's memory once nothing runs."""
 
     def unload_after(self, idle_s: float | None, name: str | None = None) -> None:
-        """Free a model's memory whenever nothing was asked for so long; None never does."""
+        """Free a model's memory after this long without a request; None for never."""

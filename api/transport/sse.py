@@ -1,6 +1,6 @@
-"""Writes a stream of events or lines and shows signs of life while nothing happens.
+"""Writes a stream of events or lines, with keepalives while nothing happens.
 
-Knows no vendor: encoders say what is written. Runs on the server's loop.
+Knows no vendor: encoders make the content. Runs on the server's loop.
 """
 
 import asyncio
@@ -22,9 +22,9 @@ _log = logging.getLogger(__name__)
 
 
 class StreamWriter:
-    """One open stream. The response's headers go out with the first bytes.
+    """One open stream. The response's headers are sent with the first bytes.
 
-    That may be a keepalive: until then a failure can still be answered with its own status.
+    These may be a keepalive. Until then a failure can still be answered with its own status.
     """
 
     def __init__(
@@ -48,7 +48,7 @@ class StreamWriter:
 
     @property
     def has_started(self) -> bool:
-        """Whether headers are out."""
+        """Whether the headers have been sent."""
         return self.response.prepared
 
     async def __aenter__(self) -> Self:
@@ -66,7 +66,7 @@ class StreamWriter:
             await asyncio.wait((self._clock,))
 
     async def write(self, events: Sequence[StreamFrame]) -> None:
-        """Write some events at once; waits while the client reads too slowly."""
+        """Write some events together; waits while the client reads too slowly."""
         if events:
             await self._write("".join([event.frame() for event in events]).encode())
 
@@ -89,7 +89,7 @@ class StreamWriter:
             note_streamed(data)
 
     async def _keep_alive(self) -> None:
-        """Break silences, and give up a client that has stopped reading.
+        """Send keepalives, and give up a client that has stopped reading.
 
         One task watches, because a timer for each write would cost more than the write.
         """
@@ -97,7 +97,7 @@ class StreamWriter:
             while True:
                 now = self._loop.time()
                 if self._lock.locked():
-                    # The client is slow, not we: it has bytes to read.
+                    # The client is slow, not the server: it has unread bytes.
                     if now - self._begun_at >= self._patience_s:
                         break
                     await asyncio.sleep(min(self._silence_s, self._patience_s))
@@ -115,7 +115,7 @@ class Begun(NamedTuple):
     """A stream whose generations have been accepted.
 
     Attributes:
-        batches: Yields batches of events, each tagged with its choice, as they come.
+        batches: Yields batches of events, each with the index of its choice, as they arrive.
         encoder: Renders them.
     """
 
@@ -132,22 +132,22 @@ async def stream(
     silence_s: float,
     content_type: str,
 ) -> web.StreamResponse:
-    """Write the events of generations as they come; return the response.
+    """Write the events of generations as they arrive; return the response.
 
-    While the generations wait to be accepted, as for a model that is being loaded, keepalives are
-    sent as later on. A refusal that comes before the first of them has its own status.
+    Keepalives are also sent while the generations wait to be accepted, for example for a model that
+    is being loaded. A refusal before the first keepalive has its own status.
 
     Args:
-        request: The client's.
+        request: The client's request.
         begin: Starts the generations and ends them.
-        waiting: Encodes what is said before that.
-        refused: Says what a refusal of the engine is in the client's words.
-        silence_s: Seconds of silence after which a keepalive is sent.
-        content_type: What the stream is.
+        waiting: Encodes what is sent before they start.
+        refused: Turns a refusal by the engine into an error for the client.
+        silence_s: A keepalive is sent after this many seconds of silence.
+        content_type: The media type of the stream.
 
     Raises:
         EngineError: The generations were refused, and nothing has been written yet.
-        ApiError: The first thing that came was a failure, and nothing has been written yet.
+        ApiError: The first event was a failure, and nothing has been written yet.
     """
     encoder = waiting
     async with StreamWriter(request, waiting.keepalive(), silence_s, content_type) as writer:
@@ -171,14 +171,14 @@ async def stream(
             failure = _failure(error, refused)
             note_failure(failure.kind)
             await writer.write(encoder.fail(failure))
-            del failure  # its traceback refers to this frame
+            del failure  # its traceback keeps this frame alive
             writer.response.force_close()
         await writer.finish()
     return writer.response
 
 
 def _failure(error: Exception, refused: Callable[[EngineError], ApiError]) -> ApiError:
-    """Return what a client is told of an error after its stream has begun."""
+    """Return the error that a client receives after its stream has begun."""
     match error:
         case ApiError():
             return error

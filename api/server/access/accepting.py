@@ -1,7 +1,8 @@
-"""Says once in a while that no more connections can be accepted, instead of 500 times a second.
+"""Logs once a minute at most that the server cannot accept connections.
 
-asyncio reports each failed ``accept`` with a traceback, as often as its backlog is long, and tries
-again every second, also after the listener has been closed. Runs on the server's loop.
+asyncio reports every failed ``accept`` with a traceback, once for each connection in its backlog:
+500 times a second. It keeps trying even after the listener has been closed. Runs on the server's
+loop.
 """
 
 import asyncio
@@ -16,7 +17,7 @@ _QUIET_S = 60.0
 
 
 class AcceptFailures:
-    """Handles the exceptions of a loop that serves; hands all others to the handler before it."""
+    """Handles failed ``accept`` calls; passes on the loop's other exceptions."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
@@ -29,7 +30,7 @@ class AcceptFailures:
         self._loop.set_exception_handler(self._handle)
 
     def end(self) -> None:
-        """Note that the listener is closed, so that attempts that are still due must fail."""
+        """Note that the listener is closed, so that attempts still scheduled may fail."""
         self._has_ended = True
 
     def _handle(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:

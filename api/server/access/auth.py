@@ -1,4 +1,4 @@
-"""Checks the API key of a request in constant time; reads headers alone. Any thread."""
+"""Checks the API key of a request in constant time; reads only the headers. Any thread."""
 
 import hmac
 from collections.abc import Iterator, Mapping
@@ -7,14 +7,14 @@ from api.transport.errors import ApiError, ErrorKind
 
 
 def check_key(headers: Mapping[str, str], key: str | None) -> None:
-    """Let a request pass that presents the key, as ``x-api-key`` or as a bearer token.
+    """Accept a request that sends the key, as ``x-api-key`` or as a bearer token.
 
     Args:
-        headers: The request's headers, looked up without regard to case.
-        key: The key, or None where none is needed.
+        headers: The request's headers; names are compared without regard to case.
+        key: The key, or None if no key is needed.
 
     Raises:
-        ApiError: There is no key, or a wrong one.
+        ApiError: The key is missing or wrong.
     """
     if key is None:
         return

@@ -1,12 +1,12 @@
-"""Keeps web pages out: a page can send requests to this computer, so names are checked.
+"""Keeps foreign web pages out: any page can send requests to this computer, so headers are checked.
 
-``Host`` must be ours, or a rebound DNS name could reach us; ``Origin`` must be absent, ours or
-allowed. Requests that pages send without an ``Origin`` (images, scripts, links) are known by
-``Sec-Fetch-Site``. CORS headers go to allowed origins only. Pure; any thread.
+``Host`` must name this server: otherwise a page could reach us by DNS rebinding. ``Origin`` must be
+absent, ours or allowed. Requests that pages send without an ``Origin`` (images, scripts, links) are
+recognised by ``Sec-Fetch-Site``. CORS headers go to allowed origins only. Pure; any thread.
 
-A name ending in ``.local`` or ``.internal`` is in nobody's public DNS, and containers reach their
-host by such names, so that they are admitted as ``Host``. Somebody on the same network could still
-answer for one: as the *origin* of a page it therefore counts only where it is allowed.
+Names ending in ``.local`` or ``.internal`` are never in public DNS, and containers reach their host
+by such names, so they are accepted as ``Host``. Another computer on the same network could still
+claim such a name: as the *origin* of a page it is accepted only if the user allowed it.
 """
 
 import re
@@ -17,34 +17,34 @@ from api.transport.address import is_loopback, same_host
 from api.transport.config import ServerConfig
 from api.transport.errors import ApiError, ErrorKind
 
-# A bracketed address or a name, and perhaps a port: nothing else that a lenient parser might see.
+# A bracketed address or a name, with an optional port; nothing else, however lenient a parser is.
 _HOST = re.compile(
     r"(?:\[(?P<address>[0-9A-Fa-f:.]+)\]|(?P<name>[^\s\[\]:/?#@\\,]+))(?::(?P<port>\d{0,5}))?"
 )
 _MAX_PORT = 65535
-# RFC 6762, and ICANN's reservation for private use; loopback names count elsewhere.
+# RFC 6762, and ICANN's reservation for private use; loopback names are checked separately.
 _PRIVATE = (".local", ".internal")
-# A longer name of a host is not repeated in an error.
+# Longer host names are not repeated in errors.
 _MOST_REPEATED = 150
-# What can be repeated in an error without its reader being misled.
+# Characters that an error can repeat without misleading its reader.
 _ORIGIN = re.compile(r"[A-Za-z][A-Za-z0-9+.-]{0,40}://[A-Za-z0-9.:\[\]_-]{1,150}")
 _FOREIGN_SITES = frozenset({"cross-site", "same-site"})
 _EXPOSED = "request-id, x-request-id, retry-after, x-should-retry"
 
 
 def check_host(host_header: str | None, config: ServerConfig, local_host: str | None) -> None:
-    """Let a request pass that addresses us by a name that only we can have.
+    """Accept a request whose ``Host`` can only mean this server.
 
-    That is a loopback name, the address that it reached, this computer's own name, a name of a
-    local network or of containers, and what the user allowed.
+    Accepted are loopback names, the address that the request reached, this computer's own name,
+    names of local networks and containers, and names that the user allowed.
 
     Args:
         host_header: The request's ``Host``.
         config: Where we listen.
-        local_host: The address of our end of the connection, where it is known.
+        local_host: The address of our end of the connection, if it is known.
 
     Raises:
-        ApiError: The name is not ours.
+        ApiError: The name does not mean this server.
     """
     host = _host_of(host_header)
     if host and (_is_certain(host, config, local_host) or _is_private(host)):
@@ -65,13 +65,13 @@ def check_origin(
     config: ServerConfig,
     local_host: str | None = None,
 ) -> None:
-    """Let a request pass that comes from no web page, or from one that is ours or allowed.
+    """Accept a request that comes from no web page, or from a page that is ours or allowed.
 
     Args:
         origin: The request's ``Origin``.
         host_header: The request's ``Host``.
         config: What is allowed.
-        local_host: The address of our end of the connection, where it is known.
+        local_host: The address of our end of the connection, if it is known.
 
     Raises:
         ApiError: The page's origin is not allowed.
@@ -90,17 +90,17 @@ def check_origin(
 
 
 def check_site(site: str | None, origin: str | None, config: ServerConfig) -> None:
-    """Let a request pass that no page of another origin can have caused.
+    """Accept a request unless a page of another origin may have caused it.
 
-    Browsers say where a request comes from, also where it carries no ``Origin``: for an image, a
-    script, a link, a frame. ``same-origin`` is a page of ours; ``none`` is a person (an address
-    that was typed, a bookmark) or an app on a browser's engine, and no page can send it.
-    ``same-site`` is a page of another port of this computer, as foreign as any. Values that no
-    browser sends are ignored, as the specification wants: https://www.w3.org/TR/fetch-metadata/
+    Browsers say where a request comes from even if it has no ``Origin``, as for an image, a script,
+    a link or a frame. ``same-origin`` is a page of ours; ``none`` is a person (an address that was
+    typed, a bookmark) or an app on a browser's engine, and no page can send it. ``same-site`` is a
+    page on another port of this computer, which is as foreign as any other. Unknown values are
+    ignored, as the specification requires: https://www.w3.org/TR/fetch-metadata/
 
     Args:
-        site: The request's ``Sec-Fetch-Site``; None from whatever is not a browser.
-        origin: Its ``Origin``; where there is one, ``check_origin`` decides.
+        site: The request's ``Sec-Fetch-Site``; None if the client is not a browser.
+        origin: Its ``Origin``; if it has one, ``check_origin`` decides.
         config: What is allowed.
 
     Raises:
@@ -118,7 +118,7 @@ def check_site(site: str | None, origin: str | None, config: ServerConfig) -> No
 
 
 def is_allowed(origin: str, config: ServerConfig) -> bool:
-    """Whether the user allowed a web origin, alone or with all of its scheme."""
+    """Return whether the user allowed a web origin, by itself or with its whole scheme."""
     if "*" in config.allowed_origins:
         return True
     asked = origin.lower()
@@ -129,7 +129,7 @@ def is_allowed(origin: str, config: ServerConfig) -> bool:
 
 
 def cors_headers(origin: str | None, config: ServerConfig) -> dict[str, str]:
-    """Return what an answer says to a browser: nothing, unless its page is allowed."""
+    """Return the CORS headers of an answer: none, unless the page's origin is allowed."""
     if origin is None or not is_allowed(origin, config):
         return {}
     return {
@@ -140,7 +140,7 @@ def cors_headers(origin: str | None, config: ServerConfig) -> dict[str, str]:
 
 
 def preflight_headers(headers: Mapping[str, str]) -> dict[str, str]:
-    """Return what a browser wants to know before it sends an allowed page's request."""
+    """Return the headers that answer a browser's preflight request for an allowed page."""
     answer = {
         "Access-Control-Allow-Methods": "GET, POST, HEAD, DELETE, OPTIONS",
         "Access-Control-Allow-Headers": headers.get("Access-Control-Request-Headers", "*"),
@@ -160,7 +160,7 @@ def _host_of(header: str | None) -> str | None:
 
 
 def _is_certain(host: str, config: ServerConfig, local_host: str | None) -> bool:
-    """Whether a name can only mean this server, whoever is on the network."""
+    """Return whether a name can only mean this server, whoever else is on the network."""
     ours = [config.host, *config.allowed_hosts, *([local_host] if local_host else [])]
     own_name = socket.gethostname()
     if own_name:
@@ -169,7 +169,7 @@ def _is_certain(host: str, config: ServerConfig, local_host: str | None) -> bool
 
 
 def _is_private(host: str) -> bool:
-    """Whether a name is in no public DNS, where a stranger could point it at this computer."""
+    """Return whether a name cannot be in public DNS, where a stranger could redirect it here."""
     return host.rstrip(".").endswith(_PRIVATE)
 
 

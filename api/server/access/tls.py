@@ -1,7 +1,7 @@
-"""Reads the certificate and the key with which a server proves who it is.
+"""Reads the certificate and the private key of a server.
 
-What is wrong with them is said when the server starts, by the name of the setting, and not to each
-client in turn. Blocks for the moment that the files take. Any thread.
+Problems are reported when the server starts, with the name of the setting, instead of failing each
+client's handshake. Blocks while it reads the files. Any thread.
 """
 
 import re
@@ -21,14 +21,14 @@ _NOT_YET_VALID, _EXPIRED = 9, 10
 
 
 class _HasPassphrase(Exception):
-    """The key can be read only with a passphrase."""
+    """The private key is protected by a passphrase."""
 
 
 def context_of(config: ServerConfig) -> ssl.SSLContext | None:
-    """Return what encrypts a server's connections; None for a server without a certificate.
+    """Return the TLS context of a server; None if it has no certificate.
 
     Raises:
-        ConfigError: The files will not do; the error names the setting.
+        ConfigError: The files cannot be used; the error names the setting.
     """
     cert, key = config.tls_cert, config.tls_key or config.tls_cert
     if cert is None or key is None:
@@ -71,10 +71,10 @@ def _refuse_passphrase() -> NoReturn:
 
 
 def _check_dates(server: ssl.SSLContext, cert: Path, first: str) -> None:
-    """Refuse a certificate that no client would take today, by shaking hands with ourselves."""
+    """Refuse a certificate that is expired or not valid yet, by a handshake with ourselves."""
     client = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     client.check_hostname = False
-    # Only the certificate itself is looked at, whoever has signed it.
+    # Only the certificate itself is checked, not who signed it.
     client.verify_flags |= ssl.VerifyFlags.VERIFY_X509_PARTIAL_CHAIN
     try:
         client.load_verify_locations(cadata=first)
@@ -86,7 +86,7 @@ def _check_dates(server: ssl.SSLContext, cert: Path, first: str) -> None:
             raise ConfigError(
                 "tls_cert", f"{cert} is not valid yet; is this computer's clock right?"
             ) from None
-        # What else a client may not like is between it and whoever signed the certificate.
+        # Any other problem depends on which authorities the client trusts.
     except ssl.SSLError as error:
         why = (error.reason or "damaged").lower().replace("_", " ")
         raise ConfigError("tls_cert", f"{cert} cannot be used: {why}") from None

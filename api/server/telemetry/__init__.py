@@ -1,8 +1,8 @@
-"""Tells an OpenTelemetry collector of requests: one span for each, and histograms.
+"""Reports requests to an OpenTelemetry collector: one span for each request, and histograms.
 
-Off unless OpenTelemetry's own environment variables name a collector; then alone its packages,
-the extra ``telemetry``, are imported. It observes the server like any other observer: the server
-does not know it. It must not disturb an answer, whatever the collector does.
+Off unless OpenTelemetry's own environment variables name a collector. Only then are its packages
+(the extra ``telemetry``) imported. It is an observer like any other: the server does not know of
+it. It must never disturb an answer, whatever the collector does.
 
 The names are those of the GenAI semantic conventions, which are still in development, as the
 package ``opentelemetry-semantic-conventions`` 0.66b2 (schema 1.44.0) has them:

@@ -1,9 +1,9 @@
-"""What a span says of a request, and by what the metrics of requests are told apart.
+"""The attributes of a request's span and of its metrics.
 
 Pure; imports nothing of OpenTelemetry. The names are those of the GenAI semantic conventions (see
-the package); what they have no word for begins with ``fullstop.``. Lists have one entry for each
-choice, in the same order; where a choice has no such value the entry is "" or -1, because not
-every collector keeps nulls.
+the package); attributes that the conventions lack begin with ``fullstop.``. Lists have one entry
+for each choice, in the same order. The entry of a choice without such a value is "" or -1, because
+some collectors drop nulls.
 """
 
 import json
@@ -25,16 +25,16 @@ _NO_NUMBER = -1
 
 
 def span_name(ended: RequestEnded) -> str:
-    """Return the name of a request's span: what was asked for, and of which model."""
+    """Return the name of a request's span: the operation and the model that the client named."""
     return f"{ended.began.operation} {_asked_model(ended)}".rstrip()
 
 
 def span_attributes(ended: RequestEnded, *, with_content: bool) -> Attributes:
-    """Return what a span says of a request.
+    """Return the attributes of a request's span.
 
     Args:
         ended: The request.
-        with_content: Whether it says what was asked and answered.
+        with_content: Whether prompts and answers are included.
     """
     began = ended.began
     found: Attributes = {
@@ -66,9 +66,9 @@ def span_attributes(ended: RequestEnded, *, with_content: bool) -> Attributes:
 
 
 def metric_attributes(ended: RequestEnded) -> Attributes:
-    """Return by what a request's measurements are told apart.
+    """Return the attributes of a request's measurements.
 
-    What clients make up is not among them: the model is the one that answered.
+    None of their values is made up by a client: the model is the one that answered.
     """
     found: Attributes = {
         "gen_ai.operation.name": ended.began.operation,
@@ -80,7 +80,7 @@ def metric_attributes(ended: RequestEnded) -> Attributes:
 
 
 def error_type(ended: RequestEnded) -> str | None:
-    """Return the kind of failure, ``cancelled`` where the client left, None for a success."""
+    """Return the kind of failure, ``cancelled`` if the client left, None for a success."""
     if ended.failure is not None:
         return ended.failure.value
     if ended.status == _CLIENT_GONE:
@@ -89,7 +89,7 @@ def error_type(ended: RequestEnded) -> str | None:
 
 
 def finish_reason(finished: Finished) -> str:
-    """Return why a choice ended, in the words of the conventions' schema of messages.
+    """Return why a choice ended, in the terms of the conventions' message schema.
 
     https://opentelemetry.io/docs/specs/semconv/gen-ai/gen-ai-output-messages.json
     """
@@ -126,10 +126,10 @@ def usage_of(ended: RequestEnded) -> tuple[int, int, int, int]:
 
 
 def without_secret(attributes: Mapping[str, Value], secret: str | None) -> Attributes:
-    """Return attributes in no text of which a secret stands."""
+    """Return attributes with a secret removed from every text."""
     if not secret:
         return dict(attributes)
-    # In JSON it may be spelled in another way.
+    # JSON may escape some of its characters.
     spellings = (secret, json.dumps(secret)[1:-1], json.dumps(secret, ensure_ascii=False)[1:-1])
 
     def clean(text: str) -> str:
@@ -199,7 +199,7 @@ def _stop_attributes(ends: Sequence[Finished], *, with_content: bool) -> Attribu
         "fullstop.stop.dropped_characters": [len(one.dropped) for one in stops],
     }
     if with_content:
-        # What was held back or dropped is the model's text.
+        # Held-back and dropped text was written by the model.
         found["fullstop.stop.held"] = [one.held for one in stops]
         found["fullstop.stop.dropped"] = [one.dropped for one in stops]
     return found

@@ -1,7 +1,8 @@
-"""What OpenTelemetry's packages log, in one line of ours and without secrets.
+"""Rewrites the log records of OpenTelemetry's packages as one line each, without secrets.
 
-They log a traceback for each batch that a collector does not take, and quote headers that they
-cannot read, where the collector's key may stand. Any thread; imports nothing of OpenTelemetry.
+These packages log a traceback for each batch that the collector does not accept, and they quote
+malformed headers, which may contain the collector's key. Any thread; imports nothing of
+OpenTelemetry.
 """
 
 import logging
@@ -20,10 +21,10 @@ _IN_ADDRESS = re.compile(r"//[^/@\s]*@")
 
 
 class Complaints(logging.Handler):
-    """Passes on what they log: each kind of complaint once a minute.
+    """Passes on their log records, each kind at most once a minute.
 
     Args:
-        environment: The process's variables; some hold secrets.
+        environment: The process's environment variables; some contain secrets.
     """
 
     def __init__(self, environment: Mapping[str, str]) -> None:
@@ -32,7 +33,7 @@ class Complaints(logging.Handler):
         self._told_at: dict[tuple[str, str], float] = {}
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Log a record in our words."""
+        """Log a record in one line of ours."""
         now_s = time.monotonic()
         kind = (record.name, str(record.msg))
         if now_s - self._told_at.get(kind, -_SILENCE_S) < _SILENCE_S:
@@ -50,19 +51,19 @@ class Complaints(logging.Handler):
 
 
 def listen(environment: Mapping[str, str]) -> None:
-    """Have what OpenTelemetry's packages log told in our words, and in no others."""
+    """Replace the log output of OpenTelemetry's packages by ours."""
     theirs = logging.getLogger(_THEIRS)
     theirs.handlers = [Complaints(environment)]
     theirs.propagate = False
 
 
 def _secrets_in(environment: Mapping[str, str]) -> list[str]:
-    """Return the values of the headers that are sent to a collector, the longest first."""
+    """Return the header values that are sent to a collector, the longest first."""
     found = set()
     for name, text in environment.items():
         if name.startswith("OTEL_EXPORTER_OTLP_") and name.endswith("HEADERS"):
             for pair in text.split(","):
                 value = pair.partition("=")[2].strip()
                 found |= {value, unquote(value), *value.split(), *unquote(value).split()}
-    # A word such as Bearer is not secret, and short ones would hide half of a text.
+    # Words such as Bearer are not secret, and hiding short words would hide half of a text.
     return sorted((one for one in found if len(one) > 6), key=len, reverse=True)

@@ -1,7 +1,8 @@
 """Prompts and answers as the GenAI semantic conventions write them. Pure.
 
-Only where the environment asks for them (https://opentelemetry.io/docs/specs/semconv/gen-ai/
-gen-ai-spans/#capturing-instructions-inputs-and-outputs): as JSON of the schemas
+They are sent only if the environment variables ask for them
+(https://opentelemetry.io/docs/specs/semconv/gen-ai/
+gen-ai-spans/#capturing-instructions-inputs-and-outputs), as JSON of the schemas
 ``gen-ai-input-messages``, ``gen-ai-output-messages`` and ``gen-ai-tool-definitions`` there.
 """
 
@@ -15,11 +16,11 @@ _Part = dict[str, object]
 
 
 def content_attributes(ended: RequestEnded, reasons: Sequence[str]) -> dict[str, str]:
-    """Return what was asked and answered.
+    """Return the prompt and the answers of a request as attributes.
 
     Args:
         ended: The request.
-        reasons: Why each of its choices ended.
+        reasons: Why each of its choices ended, in the same order.
     """
     found = {}
     if ended.wanted:

@@ -1,6 +1,6 @@
-"""Puts OpenTelemetry's SDK together as its environment variables have it. Imports OpenTelemetry.
+"""Sets up OpenTelemetry's SDK as its environment variables ask. Imports OpenTelemetry.
 
-Nothing global is set: no other library in this process sends anything because we do.
+Nothing global is set, so that no other library in this process begins to send data.
 """
 
 from uuid import uuid4
@@ -21,12 +21,12 @@ _NAME = "fullstop"
 
 
 def telemetry(wanted: Signals, version: str, secret: str | None) -> Telemetry:
-    """Return what tells the collector of requests.
+    """Return the observer that reports requests to the collector.
 
     Args:
-        wanted: What is to be sent.
-        version: The program's.
-        secret: A text that no span may hold.
+        wanted: The signals to send.
+        version: The program's version.
+        secret: A text that no span may contain.
     """
     resource = _resource(version)
     tracer = meter = None
@@ -51,11 +51,11 @@ def telemetry(wanted: Signals, version: str, secret: str | None) -> Telemetry:
 
 
 def _resource(version: str) -> Resource:
-    """Return what describes this process; the variables may say otherwise."""
+    """Return the description of this process, which environment variables may override."""
     ours = {
         "service.name": _NAME,
         "service.version": version,
-        # Several servers may tell one collector; their sums must not be mixed up.
+        # Several servers may report to one collector, which must keep their sums apart.
         "service.instance.id": str(uuid4()),
     }
     said = OTELResourceDetector().detect().attributes

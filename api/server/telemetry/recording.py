@@ -1,7 +1,7 @@
-"""Makes spans and measurements of requests that have ended. Imports OpenTelemetry.
+"""Makes spans and measurements from requests that have ended. Imports OpenTelemetry.
 
-The server's loop only puts a request into a queue; a thread of its own does the rest. What goes
-wrong there, in the SDK or at the collector, is logged and never reaches an answer.
+The server's loop only puts a request into a queue; a separate thread does the rest. Failures there,
+in the SDK or at the collector, are logged and never reach an answer.
 """
 
 import logging
@@ -31,7 +31,7 @@ _log = logging.getLogger(__name__)
 _MOST_WAITING = 1000
 _CLOSE_TIMEOUT_S = 3.0
 
-# The boundaries that the conventions prescribe for each histogram.
+# The bucket boundaries that the conventions prescribe for each histogram.
 _TOKENS = [4.0**power for power in range(14)]
 _DURATION_S = [0.01 * 2**power for power in range(14)]
 _FIRST_TOKEN_S = [
@@ -70,7 +70,7 @@ class Instruments:
         )
 
     def measure(self, ended: RequestEnded) -> None:
-        """Take the measurements of one request."""
+        """Record the measurements of one request."""
         told = metric_attributes(ended)
         error = error_type(ended)
         self.duration.record(ended.took_s, told if error is None else {**told, "error.type": error})
@@ -90,16 +90,16 @@ class Instruments:
 
 
 class Telemetry:
-    """An observer of the server that tells a collector of each request for an answer.
+    """Reports each request for an answer to a collector.
 
     Fits ``api.transport.observing.RequestObserver``.
 
     Args:
         tracer: Makes the spans; None for no spans.
         meter: Makes the instruments; None for no metrics.
-        with_content: Whether spans hold prompts and answers.
-        secret: A text that no span may hold: the server's key.
-        shutdowns: Each sends what is still to be sent, and may take its time.
+        with_content: Whether spans contain prompts and answers.
+        secret: A text that no span may contain: the server's key.
+        shutdowns: Functions that send the remaining data; each may take long.
     """
 
     def __init__(
@@ -121,27 +121,27 @@ class Telemetry:
         self._thread.start()
 
     def wanted_trace(self) -> tuple[TraceLevel, int]:
-        """Return that nothing is wanted of single tokens."""
+        """Return that no token traces are wanted."""
         return TraceLevel.OFF, 0
 
     def wanted_content(self) -> Content:
-        """Return whether texts are wanted."""
+        """Return whether prompts and answers are wanted."""
         return Content.TEXTS if self._with_content else Content.NONE
 
     def request_began(self, began: RequestBegan) -> None:
-        """Do nothing: a span is made when the whole of it is known."""
+        """Do nothing: the span is made when the request has ended."""
 
     def request_ended(self, ended: RequestEnded) -> None:
-        """Take note of a request for an answer."""
+        """Queue a request for an answer."""
         if not ended.began.operation:
             return
         try:
             self._queue.put_nowait(ended)
         except Full:
-            _log.warning("a request is left out of telemetry: too many are waiting")
+            _log.warning("a request is missing from telemetry: too many are waiting")
 
     def close(self, timeout_s: float = _CLOSE_TIMEOUT_S) -> None:
-        """Send what is still to be sent, and end. Blocks no longer than the time given."""
+        """Send the remaining data and end. Blocks no longer than the given time."""
         ends_at = time.monotonic() + timeout_s
         ending = [
             threading.Thread(target=self._shut_down, args=(one,), name="telemetry", daemon=True)
@@ -150,7 +150,7 @@ class Telemetry:
         try:
             self._queue.put(None, timeout=timeout_s)
         except Full:
-            _log.warning("the last requests are left out of telemetry: too many are waiting")
+            _log.warning("the last requests are missing from telemetry: too many are waiting")
         self._thread.join(max(0.0, ends_at - time.monotonic()))
         for thread in ending:
             thread.start()
@@ -158,14 +158,15 @@ class Telemetry:
             thread.join(max(0.0, ends_at - time.monotonic()))
         if any(thread.is_alive() for thread in ending):
             _log.warning(
-                "the last telemetry may be lost: the collector did not take it in %.0f s", timeout_s
+                "the last telemetry may be lost: the collector did not accept it in %.0f s",
+                timeout_s,
             )
 
     def _shut_down(self, shutdown: Callable[[], object]) -> None:
         try:
             shutdown()
         except Exception as error:
-            _log.warning("telemetry did not end well (%s)", type(error).__name__)
+            _log.warning("telemetry failed while it was closing (%s)", type(error).__name__)
 
     def _record_all(self) -> None:
         while (ended := self._queue.get()) is not None:
@@ -175,8 +176,8 @@ class Telemetry:
                 if self._instruments is not None:
                     self._instruments.measure(ended)
             except Exception as error:
-                # Without the text of the error: it may quote what was asked.
-                _log.warning("a request is left out of telemetry (%s)", type(error).__name__)
+                # The error's text is not logged: it may quote the prompt.
+                _log.warning("a request is missing from telemetry (%s)", type(error).__name__)
 
     def _make_span(self, ended: RequestEnded, tracer: Tracer) -> None:
         began = ended.began
@@ -191,7 +192,7 @@ class Telemetry:
             start_time=began_ns,
         )
         error = error_type(ended)
-        # A client that leaves is no failure of the server.
+        # A client that leaves is not a failure of the server.
         if error not in (None, CANCELLED):
             span.set_status(Status(StatusCode.ERROR))
         span.end(began_ns + int(ended.took_s * 1e9))

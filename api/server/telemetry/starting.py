@@ -1,6 +1,6 @@
-"""Starts telemetry where the environment asks for it, and says in one line why it cannot.
+"""Starts telemetry if environment variables ask for it, or logs in one line why it cannot.
 
-OpenTelemetry is imported here and only then. A server is never kept from starting by it.
+OpenTelemetry is imported only then. A failure here never keeps the server from starting.
 """
 
 import logging
@@ -18,12 +18,12 @@ _log = logging.getLogger(__name__)
 def telemetry_for(
     environment: Mapping[str, str], version: str, secret: str | None
 ) -> "Telemetry | None":
-    """Return what tells a collector of requests; None where nothing is to be told.
+    """Return the observer that reports requests to a collector; None if telemetry is off.
 
     Args:
-        environment: The process's variables.
-        version: The program's.
-        secret: A text that nothing that is sent may hold: the server's key.
+        environment: The process's environment variables.
+        version: The program's version.
+        secret: A text that must never be sent: the server's key.
     """
     try:
         wanted = wanted_by(environment)
@@ -46,10 +46,9 @@ def telemetry_for(
             wanted.because,
         )
     except Exception as error:
-        # Without the text of the error: it may quote a variable that holds a key.
+        # The error's text is not logged: it may quote a variable that contains a key.
         _log.warning(
-            "telemetry is off: OpenTelemetry cannot be started as its variables (OTEL_…) have it "
-            "(%s)",
+            "telemetry is off: OpenTelemetry cannot be started with these OTEL_… variables (%s)",
             type(error).__name__,
         )
     return None

@@ -1,7 +1,8 @@
-"""What OpenTelemetry's environment variables ask for. Pure; imports nothing of OpenTelemetry.
+"""Reads which telemetry OpenTelemetry's environment variables ask for. Pure.
 
-Only what decides whether telemetry is on, and what is in it, is read here. The SDK reads the
-others itself: service name, resource attributes, sampler, propagators, limits, headers, timeouts
+Imports nothing of OpenTelemetry. Only the variables that decide whether telemetry is on, and what
+it sends, are read here. The SDK reads the others itself: service name, resource attributes,
+sampler, propagators, limits, headers, timeouts
 (https://opentelemetry.io/docs/specs/otel/configuration/sdk-environment-variables/,
 https://opentelemetry.io/docs/specs/otel/protocol/exporter/).
 """
@@ -18,7 +19,7 @@ _WITHOUT_CONTENT = frozenset({"", "false", "no_content"})
 
 
 class VariableProblem(ValueError):
-    """A variable asks for what cannot be; the message names it and says what would be right."""
+    """A variable has an unsupported value; the message names the variable and the remedy."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,10 +27,10 @@ class Signals:
     """What is to be sent.
 
     Attributes:
-        spans: Whether spans are.
-        metrics: Whether metrics are.
-        content: Whether spans hold prompts and answers.
-        because: The variable that has turned it on.
+        spans: Whether spans are sent.
+        metrics: Whether metrics are sent.
+        content: Whether spans contain prompts and answers.
+        because: The variable that turned telemetry on.
     """
 
     spans: bool
@@ -39,7 +40,7 @@ class Signals:
 
 
 def wanted_by(environment: Mapping[str, str]) -> Signals | None:
-    """Return what the variables ask for; None where they ask for nothing.
+    """Return the signals that the variables ask for; None if they ask for none.
 
     Raises:
         VariableProblem: A variable has a value that cannot be honoured.
@@ -62,12 +63,12 @@ def wanted_by(environment: Mapping[str, str]) -> Signals | None:
 
 
 def _value(environment: Mapping[str, str], name: str) -> str:
-    """Return a variable's value; an empty one is as good as none."""
+    """Return a variable's value; an empty value means not set."""
     return environment.get(name, "").strip()
 
 
 def _why_sent(environment: Mapping[str, str], signal: str) -> str | None:
-    """Return the variable that has a signal sent; None where it is not."""
+    """Return the variable that turns a signal on; None if the signal is off."""
     name = f"OTEL_{signal}_EXPORTER"
     exporter = _value(environment, name).lower()
     match exporter:

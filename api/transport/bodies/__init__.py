@@ -1,1 +1,1 @@
-"""Bodies: bounded while they arrive, unpacked, read in another process if large, kept in part."""
+"""Bodies of requests: limited as they arrive, decompressed, parsed in another process if large."""

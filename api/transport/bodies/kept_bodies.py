@@ -8,11 +8,11 @@ KEPT_BYTES = 256 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Body:
-    """As much of a body as is kept.
+    """The kept part of a body.
 
     Attributes:
         text: Its first part, decoded.
-        size_bytes: How long the whole of it was.
+        size_bytes: The size of the whole body.
         is_whole: Whether ``text`` is all of it.
     """
 
@@ -30,14 +30,14 @@ class KeptBytes:
         self.size_bytes = 0
 
     def add(self, data: bytes) -> None:
-        """Take more of it."""
+        """Add the next bytes of the body."""
         self.size_bytes += len(data)
         room = self._most_bytes - len(self._kept)
         if room > 0:
             self._kept += data[:room]
 
     def body(self, clean: Callable[[str], str]) -> Body:
-        """Return what was kept, cleaned of secrets."""
+        """Return the kept part, with secrets removed."""
         text = self._kept.decode("utf-8", "replace")
         is_whole = len(self._kept) == self.size_bytes
         return Body(clean(text if is_whole else text.rstrip("\ufffd")), self.size_bytes, is_whole)

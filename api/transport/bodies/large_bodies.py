@@ -1,8 +1,8 @@
-"""Has large bodies of requests read in a helper process, one after the other.
+"""Has large request bodies parsed in a helper process, one after the other.
 
-Parsing and checking megabytes of JSON keeps every thread of a process waiting, and broken bodies
-can take many times their size in memory. The helper process may die of it. What it returns is a
-small error, or a request that this server could answer. Runs on the server's loop.
+Parsing megabytes of JSON blocks every thread of a process, and malformed bodies can take many times
+their size in memory. If memory runs out, only the helper process ends. It returns a small error or
+a request that this server can answer. Runs on the server's loop.
 """
 
 import asyncio
@@ -22,11 +22,11 @@ from engine.processes.helper_process import (
 
 _MOST_WAITING = 64
 _PATIENCE_S = 60.0
-# After so long without a large body the process is ended, and its memory is free.
+# After this long without a large body, the process is ended to free its memory.
 _REST_AFTER_S = 300.0
 
-# What the process may keep: Python seldom gives back all that a large body took. Fresh, it has less
-# than half of that.
+# Memory that the process may keep, because Python seldom returns all that a large body took. A new
+# process takes less than half of it.
 _MOST_KEPT_BYTES = 128 << 20
 
 _T = TypeVar("_T")
@@ -37,11 +37,11 @@ class LargeBodies:
 
     Args:
         module: The name of the module that it runs.
-        patience_s: How long one body may take, by the clock.
+        patience_s: How long parsing one body may take.
 
     Attributes:
-        process: The process.
-        small_turn: Held by whoever reads a smaller body on the server's loop.
+        process: The helper process.
+        small_turn: A lock, held while a smaller body is read on the server's loop.
     """
 
     def __init__(self, module: str, patience_s: float = _PATIENCE_S) -> None:
@@ -49,7 +49,7 @@ class LargeBodies:
         self.small_turn = asyncio.Lock()
         self._patience_s = patience_s
         self._thread: ThreadPoolExecutor | None = None
-        # Smaller bodies first: who sends the largest ones waits longest.
+        # Smaller bodies first: the clients with the largest ones wait longest.
         self._waiting: list[tuple[int, int, asyncio.Future[None]]] = []
         self._numbers = itertools.count()
         self._is_busy = False
@@ -62,16 +62,16 @@ class LargeBodies:
         parts: Iterable[bytes | bytearray],
         understand: Callable[[bytes], _T],
     ) -> _T:
-        """Have a body read; return what is understood of the answer.
+        """Have a body parsed in the helper process; return the parsed answer.
 
         Args:
-            question: What the process is to do with it; one line.
-            size: Bytes of the body.
-            parts: The body; each part is let go of once it has been sent.
-            understand: Makes something of the answer, on another thread than the loop's.
+            question: What the process does with the body, as one line.
+            size: The size of the body in bytes.
+            parts: The body in parts; each part is freed once it has been sent.
+            understand: Parses the process's answer, on a thread other than the loop's.
 
         Raises:
-            ApiError: There is no answer, or ``understand`` raised it.
+            ApiError: The process gave no answer, or ``understand`` raised the error.
         """
         await self._turn(size)
         try:
@@ -85,7 +85,7 @@ class LargeBodies:
             self._next()
 
     def close(self) -> None:
-        """End the process, whatever it does."""
+        """End the process, whatever it is doing."""
         if self._rest is not None:
             self._rest.cancel()
         self.process.close()
@@ -94,7 +94,7 @@ class LargeBodies:
             self._thread.shutdown(wait=False)
 
     async def _turn(self, size: int) -> None:
-        """Wait until nothing smaller is to be read, and nothing is being read."""
+        """Wait until no smaller body is waiting, and no body is being read."""
         if self._rest is not None:
             self._rest.cancel()
         if not self._is_busy:
@@ -161,7 +161,7 @@ class LargeBodies:
 
 
 def _failure(death: HelperDied, patience_s: float) -> ApiError:
-    """Return the error of a body that the process did not outlive."""
+    """Return the error for a body that ended the process."""
     if death.took_too_much_time:
         reason = "the body takes too long to read; send a smaller one, and prompts as text"
         return ApiError(ErrorKind.TOO_LARGE, reason)

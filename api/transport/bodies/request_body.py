@@ -1,7 +1,8 @@
-"""Receives the bodies of requests, within bounds of time and size.
+"""Receives the bodies of requests, within limits of time and size.
 
-A body stays as it was sent, in parts and perhaps packed, until its handler reads it: aiohttp would
-join, unpack and keep it on the server's loop, with every stream waiting. Runs on the server's loop.
+A body stays as it was sent, in parts and perhaps compressed, until its handler reads it. aiohttp
+would join, decompress and keep it on the server's loop, which would stall every stream. Runs on the
+server's loop.
 """
 
 import asyncio
@@ -18,8 +19,8 @@ from api.transport.config import ServerConfig
 from api.transport.errors import ApiError, ErrorKind
 from engine import ModelInfo
 
-# What is read in this process, on the loop. Larger bodies, and those of more values, take long
-# enough to be noticed by others. (Commas and brackets in texts are counted as well.)
+# Limits of what is read in this process, on the loop. Larger bodies, and those with more values,
+# take long enough to delay others. (Commas and brackets in texts are counted as well.)
 SMALL_BYTES = 128 * 1024
 _SMALL_VALUES = 4_000
 _VALUE_MARKS = (b",", b"{", b"[")
@@ -30,10 +31,10 @@ _AT_ONCE = 3
 
 
 class BodyRoom:
-    """The bytes of all bodies that are held, bounded in total and for each client.
+    """Limits the bytes of all bodies in memory, in total and for each client.
 
     Args:
-        most: Most bytes in total; one client may have half of them, or one largest body.
+        most: Most bytes in total. One client may use half of them, or one body of the largest size.
         most_of_one: Bytes of the largest body.
     """
 
@@ -44,10 +45,10 @@ class BodyRoom:
         self._of: Counter[str] = Counter()
 
     def take(self, client: str, size: int) -> None:
-        """Note that more is held.
+        """Count bytes that are now in memory.
 
         Raises:
-            ApiError: There is no room for it now.
+            ApiError: There is no room for them now.
         """
         if self._total + size > self._most or self._of[client] + size > self._most_of_client:
             raise ApiError(
@@ -59,7 +60,7 @@ class BodyRoom:
         self._of[client] += size
 
     def leave(self, client: str, size: int) -> None:
-        """Note that it is held no more."""
+        """Count bytes that are no longer in memory."""
         self._total -= size
         self._of[client] -= size
         if not self._of[client]:
@@ -71,14 +72,14 @@ class SentBody:
     """The body of a request, as it was sent.
 
     Attributes:
-        encoding: How it is packed; None if it is not.
-        most_bytes: The most that it may unpack to.
+        encoding: How it is compressed; None if it is not.
+        most_bytes: Its largest permitted size once decompressed.
         helper: Reads it if it is large.
-        model: The loaded model; None where none is loaded.
-        small: The whole of it, unpacked, if that is small; None if it is large.
+        model: The loaded model; None if no model is loaded.
+        small: The whole body, decompressed, if it is small; None if it is large.
         is_large: Whether the helper must read it once the whole body has arrived.
-        size_bytes: Its size; of a packed one the unpacked size, once that is known.
-        on_drop: Called when it is let go of.
+        size_bytes: Its size; for a compressed body the decompressed size, once it is known.
+        on_drop: Called when its bytes are freed.
     """
 
     encoding: str | None
@@ -92,17 +93,17 @@ class SentBody:
     _parts: list[bytearray] = field(default_factory=list)
 
     def add(self, data: bytes) -> None:
-        """Take more of it; however small the pieces, few are kept."""
+        """Add the next bytes; small pieces are joined, so that few are kept."""
         if not self._parts or len(self._parts[-1]) + len(data) > _PART_BYTES:
             self._parts.append(bytearray())
         self._parts[-1] += data
         self.size_bytes += len(data)
 
     def settle(self) -> None:
-        """Note that the whole body has arrived. A small one is unpacked from now on.
+        """Note that the whole body has arrived, and decompress it if it is small.
 
         Raises:
-            ApiError: It is small and cannot be unpacked.
+            ApiError: It is small and cannot be decompressed.
         """
         if self.size_bytes > SMALL_BYTES:
             return
@@ -120,12 +121,12 @@ class SentBody:
         self.small, self.is_large = sent, False
 
     def taken(self) -> tuple[int, Iterator[bytearray]]:
-        """Hand over what was sent: its size, and its parts, each let go of once it is used."""
+        """Return the size of the body and its parts, each of which is freed once it is used."""
         parts, self._parts = self._parts, []
         return sum(map(len, parts)), _used_up(parts)
 
     def beginning(self, most_bytes: int) -> bytes:
-        """Return what it begins with, unpacked."""
+        """Return the beginning of the body, decompressed."""
         if self.small is not None:
             return self.small[:most_bytes]
         first = b""
@@ -136,7 +137,7 @@ class SentBody:
         return first if self.encoding is None else beginning(first, self.encoding, most_bytes)
 
     def drop(self) -> None:
-        """Let go of what was sent: it has been read, or nobody will read it."""
+        """Free the body: it has been read, or nobody will read it."""
         self._parts.clear()
         self.small = None
         self.on_drop()
@@ -148,7 +149,7 @@ class BodyReader:
     Args:
         config: The limits.
         helper: Reads the large ones.
-        model: Returns the loaded model, None where none is loaded.
+        model: Returns the loaded model; None if no model is loaded.
     """
 
     def __init__(
@@ -164,15 +165,15 @@ class BodyReader:
 
     @asynccontextmanager
     async def received(self, request: web.Request) -> AsyncIterator[None]:
-        """Wait for the whole body, which handlers then find by ``body_of``; give up a slow one.
+        """Wait for the whole body, or give up; handlers then get the body from ``body_of``.
 
         Raises:
-            ApiError: It is too large, too slow, or it is small and cannot be unpacked.
+            ApiError: It is too large or too slow, or it is small and cannot be decompressed.
         """
         encoding = encoding_of(",".join(request.headers.getall("Content-Encoding", ())))
         most_bytes = self._config.max_body_bytes
         if (request.content_length or 0) > most_bytes:
-            request.protocol.close()  # what it announces need not be waited for
+            request.protocol.close()  # refuse it before the rest arrives
             raise too_large(most_bytes)
         body = request[_BODY] = SentBody(encoding, most_bytes, self.helper)
         try:
@@ -201,9 +202,9 @@ class BodyReader:
             raise
 
     async def _receive_parts(self, request: web.Request, body: SentBody) -> None:
-        """Receive a body for as long as there is room for it.
+        """Receive a body as long as there is room for it.
 
-        Its beginning takes no room, so that ordinary requests always have some.
+        Its beginning is not counted, so that ordinary requests always find room.
         """
         client, held = request.remote or "", 0
 
@@ -234,6 +235,6 @@ _BODY = web.RequestKey("body", SentBody)
 
 
 def body_of(request: web.Request) -> SentBody:
-    """Return the body of a request; an empty one where it has none."""
+    """Return the body of a request; an empty body if it has none."""
     body: SentBody | None = request.get(_BODY)
     return body or SentBody(None, 0, request.app[BODIES].helper, small=b"", is_large=False)

@@ -1,4 +1,4 @@
-"""Unpacks the bodies of requests, never to more than a limit. Pure; any thread, any process.
+"""Decompresses the bodies of requests, never to more than a limit. Pure; any thread, any process.
 
 The encodings are those of RFC 9110: https://www.rfc-editor.org/rfc/rfc9110#name-content-codings
 """
@@ -8,7 +8,7 @@ from typing import Any
 
 from api.transport.errors import ApiError, ErrorKind
 
-# ``zlib``'s sizes of windows, which also tell the formats apart.
+# ``zlib``'s window sizes, which also select the format.
 _GZIP, _ZLIB, _BARE = 16 + zlib.MAX_WBITS, zlib.MAX_WBITS, -zlib.MAX_WBITS
 _UNPACKED = frozenset({"", "identity"})
 _READ_HERE = frozenset({"gzip", "x-gzip", "deflate"})
@@ -16,10 +16,10 @@ _PIECE_BYTES = 1 << 16
 
 
 def encoding_of(content_encoding: str) -> str | None:
-    """Return how a body is packed; None if it is not.
+    """Return how a body is compressed; None if it is not.
 
     Raises:
-        ApiError: In a way that this server does not read.
+        ApiError: The encoding is not one that this server reads.
     """
     packings = [
         one
@@ -38,7 +38,7 @@ def encoding_of(content_encoding: str) -> str | None:
 
 
 def unpacked(packed: bytes, encoding: str, most_bytes: int) -> bytes:
-    """Return what a body unpacks to.
+    """Return a body, decompressed.
 
     Args:
         packed: The body as it was sent; not empty.
@@ -46,10 +46,11 @@ def unpacked(packed: bytes, encoding: str, most_bytes: int) -> bytes:
         most_bytes: The limit.
 
     Raises:
-        ApiError: It unpacks to more, or is damaged.
+        ApiError: It is larger than the limit once decompressed, or damaged.
     """
     try:
-        # Twice: a refused body takes no memory, and any other exactly its own size.
+        # Decompress twice: the first pass only measures. A refused body then takes no memory, and
+        # any other exactly its own size.
         window = _window(packed, encoding)
         size = _size_unpacked(packed, zlib.decompressobj(window), encoding, most_bytes)
         return zlib.decompress(packed, window, max(size, 1))
@@ -58,12 +59,12 @@ def unpacked(packed: bytes, encoding: str, most_bytes: int) -> bytes:
 
 
 def beginning(packed: bytes, encoding: str, most_bytes: int) -> bytes:
-    """Return what a body begins with once it is unpacked; nothing if it is damaged there.
+    """Return the beginning of a body, decompressed; empty if the body is damaged there.
 
     Args:
         packed: The body as it was sent, or its first bytes.
         encoding: What ``encoding_of`` returned.
-        most_bytes: The limit of what is returned.
+        most_bytes: The most bytes to return.
     """
     if not packed:
         return b""
@@ -74,7 +75,7 @@ def beginning(packed: bytes, encoding: str, most_bytes: int) -> bytes:
 
 
 def too_large(most_bytes: int) -> ApiError:
-    """Return the error of a body beyond the limit."""
+    """Return the error for a body beyond the limit."""
     return ApiError(ErrorKind.TOO_LARGE, f"the body exceeds the limit of {most_bytes} bytes")
 
 
@@ -102,4 +103,6 @@ def _size_unpacked(packed: bytes, unpacking: Any, encoding: str, most_bytes: int
 
 
 def _damaged(encoding: str, why: str) -> ApiError:
-    return ApiError(ErrorKind.INVALID_REQUEST, f"the body cannot be unpacked as {encoding}: {why}")
+    return ApiError(
+        ErrorKind.INVALID_REQUEST, f"the body cannot be decompressed as {encoding}: {why}"
+    )

@@ -1,1 +1,1 @@
-"""What a server has done and is doing, as numbers for Prometheus."""
+"""The metrics of a server, and their format for Prometheus."""

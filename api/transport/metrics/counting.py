@@ -1,6 +1,6 @@
 """Counts what a server has done. Knows no vendor and no web framework. Server's loop.
 
-The library that writes the numbers for Prometheus is imported when somebody asks for them.
+The Prometheus library is imported only when metrics are requested.
 """
 
 from bisect import bisect_left
@@ -16,13 +16,13 @@ _REQUEST_S = (0.01, 0.05, 0.1, 0.5, 1, 5, 10, 30, 60, 300, 1800)
 
 
 class Histogram:
-    """How many values were at most as large as each of some bounds.
+    """Counts values into buckets.
 
     Args:
-        bounds: Ascending.
+        bounds: The upper bounds of the buckets, ascending.
 
     Attributes:
-        sum: Of all values.
+        sum: The sum of all values.
     """
 
     def __init__(self, bounds: tuple[float, ...]) -> None:
@@ -36,23 +36,23 @@ class Histogram:
         self._counts[bisect_left(self._bounds, value)] += 1
 
     def buckets(self) -> Iterator[tuple[float, int]]:
-        """Yield each bound, and how many values were not above it; the last bound is infinite."""
+        """Yield each bound with the number of values up to it; the last bound is infinite."""
         return zip((*self._bounds, float("inf")), accumulate(self._counts), strict=True)
 
 
 class Metrics:
-    """The numbers of one server.
+    """The metrics of one server.
 
     Attributes:
-        requests: Answered ones, by dialect, route and HTTP status.
+        requests: Answered requests, by dialect, route and HTTP status.
         request_s: Seconds from a request's headers to the end of its answer, by dialect.
-        open_requests: Those that are being answered.
+        open_requests: Requests that are being answered.
         stops: Answers that ended, by the kind of the stop.
-        tokens: By their kind.
-        guesses: What guessing did: passes, guessed, accepted and forced tokens.
+        tokens: Tokens, by kind.
+        guesses: Counters of speculative decoding: passes, guessed, accepted and forced tokens.
         first_token_s: Seconds from submission to the first sampled token.
-        queued_s: Seconds that a request waited for its turn.
-        speed: Tokens a second of one answer.
+        queued_s: Seconds that a request waited in the queue.
+        speed: Tokens per second of one answer.
     """
 
     def __init__(self) -> None:
@@ -74,10 +74,10 @@ class Metrics:
         """Count a request that has been answered.
 
         Args:
-            dialect: Its name.
+            dialect: The dialect's name.
             route: Method and path.
-            status: Of HTTP; 499 where the client hung up.
-            took_s: From its headers to the end of its answer.
+            status: The HTTP status; 499 if the client disconnected.
+            took_s: Seconds from its headers to the end of its answer.
         """
         self.open_requests -= 1
         self.requests[dialect, route, str(status)] += 1

@@ -1,4 +1,4 @@
-"""Writes a server's numbers in Prometheus' text format.
+"""Writes a server's metrics in Prometheus' text format.
 
 https://prometheus.io/docs/instrumenting/exposition_formats/. Knows no web framework. Any thread.
 """
@@ -22,13 +22,13 @@ from engine import EngineStatus
 
 CONTENT_TYPE = CONTENT_TYPE_LATEST
 
-# Called as vLLM calls its own: https://docs.vllm.ai/en/latest/design/metrics.html
+# The names are those of vLLM: https://docs.vllm.ai/en/latest/design/metrics.html
 _GUESSES = (
     ("fullstop_spec_decode_num_drafts", "passes", "Forward passes that checked guessed tokens."),
     (
         "fullstop_spec_decode_num_draft_tokens",
         "guessed",
-        "Guessed tokens that the model checked; forced ones are not among them.",
+        "Guessed tokens that the model checked, without forced ones.",
     ),
     (
         "fullstop_spec_decode_num_accepted_tokens",
@@ -38,13 +38,13 @@ _GUESSES = (
     (
         "fullstop_spec_decode_num_forced_tokens",
         "forced",
-        "Tokens that a schema or a forced call left as the only ones, without a pass of their own.",
+        "Tokens that were the only ones allowed by a schema or a forced call.",
     ),
 )
 
 
 def text(metrics: Metrics, status: EngineStatus) -> bytes:
-    """Return all numbers of a server and of its engine."""
+    """Return all metrics of a server and of its engine."""
     registry = CollectorRegistry()
     registry.register(_Numbers([*_of_engine(status), *_of_server(metrics)]))
     return generate_latest(registry)
@@ -55,33 +55,33 @@ class _Numbers(Collector):
         self._families = families
 
     def collect(self) -> Iterator[Metric]:
-        """Yield the numbers."""
+        """Yield the metrics."""
         return iter(self._families)
 
 
 def _of_engine(status: EngineStatus) -> Iterator[Metric]:
     yield GaugeMetricFamily("fullstop_running", "Answers that are being generated.", status.running)
     yield GaugeMetricFamily(
-        "fullstop_waiting", "Requests that wait for their turn.", status.waiting
+        "fullstop_waiting", "Requests that are waiting in the queue.", status.waiting
     )
     yield GaugeMetricFamily(
         "fullstop_ready", "1 if a model is loaded, else 0.", int(status.state == "ready")
     )
     use = status.cache_use
     yield GaugeMetricFamily(
-        "fullstop_prompt_cache_entries", "Earlier prompts that are kept.", use.entries
+        "fullstop_prompt_cache_entries", "Earlier prompts in the prompt cache.", use.entries
     )
     yield GaugeMetricFamily(
-        "fullstop_prompt_cache_bytes", "Memory that kept prompts take.", use.size_bytes
+        "fullstop_prompt_cache_bytes", "Memory that the prompt cache takes.", use.size_bytes
     )
     yield CounterMetricFamily(
         "fullstop_prompt_cache_hits",
-        "Requests that found a part of their prompt, since the model was loaded.",
+        "Requests that found a part of their prompt in the cache, since the model was loaded.",
         use.hits,
     )
     yield CounterMetricFamily(
         "fullstop_prompt_cache_hit_tokens",
-        "Tokens of prompts that were found and not read, since the model was loaded.",
+        "Prompt tokens that were found in the cache, since the model was loaded.",
         use.hit_tokens,
     )
 
@@ -89,7 +89,7 @@ def _of_engine(status: EngineStatus) -> Iterator[Metric]:
 def _of_server(metrics: Metrics) -> Iterator[Metric]:
     yield _counter(
         "fullstop_requests",
-        "Requests answered, by dialect, route and HTTP status (499: the client hung up).",
+        "Requests answered, by dialect, route and HTTP status (499: the client disconnected).",
         ("dialect", "route", "status"),
         metrics.requests,
     )
@@ -104,7 +104,7 @@ def _of_server(metrics: Metrics) -> Iterator[Metric]:
     )
     yield _counter(
         "fullstop_stops",
-        "Answers that ended, by the reason.",
+        "Answers that ended, by stop reason.",
         ("kind",),
         {(kind,): count for kind, count in metrics.stops.items()},
     )
@@ -125,7 +125,7 @@ def _of_server(metrics: Metrics) -> Iterator[Metric]:
     )
     yield _histogram(
         "fullstop_queue_seconds",
-        "Time that a request waited for its turn.",
+        "Time that a request waited in the queue.",
         {(): metrics.queued_s},
     )
     yield _histogram(

@@ -202,7 +202,7 @@ def test_a_full_disk_leaves_answers_in_memory(
     kept.close()
     assert list(tmp_path.iterdir()) == []
     assert [one.getMessage() for one in caplog.records] == [
-        f"{tmp_path}: answers are kept in memory alone for now: the disk is nearly full"
+        f"{tmp_path}: answers are kept only in memory for now: the disk is nearly full"
     ]
 
 
