@@ -83,14 +83,14 @@ class SharedScores:
         """Forget a row that has ended; the next one behind it is ready, to be scored instead."""
         if not self:
             return
+        if row in self._ready:  # an heir that has not joined yet may have others behind it
+            self._ready.remove(row)
         if (behind := self._behind.pop(row, None)) is not None:
             heir, *others = behind.rows
             self._ready.append(heir)
             if others:
                 self._behind[heir] = _Followers(others)
             return
-        if row in self._ready:
-            self._ready.remove(row)
         for leader, followers in self._behind.items():
             if row in followers.rows:
                 followers.rows.remove(row)

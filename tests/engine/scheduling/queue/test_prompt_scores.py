@@ -280,6 +280,25 @@ def test_a_scored_prompt_can_be_cancelled_between_chunks(demo_model_path: Path) 
     run(play())
 
 
+def test_choices_that_are_cancelled_together_read_their_prompt_no_further(
+    demo_model_path: Path,
+) -> None:
+    async def play() -> None:
+        engine = Engine(Limits(prefill_chunk=4))
+        info = await engine.load(demo_model_path)
+        choices = await engine.generate_together([asked(ids(info.context_length))] * 5)
+        async for event in choices[0].events():
+            if isinstance(event, PromptScores):
+                break
+        # Cancels all of them between two steps, and waits until nothing runs.
+        await engine.unload(cancels_running=True)
+        for events in [[event async for event in one.events()] for one in choices[1:]]:
+            assert _end(events).stop.kind is StopKind.CANCELLED
+        await engine.aclose()
+
+    run(play())
+
+
 def _end(events: Sequence[Event]) -> Finished:
     assert isinstance(events[-1], Finished)
     return events[-1]
