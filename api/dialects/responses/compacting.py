@@ -46,7 +46,10 @@ async def compact(service: Service, asked: Asked[CompactParams]) -> CompactedRes
     wanted = addressed(service, asked.requests(), asked.params.model)
     async with running(service, wanted) as generations:
         [(events, finished)] = await asyncio.gather(*(collected(one) for one in generations))
-    items = [{"id": new_id("msg_"), **item} for item in asked.params.messages_of_user()]
+    items = [
+        {"id": new_id("msg_"), "status": "completed", **item}
+        for item in asked.params.messages_of_user()
+    ]
     summary: SummaryItem = {
         "id": new_id("cmp_"),
         "type": "compaction",

@@ -20,6 +20,8 @@ _LEFT_OUT = (
     "mcp_approval_request",
     "mcp_approval_response",
     "mcp_list_tools",
+    "program",
+    "program_output",
     "tool_search_call",
     "tool_search_output",
     "web_search_call",

@@ -61,6 +61,8 @@ def recall(service: Service, params: ResponseParams) -> ResponseParams:
     kept, earlier = service.kept_responses, []
     if params.previous_response_id is not None:
         chain = kept.chain(params.previous_response_id)
+        if chain is None and kept.get(params.previous_response_id) is not None:
+            raise not_kept("a response before this one")
         if chain is None:
             raise not_kept()
         earlier = [item for response in chain for item in _items_with_ids(response)]
@@ -105,7 +107,7 @@ async def list_input_items(service: Service, asked: Addressed) -> ItemList:
     response = _kept(service, asked)
     chain = service.kept_responses.chain(response.id)
     if chain is None:
-        raise _missing("an earlier response of", response.id)
+        raise _missing("A response before the one", response.id)
     items = [item for one in chain[:-1] for item in _items_with_ids(one)] + _sent_of(response)
     order = asked.query.get("order", "desc")
     if order not in ("asc", "desc"):

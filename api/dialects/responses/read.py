@@ -123,12 +123,16 @@ def _refuse_unsupported(params: ResponseParams) -> None:
     refuse(params, _REFUSED)
 
 
-def not_kept() -> ApiError:
-    """Return the error for an earlier answer that is not there."""
+def not_kept(what: str = "this response") -> ApiError:
+    """Return the error for an earlier answer that is not there.
+
+    Args:
+        what: Which one that is.
+    """
     # Clients know this code: they send the whole conversation again.
     return invalid(
         ("previous_response_id",),
-        "this response is not kept by this server (any more); send the whole conversation as input",
+        f"{what} is not kept by this server (any more); send the whole conversation as input",
         code="previous_response_not_found",
     )
 

@@ -57,6 +57,7 @@ def test_a_client_goes_on_from_a_compacted_conversation(
 
     assert found.object == "response.compaction"
     assert [one["content"][0]["text"] for one in questions] == QUESTIONS
+    assert {one["status"] for one in questions} == {"completed"}
     assert (summary["type"], opened(summary["encrypted_content"])) == ("compaction", WRITTEN)
     assert found.usage.output_tokens == len(SUMMARY) + 1
     assert said(asked[0]) == [

@@ -115,6 +115,19 @@ def test_what_is_not_kept_is_said_in_the_words_that_clients_know(
         assert reply.json["error"]["param"] == "input[0].id"
 
 
+def test_where_an_earlier_response_was_deleted_it_says_that_it_was_not_the_last(site: Any) -> None:
+    first = ask(site, input="Say: one")
+    second = ask(site, input="Say: two", previous_response_id=first["id"])
+    site.send("DELETE", f"{URL}/{first['id']}")
+    body = {"model": "m", "input": "x", "previous_response_id": second["id"]}
+    error = site.send("POST", URL, body).json["error"]
+    assert error["code"] == "previous_response_not_found"
+    assert "a response before this one is not kept" in error["message"]
+    listed = site.send("GET", f"{URL}/{second['id']}/input_items")
+    assert listed.status == 404
+    assert "A response before the one with id" in listed.json["error"]["message"]
+
+
 def test_what_is_not_to_be_stored_is_not(site: Any) -> None:
     first = ask(site, input="Say: one", store=False)
     assert first["store"] is False
@@ -191,6 +204,8 @@ def test_a_large_request_is_kept_and_may_go_on(serve: Any, monkeypatch: pytest.M
 
 FOREIGN = [
     ({"type": "web_search_call", "id": "ws_1", "status": "completed"}, []),
+    ({"type": "program", "id": "p_1", "call_id": "c", "code": "1", "fingerprint": "x"}, []),
+    ({"type": "program_output", "id": "p_2", "call_id": "c", "result": "1"}, []),
     ({"type": "compaction", "encrypted_content": "x"}, []),
     (
         {"type": "custom_tool_call", "call_id": "c", "name": "run", "input": "ls"},
