@@ -7,7 +7,7 @@ import asyncio
 import contextlib
 import logging
 import sys
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,6 +19,7 @@ from app import __version__
 from app.composition.engines import open_engine
 from app.desktop.finder_files import OpenedFiles
 from app.desktop.garbage_collection import collected_on, leave_out_what_is_loaded
+from app.desktop.kept import kept_conversations, kept_traces
 from app.desktop.last_session import chosen_model, keep_for_next_time, tell
 from app.desktop.local_server import LocalServer
 from app.desktop.request_feed import RequestFeed
@@ -37,16 +38,13 @@ from app.process.open_file_limit import raise_limit
 from app.settings.keychain import KeyStore
 from app.settings.options import AnswerOptions, ChatOptions
 from app.settings.stored_preferences import StoredPreferences
-from app.store.conversation_store import open_store
-from app.store.store_problems import StoreUnavailable
-from app.store.traces.trace_files import TraceFiles
 from engine import DiskCache, Engine, Limits, StopScope
 from ui.chat.session.traces import TraceKeeper
 from ui.inspector.run.tools import InspectorTools
 from ui.kit.look.theme import Theme
 from ui.preferences.preferences_state import PreferencesState
 from ui.records.conversations import Conversation, ConversationSettings, StopEntry
-from ui.records.storing import ConversationStore, MemoryConversationStore
+from ui.records.storing import ConversationStore
 from ui.server.api_key import ApiKeyState
 from ui.server.requests import RequestLog
 from ui.server.server_panel import ServerPanel
@@ -254,31 +252,6 @@ def server_window(
     library = window.model_library
     library.changed.connect(lambda: offer_found(engine, library))
     return window
-
-
-def kept_traces(store: ConversationStore, preferences: PreferencesState) -> TraceFiles:
-    """Return what keeps the recorded tokens of conversations, those of deleted ones left out."""
-    traces = TraceFiles(paths.traces_folder(), preferences.now.kept_traces_bytes)
-    preferences.changed.connect(lambda _: traces.limit_to(preferences.now.kept_traces_bytes))
-    if store.problem is None:
-        # Where conversations could not be read, nobody knows which were deleted.
-        traces.keep_only(frozenset(one.id for one in store.load_all()))
-    return traces
-
-
-@contextlib.asynccontextmanager
-async def kept_conversations() -> AsyncIterator[ConversationStore]:
-    """Yield the store of this person's conversations; memory, which says so, if there is none."""
-    try:
-        store = await open_store(paths.conversations_file(), may_wait=True)
-    except StoreUnavailable as unavailable:
-        _log.error("conversations are not saved: %s", unavailable)
-        yield MemoryConversationStore(unavailable.problem)
-        return
-    try:
-        yield store
-    finally:
-        await store.close()
 
 
 def asked_conversation(answer: AnswerOptions) -> Conversation | None:

@@ -13,7 +13,8 @@ from PySide6.QtCore import QtMsgType, qInstallMessageHandler
 from PySide6.QtGui import QImage
 from PySide6.QtWidgets import QApplication
 
-from app.desktop.window import kept_conversations, server_window
+from app.desktop.kept import kept_conversations
+from app.desktop.window import server_window
 from app.folders import paths
 from app.self_test.answers import COUNT, STOP
 from app.settings.stored_preferences import StoredPreferences

@@ -11,7 +11,8 @@ from engine.inference.backend import Backend, Step
 from engine.scheduling.generation import Generation
 from engine.scheduling.outbox import Outbox
 from engine.scheduling.queue.failures import cause_of, log_failure, raise_endings
-from engine.scheduling.queue.row import Row, wanted_stats
+from engine.scheduling.queue.likelihoods import wanted_stats
+from engine.scheduling.queue.row import Row
 from engine.scheduling.queue.shared_scores import SharedScores
 from engine.stopping.record import StopKind
 from engine.values.events import Event

@@ -3,7 +3,8 @@ from pathlib import Path
 
 import pytest
 
-from app.desktop.window import asked_conversation, kept_conversations
+from app.desktop.kept import kept_conversations
+from app.desktop.window import asked_conversation
 from app.settings.options import AnswerOptions
 from engine import StopOptions, StopScope
 from ui.records.conversations import Conversation

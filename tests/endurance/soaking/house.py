@@ -13,7 +13,8 @@ from PySide6.QtWidgets import QApplication
 
 from app.composition.engines import open_engine
 from app.desktop.garbage_collection import collected_on
-from app.desktop.window import kept_conversations, server_window
+from app.desktop.kept import kept_conversations
+from app.desktop.window import server_window
 from app.folders import paths
 from app.settings.stored_preferences import StoredPreferences
 from engine.scheduling.limits import Limits
