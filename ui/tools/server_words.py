@@ -1,6 +1,7 @@
-"""How a tool server is doing, in words. Pure; main thread."""
+"""How tool servers are doing, in words. Pure; main thread."""
 
 from engine import counted
+from ui.records.tooling.choice import ToolsInUse
 from ui.records.tooling.servers import ServerStage, ServerState
 
 
@@ -30,3 +31,16 @@ def no_tools_words(server: ServerState) -> str:
             return "It offers no tools."
         case ServerStage.FAILED:
             return "It is not running, so its tools are not known. Its log may say why."
+
+
+def chip_words(servers: tuple[ServerState, ...], choice: ToolsInUse) -> tuple[str, str]:
+    """Return what the button says, and its name for screen readers."""
+    used = [one for one in servers if one.name in choice.servers]
+    lost = [one for one in used if one.stage is ServerStage.FAILED]
+    if lost:
+        return "Tools ⚠", f"Tools: {lost[0].problem}"
+    if not used:
+        return "Tools", "Tools: none in this conversation"
+    count = sum(choice.uses(tool) for one in used for tool in one.tools)
+    names = ", ".join(one.name for one in used)
+    return f"Tools {len(used)}", f"Tools of {names}: {counted(count, 'tool')} known"

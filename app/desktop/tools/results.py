@@ -24,6 +24,14 @@ def text_of_resource(result: Any, most_bytes: int) -> str:
     return shortened("\n".join(_contents(one) for one in result.contents[:1_000]), most_bytes)
 
 
+def only_unreadable(result: Any) -> str:
+    """Return what something is that was read and has no text at all; empty where it has some."""
+    contents = result.contents[:1_000]
+    if not contents or any(getattr(one, "text", None) is not None for one in contents):
+        return ""
+    return f"{contents[0].mime_type or 'binary data'}, {_size(contents[0].blob)}"
+
+
 def text_of_prompt(result: Any, most_bytes: int) -> str:
     """Return a prepared prompt as one text."""
     messages = result.messages[:200]

@@ -151,6 +151,10 @@ class ToolServers:
 
         async def work(room: ServerRoom) -> str:
             result = await (await room.session(server)).read(uri)
+            if kind := results.only_unreadable(result):
+                raise ToolsRefused(
+                    f"This resource is not text ({kind}). Only text can be attached."
+                )
             return results.text_of_resource(result, _MOST_ATTACHED_BYTES)
 
         return await self._do(work)

@@ -15,7 +15,7 @@ from tests.support.shown import main_window, shown
 from tests.ui.driving import RunOnLoop, eventually
 from ui.chat.composing.tools_popover import ToolsPopover
 from ui.kit.look.theme import Theme
-from ui.records.tooling.choice import ToolsInUse
+from ui.records.tooling.choice import ToolsInUse, approval_of
 from ui.records.tooling.servers import (
     NamedValue,
     PromptInfo,
@@ -151,6 +151,48 @@ def test_the_card_switches_servers_and_tools_of_a_conversation(
         assert edited[-1] == ToolsInUse(("sums",), (ADD.key,))
         card.show_choice(edited[-1], can_call=False)
         assert "not given any tools" in card._hint.text()
+        await card.finish()
+        card.deleteLater()
+
+    run(steps())
+
+
+def test_what_is_allowed_in_a_conversation_is_shown_and_taken_back_in_its_card(
+    theme: Theme, parent: QWidget, run: RunOnLoop
+) -> None:
+    edited: list[ToolsInUse] = []
+    allowed = ToolsInUse(("sums",), approved=(approval_of(ADD),))
+
+    async def steps() -> None:
+        card = ToolsPopover(theme, parent, Toolbox(DictatedHost(), preferences_state()))
+        card.edited.connect(edited.append)
+        card.show_choice(allowed, can_call=True)
+        card.approved[ADD.key].click()
+        assert edited == [ToolsInUse(("sums",))]
+        assert card.approved == {}
+        for key in (ADD.key, ("sums",)):
+            card.show_choice(allowed, can_call=True)
+            card.boxes[key].click()
+            assert edited[-1].approved == ()
+        await card.finish()
+        card.deleteLater()
+
+    run(steps())
+
+
+def test_the_card_starts_the_conversations_servers_so_that_all_they_offer_is_there(
+    theme: Theme, parent: QWidget, run: RunOnLoop
+) -> None:
+    stopped = replace(SUMS, stage=ServerStage.STOPPED, tools=())
+    unused = replace(stopped, config=replace(SUMS.config, name="unused"))
+
+    async def steps() -> None:
+        host = DictatedHost(unused, stopped)
+        card = ToolsPopover(theme, parent, Toolbox(host, preferences_state()))
+        card.show_choice(ToolsInUse(("sums",)), can_call=True)
+        assert host.ready_for == []
+        card.pop_up(parent)
+        await eventually(lambda: host.ready_for == [("sums",)])
         await card.finish()
         card.deleteLater()
 

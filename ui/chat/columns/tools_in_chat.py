@@ -6,7 +6,7 @@ from PySide6.QtCore import QObject
 from PySide6.QtWidgets import QWidget
 
 from ui.chat.composing.composer import Composer
-from ui.chat.composing.tools_popover import ToolsPopover, chip_words
+from ui.chat.composing.tools_popover import ToolsPopover
 from ui.chat.messages.answer_view import AnswerView
 from ui.chat.session.workspace import Workspace
 from ui.kit.background.tasks import Tasks
@@ -16,6 +16,7 @@ from ui.records.attachments import Attachment
 from ui.records.messages import ConversationMessage
 from ui.records.tooling.calls import Decision
 from ui.records.tooling.servers import PromptInfo, ResourceInfo
+from ui.tools.server_words import chip_words
 from ui.tools.tool_host import ToolsRefused
 from ui.tools.toolbox import Toolbox
 

@@ -12,7 +12,6 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from engine import counted
 from ui.kit.background.tasks import Tasks
 from ui.kit.controls.check_box import CheckBox
 from ui.kit.controls.popping_up import move_within_screen
@@ -20,8 +19,14 @@ from ui.kit.controls.reading_order import move_focus
 from ui.kit.look.theme import Theme
 from ui.kit.system.menus import add_entry, empty_menu, literal, passing_menu
 from ui.kit.text.labels import clear_layout_of, label
-from ui.records.tooling.choice import ToolsInUse
-from ui.records.tooling.servers import PromptInfo, ResourceInfo, ServerStage, ServerState
+from ui.records.tooling.choice import ToolsInUse, approval_of
+from ui.records.tooling.servers import (
+    PromptInfo,
+    ResourceInfo,
+    ServerStage,
+    ServerState,
+    ToolInfo,
+)
 from ui.tools.server_words import stage_words
 from ui.tools.tool_host import ToolsRefused
 from ui.tools.toolbox import Toolbox
@@ -51,6 +56,7 @@ class ToolsPopover(QFrame):
 
     Attributes:
         boxes: The check boxes: of servers by their names, of tools by server and name.
+        approved: The buttons of tools that run here without asking, which have them ask again.
         attach: The button with what can be attached.
         manage: The button that shows the window of tool servers.
     """
@@ -69,6 +75,7 @@ class ToolsPopover(QFrame):
         self._choice = ToolsInUse()
         self._can_call = True
         self.boxes: dict[tuple[str, ...], CheckBox] = {}
+        self.approved: dict[tuple[str, str], QPushButton] = {}
         self._shown: object = None
         self._hint = label("", "muted", 0.92, is_wrapped=True)
         self._list = QWidget()
@@ -114,6 +121,11 @@ class ToolsPopover(QFrame):
         self.show()
         first = next((box for box in self.boxes.values() if box.isEnabled()), None)
         (first or self.manage).setFocus()
+        # What they offer to this conversation is to be seen, and attached, before it is used.
+        known = (one for one in self._toolbox.servers if one.name in self._choice.servers)
+        stopped = [one.name for one in known if one.stage is ServerStage.STOPPED]
+        if stopped:
+            self._tasks.start(self._start(stopped), "start tool servers")
 
     def focusNextPrevChild(self, is_next: bool) -> bool:  # noqa: N802 - Qt's name
         """Move the focus by Tab in reading order."""
@@ -150,6 +162,7 @@ class ToolsPopover(QFrame):
         self._hint.setText(self._hint_words(servers))
         self._hint.setVisible(bool(self._hint.text()))
         self.boxes.clear()
+        self.approved.clear()
         clear_layout_of(self._list)
         for server in servers:
             self._add_server(server)
@@ -222,16 +235,36 @@ class ToolsPopover(QFrame):
                 lambda is_on, one=tool: self._take(self._choice.with_tool(one, is_on))
             )
             self.boxes[tool.key] = inner
-            column.addWidget(inner)
+            if approval_of(tool) in self._choice.approved:
+                column.addLayout(self._with_approval(tool, inner))
+            else:
+                column.addWidget(inner)
+
+    def _with_approval(self, tool: ToolInfo, box: CheckBox) -> QHBoxLayout:
+        """Return the row of a tool that runs here without asking, and how that is taken back."""
+        again = self.approved[tool.key] = QPushButton("Ask Again")
+        again.setProperty("kind", "link")
+        again.setToolTip("It is allowed in this conversation and runs without asking.")
+        again.setAccessibleName(f"Ask again before {tool.title} of {tool.server} runs")
+        again.clicked.connect(lambda: self._ask_again(tool))
+        row = QHBoxLayout()
+        row.addWidget(box, 1)
+        row.addWidget(again)
+        return row
+
+    def _ask_again(self, tool: ToolInfo) -> None:
+        # The button goes away; the keyboard stays with the tool.
+        self.boxes[tool.key].setFocus()
+        self._take(self._choice.without_approval(tool))
 
     def _use_server(self, name: str, is_on: bool) -> None:
         self._take(self._choice.with_server(name, is_on))
         if is_on:
-            self._tasks.start(self._start(name), "start a tool server")
+            self._tasks.start(self._start([name]), "start a tool server")
 
-    async def _start(self, name: str) -> None:
+    async def _start(self, names: list[str]) -> None:
         try:
-            await self._toolbox.host.ready([name])
+            await self._toolbox.host.ready(names)
         except ToolsRefused:
             return  # the program is ending
 
@@ -265,16 +298,3 @@ class ToolsPopover(QFrame):
     def _manage(self) -> None:
         self.hide()
         self.servers_wanted.emit()
-
-
-def chip_words(servers: tuple[ServerState, ...], choice: ToolsInUse) -> tuple[str, str]:
-    """Return what the button says, and its name for screen readers."""
-    used = [one for one in servers if one.name in choice.servers]
-    lost = [one for one in used if one.stage is ServerStage.FAILED]
-    if lost:
-        return "Tools ⚠", f"Tools: {lost[0].problem}"
-    if not used:
-        return "Tools", "Tools: none in this conversation"
-    count = sum(choice.uses(tool) for one in used for tool in one.tools)
-    names = ", ".join(one.name for one in used)
-    return f"Tools {len(used)}", f"Tools of {names}: {counted(count, 'tool')} known"

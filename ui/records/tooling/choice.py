@@ -35,19 +35,28 @@ class ToolsInUse:
     approved: tuple[Approval, ...] = ()
 
     def with_server(self, name: str, is_on: bool) -> "ToolsInUse":
-        """Return this with a server on or off."""
+        """Return this with a server on or off; whoever switches it off takes approvals back."""
         others = tuple(one for one in self.servers if one != name)
-        return replace(self, servers=(*others, name) if is_on else others)
+        if is_on:
+            return replace(self, servers=(*others, name))
+        kept = tuple(one for one in self.approved if one[0] != name)
+        return replace(self, servers=others, approved=kept)
 
     def with_tool(self, tool: ToolInfo, is_on: bool) -> "ToolsInUse":
-        """Return this with one tool on or off."""
+        """Return this with one tool on or off; whoever switches it off takes its approval back."""
         others = tuple(one for one in self.without if one != tool.key)
-        return replace(self, without=others if is_on else (*others, tool.key))
+        if is_on:
+            return replace(self, without=others)
+        return replace(self.without_approval(tool), without=(*others, tool.key))
 
     def with_approval(self, approval: Approval) -> "ToolsInUse":
         """Return this with a tool that may run without asking."""
         others = tuple(one for one in self.approved if one[:2] != approval[:2])
         return replace(self, approved=(*others, approval))
+
+    def without_approval(self, tool: ToolInfo) -> "ToolsInUse":
+        """Return this with a tool that is asked about again."""
+        return replace(self, approved=tuple(one for one in self.approved if one[:2] != tool.key))
 
     def uses(self, tool: ToolInfo) -> bool:
         """Return whether the model may call a tool."""

@@ -58,6 +58,8 @@ def test_resources_and_prompts_are_read(plain: Served) -> None:
     assert plain.do(plain.host.read_resource("plain", "notes://today")) == "Buy cheese."
     text = plain.do(plain.host.prompt_text("plain", "review", {"code": "x = 1"}))
     assert text == "Review this code:\nx = 1"
+    with pytest.raises(ToolsRefused, match=r"not text \(image/png, 4 bytes\)"):
+        plain.do(plain.host.read_resource("plain", "photos://cat"))
 
 
 def test_a_cancelled_call_is_cancelled_at_the_server(plain: Served, tmp_path: Path) -> None:

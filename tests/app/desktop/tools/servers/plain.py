@@ -68,6 +68,12 @@ def today() -> str:
     return "Buy cheese."
 
 
+@server.resource("photos://cat", mime_type="image/png")
+def cat() -> bytes:
+    """A cat."""
+    return b"\x89PNG"
+
+
 @server.prompt()
 def review(code: str) -> str:
     """Ask for a review."""
