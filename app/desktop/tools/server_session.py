@@ -19,7 +19,6 @@ from app.desktop.tools.offers import listed_prompts, listed_resources, listed_to
 from app.desktop.tools.server_log import ServerLog, printable
 from app.desktop.tools.session_words import SessionWords
 from app.desktop.tools.stdio import ProgramTransport
-from engine import seconds
 from engine.files.causes import os_cause
 from ui.records.tooling.servers import (
     PromptInfo,
@@ -149,7 +148,7 @@ class ServerSession:
                 await asyncio.sleep(0)
                 raise ToolsRefused(f"{self._words.ended} This was during {what}.")
             raise ToolsRefused(
-                f"{self._words.name} took longer than {seconds(limit_s)}; {what} was cancelled."
+                f"{self._words.name} took longer than {limit_s:g} s; {what} was cancelled."
             )
         except ToolsRefused:
             raise
@@ -196,7 +195,7 @@ class ServerSession:
                 if not self._wants_end:
                     self._fail(self._words.ended)
         except TimeoutError:
-            limit = seconds(self._start_time_out_s)
+            limit = f"{self._start_time_out_s:g} s"
             self._fail(f"{self._words.name} was not ready within {limit}.{self._words.last_words}")
         except asyncio.CancelledError:
             self.stage = ServerStage.STOPPED

@@ -36,7 +36,7 @@ def test_one_that_hangs_in_a_call_is_named_after_the_time_limit(served: Served) 
     started(served, "hangs")
     served.call_time_out_s = 0.3
     try:
-        assert "took longer than 0.30 s" in served.refusal("hangs", "go")
+        assert "took longer than 0.3 s" in served.refusal("hangs", "go")
     finally:
         served.call_time_out_s = 60
 
@@ -66,7 +66,7 @@ def test_one_that_never_answers_is_ended_when_its_time_is_over(served: Served) -
     finally:
         room._start_time_out_s = usual
     assert served.state("silent").problem.startswith(
-        "The tool server “silent” was not ready within 0.50 s."
+        "The tool server “silent” was not ready within 0.5 s."
     )
 
 

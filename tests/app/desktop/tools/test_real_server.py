@@ -1,9 +1,11 @@
 """A real server of the ``mcp`` package, over stdio and over HTTP on loopback."""
 
 import asyncio
+import signal
 import socket
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import psutil
@@ -92,7 +94,7 @@ def test_a_call_that_takes_too_long_is_cancelled_and_named(plain: Served, tmp_pa
     finally:
         plain.call_time_out_s = 60
     assert said == (
-        "The tool server “plain” took longer than 0.50 s; the call of slow was cancelled."
+        "The tool server “plain” took longer than 0.5 s; the call of slow was cancelled."
     )
 
 
@@ -122,6 +124,27 @@ def test_switching_off_ends_the_server_and_all_that_it_started(
     assert plain.state("plain").stage is ServerStage.OFF
     with pytest.raises(ToolsRefused, match="switched off"):
         plain.do(plain.host.read_resource("plain", "notes://today"))
+
+
+def test_what_servers_started_ends_although_the_program_is_killed() -> None:
+    program = """
+import os, signal, subprocess
+from app.desktop.tools.process_groups import note_group
+kept = ["/bin/sh", "-c", "trap '' TERM; sleep 600 & echo $!; wait"]
+server = subprocess.Popen(kept, stdout=subprocess.PIPE, start_new_session=True)
+note_group(server.pid)
+print(server.pid, server.stdout.readline().decode(), flush=True)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+    killed = subprocess.run(
+        [sys.executable, "-c", program], stdout=subprocess.PIPE, timeout=60, check=False
+    )
+    assert killed.returncode == -signal.SIGKILL
+    server, child = map(int, killed.stdout.split())
+    waited_until = time.monotonic() + 60
+    while not (_is_dead(server) and _is_dead(child)):
+        assert time.monotonic() < waited_until
+        time.sleep(0.02)
 
 
 def test_over_http_it_is_used_with_its_headers_and_without_a_process(served: Served) -> None:
