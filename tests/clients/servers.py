@@ -5,16 +5,20 @@ import re
 import subprocess
 import sys
 import tempfile
+import time
 import urllib.request
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from api.server.thread import ServerThread
 from api.transport.config import ServerConfig
+from engine.scheduling.generation import Generation
+from engine.scheduling.limits import Limits
 from engine.scheduling.service import Engine
+from engine.values.request import GenerationRequest
 from tests.support.scripted import END, START, TEMPLATE, Stage
 
 REPOSITORY = Path(__file__).parents[2]
@@ -85,10 +89,10 @@ class ObedientStage(Stage):
         r"(?P<count>COUNT_UP)|(?P<talk>TALK_ON)|CALL_TOOL (?P<call>\{.*\})|WRITE_TEXT (?P<text>.*)"
     )
 
-    def __init__(self, folder: Path, *, context: int, step_s: float = 0.0) -> None:
+    def __init__(self, folder: Path, *, context: int) -> None:
         tags = ("<tool_call>", "</tool_call>")
         template = TEMPLATE + "{# <tool_call> tool_call.name #}"
-        super().__init__(folder, {}, context=context, step_s=step_s, plain=tags, template=template)
+        super().__init__(folder, {}, context=context, plain=tags, template=template)
         self._answers: dict[tuple[int, ...], list[int]] = {}
 
     def _script_of(self, prompt: list[int]) -> list[int]:
@@ -112,6 +116,41 @@ class ObedientStage(Stage):
         return wanted["text"]
 
 
+class ReadEngine(Engine):
+    """An engine whose model goes on once the readers have taken what it has written.
+
+    Otherwise a loaded machine would merge the pieces of a stream, now and then all of them.
+    """
+
+    # Longer than the engine keeps a token back so that it wakes readers less often.
+    _PAUSE_S = 0.04
+    _LONGEST_S = 2.0  # a client that leaves takes no more
+
+    def __init__(self, stage: Stage) -> None:
+        # Checked guesses would bring many tokens at once where an answer repeats the question.
+        super().__init__(Limits(plain_decoding=True), loader=stage.load)
+        self._running: list[Generation] = []
+        self._passes = stage.model.calls
+        stage.model.fault = self._wait
+
+    async def generate_together(self, requests: Sequence[GenerationRequest]) -> list[Generation]:
+        """Start answers, and note them."""
+        started = await super().generate_together(requests)
+        self._running = [one for one in self._running if not one.is_closed] + started
+        return started
+
+    def _wait(self, _: int) -> None:
+        if self._passes[-1][1] > 1:
+            return  # it reads a prompt
+        # What was written before this step is handed out after it, at the latest.
+        time.sleep(self._PAUSE_S)
+        until = time.monotonic() + self._LONGEST_S
+        while any(one._pending for one in self._running.copy() if not one.is_closed):
+            if time.monotonic() > until:
+                return
+            time.sleep(0.001)
+
+
 @contextmanager
 def obedient_servers(*, context: int, key: str) -> Iterator[tuple[Server, Server]]:
     """Serve one model that does as it is told: without a key, and with one.
@@ -121,8 +160,7 @@ def obedient_servers(*, context: int, key: str) -> Iterator[tuple[Server, Server
         key: What the second server asks for.
     """
     with tempfile.TemporaryDirectory() as folder:
-        stage = ObedientStage(Path(folder), context=context, step_s=0.005)
-        engine = Engine(loader=stage.load)
+        engine = ReadEngine(ObedientStage(Path(folder), context=context))
         try:
             asyncio.run(engine.load(Path(folder)))
             open_to_all = ServerThread(engine, ServerConfig())

@@ -110,7 +110,12 @@ def _effort(params: ChatCompletionParams) -> str | None:
 
 
 def _is_enabled(params: ChatCompletionParams) -> bool:
-    return params.reasoning is not None and bool(params.reasoning.enabled)
+    """Return whether the ``reasoning`` object of gateways turns thinking on, if only by a budget.
+
+    https://openrouter.ai/docs/use-cases/reasoning-tokens
+    """
+    asked = params.reasoning
+    return asked is not None and bool(asked.enabled or asked.max_tokens)
 
 
 def _refuse_unsupported(params: ChatCompletionParams) -> None:

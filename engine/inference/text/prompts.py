@@ -196,14 +196,16 @@ def _templated(tokenizer: Any, request: GenerationRequest) -> str | list[int]:
         "continue_final_message": continues,
     }
     template = tokenizer.apply_chat_template
-    if request.thinking is not None:
-        options["enable_thinking"] = request.thinking
+    # A model whose prompt leaves reasoning to it, and which must not begin any, is lost.
+    thinking = False if request.thinking_budget == 0 else request.thinking
+    if thinking is not None:
+        options["enable_thinking"] = thinking
     elif not has_template_in_code(tokenizer):
         # The wrapper would switch reasoning on; silence means the template's own default.
         template = inner_tokenizer(tokenizer).apply_chat_template
         options["return_dict"] = False
     # A template that knows efforts may have no other switch.
-    effort = Effort.LOW if request.thinking is False else request.effort
+    effort = Effort.LOW if thinking is False else request.effort
     if effort is not None and knows_option(tokenizer, "reasoning_effort"):
         options["reasoning_effort"] = effort.value
     if request.thinking_budget is not None and knows_option(tokenizer, "thinking_budget"):

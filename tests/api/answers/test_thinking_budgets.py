@@ -60,7 +60,10 @@ def test_open_servers_words_for_a_budget_are_taken(
 
 
 def test_a_gateways_object_has_a_budget_too() -> None:
-    assert chat(reasoning={"max_tokens": 99}).thinking_budget == 99
+    asked = chat(reasoning={"max_tokens": 99})
+    assert (asked.thinking, asked.thinking_budget) == (True, 99)
+    assert chat(reasoning={"max_tokens": 99, "enabled": False}).thinking is False
+    assert chat(reasoning={"max_tokens": 0}).thinking is None
 
 
 @pytest.mark.parametrize(

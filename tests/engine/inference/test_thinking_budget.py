@@ -329,3 +329,11 @@ def test_the_demo_model_answers_after_its_budget(engine: Engine) -> None:
     assert end.budget == 6
     assert answer.finished.usage.thinking_tokens == 6 + 2 + 1  # both tags, and the line before one
     assert answer.text
+
+
+def test_a_budget_of_nothing_is_told_to_the_template_as_no_reasoning(engine: Engine) -> None:
+    async def play(thinking: bool, budget: int | None) -> str:
+        asked = request("Count from 1 to 5", thinking=thinking, thinking_budget=budget)
+        return (await (await engine.generate(asked)).collect()).text
+
+    assert run(play(True, 0)) == run(play(False, None))
