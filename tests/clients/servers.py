@@ -136,7 +136,7 @@ class ReadEngine(Engine):
     async def generate_together(self, requests: Sequence[GenerationRequest]) -> list[Generation]:
         """Start answers, and note them."""
         started = await super().generate_together(requests)
-        self._running = [one for one in self._running if not one.is_closed] + started
+        self._running = [one for one in self._running if not one._is_closed] + started
         return started
 
     def _wait(self, _: int) -> None:
@@ -145,7 +145,7 @@ class ReadEngine(Engine):
         # What was written before this step is handed out after it, at the latest.
         time.sleep(self._PAUSE_S)
         until = time.monotonic() + self._LONGEST_S
-        while any(one._pending for one in self._running.copy() if not one.is_closed):
+        while any(one._pending for one in self._running.copy() if not one._is_closed):
             if time.monotonic() > until:
                 return
             time.sleep(0.001)
