@@ -3,7 +3,7 @@
 Lists folders and reads their configurations, but no weights. Any thread.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -107,20 +107,12 @@ def _found(option: str, offering: Offering, name: str) -> OfferedModel:
         raise CommandError(f"{option}: {error}", exits.USAGE) from error
 
 
-def offered_models(
-    found: Iterable[FoundModel], aliases: Mapping[str, str] | None = None
-) -> list[OfferedModel]:
+def offered_models(found: Iterable[FoundModel]) -> list[OfferedModel]:
     """Return the complete models of some that were found, ready to be offered to an engine.
 
-    Of two models with the same name, the second is called after the folder around it as well.
-
-    Args:
-        found: The models, those that take precedence first.
-        aliases: Other names to the ids of models; those of models that are not there are ignored.
+    Those that take precedence come first. Of two models with the same name, the second is called
+    after the folder around it as well.
     """
-    names_of: dict[str, list[str]] = {}
-    for alias, model_id in (aliases or {}).items():
-        names_of.setdefault(model_id, []).append(alias)
     offers: dict[str, OfferedModel] = {}
     for model in found:
         if model.is_partial or model.problem:
@@ -130,6 +122,5 @@ def offered_models(
             if offers[name].folder.resolve() == model.folder.resolve():
                 continue
             name = f"{model.folder.parent.name}/{name}"
-        names = tuple(names_of.get(name, ()))
-        offers.setdefault(name, OfferedModel(name, model.folder, names, found=model))
+        offers.setdefault(name, OfferedModel(name, model.folder, found=model))
     return list(offers.values())

@@ -172,10 +172,10 @@ class SqliteConversationStore:
         """Bring back what was deleted."""
         self._mark_deleted(conversation.id, False)
 
-    async def search(self, query: str, limit: int = MOST_HITS) -> list[Hit]:
+    async def search(self, query: str) -> list[Hit]:
         """Return where the words of a query were said, best first."""
         return await self._reading.read(
-            lambda database: searching.search(database, query, limit), []
+            lambda database: searching.search(database, query, MOST_HITS), []
         )
 
     async def recent_runs(self, limit: int) -> list[PastRun]:

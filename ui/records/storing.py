@@ -109,7 +109,7 @@ class ConversationStore(Protocol):
     def restore(self, conversation: Conversation) -> None:
         """Bring back what was deleted."""
 
-    async def search(self, query: str, limit: int = MOST_HITS) -> list[Hit]:
+    async def search(self, query: str) -> list[Hit]:
         """Return where the words of a query were said, best first."""
 
     async def recent_runs(self, limit: int) -> list[PastRun]:
@@ -230,7 +230,7 @@ class MemoryConversationStore:
         """Bring back what was deleted."""
         self.save(conversation)
 
-    async def search(self, query: str, limit: int = MOST_HITS) -> list[Hit]:
+    async def search(self, query: str) -> list[Hit]:
         """Return where the words of a query were said, newest first."""
         words = words_of(query)
         hits: list[Hit] = []
@@ -254,7 +254,7 @@ class MemoryConversationStore:
                     )
         # A longer version of an answer has copies of what follows it.
         once = {(hit.conversation_id, hit.role, hit.said_at, hit.snippet): hit for hit in hits}
-        return sorted(once.values(), key=lambda hit: hit.said_at, reverse=True)[:limit]
+        return sorted(once.values(), key=lambda hit: hit.said_at, reverse=True)[:MOST_HITS]
 
     async def recent_runs(self, limit: int) -> list[PastRun]:
         """Return the newest answers of all conversations, the newest first."""

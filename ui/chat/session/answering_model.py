@@ -129,13 +129,13 @@ class AnsweringModel(QObject):
                 self._remember(ChosenModel(name, folder.resolve()))
         return True
 
-    def choose(self, folder: Path, *, cancels_running: bool = False) -> None:
+    def choose(self, folder: Path) -> None:
         """Let the model of a folder answer the conversation, and load it at once."""
         if self.loaded.stage != "loading" and self.loaded.info_of(folder.resolve()) is not None:
             self._remember(ChosenModel.of(folder))
             self._refresh()
         else:
-            self.loaded.load(folder, cancels_running=cancels_running)
+            self.loaded.load(folder)
 
     def remember(self, choice: ChosenModel) -> None:
         """Let the conversation go on with a model, which the next message loads if need be."""

@@ -70,10 +70,9 @@ class Tape:
         self._length = place
         self.cut, self.matched = self._ends()
 
-    def spans(self, first_row: int = 0) -> Iterator[Span]:
-        """Yield the text piece by piece, from a row on."""
-        for row in range(first_row, len(self.tokens)):
-            token, text = self.tokens[row], self.texts[row]
+    def spans(self) -> Iterator[Span]:
+        """Yield the text piece by piece."""
+        for row, (token, text) in enumerate(zip(self.tokens, self.texts, strict=True)):
             if not text:
                 yield Span(row, chip_text(token), self._chip_marks(row), is_chip=True)
                 continue

@@ -54,7 +54,7 @@ def phases(finished: Finished) -> list[RunPhase]:
     return found
 
 
-def held_times(tokens: Sequence[TokenTrace], most: int = 20) -> list[tuple[str, float]]:
+def held_times(tokens: Sequence[TokenTrace]) -> list[tuple[str, float]]:
     """Return the texts that waited in the matcher with how long, in seconds, longest first."""
     found: list[tuple[str, float]] = []
     held = HeldText()
@@ -67,7 +67,7 @@ def held_times(tokens: Sequence[TokenTrace], most: int = 20) -> list[tuple[str, 
     if held.text and held.since_s is not None:
         found.append((held.text, tokens[-1].time_s - held.since_s))
     found.sort(key=lambda pair: -pair[1])
-    return found[:most]
+    return found
 
 
 def held_words(tokens: Sequence[TokenTrace]) -> str:

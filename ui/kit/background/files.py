@@ -22,17 +22,14 @@ async def read_text(
     most_bytes: int,
     *,
     encoding: str = "utf-8",
-    is_exact: bool = False,
     decode: Callable[[bytes], str] | None = None,
 ) -> str:
-    """Return the text of a file.
+    """Return the text of a file; line ends become line feeds.
 
     Args:
         path: The file.
         most_bytes: The largest size that such a file has.
         encoding: How its text is encoded.
-        is_exact: Whether line ends stay as they are, and bytes that are not text are replaced
-            by a placeholder; otherwise line ends become line feeds, and such bytes are refused.
         decode: Makes text of the bytes in a way of its own; it raises ``ValueError`` with the end
             of a sentence where it cannot.
 
@@ -57,8 +54,6 @@ async def read_text(
             raise FileRefused(f"{path.name} takes too much memory: {why}.")
         if decode is not None:
             return decoded(decode, raw)
-        if is_exact:
-            return raw.decode(encoding, "replace")
         return raw.decode(encoding).replace("\r\n", "\n").replace("\r", "\n")
 
     try:
