@@ -18,7 +18,7 @@ from engine.recording.saved_run import setting_from, setting_to_fields
 from engine.stopping.record import StopInfo
 from engine.stopping.rules import StopRules
 from engine.values.chat import ToolCall
-from engine.values.events import Speculation, TokenTrace
+from engine.values.events import BudgetEnd, Speculation, TokenTrace
 from engine.values.request import GenerationRequest
 
 VERSION = 1
@@ -58,6 +58,7 @@ def packed(trace: RunTrace) -> bytes:
         "stop": to_values(trace.stop),
         "residue": trace.residue,
         "speculation": to_values(trace.speculation),
+        "budget_end": to_values(trace.budget_end),
         "calls": to_values(trace.calls),
         "request": to_values(trace.request),
         "vocabulary": _vocabulary_values(trace.vocabulary, tokens),
@@ -85,6 +86,7 @@ def unpacked(content: bytes) -> RunTrace:
     trace.stop = from_values(StopInfo | None, top.maybe("stop", dict))
     trace.residue = top.maybe("residue", str) or ""
     trace.speculation = from_values(Speculation, top.maybe("speculation", dict) or {})
+    trace.budget_end = from_values(BudgetEnd | None, top.maybe("budget_end", dict))
     trace.calls = from_values(dict[str, tuple[ToolCall, ...]], top.maybe("calls", dict) or {})
     trace.request = from_values(GenerationRequest | None, top.maybe("request", dict))
     trace.vocabulary = _vocabulary(top, trace)

@@ -11,7 +11,14 @@ from engine.recording.replay import RecordedToken, Recording, replay
 from engine.stopping.record import StopInfo
 from engine.stopping.rules import StopRules
 from engine.values.chat import ToolCall
-from engine.values.events import Event, Finished, Speculation, TokenTrace, ToolCallCompleted
+from engine.values.events import (
+    BudgetEnd,
+    Event,
+    Finished,
+    Speculation,
+    TokenTrace,
+    ToolCallCompleted,
+)
 from engine.values.request import GenerationRequest
 
 MAX_RUN_TOKENS = 20_000
@@ -28,6 +35,7 @@ class RunTrace:
         stop: Why it ended, once it has.
         residue: Text that appeared only at the end.
         speculation: What guessing did for the run.
+        budget_end: Where a budget ended its reasoning; None where none did.
         calls: Parsed tool calls by the raw text that held them.
         vocabulary: What token ids stand for; None for a saved run.
         request: What was asked; None for a saved run.
@@ -38,7 +46,7 @@ class RunTrace:
         setting: RunSetting,
         rules: StopRules,
         max_tokens: int | None,
-        most_tokens: int = MAX_RUN_TOKENS,
+        most_tokens: int | None = MAX_RUN_TOKENS,
     ) -> None:
         self.setting = setting
         self.rules = rules
@@ -47,10 +55,11 @@ class RunTrace:
         self.stop: StopInfo | None = None
         self.residue = ""
         self.speculation = Speculation()
+        self.budget_end: BudgetEnd | None = None
         self.calls: dict[str, tuple[ToolCall, ...]] = {}
         self.vocabulary: Vocabulary | None = None
         self.request: GenerationRequest | None = None
-        self._raw = ""
+        self._call_text: str | None = None
 
     @property
     def is_whole(self) -> bool:
@@ -66,18 +75,27 @@ class RunTrace:
         """Note an event of the run."""
         if isinstance(event, TokenTrace):
             self.tokens.append(event)
+            self._call_text = None
         elif isinstance(event, ToolCallCompleted):
-            self._raw = event.raw or self._raw
-            self.calls[self._raw] = (*self.calls.get(self._raw, ()), event.call)
+            # One text may hold several calls, which arrive together; the first carries the text.
+            # Equal texts hold equal calls.
+            is_first = bool(event.raw) or self._call_text is None
+            text = event.raw if is_first else str(self._call_text)
+            known = () if is_first else self.calls[text]
+            self.calls[text] = (*known, event.call)
+            self._call_text = text
         elif isinstance(event, Finished):
             self.stop = event.stop
             self.residue = event.residue
             self.speculation = event.speculation
+            self.budget_end = event.budget_end
 
     def recording(self) -> Recording | None:
         """Return the run for a replay; None before its end and where tokens are missing."""
-        if self.stop is None or not self.can_be_replayed:
-            return None
+        return self.as_recording(self.stop) if self.stop is not None and self.is_whole else None
+
+    def as_recording(self, stop: StopInfo) -> Recording:
+        """Return the tokens that are here as a run that ended so."""
         return Recording(
             setting=self.setting,
             rules=self.rules,
@@ -88,8 +106,9 @@ class RunTrace:
             ),
             residue=self.residue,
             calls=self.calls,
-            stop=self.stop,
+            stop=stop,
             speculation=self.speculation,
+            budget_end=self.budget_end,
         )
 
 
@@ -104,5 +123,6 @@ def trace_of(recording: Recording) -> RunTrace:
     trace.calls = recording.calls
     trace.residue = recording.residue
     trace.speculation = recording.speculation
+    trace.budget_end = recording.budget_end
     trace.stop = played.stop or recording.stop
     return trace

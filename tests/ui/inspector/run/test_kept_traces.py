@@ -39,7 +39,8 @@ def test_a_trace_is_the_same_after_it_was_packed(record: Record) -> None:
     again = unpacked(packed(trace))
     assert list(again.tokens) == [replace(token, settled=()) for token in trace.tokens]
     assert any(token.stats is not None for token in again.tokens)
-    for name in ("setting", "rules", "max_tokens", "stop", "residue", "speculation", "calls"):
+    for name in ("setting", "rules", "max_tokens", "stop", "residue", "speculation", "calls",
+                 "budget_end"):  # fmt: skip
         assert getattr(again, name) == getattr(trace, name), name
     assert again.request == trace.request
     assert again.recording() == trace.recording()

@@ -1,0 +1,69 @@
+"""A trace holds what a saved run says, so that both replay alike."""
+
+from engine.output.setting import RunSetting
+from engine.recording.kept_trace import packed, unpacked
+from engine.recording.replay import RecordedToken, Recording
+from engine.recording.run_trace import RunTrace, trace_of
+from engine.stopping.record import Channel, StopInfo, StopKind
+from engine.stopping.rules import StopRules
+from engine.values.chat import ToolCall
+from engine.values.events import (
+    BudgetEnd,
+    Finished,
+    Timing,
+    TokenTrace,
+    ToolCallCompleted,
+    Usage,
+)
+
+CALL = '{"name": "look", "arguments": {}}'
+ENDED = BudgetEnd(token_index=1, forced=1, budget=1)
+
+
+def token(index: int) -> TokenTrace:
+    return TokenTrace(index, 5, "a", b"a", Channel.TEXT, 0.1, 1, "", ())
+
+
+def ended() -> RunTrace:
+    """A run that called the same tool twice, with the same text."""
+    trace = RunTrace(RunSetting("m"), StopRules(), 9)
+    for index in range(2):
+        trace.take(token(index))
+        trace.take(ToolCallCompleted(index, ToolCall(f"call_{index}", "look", "{}"), CALL))
+    stop = StopInfo(StopKind.EOS)
+    trace.take(Finished(stop, Usage(1, 0, 2, 1), Timing(), budget_end=ENDED))
+    return trace
+
+
+def test_equal_texts_hold_one_call_each() -> None:
+    (calls,) = ended().calls.values()
+    assert len(calls) == 1
+
+
+def test_calls_of_one_text_stay_together() -> None:
+    trace = ended()
+    trace.take(ToolCallCompleted(2, ToolCall("x", "look", "{}"), "[a, b]"))
+    trace.take(ToolCallCompleted(3, ToolCall("y", "look", "{}")))
+    assert [call.id for call in trace.calls["[a, b]"]] == ["x", "y"]
+
+
+def test_the_end_of_a_budget_is_kept_packed_and_saved() -> None:
+    recording = unpacked(packed(ended())).recording()
+    assert recording is not None
+    assert recording.budget_end == ENDED
+
+
+def test_a_saved_run_that_is_shown_and_saved_again_keeps_the_end_of_its_budget() -> None:
+    saved = Recording(
+        RunSetting("m"),
+        StopRules(),
+        9,
+        (RecordedToken(5, b"a", "a"),),
+        residue="",
+        calls={},
+        stop=StopInfo(StopKind.EOS),
+        budget_end=ENDED,
+    )
+    again = trace_of(saved).recording()
+    assert again is not None
+    assert again.budget_end == ENDED
