@@ -115,14 +115,13 @@ def place_of(url: str) -> Place:
 
 
 async def found_server(
-    session: aiohttp.ClientSession, options: ProbeOptions, access: Access, budget: Budget
+    session: aiohttp.ClientSession, options: ProbeOptions, budget: Budget
 ) -> Found:
     """Return the server, in the dialect that was asked for or the first that it answers.
 
     Args:
         session: Its connections.
         options: What the probe was asked to do.
-        access: What every request needs beside its dialect.
         budget: How much may be asked.
 
     Raises:
@@ -141,7 +140,7 @@ async def found_server(
     answering: list[_Tried] = []
     refusals: list[str] = []
     for driver in drivers:
-        tried = await _tried(session, driver, place.base, models, access, budget)
+        tried = await _tried(session, driver, place.base, models, options, budget)
         run = tried.run
         if run.status == 0:
             raise ProbeFailed(f"{place.base} does not answer: {run.problem}")

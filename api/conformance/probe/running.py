@@ -141,12 +141,11 @@ class ProbeRun:
         Raises:
             ProbeFailed: Nothing answers there, or nothing from which stops could be chosen.
         """
-        access = _access(self._options)
         # A request that is under way is cut short, too: its own limit may be far away.
         limit = asyncio.timeout(self._budget.ends_at_s - time.monotonic())
         try:
-            async with limit, _session(access) as session:
-                self._found = await found_server(session, self._options, access, self._budget)
+            async with limit, _session(self._options) as session:
+                self._found = await found_server(session, self._options, self._budget)
                 await self._check_all(self._found)
                 self._cut_short = ""
         except (LimitReached, ServerGone) as reached:
@@ -252,19 +251,6 @@ class ProbeRun:
 
 def _stops_are_broken(result: CheckResult | None) -> bool:
     return result is not None and any(fault.code in _BREAKING for fault in result.faults)
-
-
-def _access(options: ProbeOptions) -> Access:
-    return Access(
-        api_key=options.api_key,
-        headers=options.headers,
-        base_path=options.base_path,
-        timeout_s=options.timeout_s,
-        longest_wait_s=options.longest_wait_s,
-        grace_s=options.grace_s,
-        is_insecure=options.is_insecure,
-        ca_file=options.ca_file,
-    )
 
 
 def _session(access: Access) -> aiohttp.ClientSession:

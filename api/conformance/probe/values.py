@@ -3,9 +3,9 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import StrEnum
-from pathlib import Path
 
 from api.conformance.captures.values import WireDialect
+from api.conformance.probe.asking.access import Access
 from api.conformance.probe.asking.exchange import Exchange
 from api.conformance.probe.cases import Level
 from api.conformance.probe.dialects.references import Reference
@@ -38,48 +38,32 @@ class ProbeVerdict(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class ProbeOptions:
-    """What to probe, and how far to go.
+class ProbeOptions(Access):
+    """What to probe, how it is reached, and how far to go.
 
     Attributes:
         url: The server's address; the path of an endpoint may be part of it.
         dialect: Whose words to use; None tries what answers.
         model: The model's name; None takes the first that the server lists.
-        api_key: The key that the server wants, or None.
-        timeout_s: How long one answer may take.
         time_limit_s: How long the whole probe may take.
         max_requests: How many requests it may send.
         patience_s: How much longer than usual the next answer may take after a client hung up.
         max_tokens: The limit of ordinary answers; None lets the probe choose.
-        headers: Headers sent with every request, beside those of the dialect.
-        base_path: Stands in every path instead of ``/v1``; None leaves paths as they are.
-        is_insecure: Whether a certificate that nobody vouches for is accepted.
-        ca_file: Certificates to trust, in a PEM file; None for those of the system.
         only: Patterns of the cases to run, as in ``stop.*``; empty runs all.
         skip: Patterns of the cases to leave out.
         levels: The levels whose failures count.
-        longest_wait_s: How long a server that is busy is waited for, each time.
-        grace_s: How long a connection may stay open after the end of its stream.
     """
 
     url: str
     dialect: WireDialect | None = None
     model: str | None = None
-    api_key: str | None = None
-    timeout_s: float = 60.0
     time_limit_s: float = 900.0
     max_requests: int = 300
     patience_s: float = 2.0
     max_tokens: int | None = None
-    headers: tuple[tuple[str, str], ...] = ()
-    base_path: str | None = None
-    is_insecure: bool = False
-    ca_file: Path | None = None
     only: tuple[str, ...] = ()
     skip: tuple[str, ...] = ()
     levels: frozenset[Level] = frozenset({Level.SPECIFICATION})
-    longest_wait_s: float = 60.0
-    grace_s: float = 5.0
 
 
 @dataclass(frozen=True, slots=True)
