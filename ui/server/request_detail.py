@@ -29,7 +29,6 @@ from ui.server.requests import CLIENT_LEFT, Headers, RequestBody, RequestEntry
 # A text view takes a moment for each long line, and again at every change of its width.
 _SHOWN_CHARS = 60_000
 _LINE_CHARS = 4_000
-_SAID_MS = 1_500
 
 
 class RequestDetail(QFrame):
