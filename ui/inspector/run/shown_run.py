@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
-from engine import Finished, GenerationRequest, Timing, Usage, verdict_words
+from engine import Finished, GenerationRequest, Timing, Usage
 from engine.recording.replay import Recording, replay
 from engine.recording.run_trace import RunTrace, trace_of
 from engine.recording.saved_run import to_json
@@ -128,13 +128,15 @@ def shown_recording(recording: Recording, name: str, question: str = "") -> Show
 
 
 def when_words(run: Run) -> str:
-    """Return when a run began, in a few words."""
+    """Return when a run began, in a few words; a dash where nobody recorded that."""
+    if run.started_at <= 0:
+        return "\u2013"
     time_of_day = datetime.fromtimestamp(run.started_at).strftime("%H:%M")
     return f"{day_words(run.started_at)} {time_of_day}"
 
 
 def ended_words(run: Run) -> str:
     """Return how a run ended, in a few words."""
-    if run.finished is None:
-        return run.state.value
-    return verdict_words(run.finished, run.max_tokens).label
+    if (said := run.verdict) is not None:
+        return said.words.label
+    return "Not sent" if run.is_over else "Answering\u2026"

@@ -7,6 +7,8 @@ from engine.values.request import TraceLevel
 from tests.ui.driving import eventually
 from tests.ui.inspector.inspecting import COUNT, Use, ask
 from ui.inspector.inspector_window import InspectorWindow
+from ui.inspector.run.shown_run import ended_words, when_words
+from ui.records.runs import Run, RunState
 from ui.window.main_window import MainWindow
 
 
@@ -53,6 +55,19 @@ def test_runs_of_all_conversations_are_listed_shown_and_compared_by_the_keyboard
         assert not inspector.bar.back.isVisible()
 
     use(steps)
+
+
+def test_a_run_without_a_record_of_its_time_or_its_end_says_so() -> None:
+    told = {
+        RunState.UNRECORDED: "Reason not recorded",
+        RunState.INTERRUPTED: "Interrupted",
+        RunState.WRITTEN: "Written by you",
+        RunState.REFUSED: "Not sent",
+        RunState.PREFILL: "Answering…",
+    }
+    runs = {state: Run(state=state, started_at=0.0) for state in told}
+    assert {when_words(one) for one in runs.values()} == {"–"}
+    assert {state: ended_words(one) for state, one in runs.items()} == told
 
 
 def test_where_a_tab_lacks_data_the_answer_is_made_again_with_everything(use: Use) -> None:
