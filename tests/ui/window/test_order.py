@@ -361,3 +361,20 @@ def test_an_import_shows_what_will_come_and_brings_nothing_twice(
 def said_to_chatgpt(role: str, text: str) -> dict[str, Any]:
     content = {"content_type": "text", "parts": [text]}
     return {"author": {"role": role}, "content": content, "create_time": 1_700_000_000}
+
+
+def test_a_conversation_made_with_ctrl_held_is_the_chosen_one(
+    run: RunOnLoop, engine: Engine, theme: Theme
+) -> None:
+    async def steps(window: MainWindow) -> None:
+        window.workspace.open(one(window, "Bananas"))
+        field = window.chat.composer.input
+        QTest.keyPress(field, Qt.Key.Key_Control, Qt.KeyboardModifier.ControlModifier)
+        window.workspace.new_conversation()
+        made = window.workspace.current.conversation
+        chosen = window.sidebar.list.chosen()
+        QTest.keyRelease(field, Qt.Key.Key_Control, Qt.KeyboardModifier.NoModifier)
+        assert not made.has_messages
+        assert chosen == [made]
+
+    used(run, engine, theme, steps)

@@ -83,13 +83,14 @@ class ConversationView(QListView):
         if len(self.chosen()) > 1 and self.selectionModel().isSelected(index):
             return
         self._follows_model = True
-        selection = self.selectionModel()
+        selection, alone = self.selectionModel(), QItemSelectionModel.SelectionFlag.ClearAndSelect
         if not index.isValid():
             selection.clearSelection()
         elif self.current_folder() is not None:
-            selection.select(index, QItemSelectionModel.SelectionFlag.ClearAndSelect)
+            selection.select(index, alone)
         else:
-            self.setCurrentIndex(index)
+            # The list's own way would toggle the row while Ctrl is held, as in Ctrl+N.
+            selection.setCurrentIndex(index, alone)
         self._follows_model = False
 
     def rowsAboutToBeRemoved(  # noqa: N802 - Qt's name
