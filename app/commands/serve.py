@@ -58,10 +58,19 @@ def run(options: ServeOptions) -> int:
     Raises:
         CommandError: An option will not do, the port is taken, or the model will not load.
     """
-    if options.log == "json":
-        logs.as_json_lines()
-    else:
+    if options.log != "json":
         logs.to_standard_error(options.verbose)
+        return _run(options)
+    logs.as_json_lines()
+    try:
+        return _run(options)
+    except CommandError as failed:
+        # A log that is JSON has nothing between its lines, and this one matters most.
+        _log.error("%s", failed)
+        return failed.exit_code
+
+
+def _run(options: ServeOptions) -> int:
     raise_limit()
     world = ranks.world_of_this_process()
     if world is not None and world.rank > 0:

@@ -270,6 +270,29 @@ def test_it_says_what_a_person_needs_and_logs_as_json(serve: Callable[..., Any])
     assert "not-to-be-logged" not in str(entries)
 
 
+@pytest.mark.parametrize(
+    ("option", "said", "code"),
+    [
+        ("--model=/no/such/model", "the model cannot be loaded", 1),
+        ("--host=0.0.0.0", "--api-key: ", 2),
+    ],
+)
+def test_why_it_does_not_start_is_a_line_of_json_where_the_log_is(
+    option: str, said: str, code: int
+) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "app", "serve", "--port", "0", "--log", "json", option],
+        capture_output=True,
+        text=True,
+        cwd=REPOSITORY,
+        timeout=60,
+        check=False,
+    )
+    entry = json.loads(done.stderr)
+    assert (done.returncode, done.stdout, entry["level"]) == (code, "", "error")
+    assert entry["message"].startswith(said)
+
+
 def test_it_names_its_model_and_its_address(serve: Callable[..., Any]) -> None:
     server = serve("--port", "0")
     address = server.wait_until_ready()
