@@ -92,7 +92,7 @@ class Echo:
             found["tokens"].append(token_text(raw))
             found["token_logprobs"].append(None if token.logprob is None else finite(token.logprob))
             if found["top_logprobs"] is not None:
-                found["top_logprobs"].append(self._top(token, raw))
+                found["top_logprobs"].append(self._top(token))
             found["text_offset"].append(self.length)
             own = self._decoder.decode(self._spelled(raw))
             self.length += len(own)
@@ -120,7 +120,7 @@ class Echo:
         self._left = left[len(raw) :]
         return raw
 
-    def _top(self, token: PromptToken, raw: bytes) -> dict[str, float] | None:
+    def _top(self, token: PromptToken) -> dict[str, float] | None:
         if token.logprob is None:
             return None
         return top_of([*token.top, (token.token_id, token.logprob)], self._texts)

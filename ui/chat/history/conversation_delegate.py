@@ -10,6 +10,7 @@ from PySide6.QtWidgets import QStyle, QStyledItemDelegate, QStyleOptionViewItem,
 from ui.chat.history.conversation_row import ConversationRole
 from ui.chat.history.sidebar_rows import SidebarRows
 from ui.kit.look import icons
+from ui.kit.look.row_ground import draw_row_ground
 from ui.kit.look.theme import Theme
 from ui.records.conversations import ConversationFolder
 from ui.words.days import day_words
@@ -51,16 +52,9 @@ class ConversationDelegate(QStyledItemDelegate):
         area: QRect = option.rect.adjusted(8 + self._theme.gap(inset), 1, -8, -1)
         state: QStyle.StateFlag = option.state
         painter.save()
-        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-        painter.setPen(Qt.PenStyle.NoPen)
-        if state & QStyle.StateFlag.State_Selected:
-            if state & QStyle.StateFlag.State_HasFocus and self._view.hasFocus():
-                painter.setPen(QColor(colors.accent))
-            painter.setBrush(QColor(colors.raised if not colors.is_dark else colors.bubble))
-            painter.drawRoundedRect(QRectF(area).adjusted(0.5, 0.5, -0.5, -0.5), 8, 8)
-        elif state & QStyle.StateFlag.State_MouseOver:
-            painter.setBrush(QColor(colors.hover))
-            painter.drawRoundedRect(area, 8, 8)
+        chosen = colors.bubble if colors.is_dark else colors.raised
+        has_ring = _has_keyboard(state) and self._view.hasFocus()
+        draw_row_ground(painter, area, state, colors, chosen=chosen, has_ring=has_ring)
         folder = index.data(SidebarRows.folder_role)
         if folder is not None:
             self._paint_folder(painter, area, index, folder, is_current=_has_keyboard(state))

@@ -1,11 +1,10 @@
 """The field that searches everything ever said, and the list of what it finds. Main thread."""
 
-from PySide6.QtCore import QModelIndex, QPersistentModelIndex, QRect, QRectF, QSize, Qt, Signal
+from PySide6.QtCore import QModelIndex, QPersistentModelIndex, QRect, QSize, Qt, Signal
 from PySide6.QtGui import QColor, QFont, QFontMetrics, QKeyEvent, QPainter
 from PySide6.QtWidgets import (
     QLineEdit,
     QListView,
-    QStyle,
     QStyledItemDelegate,
     QStyleOptionViewItem,
     QVBoxLayout,
@@ -17,6 +16,7 @@ from ui.chat.history.conversation_delegate import when_words
 from ui.chat.history.search import Search
 from ui.kit.controls.clear_button import add_clear_button, add_leading_icon
 from ui.kit.controls.typing import is_typed_text
+from ui.kit.look.row_ground import draw_row_ground
 from ui.kit.look.theme import Theme
 from ui.kit.text.labels import label
 from ui.records.finding import MOST_HITS, Hit
@@ -159,17 +159,10 @@ class _HitDelegate(QStyledItemDelegate):
             return
         colors = self._theme.colors
         area: QRect = option.rect.adjusted(8, 1, -8, -1)
-        state: QStyle.StateFlag = option.state
         painter.save()
-        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-        painter.setPen(Qt.PenStyle.NoPen)
-        is_selected = bool(state & QStyle.StateFlag.State_Selected)
-        if is_selected or state & QStyle.StateFlag.State_MouseOver:
-            if is_selected and self._view.hasFocus():
-                painter.setPen(QColor(colors.accent))
-            raised = colors.bubble if colors.is_dark else colors.raised
-            painter.setBrush(QColor(raised if is_selected else colors.hover))
-            painter.drawRoundedRect(QRectF(area).adjusted(0.5, 0.5, -0.5, -0.5), 8, 8)
+        chosen = colors.bubble if colors.is_dark else colors.raised
+        has_ring = self._view.hasFocus()
+        draw_row_ground(painter, area, option.state, colors, chosen=chosen, has_ring=has_ring)
         inner = area.adjusted(10, 7, -10, -7)
         half = inner.height() // 2
         self._paint_head(painter, QRect(inner.topLeft(), QSize(inner.width(), half)), hit)

@@ -3,12 +3,13 @@
 Main thread.
 """
 
-from PySide6.QtCore import QModelIndex, QPersistentModelIndex, QRect, QRectF, QSize, Qt
+from PySide6.QtCore import QModelIndex, QPersistentModelIndex, QRect, QSize, Qt
 from PySide6.QtGui import QColor, QFont, QFontMetrics, QPainter
-from PySide6.QtWidgets import QStyle, QStyledItemDelegate, QStyleOptionViewItem, QWidget
+from PySide6.QtWidgets import QStyledItemDelegate, QStyleOptionViewItem, QWidget
 
 from ui.chat.switching.model_rows import ModelRow, ModelRows
 from ui.kit.look import icons
+from ui.kit.look.row_ground import draw_row_ground
 from ui.kit.look.theme import Theme
 
 _MARK_PX = 15
@@ -44,17 +45,10 @@ class ModelDelegate(QStyledItemDelegate):
             return
         colors = self._theme.colors
         area: QRect = option.rect.adjusted(6, 1, -6, -1)
-        state: QStyle.StateFlag = option.state
         painter.save()
-        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-        painter.setPen(Qt.PenStyle.NoPen)
-        if state & QStyle.StateFlag.State_Selected:
-            painter.setPen(QColor(colors.accent))
-            painter.setBrush(QColor(colors.accent_soft))
-            painter.drawRoundedRect(QRectF(area).adjusted(0.5, 0.5, -0.5, -0.5), 8, 8)
-        elif state & QStyle.StateFlag.State_MouseOver:
-            painter.setBrush(QColor(colors.hover))
-            painter.drawRoundedRect(area, 8, 8)
+        draw_row_ground(
+            painter, area, option.state, colors, chosen=colors.accent_soft, has_ring=True
+        )
         mark = self._theme.px(_MARK_PX)
         if row.is_chosen:
             image = icons.pixmap("tick", colors.match, mark)

@@ -17,12 +17,12 @@ from PySide6.QtGui import QColor, QFont, QFontMetrics, QKeyEvent, QPainter
 from PySide6.QtWidgets import (
     QAbstractItemView,
     QListView,
-    QStyle,
     QStyledItemDelegate,
     QStyleOptionViewItem,
 )
 
 from ui.kit.look import icons
+from ui.kit.look.row_ground import draw_row_ground
 from ui.kit.look.theme import Theme
 from ui.models.finding.finder import Finder
 from ui.models.finding.offers import Offer, fit_state, offer_facts
@@ -182,18 +182,11 @@ class _OfferDelegate(QStyledItemDelegate):
         if not isinstance(offer, Offer):
             return
         colors, area = self._theme.colors, option.rect.adjusted(1, 1, -1, -1)
-        state: QStyle.StateFlag = option.state
         painter.save()
-        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-        painter.setPen(Qt.PenStyle.NoPen)
-        if state & QStyle.StateFlag.State_Selected:
-            if self._view.hasFocus():
-                painter.setPen(QColor(colors.accent))
-            painter.setBrush(QColor(colors.accent_soft))
-            painter.drawRoundedRect(QRectF(area).adjusted(0.5, 0.5, -0.5, -0.5), 8, 8)
-        elif state & QStyle.StateFlag.State_MouseOver:
-            painter.setBrush(QColor(colors.hover))
-            painter.drawRoundedRect(area, 8, 8)
+        has_ring = self._view.hasFocus()
+        draw_row_ground(
+            painter, area, option.state, colors, chosen=colors.accent_soft, has_ring=has_ring
+        )
         edge, pad = self._theme.gap(_EDGE_PX), self._theme.gap(_PAD_PX)
         inner = area.adjusted(edge, pad, -edge, -pad)
         half = inner.height() // 2
