@@ -3,7 +3,6 @@
 No MLX until a model is loaded. Engine thread, but for ``check_model``.
 """
 
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -75,9 +74,3 @@ def mlx_in_use() -> str:
 
     core: Any = mx  # its stubs do not know its version
     return f"{core.__version__}, {core.default_device()}"
-
-
-def leave_thread() -> None:
-    """Free what MLX keeps for the calling thread, if MLX was ever imported."""
-    if (backend := sys.modules.get("engine.inference.mlx_backend")) is not None:
-        backend.leave_thread()

@@ -305,15 +305,6 @@ class MlxBackend:
             self._draft.close()
 
 
-def leave_thread() -> None:
-    """Free what MLX keeps for this thread; the thread must not use MLX afterwards.
-
-    A stream that outlives its thread can abort the process at exit.
-    """
-    mx.synchronize()
-    mx.clear_streams()
-
-
 @functools.cache
 def _stats_stream() -> Any:
     """Return the stream for likelihoods: one for all models, because each stream keeps a thread."""

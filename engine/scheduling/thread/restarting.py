@@ -7,7 +7,7 @@ import threading
 
 from engine.errors import EngineClosed, EngineStuck
 from engine.inference.backend import Loader
-from engine.inference.loader import leave_thread
+from engine.inference.leaving import leave_thread
 from engine.scheduling.limits import Limits
 from engine.scheduling.thread.board import StatusBoard
 from engine.scheduling.thread.commands import Command, Load, Shutdown, UnloadAfter

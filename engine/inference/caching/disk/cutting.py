@@ -162,9 +162,3 @@ def load(path: Path) -> tuple[list[Any], dict[str, str]]:
     cache, metadata = load_prompt_cache(str(path), return_metadata=True)
     evaluate(cache)
     return list(cache), dict(metadata)
-
-
-def leave_thread() -> None:
-    """Free what MLX keeps for the calling thread, which must not use MLX afterwards."""
-    mx.synchronize()
-    mx.clear_streams()

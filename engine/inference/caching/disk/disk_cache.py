@@ -6,7 +6,6 @@ of a disk reaches a reader. Any thread.
 """
 
 import logging
-import sys
 import threading
 from collections import defaultdict
 from collections.abc import Callable
@@ -17,6 +16,7 @@ from pathlib import Path
 from engine.files.causes import os_cause
 from engine.inference.caching.disk.cache_folder import CacheFolder
 from engine.inference.caching.disk.serial_thread import SerialThread
+from engine.inference.leaving import leave_thread
 from engine.values.request import CacheOwner
 
 _log = logging.getLogger(__name__)
@@ -47,8 +47,8 @@ class DiskCache:
 
     def __init__(self, path: Path, most_bytes: int) -> None:
         self.folder = CacheFolder(path)
-        self.writer = SerialThread("fullstop-disk-writer", _leave, is_patient=True)
-        self.reader = SerialThread("fullstop-disk-reader", _leave)
+        self.writer = SerialThread("fullstop-disk-writer", leave_thread, is_patient=True)
+        self.reader = SerialThread("fullstop-disk-reader", leave_thread)
         self._most_bytes = most_bytes
         self._lock = threading.Lock()
         # Raised whenever an owner, or every owner, is forgotten.
@@ -127,9 +127,3 @@ class DiskCache:
         if not self._is_failing:
             self._is_failing = True
             _log.warning("caches of prompts in %s are not %s: %s", self.folder.path, what, why)
-
-
-def _leave() -> None:
-    """Free what MLX keeps for a thread, if MLX was ever imported."""
-    if (cutting := sys.modules.get("engine.inference.caching.disk.cutting")) is not None:
-        cutting.leave_thread()
