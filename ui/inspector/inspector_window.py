@@ -1,7 +1,7 @@
 """The Stop Inspector's window: verdict and tape above, tabs below.
 
-Main thread. It is made when it is first wanted, follows the run that the main window shows, and
-rests while it is hidden.
+Main thread. The window is created when it is first opened. It follows the run that the main window
+shows, and does no work while it is hidden.
 """
 
 import time
@@ -102,7 +102,7 @@ class InspectorWindow(OwnWindow):
         self._show_run(inspector.shown)
 
     async def finish(self) -> None:
-        """Wait for what is under way."""
+        """Wait until the background work has ended."""
         await self.api.finish()
         await self.runs.finish()
         await self.matcher.finish()
@@ -236,7 +236,7 @@ class InspectorWindow(OwnWindow):
         self.legend.show_kinds(self.tape.mark_kinds)
         self.tokens.catch_up()
         self.ending.catch_up()
-        self.inspector.rest((time.perf_counter() - began) * 1e3)
+        self.inspector.slow_down((time.perf_counter() - began) * 1e3)
 
     def _show_token(self, place: int) -> None:
         shown = self.inspector.shown

@@ -15,7 +15,7 @@ class DownloadRow(QFrame):
 
     Args:
         theme: The look.
-        downloads: What is being downloaded.
+        downloads: The downloads of this session.
         one: The download.
     """
 
@@ -54,15 +54,15 @@ class DownloadRow(QFrame):
 
     @property
     def download(self) -> Download:
-        """What it shows."""
+        """The download that the row shows."""
         return self._one
 
     def refresh(self) -> None:
-        """Show how far it is now."""
+        """Show the present progress."""
         one = self._one
         progress = one.progress
         is_running = one.stage == "running"
-        # A bar without an end moves, which says that the hub has not answered yet.
+        # A bar without a maximum moves: it shows that the hub has not answered yet.
         self.bar.setRange(0, 0 if is_running and not progress.total_bytes else 100)
         self.bar.setValue(
             100 if one.stage == "done" else percent(progress.done_bytes, progress.total_bytes)

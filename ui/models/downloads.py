@@ -31,21 +31,21 @@ _log = logging.getLogger(__name__)
 
 
 class Download(QObject):
-    """One repository that is fetched.
+    """The download of one repository.
 
     Signals:
-        changed: The stage is another now.
+        changed: The stage has changed.
 
     Args:
         repository: ``owner/name``.
-        cache: The folder that it is written to.
+        cache: The folder to write to.
         parent: Owns this object.
 
     Attributes:
         repository: ``owner/name``.
         stage: Running, or how it ended.
         message: Why it ended.
-        folder: Where the model is, once it is done.
+        folder: Where the model is, once the download is done.
     """
 
     changed = Signal()
@@ -63,12 +63,12 @@ class Download(QObject):
 
     @property
     def progress(self) -> DownloadProgress:
-        """How much of it has arrived."""
+        """How much has been downloaded."""
         return self._latest
 
     @property
     def bytes_per_s(self) -> float:
-        """Bytes per second over the last seconds; 0 while that is not known."""
+        """Bytes per second over the last seconds; 0 while the rate is not known."""
         if len(self._marks) < 2 or self.progress.phase != "fetching":
             return 0.0
         (first_s, first), (last_s, last) = self._marks[0], self._marks[-1]
@@ -76,12 +76,12 @@ class Download(QObject):
 
     @property
     def left_s(self) -> float | None:
-        """Seconds that it will still take; None while that is not known."""
+        """The seconds that are left; None while they cannot be estimated."""
         rate = self.bytes_per_s
         return (self._latest.total_bytes - self._latest.done_bytes) / rate if rate > 0 else None
 
     def start(self) -> None:
-        """Begin, or resume a partial download. Needs the running loop."""
+        """Start, or resume a partial download. Needs the running loop."""
         self.stage, self.message = "running", ""
         self._marks.clear()
         self._gives_up = threading.Event()
@@ -94,22 +94,22 @@ class Download(QObject):
         self.changed.emit()
 
     def cancel(self) -> None:
-        """Cancel it and keep the partial download; the list shows that at once."""
+        """Cancel the download, keep what has arrived, and show that at once."""
         if self.stage == "running":
             self._gives_up.set()
-            self._end("cancelled", "Cancelled. What was downloaded is kept and resumed.")
+            self._end("cancelled", "Cancelled. The partial download is kept and can be resumed.")
 
     def mark(self) -> None:
         """Record the progress, from which the rate is computed."""
         now, done = time.monotonic(), self._latest.done_bytes
         if self._marks and done < self._marks[-1][1]:
-            self._marks.clear()  # the hub began anew
+            self._marks.clear()  # the hub started from the beginning
         self._marks.append((now, done))
         while now - self._marks[0][0] > _RATE_WINDOW_S and len(self._marks) > 2:
             self._marks.popleft()
 
     def _work(self, loop: asyncio.AbstractEventLoop, gives_up: threading.Event) -> None:
-        """Fetch (a thread of its own)."""
+        """Download; runs on a thread of its own."""
 
         def take(progress: DownloadProgress) -> None:
             if not gives_up.is_set():
@@ -127,7 +127,7 @@ class Download(QObject):
             return
         except DownloadFailed as error:
             outcome: tuple[DownloadStage, str, Path | None] = ("failed", str(error), None)
-        except Exception:  # a fault of ours must not leave the bar standing
+        except Exception:  # a bug must not leave the bar standing
             _log.exception("a download failed unexpectedly")
             outcome = ("failed", UNEXPECTED, None)
         else:
@@ -151,9 +151,9 @@ class Downloads(QObject):
     """The downloads of this session.
 
     Signals:
-        changed: One was added or forgotten, or its stage is another.
-        progressed: Running ones may have come further; a few times a second, and only then.
-        arrived: A model is there; carries its folder.
+        changed: A download was added or removed, or its stage has changed.
+        progressed: Running downloads may have progressed; a few times a second while some run.
+        arrived: A model was downloaded and verified; carries its folder.
     """
 
     changed = Signal()
@@ -168,7 +168,7 @@ class Downloads(QObject):
         self._timer.timeout.connect(self._tick)
 
     def start(self, text: str) -> str:
-        """Fetch a repository by its name or its page's address; return what is wrong with it."""
+        """Download a repository, given its name or page address; return what is wrong with it."""
         try:
             repository = repository_of(text)
         except DownloadFailed as error:

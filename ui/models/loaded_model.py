@@ -15,7 +15,7 @@ from ui.words.tones import Tone
 
 
 class LoadedModel(QFrame):
-    """The head of the window."""
+    """The top of the models window."""
 
     def __init__(self, theme: Theme, library: ModelLibrary) -> None:
         super().__init__()
@@ -39,14 +39,14 @@ class LoadedModel(QFrame):
         idle, minutes = declaration("models.rests_after_min"), library.rests_after_min
         offered = {minutes: f"Unload after {minutes} min"} | dict(idle.choices)
         choices = [(str(after), offered[after]) for after in sorted(offered)]
-        self.rest = Choice(theme, idle.label, choices)
-        self.rest.choose(str(minutes))
-        self.rest.setToolTip("The next request loads it again by itself")
+        self.idle_unload = Choice(theme, idle.label, choices)
+        self.idle_unload.choose(str(minutes))
+        self.idle_unload.setToolTip("The next request loads it again")
         self._lay_out()
         self.cancel.clicked.connect(library.model.cancel_load)
         self.again.clicked.connect(library.model.load_again)
-        self.rest.currentIndexChanged.connect(
-            lambda row: library.change_idle_minutes(int(self.rest.itemData(row)))
+        self.idle_unload.currentIndexChanged.connect(
+            lambda row: library.change_idle_minutes(int(self.idle_unload.itemData(row)))
         )
         library.model.changed.connect(self._refresh)
         library.model.progressed.connect(self._refresh)
@@ -57,7 +57,7 @@ class LoadedModel(QFrame):
         row.setSpacing(10)
         row.addWidget(self.pill)
         row.addWidget(self.name, 1)
-        for widget in (self.rest, self.cancel, self.again, self.unload):
+        for widget in (self.idle_unload, self.cancel, self.again, self.unload):
             row.addWidget(widget)
         column = QVBoxLayout(self)
         column.setContentsMargins(20, 12, 20, 12)
@@ -98,7 +98,7 @@ class LoadedModel(QFrame):
         info = model.info
         if info is None:
             return sentence(model.message)
-        # A load that failed or was broken off left the model that was there.
+        # A load that failed or was cancelled left the previous model in place.
         before = f"{sentence(model.message)} " if model.message else ""
         if model.is_unloaded:
             if before:

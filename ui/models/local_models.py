@@ -1,4 +1,4 @@
-"""The view of the models on this computer: downloads above, then a card each. Main thread."""
+"""The view of the models on this computer: downloads, then a card for each. Main thread."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -28,15 +28,15 @@ from ui.models.upkeep import Upkeep
 
 
 class LocalModels(QWidget):
-    """Lists what is here and what is being downloaded.
+    """Lists the downloads and the models on this computer.
 
     Signals:
-        load_wanted: A model is to be loaded; carries the ``LibraryModel``.
-        unload_wanted: A model is to leave the memory; carries the ``LibraryModel``.
-        draft_wanted: Another draft model is to guess for a model; carries the ``LibraryModel`` and
-            the folder of the draft model, None for none.
-        find_wanted: Models are to be found on the hub.
-        deletion_wanted: A model is to be deleted; carries the ``FoundModel``.
+        load_wanted: A person wants to load a model; carries the ``LibraryModel``.
+        unload_wanted: A person wants to unload a model; carries the ``LibraryModel``.
+        draft_wanted: A person chose another draft model for a model; carries the ``LibraryModel``
+            and the folder of the draft model, None for none.
+        find_wanted: A person wants to find models on the hub.
+        deletion_wanted: A person wants to delete a model; carries the ``FoundModel``.
 
     Args:
         theme: The look.
@@ -167,7 +167,7 @@ class LocalModels(QWidget):
             self._note.setText(f"{there}, {size_in_words(total)}" if total else "")
 
     def _newer(self, found: FoundModel) -> HubModel | None:
-        """Return what the hub has that is newer; None while it is being downloaded."""
+        """Return the newer revision that the hub has; None while it is being downloaded."""
         is_running = self._library.downloads.is_running(found.name)
         is_theirs = found.origin is Origin.HUGGING_FACE and not is_running
         return self._upkeep.updates.get(found.name) if is_theirs else None

@@ -1,4 +1,4 @@
-"""One model of the list: what it is, whether it fits, and what can be done with it. Main thread."""
+"""One model of the list: its facts, whether it fits, and its actions. Main thread."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -22,7 +22,7 @@ from ui.models.model_library import LibraryModel
 from ui.models.model_words import facts, fit_words, newer_words
 from ui.words.tones import Tone
 
-# Others come with the program, or are a person's own files.
+# Only these can be deleted: others come with the program, or are a person's own files.
 DELETED = (Origin.HUGGING_FACE, Origin.LM_STUDIO)
 
 
@@ -30,13 +30,13 @@ class ModelCard(QFrame):
     """A model with its button.
 
     Signals:
-        load_wanted: It is to be loaded; carries the ``LibraryModel``.
-        unload_wanted: It is to leave the memory; carries the ``LibraryModel``.
-        resume_wanted: What is missing is to be fetched; carries the repository.
-        draft_wanted: Another draft model is to guess for it; carries the ``LibraryModel`` and the
-            folder of the draft model, None for none.
-        update_wanted: Its newest revision is wanted; carries the ``FoundModel``.
-        deletion_wanted: It is to be deleted; carries the ``FoundModel``.
+        load_wanted: A person wants to load it; carries the ``LibraryModel``.
+        unload_wanted: A person wants to unload it; carries the ``LibraryModel``.
+        resume_wanted: A person wants to resume its download; carries the repository.
+        draft_wanted: A person chose another draft model for it; carries the ``LibraryModel`` and
+            the folder of the draft model, None for none.
+        update_wanted: A person wants its newest revision; carries the ``FoundModel``.
+        deletion_wanted: A person wants to delete it; carries the ``FoundModel``.
 
     Args:
         theme: The look.
@@ -44,8 +44,8 @@ class ModelCard(QFrame):
         memory: How much memory this computer has.
         is_loaded: Whether it is in memory, or is loaded again for the next message.
         is_unloaded: Whether its memory was freed until the next message.
-        remove: Removes its folder from the list; None where it cannot be removed.
-        drafts: The models that may guess for it.
+        remove: Removes its folder from the list; None if it cannot be removed.
+        drafts: The models that can be its draft model.
         newer: The hub's newer version, if there is one.
 
     Attributes:
@@ -167,7 +167,7 @@ class ModelCard(QFrame):
         return more
 
     def _add_drafts(self, menu: QMenu) -> None:
-        """Offer the models that may guess for this one; the present one even if it is gone."""
+        """Offer the possible draft models, and the present one even if its folder is gone."""
         present = self.model.draft
         offered = {one.folder.resolve(): one.name for one in self._drafts}
         if present is not None:

@@ -1,6 +1,6 @@
 """The models on this computer: the list, loading, folders and downloads.
 
-Main thread; disks are looked at on others.
+Main thread; disks are scanned on others.
 """
 
 import asyncio
@@ -26,9 +26,9 @@ class LibraryModel:
     """A model, and whether it fits into the memory of this computer.
 
     Attributes:
-        found: What its folder says.
-        need: The memory it needs; None where that cannot be told.
-        fit: Whether there is so much.
+        found: The facts from its folder.
+        need: The memory it needs; None if that is not known.
+        fit: Whether it fits into the memory of this computer.
         used_at: When it was loaded last, as Unix time; 0 if never.
         draft: The folder of the draft model that is loaded beside it; None for none.
     """
@@ -41,10 +41,10 @@ class LibraryModel:
 
 
 class ModelLibrary(QObject):
-    """Lists models; loads, adds and fetches them.
+    """Lists the models on this computer; loads, adds and downloads them.
 
     Signals:
-        changed: The list is another now.
+        changed: The list has changed.
 
     Args:
         model: The engine's models.
@@ -53,10 +53,10 @@ class ModelLibrary(QObject):
         parent: Owns this object.
 
     Attributes:
-        models: What was found last.
-        memory: What this computer had then.
-        is_looking: Whether disks are being looked at.
-        has_looked: Whether that was done since the start.
+        models: The models that the last scan found.
+        memory: The memory of this computer at that time.
+        is_looking: Whether the disks are being scanned.
+        has_looked: Whether they were scanned since the program started.
     """
 
     changed = Signal()
@@ -77,7 +77,7 @@ class ModelLibrary(QObject):
         self.memory = Memory(0, 0)
         self.is_looking = self.has_looked = False
         self._is_stale = False
-        # What the command line asked for, for this session.
+        # The draft models that the command line asked for; they count for this session.
         self._asked_drafts: dict[Path, Path] = {}
         model.draft_of = self.draft_of
         self.downloads = Downloads(model_folders(()).hub_cache or Path.home(), self)
@@ -101,7 +101,7 @@ class ModelLibrary(QObject):
         self._preferences.change_models(rests_after_min=minutes)
 
     def refresh(self) -> None:
-        """Look at the disks again."""
+        """Scan the disks again."""
         if self.is_looking:
             self._is_stale = True
             return
@@ -129,12 +129,12 @@ class ModelLibrary(QObject):
         )
 
     def is_loaded(self, found: FoundModel) -> bool:
-        """Whether a model is the one that answers."""
+        """Whether a model is loaded."""
         info, folder = self.model.info, found.folder.resolve()
         return (info is not None and info.path == folder) or folder in self.model.loaded_folders()
 
     def is_in_use(self, folder: Path) -> bool:
-        """Whether the model of a folder answers, is being loaded, or is a draft model of one."""
+        """Whether the model of a folder is loaded or loading, or is the draft model of one."""
         return self.model.uses(folder)
 
     def load_in_place(self, old: Path, new: Path) -> Path:
@@ -146,7 +146,7 @@ class ModelLibrary(QObject):
         return folder
 
     def move_choices(self, old: Path, new: Path) -> None:
-        """Keep what was chosen for a model, and with it, when its folder is another one."""
+        """Keep the choices made for a model when its folder has changed."""
         now, before, after = self._preferences.now.models, str(old), str(new)
         places = {before: after, str(old.resolve()): str(new.resolve())}
         self._asked_drafts = {
@@ -184,7 +184,7 @@ class ModelLibrary(QObject):
         self.refresh()
 
     def drafts_for(self, found: FoundModel) -> list[FoundModel]:
-        """Return the models that may guess for a model: the smaller ones that are complete."""
+        """Return the models that can be the draft model of a model: complete and smaller ones."""
         return [
             one.found
             for one in self.models
@@ -193,14 +193,14 @@ class ModelLibrary(QObject):
         ]
 
     async def memory_now(self) -> Memory:
-        """Return this computer's memory; what the loaded model takes counts as free."""
+        """Return this computer's memory; the memory of the loaded model counts as free."""
         now = await asyncio.to_thread(memory)
         info = self.model.info
         freed = 0 if info is None or self.model.is_unloaded else info.weights_bytes
         return Memory(now.usable, now.available + freed)
 
     def folder_named(self, name: str) -> Path | None:
-        """Return the folder of the complete model of a name; None if none was found."""
+        """Return the folder of the complete model with a name; None if none was found."""
         return next(
             (
                 one.found.folder
@@ -211,7 +211,7 @@ class ModelLibrary(QObject):
         )
 
     async def finish(self) -> None:
-        """End downloads, keeping partial files, and wait for the search to end."""
+        """Cancel downloads, keeping partial files, and wait for the end of the scan."""
         self.downloads.cancel_all()
         await self._tasks.finish()
 
@@ -266,7 +266,7 @@ def _found(
     for one in discover(places):
         try:
             draft = draft_of(one.folder)
-            # That a draft model is gone is reported when the model is loaded.
+            # If a draft model is gone, loading the model reports that.
             there = draft if draft is not None and draft.is_dir() else None
             found.append((one, need(one.folder, there)))
         except (ModelLoadFailed, OSError):

@@ -1,4 +1,4 @@
-"""What the window knows of the engine's model: none, loading, ready, failed.
+"""The state of the engine's model, for the window: none, loading, ready, failed.
 
 Main thread.
 """
@@ -29,22 +29,22 @@ _LOOK_MS = 1000
 
 
 class ModelState(QObject):
-    """Loads models and says how that goes.
+    """Loads models, and keeps the state of loading.
 
     Signals:
-        changed: The stage or the model is another now.
-        progressed: Loading has come further, or the model was unloaded while idle or loaded again.
+        changed: The stage or the model has changed.
+        progressed: Loading has progressed, or the model was unloaded while idle or loaded again.
         loaded: A model was loaded; carries its folder.
         chosen: A person wants another model to answer; carries its folder.
 
     Attributes:
-        in_memory: What the engine holds, by the folders of the models.
-        stage: What there is.
-        name: The model's name, also of one that is loading or failed.
-        message: Why loading failed or ended, also where the model that was there stays.
-        failed_name: The model that could not be loaded where another one stays; empty for none.
-        path: The folder that was asked for last.
-        draft_of: Says which draft model is loaded beside a model; none until somebody chooses.
+        in_memory: The models that the engine holds in memory, by their folders.
+        stage: Whether there is a model, it is loading, or loading it failed.
+        name: The name of the model, even if it is still loading or has failed.
+        message: Why loading failed or ended, even if the previous model stays.
+        failed_name: The model that could not be loaded, if the previous one stays; else empty.
+        path: The folder that was requested last.
+        draft_of: Returns the draft model that is loaded beside a model; None for none.
     """
 
     changed = Signal()
@@ -85,7 +85,7 @@ class ModelState(QObject):
 
     @property
     def progress(self) -> LoadProgress | None:
-        """How far loading has come; None before it begins and while nothing loads."""
+        """The progress of loading; None before it begins and while nothing loads."""
         return self._engine.status.loading
 
     @property
@@ -94,7 +94,7 @@ class ModelState(QObject):
         return self._engine.status.is_unloaded
 
     def uses(self, folder: Path) -> bool:
-        """Return whether the model of a folder answers, is being loaded, or drafts for such one.
+        """Return whether the model of a folder is loaded or loading, or is the draft model of one.
 
         A model that was unloaded while idle counts: the next request loads it again.
         """
@@ -105,16 +105,16 @@ class ModelState(QObject):
         return folder.resolve() in {one.resolve() for one in used}
 
     def load(self, path: Path, *, cancels_running: bool = False) -> None:
-        """Load the model of a folder in the background, as a person wants it.
+        """Load the model of a folder in the background, because a person chose it.
 
-        It takes the place of the present one. Loading that is under way is broken off. Running
-        answers are waited for, unless they are to be ended.
+        It replaces the present one. A running load is cancelled. The engine waits for running
+        answers first, or ends them with ``cancels_running``.
         """
         self.chosen.emit(path)
         self.begin_to_load(path, cancels_running=cancels_running)
 
     def begin_to_load(self, path: Path, *, cancels_running: bool = False) -> None:
-        """As ``load``, where nobody chose the model anew."""
+        """Load as ``load`` does, without ``chosen``: no person chose the model now."""
         self.path = path
         if self.stage == "loading":
             self._engine.cancel_load()
@@ -124,12 +124,12 @@ class ModelState(QObject):
         self._tasks.start(work, f"load {path.name}")
 
     def load_again(self) -> None:
-        """Try once more after a failure."""
+        """Load the same model again after a failure."""
         if self.path is not None and self.stage != "loading":
             self.load(self.path)
 
     def loaded_folders(self) -> set[Path]:
-        """Return where the models are that are in memory."""
+        """Return the folders of the models that are in memory."""
         if self._engine.is_choosing:
             return {one.folder for one in self._engine.models if one.is_loaded}
         info = self.info
@@ -139,7 +139,7 @@ class ModelState(QObject):
         """Return the model of a folder, if it is loaded; without a folder, the default one."""
         status = self.in_memory.status_of(folder)
         if status is not None and status.is_loaded and status.info is not None:
-            # Requests name it as it was offered, which tells two of the same name apart.
+            # Requests name a model as the engine offers it: that name is unique.
             return replace(status.info, id=status.id)
         return self.info if folder is None or self.is_at(folder) else None
 
@@ -152,19 +152,19 @@ class ModelState(QObject):
 
     @asynccontextmanager
     async def ready(self, wanted: Callable[[], Path | None]) -> AsyncIterator[ModelInfo | None]:
-        """Hold a model while a request is handed over, so that no other model answers it.
+        """Keep a model loaded while a request is submitted, so that no other model answers it.
 
-        The model is loaded first if it is not. Whoever comes later waits, in order.
+        If the model is not loaded, it is loaded first. Later callers wait, in order.
 
         Args:
-            wanted: Returns the folder of the model; None takes whichever is loaded. Asked again
+            wanted: Returns the folder of the model; None takes whichever is loaded. Called again
                 whenever another model was loaded meanwhile.
 
         Raises:
             ModelLoadFailed: It cannot be loaded, or loading was cancelled.
         """
         if self.in_memory.may_be_several and (info := self.info_of(wanted())) is not None:
-            yield info  # the request names it, so that nothing has to be held
+            yield info  # the request names its model, so no other model can answer it
             return
         async with self._turn:
             while not self._has(folder := wanted()):
@@ -190,7 +190,7 @@ class ModelState(QObject):
             self._engine.cancel_load()
 
     def unload(self, *, cancels_running: bool = False) -> None:
-        """Unload the model, after running answers or by ending them."""
+        """Unload the model after the running answers, or end them first."""
         if self.stage == "ready":
             self._tasks.start(self._unload(cancels_running), "unload")
 
@@ -199,7 +199,7 @@ class ModelState(QObject):
 
         Args:
             folder: Where it is.
-            cancels_running: Whether its answers are ended; else it is unloaded after them.
+            cancels_running: Whether to end its answers; otherwise it is unloaded after them.
         """
         status = self.in_memory.status_of(folder.resolve())
         if status is None or status.is_default:
@@ -208,7 +208,7 @@ class ModelState(QObject):
             self._tasks.start(self._unload_other(status.id, cancels_running), "unload")
 
     def unload_after(self, idle_s: float | None) -> None:
-        """Unload a model that is idle for so long; None never does."""
+        """Unload a model that was idle for this many seconds; None never unloads it."""
         self._engine.unload_after(idle_s)
 
     async def finish(self) -> None:
@@ -218,10 +218,10 @@ class ModelState(QObject):
         await self._tasks.finish()
 
     async def _load(self, path: Path, number: int, cancels_running: bool) -> None:
-        # A load that another one replaced has nothing to report.
+        # A newer load has replaced this one, which then has nothing to report.
         try:
             if self._cancelled_number == number:
-                raise LoadCancelled  # before the engine knew of it
+                raise LoadCancelled  # cancelled before the engine began to load
             draft = self.draft_of(path)
             await self._engine.load(path, cancels_running=cancels_running, draft=draft)
         except LoadCancelled as cancelled:
@@ -274,7 +274,7 @@ class ModelState(QObject):
         info = self._engine.model
         has_failed = stage == "failed" and info is not None
         self.failed_name = self.name if has_failed else ""
-        # A change that was broken off or failed leaves the model that was there.
+        # A load that was cancelled or failed leaves the previous model in place.
         self.stage = "ready" if info is not None else stage
         if info is not None:
             self.name = info.id
@@ -293,7 +293,7 @@ class ModelState(QObject):
         self._seen = seen
         info = self._engine.model
         if self.stage == "ready" and info is not None and self.name != info.id:
-            self.name = info.id  # another one of several is the default now
+            self.name = info.id  # another one of several models is the default now
         if loaded is None:
             self.progressed.emit()
         else:

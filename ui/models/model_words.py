@@ -1,4 +1,4 @@
-"""What the window says of models: sizes, fit, progress. Pure; no Qt. Any thread."""
+"""What the window says about models: sizes, fit, progress. Pure; no Qt. Any thread."""
 
 import time
 from pathlib import Path
@@ -25,7 +25,7 @@ _PHASES = {
 
 
 def sentence(text: str) -> str:
-    """Return words as a sentence; a repository's name stays as it is written."""
+    """Return a text as a sentence; a repository's name at its beginning keeps its spelling."""
     if not text:
         return ""
     first = text if "/" in text.split(" ")[0] else text[:1].upper() + text[1:]
@@ -73,25 +73,25 @@ def used(at: float) -> str:
 
 
 def newer_words(newer: HubModel) -> str:
-    """Return that the hub has a newer revision of a model."""
+    """Return the sentence that the hub has a newer revision of a model."""
     day = "" if newer.updated is None else f" of {newer.updated.isoformat()}"
     size = "" if newer.size_bytes is None else f", {size_in_words(newer.size_bytes)} in all"
     return f"The hub has a newer revision{day}{size}."
 
 
 def deletion_question(name: str, freed_bytes: int) -> str:
-    """Return what a person is asked before a model is deleted."""
+    """Return the question that a person is asked before a model is deleted."""
     return (
-        f"Delete {name}? This frees {size_in_words(freed_bytes)}. It cannot be undone: to use the "
-        "model again, it has to be downloaded again."
+        f"Delete {name}? This frees {size_in_words(freed_bytes)} and cannot be undone: to use the "
+        "model again, you would have to download it again."
     )
 
 
 def fit_words(need: MemoryNeed | None, fit: Fit, memory: Memory) -> str:
-    """Return a warning, or nothing where a model fits.
+    """Return a warning; empty if the model fits.
 
     Args:
-        need: What the model needs; None where nobody knows.
+        need: The memory that the model needs; None if that is not known.
         fit: Whether it fits.
         memory: How much memory this computer has.
     """
@@ -108,16 +108,16 @@ def fit_words(need: MemoryNeed | None, fit: Fit, memory: Memory) -> str:
 
 
 def loading_words(progress: LoadProgress | None, loading_s: float, waits_for: int) -> str:
-    """Return what loading is busy with.
+    """Return the present step of loading, with its progress.
 
     Args:
-        progress: How far loading has come; None before it has begun.
+        progress: The progress of loading; None before it has begun.
         loading_s: For how many seconds it has been loading.
         waits_for: How many answers have to end first.
     """
     if progress is None:
         answers = "an answer" if waits_for == 1 else counted(waits_for, "answer")
-        return f"Waiting for {answers} to end" if waits_for else "Beginning"
+        return f"Waiting for {answers} to end" if waits_for else "Starting"
     words = _PHASES[progress.phase]
     if progress.phase == "weights" and progress.total_bytes:
         words += f", {size_in_words(progress.done_bytes)} of {size_in_words(progress.total_bytes)}"
@@ -125,12 +125,12 @@ def loading_words(progress: LoadProgress | None, loading_s: float, waits_for: in
 
 
 def download_words(progress: DownloadProgress, bytes_per_s: float, left_s: float | None) -> str:
-    """Return how far a download has come.
+    """Return the progress of a download in words.
 
     Args:
-        progress: How far it has come.
-        bytes_per_s: The rate; 0 where it is not known.
-        left_s: The seconds that are left; None where nobody knows.
+        progress: Its progress.
+        bytes_per_s: The rate; 0 if it is not known.
+        left_s: The seconds that are left; None if they are not known.
     """
     if progress.phase == "asking":
         return "Contacting Hugging Face"
@@ -146,5 +146,5 @@ def download_words(progress: DownloadProgress, bytes_per_s: float, left_s: float
 
 
 def percent(done: int, total: int) -> int:
-    """Return how much of it is done, in whole percent."""
+    """Return the share that is done, in whole percent."""
     return min(100, 100 * done // total) if total else 0

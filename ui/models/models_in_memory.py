@@ -1,4 +1,4 @@
-"""What the engine holds in memory, by the folders of the models. Main thread."""
+"""The models that the engine holds in memory, by their folders. Main thread."""
 
 from pathlib import Path
 
@@ -22,26 +22,26 @@ class ModelsInMemory:
 
     @property
     def answers_under_way(self) -> int:
-        """Answers that are running or waiting, those of other programs included."""
+        """How many answers are running or waiting, including those for other programs."""
         return self._engine.status.running + self._engine.status.waiting
 
     def status_of(self, folder: Path | None) -> ModelStatus | None:
-        """Return what one of several models is doing; None where the engine holds only one."""
+        """Return the status of one of several models; None if the engine holds only one."""
         if folder is None or not self._engine.is_choosing:
             return None
         return next((one for one in self._engine.models if one.folder == folder), None)
 
     def answers_at(self, folder: Path) -> int:
-        """Return how many answers the model of a folder writes, or is to write."""
+        """Return how many answers of the model of a folder are running or waiting."""
         status = self.status_of(folder.resolve())
         return self.answers_under_way if status is None else status.running + status.waiting
 
     def used_folders(self) -> set[Path]:
-        """Return the folders of the models that answer, are being loaded, or draft for those.
+        """Return the folders of the models that are loaded or loading, and of their draft models.
 
         A model that was unloaded while idle counts: the next request loads it again.
         """
-        # Other programs may have had more models loaded than the one of the window.
+        # Requests of other programs may have loaded more models than the window's own.
         loaded = [one.info for one in self._engine.models if one.state in ("loading", "ready")]
         used: list[Path | None] = [
             one.folder for one in self._engine.models if one.state == "loading"

@@ -1,6 +1,6 @@
 """The window of models: the loaded one above, those that are here, and those to find. Main thread.
 
-It is made when it is first wanted; it looks at the disks each time it is shown.
+The window is created when it is first opened; it scans the disks each time it is shown.
 """
 
 from collections.abc import Callable
@@ -31,7 +31,7 @@ class ModelsWindow(OwnWindow):
     """Everything about models.
 
     Signals:
-        chat_wanted: A model that was downloaded is ready; an empty chat is to be shown.
+        chat_wanted: A downloaded model is ready; the main window should show an empty chat.
 
     Args:
         theme: The look.
@@ -40,7 +40,7 @@ class ModelsWindow(OwnWindow):
 
     Attributes:
         loaded: The model that answers.
-        question: What is asked or told above the views.
+        question: The bar above the views that asks or tells something.
         local: The models on this computer.
         finding: The models on the hub.
         tabs: Both views.
@@ -64,7 +64,7 @@ class ModelsWindow(OwnWindow):
         self.local.find_button.setFocus()
 
     def showEvent(self, event: QShowEvent) -> None:
-        """Look at the disks again: another program may have brought a model."""
+        """Scan the disks again: another program may have downloaded a model."""
         super().showEvent(event)
         if not event.spontaneous():
             self._library.refresh()
@@ -75,7 +75,7 @@ class ModelsWindow(OwnWindow):
         self.finding.focus_search()
 
     async def finish(self) -> None:
-        """End the questions to the hub."""
+        """Cancel the requests to the hub, and wait for their end."""
         await self.finding.finish()
         await self._loading_after.finish()
         await self._upkeep.finish()
@@ -110,7 +110,7 @@ class ModelsWindow(OwnWindow):
         details.download_wanted.connect(self._download)
         self.finding.field.textEdited.connect(self._note_search)
         self._loading_after.ready.connect(self._greet)
-        self._loading_after.held_back.connect(self._hold_back)
+        self._loading_after.not_loaded.connect(self._say_not_loaded)
         QShortcut(QKeySequence(Qt.Key.Key_Escape), self, self._leave)
         QShortcut(QKeySequence.StandardKey.Find, self, self.show_finding)
 
@@ -136,15 +136,15 @@ class ModelsWindow(OwnWindow):
         self._has_searched_since = True
 
     def _greet(self, name: str) -> None:
-        """Show an empty chat; ask first where somebody looks for another model meanwhile."""
+        """Show an empty chat; ask first if the person is looking for another model meanwhile."""
         if not self.isVisible():
-            return  # the main window shows the model's name; whoever works there is not disturbed
+            return  # the main window shows the model's name; a person who works there is left alone
         if self._has_searched_since:
             self.question.offer(f"{name} is ready.", ("Start a Chat", self.chat_wanted.emit))
         else:
             self.chat_wanted.emit()
 
-    def _hold_back(self, name: str, reason: str) -> None:
+    def _say_not_loaded(self, name: str, reason: str) -> None:
         self.question.tell(f"{name} is here, but it was not loaded. {reason}", takes_focus=False)
 
     # -- deleting --------------------------------------------------------------------------
@@ -181,7 +181,7 @@ class ModelsWindow(OwnWindow):
         )
 
     def _choose_draft(self, model: LibraryModel, draft: Path | None) -> None:
-        """Use another draft model; a loaded model is loaded again with it."""
+        """Use another draft model; if the model is loaded, load it again with the draft model."""
         if draft == model.draft:
             return
         self._library.choose_draft(model.found.folder, draft)
@@ -193,7 +193,7 @@ class ModelsWindow(OwnWindow):
         self._wait_or_end(state.unload, lambda: state.unload(cancels_running=True), "Unload")
 
     def _unload_at(self, model: LibraryModel) -> None:
-        """Unload a model of the list, which need not be the one that answers here."""
+        """Unload a model of the list, even if another one answers in this window."""
         folder, state = model.found.folder, self._library.model
         self._wait_or_end(
             lambda: state.unload_at(folder),
@@ -209,18 +209,18 @@ class ModelsWindow(OwnWindow):
         what: str,
         answers: int | None = None,
     ) -> None:
-        """Do something at once, or ask whether to wait for the answers under way.
+        """Do something at once, or ask whether to wait for the running answers.
 
         Args:
-            wait: Does it after them.
-            end: Ends them first.
-            what: The name of it.
-            answers: How many are under way; None for those of all models.
+            wait: Does it after the answers have ended.
+            end: Ends the answers first.
+            what: The name of the action, such as ``Unload``.
+            answers: How many answers are running; None counts those of all models.
         """
         state = self._library.model
         count = state.in_memory.answers_under_way if answers is None else answers
         if what == "Load" and state.in_memory.may_be_several:
-            count = 0  # it is loaded beside those that are answering
+            count = 0  # the model is loaded beside those that are answering
         if not count:
             wait()
             return

@@ -8,11 +8,11 @@ from ui.kit.text.labels import label
 
 
 class QuestionBar(QFrame):
-    """Asks a question, or tells something; hidden otherwise.
+    """Asks a question or shows a message; hidden otherwise.
 
     Attributes:
-        words: What is asked or told.
-        buttons: The answers, the last one only hides the bar.
+        words: The question or message.
+        buttons: The answers; the last one only hides the bar.
     """
 
     def __init__(self) -> None:
@@ -33,26 +33,26 @@ class QuestionBar(QFrame):
         *,
         prefers_cancel: bool = False,
     ) -> None:
-        """Ask; each answer, and Cancel, hides the question.
+        """Ask a question; each answer, and Cancel, hides the bar.
 
         Args:
-            question: What is asked.
-            answers: What each button says and does.
+            question: The question.
+            answers: The words of each button, and its action.
             prefers_cancel: Whether Cancel has the focus, because an answer cannot be undone.
         """
         self._show(question, [*answers, ("Cancel", _nothing)])
         self.buttons[-1 if prefers_cancel else 0].setFocus()
 
     def offer(self, words: str, answer: tuple[str, Callable[[], None]]) -> None:
-        """Tell something, with something to do about it; leaves the focus where it is."""
+        """Show a message with one action; leaves the focus where it is."""
         self._show(words, [answer, ("Close", _nothing)])
 
     def tell(self, words: str, *, takes_focus: bool = True) -> None:
-        """Tell something that a person closes with OK.
+        """Show a message that a person closes with OK.
 
         Args:
-            words: What is told.
-            takes_focus: Whether OK gets the focus: not where somebody may be typing.
+            words: The message.
+            takes_focus: Whether OK gets the focus; False if the person may be typing.
         """
         self._show(words, [("OK", _nothing)])
         if takes_focus:

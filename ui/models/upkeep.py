@@ -1,6 +1,6 @@
-"""Keeps the models on this computer in order: deletes them, and updates them to a newer revision.
+"""Deletes the models on this computer, and updates them to a newer revision.
 
-Main thread; disks and the hub are asked on others. Nothing asks the hub by itself.
+Main thread; disks and the hub are read on others. The hub is asked only if a person wants it.
 """
 
 import asyncio
@@ -28,14 +28,14 @@ class Upkeep(QObject):
     """Deletes and updates models.
 
     Signals:
-        changed: The list of updates, or whether they are looked for, is another now.
-        deletion_ready: It is known what deleting a model frees; carries the ``FoundModel`` and the
-            ``Removal``.
-        told: Something has ended; carries what a person should know of it.
+        changed: The list of updates, or ``is_checking``, has changed.
+        deletion_ready: The space that deleting a model frees is known; carries the ``FoundModel``
+            and the ``Removal``.
+        told: An action has ended; carries its result in words.
 
     Attributes:
-        updates: Name to what the hub has, for the models of which it has a newer revision.
-        is_checking: Whether the hub is asked for newer revisions.
+        updates: The newer revisions that the hub has, by the names of the models.
+        is_checking: Whether the hub is being asked for newer revisions.
         outcome: What the last check for updates found, in words.
     """
 
@@ -74,7 +74,7 @@ class Upkeep(QObject):
         return ""
 
     def ask_deletion(self, found: FoundModel) -> None:
-        """Find out what deleting a model frees; ``deletion_ready`` follows."""
+        """Measure what deleting a model would free; ``deletion_ready`` follows."""
         self._tasks.start(self._measure(found), "measure a model")
 
     def delete(self, found: FoundModel, removal: Removal) -> None:
@@ -90,7 +90,7 @@ class Upkeep(QObject):
             self.deletion_ready.emit(found, removal)
 
     async def _delete(self, found: FoundModel, removal: Removal) -> None:
-        # Somebody may have loaded it while the question was open.
+        # The model may have been loaded while the question was open.
         if obstacle := self.obstacle(found):
             self.told.emit(obstacle)
             return
@@ -99,7 +99,7 @@ class Upkeep(QObject):
         except EngineError as error:
             words = failure_words(error)
         else:
-            words = f"{found.name} is deleted; {size_in_words(removal.freed_bytes)} are free."
+            words = f"{found.name} was deleted. This freed {size_in_words(removal.freed_bytes)}."
             self._library.downloads.forget_all(found.name)
             self.updates.pop(found.name, None)
         self._library.refresh()
@@ -121,7 +121,7 @@ class Upkeep(QObject):
         self._library.downloads.start(found.name)
 
     async def finish(self) -> None:
-        """Cancel the questions to the hub, and wait for the disk."""
+        """Cancel the requests to the hub, and wait for the work on the disk."""
         self._hub.gives_up.set()
         await self._tasks.finish()
 
@@ -166,7 +166,7 @@ class Upkeep(QObject):
         self.outcome = words.strip()
 
     def _arrive(self, folder: Path) -> None:
-        """Put a revision that has arrived in the place of the one before."""
+        """Replace a revision by the newer one that was downloaded."""
         repository = next(
             (name for name, old in self._replaced.items() if _is_same_model(folder, old)), ""
         )
@@ -192,15 +192,16 @@ class Upkeep(QObject):
 
     async def _free(self, repository: str, old: Path) -> None:
         if self._library.is_in_use(old):
-            self.told.emit(f"{repository} is updated. The old revision is in use, so it stays.")
+            self.told.emit(f"{repository} was updated. The old revision is in use, so it was kept.")
             return
         try:
             freed = await asyncio.to_thread(remove_replaced_revision, old)
         except EngineError as error:
-            words = f"{repository} is updated, but the old revision stays. {failure_words(error)}"
+            kept = f"{repository} was updated, but the old revision was kept."
+            words = f"{kept} {failure_words(error)}"
         else:
-            rest = f"; {size_in_words(freed)} of the old revision are free" if freed else ""
-            words = f"{repository} is updated{rest}."
+            rest = f". Deleting the old revision freed {size_in_words(freed)}" if freed else ""
+            words = f"{repository} was updated{rest}."
         self._library.refresh()
         self.told.emit(words)
 

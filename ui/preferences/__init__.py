@@ -1,1 +1,1 @@
-"""What belongs to the program and not to a conversation: its state, dialog and menu."""
+"""The preferences, which belong to the program and not to a conversation: state, dialog, menu."""

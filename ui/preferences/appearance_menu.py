@@ -1,4 +1,4 @@
-"""The menu that chooses light, dark or as the system, and the size of text. Main thread."""
+"""The menu for the appearance (light, dark, or as the system) and the text size. Main thread."""
 
 from functools import partial
 
@@ -14,7 +14,7 @@ from ui.preferences.preferences_state import PreferencesState
 
 
 class AppearanceMenu(QObject):
-    """Fills a menu and keeps the mark at the present choice.
+    """Fills a menu, and keeps the check mark at the present choice.
 
     Args:
         menu: The menu.

@@ -1,4 +1,4 @@
-"""Declares a setting once: its name, type and default are a field, the rest is said beside it.
+"""Declares each setting once: its field gives name, type and default; ``Declaration`` the rest.
 
 Files, dialogs, command lines and tables of documentation are made from the declarations. Pure
 values; knows no Qt and no file. Any thread.
@@ -15,23 +15,23 @@ _KEY = "setting"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Declaration:
-    """What a field does not say by itself.
+    """The facts about a setting that its field does not contain.
 
     Attributes:
-        help: What it does, in one phrase without a full stop.
-        least: The smallest number that it can be.
-        most: The greatest number that it can be.
-        excludes_least: Whether it has to be greater than ``least``.
-        metavar: What the value is called on the command line; empty for a switch.
-        example: A value that shows how it is written, where the default shows it not.
+        help: Its effect, in one phrase without a full stop.
+        least: The smallest number that is allowed.
+        most: The greatest number that is allowed.
+        excludes_least: Whether the number must be greater than ``least``.
+        metavar: The name of the value on the command line; empty for a switch.
+        example: A value that shows the notation, if the default does not show it.
         option: Its option on the command line; empty for none, or for one of the field's name.
         place: Where a person changes it in the window, or its group of options.
-        label: What it is called there.
-        says: Its name for a screen reader, where the label alone does not say enough.
+        label: Its name there.
+        says: Its accessible name, if the label alone does not say enough.
         choices: The values that are offered, with their words.
         unset: The words for None.
-        step: What one step up or down adds to a number.
-        unit: What a number counts.
+        step: The difference that one step up or down makes.
+        unit: The unit of the number.
     """
 
     help: str = ""
@@ -57,8 +57,8 @@ class Declared:
     Attributes:
         path: Its name, with those of the sections around it: ``server.port``.
         kind: The type of its value.
-        default: Its value where nobody chose one.
-        setting: What else is said of it.
+        default: Its value if nobody chose one.
+        setting: The rest of its declaration.
     """
 
     path: str
@@ -78,7 +78,7 @@ def declare(default: T, **said: Any) -> T:
 
 
 def declared(kind: type, prefix: str = "") -> Iterator[Declared]:
-    """Return the settings of a dataclass, and of the dataclasses in it, in their order."""
+    """Return the settings of a dataclass and of the dataclasses inside it, in their order."""
     usual = kind()
     hints = get_type_hints(kind)
     for one in fields(kind):

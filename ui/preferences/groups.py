@@ -66,13 +66,13 @@ class ServerPreferences:
 
     @property
     def starts_on(self) -> bool:
-        """Whether the server is to be turned on now that the program starts."""
+        """Whether to turn the server on when the program starts."""
         return self.was_on if self.at_launch == "as_left" else self.at_launch == "on"
 
 
 @dataclass(frozen=True, slots=True)
 class ModelPreferences:
-    """Where models are, and when they free their memory."""
+    """Where the models are, and when they are unloaded."""
 
     folders: tuple[str, ...] = declare(
         (), help="folders that are searched for models", place=MODELS_WINDOW, label="Add a Folder…"
@@ -104,7 +104,7 @@ class ModelPreferences:
 
 @dataclass(frozen=True, slots=True)
 class ToolPreferences:
-    """How far the model may go with tools. The servers are kept elsewhere."""
+    """Limits for the use of tools. The tool servers are kept elsewhere."""
 
     most_calls: int = declare(
         20,
@@ -147,7 +147,7 @@ class ToolPreferences:
 
 @dataclass(frozen=True, slots=True)
 class NewConversation:
-    """What a new conversation begins with; the fields are those of ``ConversationSettings``."""
+    """The settings of a new conversation; the fields are those of ``ConversationSettings``."""
 
     system_prompt: str = declare(
         "",

@@ -1,4 +1,4 @@
-"""Says how much disk is taken beside the conversations themselves, and frees it. Main thread."""
+"""Shows how much disk space cached prompts or recorded tokens take. Main thread."""
 
 import asyncio
 from concurrent.futures import Future
@@ -14,28 +14,28 @@ from ui.preferences.preferences_state import PreferencesState
 
 
 class KeptPrompts(Protocol):
-    """What is kept on disk: caches of prompts, or recorded tokens."""
+    """The files that are kept on disk: cached prompts, or recorded tokens."""
 
     def measured(self) -> "Future[int]":
-        """Return their bytes, once all that was asked for before is done."""
+        """Return their size in bytes, after all earlier calls are done."""
         ...
 
     def forget_all(self) -> object:
-        """Delete them, before anything that is asked for later."""
+        """Delete them, before any later call is done."""
         ...
 
 
 class KeptPromptsRow(QWidget):
-    """The bytes that are kept, and a button that forgets them. Looks at the disk while it is seen.
+    """The size of the kept files, and a button that deletes them. Reads the disk while visible.
 
     Args:
-        kept: What is kept.
-        preferences: A change of them may change what is kept.
-        what: What it is, for a screen reader.
+        kept: The kept files.
+        preferences: The preferences; changing them may delete files.
+        what: The name of the kept data, for screen readers.
 
     Attributes:
-        said: How much is kept.
-        forget: The button.
+        said: The label with the size.
+        forget: The button that deletes them.
     """
 
     def __init__(
@@ -62,12 +62,12 @@ class KeptPromptsRow(QWidget):
         preferences.changed.connect(self._refresh)
 
     def showEvent(self, event: QShowEvent) -> None:
-        """Look at the disk."""
+        """Read the size from the disk."""
         super().showEvent(event)
         self._refresh()
 
     def hideEvent(self, event: QHideEvent) -> None:
-        """Stop looking: the widget may be deleted now."""
+        """Stop reading the disk: the widget may be deleted now."""
         super().hideEvent(event)
         if self._looking is not None:
             self._looking.cancel()

@@ -11,11 +11,11 @@ PAGES = {
     NEW_CONVERSATIONS: "",
     TOOLS: "Servers are added and switched on in the Tool Servers window. In each conversation, "
     "Tools says which of them the model may use.",
-    STORAGE: "What the model has read of your conversations is kept on this computer's disk, so "
-    "that it need not be read again after a restart; the recorded tokens of their answers, so that "
-    "the inspector can show them then. Only you can open these files. Requests of other apps leave "
-    "nothing there.",
+    STORAGE: "The prompts that the model has read for your conversations are kept on this "
+    "computer's disk, so that it does not read them again after a restart. The recorded tokens of "
+    "the answers are kept for the inspector. Only you can open these files. Nothing is kept of the "
+    "requests of other apps.",
 }
-# Beside these stands how much is kept now.
+# The dialog shows beside these how much is kept now.
 KEPT_PROMPTS, KEPT_TRACES = "kept_prompts_gb", "kept_traces_mb"
 SERVER_WINDOW, MODELS_WINDOW = "the Server window", "the Models window"

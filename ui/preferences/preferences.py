@@ -1,7 +1,8 @@
-"""Everything that a person may set for the whole program: one declaration of each preference.
+"""The preferences of the whole program, each declared once.
 
-The settings file, the dialog, the defaults, options of the command line and the table of the
-options' page are made from it. Pure values; knows no Qt and no file. Any thread.
+The settings file, the dialog, the defaults, some command-line options and the table in
+``.github/OPTIONS.md`` are made from these declarations. Pure values; knows no Qt and no file. Any
+thread.
 """
 
 from dataclasses import dataclass, field
@@ -25,7 +26,7 @@ TEXT_PERCENTS = (70, 80, 90, 100, 110, 125, 150, 175, 200)
 
 @dataclass(frozen=True, slots=True)
 class Preferences:
-    """Everything that a person may set for the whole program."""
+    """The preferences of the whole program."""
 
     theme: ThemeMode = declare(
         "system",
@@ -128,5 +129,5 @@ class Preferences:
 
 
 def declaration(path: str) -> Declaration:
-    """Return what is declared of a preference, by its path, such as ``server.port``."""
+    """Return the declaration of a preference, by its path, such as ``server.port``."""
     return next(one.setting for one in declared(Preferences) if one.path == path)

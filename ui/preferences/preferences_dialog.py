@@ -42,16 +42,15 @@ class PreferencesDialog(QDialog):
 
     Args:
         theme: The look.
-        preferences: What is shown and changed.
+        preferences: The preferences to show and change.
         parent: The window that it belongs to.
-        kept: What the model has read and disk keeps, which the dialog can forget; None where
-            nothing is kept.
-        traces: The recorded tokens that disk keeps; likewise.
+        kept: The cached prompts on disk, which the dialog can delete; None if none are kept.
+            traces: The recorded tokens on disk, which it can delete; None if none are kept.
 
     Attributes:
         controls: The control of each preference, by its path.
-        kept: The row that says how much is kept of prompts; None where nothing is.
-        traces: The same of recorded tokens.
+        kept: The row with the size of the cached prompts; None if none are kept.
+        traces: The row with the size of the recorded tokens; None if none are kept.
     """
 
     def __init__(
@@ -97,10 +96,10 @@ class PreferencesDialog(QDialog):
 
     def _fit(self) -> None:
         self.setMinimumWidth(self._theme.px(500))
-        QTimer.singleShot(0, self, self.adjustSize)  # when the layout knows the larger words
+        QTimer.singleShot(0, self, self.adjustSize)  # after the layout has measured the larger text
 
     def hideEvent(self, event: QHideEvent) -> None:
-        """Take over what was typed when the window closes."""
+        """Apply the typed text when the window closes."""
         super().hideEvent(event)
         for take in self._take_texts:
             take()
@@ -119,7 +118,7 @@ class PreferencesDialog(QDialog):
         return page
 
     def _control(self, one: Declared) -> QWidget:
-        """Return the control that goes with a preference's type, showing its value."""
+        """Return a control for a preference, chosen by its type, with its value."""
         now = self._preferences.value_of(one.path)
         if one.setting.choices:
             return self._choice(one, now)
@@ -135,7 +134,7 @@ class PreferencesDialog(QDialog):
         return RemovableRows(
             one.setting.says or one.setting.label,
             lambda: self._preferences.value_of(one.path),
-            # The parts after the first two are for the program alone.
+            # The later parts of an entry are only for the program.
             lambda entry: " · ".join(entry[:2]),
             lambda left: self._change(one, left),
         )
@@ -179,7 +178,7 @@ class PreferencesDialog(QDialog):
         control.setTabChangesFocus(True)
         never_sideways(control)
         self._theme.follow(control, lambda: control.setFixedHeight(self._theme.px(_TEXT_PX)))
-        # A text field keeps some characters in another form: only what was edited is taken.
+        # A text field changes some characters, so its text is used only if a person edited it.
         shown = control.toPlainText()
 
         def take() -> None:
@@ -223,7 +222,7 @@ class _Page(QWidget):
         title = label(name, is_wrapped=True)
         self._theme.follow(title, lambda: title.setFixedWidth(self._theme.px(_NAMES_PX)))
         title.setContentsMargins(0, 6 if is_tall else 0, 0, 0)
-        # Without a side, a widget of a fixed width stands in the middle of its cell.
+        # Without an alignment, a widget of fixed width would be centered in its cell.
         left, middle = Qt.AlignmentFlag.AlignLeft, Qt.AlignmentFlag.AlignVCenter
         top = Qt.AlignmentFlag.AlignTop
         self._grid.addWidget(title, row, 0, left | (top if is_tall else middle))

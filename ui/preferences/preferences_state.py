@@ -1,6 +1,6 @@
-"""The preferences as they are now, and how changes of them are kept.
+"""The present preferences, and how changes are saved.
 
-Main thread. Knows no file: the application composes it with something that keeps the values.
+Main thread. Knows no file: the application composes it with an object that saves the values.
 """
 
 import asyncio
@@ -17,22 +17,22 @@ _TRIED_AGAIN_AFTER_S = 5.0
 
 
 class PreferencesStore(Protocol):
-    """Where preferences are kept."""
+    """Saves preferences."""
 
     def keep(self, preferences: Preferences) -> None:
-        """Keep them; called on a thread that may wait for a disk.
+        """Save the preferences; called on a thread that may wait for a disk.
 
         Raises:
-            OSError: They cannot be kept.
+            OSError: They cannot be saved.
         """
 
 
 class PreferencesState(QObject):
-    """The preferences as they are now; every change acts at once and is kept on another thread.
+    """The present preferences; a change takes effect at once and is saved on another thread.
 
     Signals:
-        changed: They are others now; carries what they were before.
-        keeping_failed: They act, but could not be kept; carries the reason in words.
+        changed: The preferences have changed; carries the earlier ones.
+        keeping_failed: The preferences are in effect but could not be saved; carries the reason.
     """
 
     changed = Signal(object)
@@ -45,24 +45,24 @@ class PreferencesState(QObject):
         self._tasks = Tasks()
         self._keeping: asyncio.Task[None] | None = None
         self._is_unkept = False
-        # What could not be kept is tried again until that works.
+        # Saving is retried until it succeeds.
         self._again: asyncio.TimerHandle | None = None
         self._is_ending = False
 
     @property
     def now(self) -> Preferences:
-        """The preferences as they are."""
+        """The present preferences."""
         return self._now
 
     async def finish(self) -> None:
-        """Wait until all changes are kept."""
+        """Wait until all changes are saved."""
         self._is_ending = True
         if self._again is not None:
             self._try_again()
         await self._tasks.finish()
 
     def change(self, **fields: Any) -> None:
-        """Give fields of ``Preferences`` other values."""
+        """Change fields of ``Preferences``."""
         self._take(replace(self._now, **fields))
 
     def resize_text(self, step: int) -> None:
@@ -76,15 +76,15 @@ class PreferencesState(QObject):
             self.change(text_percent=wanted[0] if step > 0 else wanted[-1])
 
     def change_server(self, **fields: Any) -> None:
-        """Give fields of ``ServerPreferences`` other values."""
+        """Change fields of ``ServerPreferences``."""
         self.change(server=replace(self._now.server, **fields))
 
     def change_models(self, **fields: Any) -> None:
-        """Give fields of ``ModelPreferences`` other values."""
+        """Change fields of ``ModelPreferences``."""
         self.change(models=replace(self._now.models, **fields))
 
     def change_tools(self, **fields: Any) -> None:
-        """Give fields of ``ToolPreferences`` other values."""
+        """Change fields of ``ToolPreferences``."""
         self.change(tools=replace(self._now.tools, **fields))
 
     def value_of(self, path: str) -> Any:
@@ -95,7 +95,7 @@ class PreferencesState(QObject):
         return value
 
     def change_value(self, path: str, value: Any) -> None:
-        """Give a preference another value, by its path."""
+        """Change a preference, by its path, such as ``server.port``."""
         section, _, name = path.rpartition(".")
         if section:
             self.change(**{section: replace(getattr(self._now, section), **{name: value})})
@@ -122,7 +122,7 @@ class PreferencesState(QObject):
         self._begin(is_again=True)
 
     async def _keep(self, is_again: bool) -> None:
-        """Keep the newest values; a slow disk must not hold up the window."""
+        """Save the newest values; a slow disk must not block the window."""
         failed = ""
         try:
             while self._is_unkept:
@@ -131,7 +131,7 @@ class PreferencesState(QObject):
                     await asyncio.to_thread(self._store.keep, self._now)
                 except OSError as error:
                     failed = os_cause(error)
-                    if not is_again:  # said once, and not every few seconds
+                    if not is_again:  # report the failure once, and not at every retry
                         self.keeping_failed.emit(f"Your settings could not be saved: {failed}.")
             if failed and not self._is_ending:
                 loop = asyncio.get_running_loop()

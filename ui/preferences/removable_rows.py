@@ -8,13 +8,13 @@ from ui.kit.text.labels import ElidedLabel, clear_layout_of, label
 
 
 class RemovableRows(QWidget):
-    """Shows entries in words.
+    """A row for each entry, with a button that removes it.
 
     Args:
-        says: What the list is, for screen readers.
+        says: The list's accessible name.
         entries: Returns the entries as they are now.
-        words: Returns what an entry is called.
-        change: Keeps the entries that are left.
+        words: Returns the words for an entry.
+        change: Saves the entries that are left.
 
     Attributes:
         buttons: The buttons that remove entries, in the entries' order.
@@ -49,9 +49,9 @@ class RemovableRows(QWidget):
             line = QHBoxLayout(row)
             line.setContentsMargins(0, 0, 0, 0)
             line.addWidget(ElidedLabel(self._words(entry)), 1)
-            button = QPushButton("Take Back")
+            button = QPushButton("Remove")
             button.setAutoDefault(False)
-            button.setAccessibleName(f"Take back: {self._words(entry)}")
+            button.setAccessibleName(f"Remove {self._words(entry)}")
             button.clicked.connect(lambda _=False, gone=entry: self._remove(gone))
             line.addWidget(button)
             self.buttons.append(button)

@@ -18,23 +18,23 @@ from ui.server.server_panel import ServerPanel
 
 
 class AgentLines(Protocol):
-    """What is known of agents."""
+    """The names of coding agents, and what each of them needs."""
 
     def titles(self) -> Mapping[str, str]:
-        """Return the agents' names by their words."""
+        """Return the agents' names by their keys, such as ``claude``."""
 
     def lines(self, agent: str, url: str, model: ModelInfo, *, has_key: bool) -> str:
         """Return what to paste in a terminal.
 
         Args:
-            agent: The agent's word.
+            agent: The agent's key.
             url: The server's address.
             model: The model that answers.
             has_key: Whether the server asks for a key.
         """
 
     def lacks(self, agent: str, model: ModelInfo) -> str:
-        """Return what the model lacks for an agent; empty where it will do."""
+        """Return what the model lacks for an agent; empty if the agent can use it."""
 
 
 class AgentMenu(QObject):
@@ -42,7 +42,7 @@ class AgentMenu(QObject):
 
     Args:
         panel: The server's state.
-        agents: What is known of agents.
+        agents: The agents' names, and their lines.
         model: Returns the model that answers; None while there is none.
         parent: The window that boxes belong to.
     """
@@ -70,11 +70,11 @@ class AgentMenu(QObject):
             add_entry(menu, literal(title), partial(self.copy, word))
 
     def copy(self, agent: str) -> None:
-        """Copy the lines for an agent; turn the server on first where it is off."""
+        """Copy the lines for an agent; turn the server on first if it is off."""
         title = self._titles[agent]
         if self._model() is None:
             detail = f"Load a model, then copy the lines for {title} again."
-            report_failure(self._parent, "There is no model to answer.", detail)
+            report_failure(self._parent, "No model is loaded.", detail)
             return
         self._wanted = agent
         self._panel.switch.turn(True)
@@ -99,9 +99,9 @@ class AgentMenu(QObject):
         server = self._panel.preferences.now.server
         has_key = server.is_key_required or server.is_on_network
         copy_text(self._agents.lines(agent, url, model, has_key=has_key))
-        words = [f"Paste them in a terminal. {title} then uses {model.id} at {url}."]
+        words = [f"Paste them into a terminal. {title} then uses {model.id} at {url}."]
         if has_key:
             words.append("Set FULLSTOP_API_KEY to the server's key first.")
         if lacks := self._agents.lacks(agent, model):
-            words.append(f"{model.id} will not do for {title}, however: {lacks}.")
+            words.append(f"{model.id} is not suitable for {title}, however: {lacks}.")
         tell(self._parent, f"The lines for {title} are on the clipboard.", "\n\n".join(words))

@@ -14,27 +14,27 @@ from ui.words.failures import failure_words
 
 
 class KeyKeeper(Protocol):
-    """Where the key is kept. Calls run on the window's loop and never block it.
+    """Keeps the key. Calls run on the window's loop and never block it.
 
-    Each raises ``OSError`` with a message for a person where the key cannot be kept or read.
+    Each raises ``OSError`` with a message for a person if the key cannot be kept or read.
     """
 
     async def place(self) -> KeyPlace:
-        """Return where the key is, or ``none``."""
+        """Return where the key is kept, or ``none`` if there is no key."""
 
     async def renew(self) -> str:
-        """Make a new key in place of the old one and return it, this once."""
+        """Create a key that replaces the old one, and return it; it cannot be returned again."""
 
     async def forget(self) -> None:
-        """Take the key away."""
+        """Delete the key."""
 
 
 class ApiKeyState(QObject):
-    """Whether there is a key, and where it is.
+    """Knows whether there is a key and where it is kept; creates and deletes it.
 
     Signals:
-        changed: Place, fresh key, message or whether it is busy are others now.
-        renewed: There is another key, or none; a running server needs to know.
+        changed: The place, the new key, the message or the busy state has changed.
+        renewed: The key was replaced or deleted; a running server needs to know.
     """
 
     changed = Signal()
@@ -59,21 +59,21 @@ class ApiKeyState(QObject):
         self._tasks.start(self._look(), "look for the API key")
 
     def renew(self) -> None:
-        """Make a new key; ``fresh_key`` shows it until ``hide_key``."""
+        """Create a key; ``fresh_key`` shows it until ``hide_key`` is called."""
         self._begin(self._renew(), "new API key")
 
     def forget(self) -> None:
-        """Take the key away."""
+        """Delete the key."""
         self._begin(self._forget(), "forget the API key")
 
     def hide_key(self) -> None:
-        """Show the key no longer; nothing can show it again."""
+        """Forget the shown key; it cannot be shown again."""
         if self.fresh_key:
             self.fresh_key = ""
             self.changed.emit()
 
     async def finish(self) -> None:
-        """Wait until nothing is under way."""
+        """Wait until the background work has ended."""
         await self._tasks.finish()
 
     def _begin(self, work: Coroutine[Any, Any, None], name: str) -> None:

@@ -9,10 +9,10 @@ from ui.kit.text.labels import ElidedLabel, clear_layout_of, label
 
 
 class OriginsEditor(QWidget):
-    """Add an origin below, take one away at its side.
+    """A row for each origin, with a button that removes it, and a field that adds one.
 
     Signals:
-        edited: The list is another now; carries a tuple of origins.
+        edited: A person changed the list; carries a tuple of origins.
     """
 
     edited = Signal(object)
@@ -49,11 +49,11 @@ class OriginsEditor(QWidget):
 
     @property
     def problem(self) -> str:
-        """What is wrong with what was typed; empty where nothing is."""
+        """What is wrong with the typed origin; empty if it is valid."""
         return "" if self._problem.isHidden() else self._problem.text()
 
     def show_origins(self, origins: tuple[str, ...]) -> None:
-        """Show origins without telling of a change."""
+        """Show origins without emitting ``edited``."""
         if origins == self._origins:
             return
         self._origins = origins
@@ -104,10 +104,10 @@ class OriginsEditor(QWidget):
 
 
 def origin_problem(text: str) -> str | None:
-    """Return what is wrong with a web origin; None where nothing is.
+    """Return what is wrong with a web origin; None if it is valid.
 
-    An origin is scheme and host, perhaps with a port, and nothing after it; ``*`` is every page,
-    and ``app://*`` every desktop app of that scheme.
+    An origin is a scheme and a host, perhaps with a port, and nothing after it. ``*`` stands for
+    every page, and ``app://*`` for every desktop app of that scheme.
     """
     if text == "*":
         return None

@@ -26,7 +26,7 @@ from ui.kit.text.labels import ElidedLabel, label
 from ui.server.request_text import as_curl, error_message, readable
 from ui.server.requests import CLIENT_LEFT, Headers, RequestBody, RequestEntry
 
-# A text view takes a moment for each long line, and again at every change of its width.
+# A text view takes time for each long line, and again whenever its width changes.
 _SHOWN_CHARS = 60_000
 _LINE_CHARS = 4_000
 
@@ -35,8 +35,8 @@ class RequestDetail(QFrame):
     """Overview, request and response.
 
     Signals:
-        replay_wanted: The request is to be sent again; carries its ``RequestEntry``.
-        inspector_wanted: Its answer is to be looked at closely; carries its ``RequestEntry``.
+        replay_wanted: A person wants to send the request again; carries its ``RequestEntry``.
+        inspector_wanted: The inspector should show its answer; carries its ``RequestEntry``.
     """
 
     replay_wanted = Signal(object)
@@ -173,7 +173,7 @@ class _MessageView(QWidget):
         self._copy.setEnabled(bool(body.text))
         note = counted(body.size_bytes, "byte") if body.size_bytes else "no body"
         if cut:
-            note += " · long parts are cut here; the copy has them whole"
+            note += " · long parts are cut here; the copy is complete"
         elif not body.is_whole:
             note += " · only the first part is kept"
         self._note.setText(note)

@@ -30,7 +30,7 @@ from ui.server.requests import RequestEntry, RequestLog
 Index = QModelIndex | QPersistentModelIndex
 
 _ALL = "All routes"
-_FILTER_PX = 300  # what the words in the empty filter need
+_FILTER_PX = 300  # the width of the words in the empty filter
 _JSON_LINES = "JSON Lines (*.jsonl)"
 
 
@@ -39,7 +39,7 @@ class RequestLogPanel(QWidget):
 
     Signals:
         entry_chosen: A person chose a request; carries the ``RequestEntry``.
-        entry_changed: The chosen request knows more; carries it, or None once it is gone.
+        entry_changed: More is known about the chosen request; carries it, or None once it is gone.
         export_failed: The export could not be written; carries the reason in words.
     """
 
@@ -80,18 +80,18 @@ class RequestLogPanel(QWidget):
         await self._tasks.finish()
 
     def showEvent(self, event: QShowEvent) -> None:
-        """Follow the log while it can be seen."""
+        """Follow the log while it is visible."""
         super().showEvent(event)
         self.table.set_shown(True)
         self._refresh()
 
     def hideEvent(self, event: QHideEvent) -> None:
-        """Stop following the log while nobody can see it."""
+        """Stop following the log while it is hidden."""
         super().hideEvent(event)
         self.table.set_shown(False)
 
     def resizeEvent(self, event: QResizeEvent) -> None:
-        """Give the filter a line of its own where its words would not fit beside the buttons."""
+        """Give the filter a line of its own if its words would not fit beside the buttons."""
         super().resizeEvent(event)
         beside = self._buttons.sizeHint().width() + self._bar.spacing()
         fits = event.size().width() >= beside + self._theme.px(_FILTER_PX)
@@ -160,7 +160,7 @@ class RequestLogPanel(QWidget):
             self.entry_chosen.emit(entry)
 
     def _choose_again(self) -> None:
-        """Select the chosen request again after the table was filled anew."""
+        """Select the chosen request again after the table was filled again."""
         row = self.table.row_of(self._chosen)
         if row >= 0:
             self._is_choosing_again = True
@@ -170,7 +170,7 @@ class RequestLogPanel(QWidget):
             self._miss_chosen()
 
     def _miss_chosen(self) -> None:
-        """Tell that the chosen request is no longer shown, if that is so."""
+        """Emit ``entry_changed`` with None if the chosen request is no longer shown."""
         if self._chosen and self.table.row_of(self._chosen) < 0:
             self._chosen = ""
             self.entry_changed.emit(None)

@@ -1,6 +1,6 @@
 """The request log as rows of a table: columns, filters, and repainting at most four times a second.
 
-Main thread. While no view shows it, nothing is computed at all.
+Main thread. It computes nothing while no view shows it.
 """
 
 import time
@@ -96,7 +96,7 @@ def cell(entry: RequestEntry, column: RequestColumn) -> str:
 
 
 def program_of(agent: str) -> str:
-    """Return the name of a program from what it calls itself: ``Anthropic/Python``."""
+    """Return the name of a program from its User-Agent header: ``Anthropic/Python``."""
     words = agent.split()
     return words[0][:40] if words else ""
 
@@ -112,7 +112,7 @@ class RequestTable(QAbstractTableModel):
     """Rows of those entries that pass the filters, newest last.
 
     Signals:
-        entry_updated: More is known of a request that is shown; carries its ``RequestEntry``.
+        entry_updated: More is known about a request that is shown; carries its ``RequestEntry``.
     """
 
     entry_updated = Signal(object)
@@ -142,10 +142,10 @@ class RequestTable(QAbstractTableModel):
             self._timer.stop()
 
     def filter(self, text: str = "", dialect: str = "", errors_only: bool = False) -> None:
-        """Show only entries with a text, of a dialect, or that failed.
+        """Show only entries that contain a text, have a dialect, and failed if that is wanted.
 
         Args:
-            text: What is looked for; empty for everything.
+            text: The text to search for; empty for everything.
             dialect: The name of the dialect; empty for all.
             errors_only: Whether only failed requests are shown.
         """
@@ -154,7 +154,7 @@ class RequestTable(QAbstractTableModel):
 
     @property
     def is_filtered(self) -> bool:
-        """Whether a filter hides anything it does not match."""
+        """Whether a filter is set."""
         return bool(self._text or self._dialect or self._errors_only)
 
     def entries(self) -> Sequence[RequestEntry]:
@@ -162,7 +162,7 @@ class RequestTable(QAbstractTableModel):
         return tuple(self._rows)
 
     def row_of(self, request_id: str) -> int:
-        """Return the row of an entry, or -1 where it is not shown."""
+        """Return the row of an entry, or -1 if it is not shown."""
         return next((row for row, one in enumerate(self._rows) if one.id == request_id), -1)
 
     def refresh(self) -> None:
@@ -218,7 +218,7 @@ class RequestTable(QAbstractTableModel):
 
     def data(self, index: Index, role: int = int(Qt.ItemDataRole.DisplayRole)) -> Any:
         """Return what a cell says."""
-        # A repaint asks some ten roles of every cell: plain comparisons, and words made once.
+        # A repaint asks for about ten roles of every cell, so this compares and looks up only.
         if role == _DISPLAY:
             return self._words_of(self._rows[index.row()])[index.column()]
         if role == _ALIGNMENT:

@@ -1,6 +1,6 @@
-"""A request of the log as text for other tools: a curl command, lines of JSON, readable bodies.
+"""A request of the log as text: a curl command, lines of JSON, readable bodies.
 
-Pure; any thread. Keys never stand in it: the server has taken them out.
+Pure; any thread. The text never contains API keys: the server has removed them.
 """
 
 import json
@@ -13,7 +13,7 @@ from ui.server.requests import RequestBody, RequestEntry
 
 KEY_VARIABLE = "FULLSTOP_API_KEY"
 
-# Headers that curl writes itself, or that would name this connection and not the request.
+# Headers that curl writes itself, or that describe the connection and not the request.
 _CURLS_OWN = frozenset(
     {"host", "content-length", "connection", "accept-encoding", "transfer-encoding", "user-agent"}
 )
@@ -52,7 +52,7 @@ def as_jsonl(entries: Iterable[RequestEntry]) -> str:
 
 
 def readable(body: RequestBody) -> str:
-    """Return a body for reading: JSON is indented, anything else as it is."""
+    """Return a body for reading: JSON is indented, anything else is unchanged."""
     text = body.text
     if body.is_whole and text.lstrip()[:1] in ("{", "["):
         try:

@@ -86,7 +86,7 @@ class RequestView(QTableView):
 
 
 class _ToneDelegate(QStyledItemDelegate):
-    """Colors status and stop by how the request went; the words say it too."""
+    """Colors status and stop by the request's outcome, which the words also say."""
 
     def __init__(self, theme: Theme, parent: QWidget) -> None:
         super().__init__(parent)

@@ -1,7 +1,7 @@
 """The requests that other programs have made: records, and a ring of the newest of them.
 
-Main thread. Knows no HTTP: the application translates what the server observed. The ring tells of
-changes, views decide when to look.
+Main thread. Knows no HTTP: the application translates what the server observed. The ring emits
+that it has changed; views decide when to read it.
 """
 
 from collections import OrderedDict
@@ -21,7 +21,7 @@ Headers = tuple[tuple[str, str], ...]
 
 @dataclass(frozen=True, slots=True)
 class RequestBody:
-    """A body as far as it was kept; secrets have been taken out."""
+    """The part of a body that was kept; secrets have been removed."""
 
     text: str = ""
     size_bytes: int = 0
@@ -30,7 +30,7 @@ class RequestBody:
 
 @dataclass(frozen=True, slots=True)
 class RequestAnswer:
-    """One answer to a request: what the engine was asked, and what came.
+    """One answer to a request, with what the engine was asked.
 
     Attributes:
         request: The request that ran.
@@ -38,7 +38,7 @@ class RequestAnswer:
         text: Its text, whole.
         thinking: The reasoning before it.
         tool_calls: Calls that the model made.
-        run_id: The name under which its tokens are kept, if they were recorded.
+        run_id: The id of its recorded tokens, if they were recorded.
     """
 
     request: GenerationRequest
@@ -64,18 +64,18 @@ class RequestEntry:
         id: The request's id, as the response's headers have it.
         began_at: Seconds since the epoch.
         client: The address that it came from.
-        agent: What the program calls itself.
+        agent: The program's User-Agent header.
         method: The HTTP method.
         path: Path and query.
-        dialect: Name of the dialect; empty for routes of no dialect.
-        headers: Of the request.
+        dialect: The name of the dialect; empty for routes without one.
+        headers: The request's headers.
         model: The model that answered; empty where none did.
         is_stream: Whether the answer is a stream; None while that is not known.
         status: The HTTP status; None while it is being answered, 499 where the client disconnected.
-        took_s: From its arrival to the last byte of the answer.
+        took_s: The seconds from its arrival to the last byte of the answer.
         asked: The request's body.
         answered: The response's body.
-        answer_headers: Of the response.
+        answer_headers: The response's headers.
         answers: What the engine answered; several where a request asks for several choices.
     """
 
@@ -129,7 +129,7 @@ class RequestEntry:
 
     @property
     def cached_tokens(self) -> int:
-        """Those prompt tokens that needed no work."""
+        """The prompt tokens that came from a cache."""
         return sum(end.usage.cached_tokens for end in self.ends)
 
     @property
@@ -147,9 +147,9 @@ class RequestEntry:
 
 
 def stop_words(entry: RequestEntry) -> str:
-    """Return kind and value of the stop in a few words: ``stop "END"``; empty where none is.
+    """Return kind and value of the stop in a few words: ``stop "END"``; empty if there is none.
 
-    A request without an answer says in a word why there is none.
+    For a request without an answer, return in a few words why there is none.
     """
     if not entry.ends:
         if entry.status == CLIENT_LEFT:
@@ -167,9 +167,9 @@ class RequestLog(QObject):
     """The newest requests, as many as the caps allow.
 
     Signals:
-        taken: There are new entries, or old ones know more now.
-        cleared: All have been forgotten.
-        pause_changed: New requests are taken again, or no longer.
+        taken: New entries were added, or more is known about old ones.
+        cleared: All entries were deleted.
+        pause_changed: The log was paused or resumed.
 
     Args:
         parent: Owns this object.
@@ -202,7 +202,7 @@ class RequestLog(QObject):
         return iter(self._entries.values())
 
     def get(self, request_id: str) -> RequestEntry | None:
-        """Return an entry by its id, or None where it is not kept."""
+        """Return an entry by its id, or None if it is no longer kept."""
         return self._entries.get(request_id)
 
     def take(self, entries: Iterable[RequestEntry]) -> None:
@@ -210,7 +210,7 @@ class RequestLog(QObject):
         for entry in entries:
             known = self._entries.get(entry.id)
             if known is None and (self.is_paused or not entry.is_open):
-                continue  # what was cleared, or ignored while paused, does not return at its end
+                continue  # it was cleared, or ignored while paused: do not list it at its end
             self._size_bytes += entry.size_bytes - (known.size_bytes if known else 0)
             self._entries[entry.id] = entry
         while self._entries and (
@@ -227,7 +227,7 @@ class RequestLog(QObject):
             self.pause_changed.emit()
 
     def clear(self) -> None:
-        """Forget all."""
+        """Delete all entries."""
         self._entries.clear()
         self._size_bytes = 0
         self.cleared.emit()

@@ -1,4 +1,4 @@
-"""The local server's switch, with its address and the way to its window. Main thread."""
+"""The local server's switch, its address, and a button for its window. Main thread."""
 
 from PySide6.QtGui import QFont
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QPushButton, QVBoxLayout
@@ -12,7 +12,7 @@ from ui.server.server_words import reach_words
 
 
 class ServerCard(QFrame):
-    """Turns the server on and off, shows its address to copy, and says what went wrong.
+    """Turns the server on and off, and shows its address or why it could not start.
 
     Attributes:
         details: The button that shows the server's own window.

@@ -1,4 +1,4 @@
-"""All that the window shows of the server: switch, preferences, key, requests; and how they act.
+"""The state behind the server window: switch, preferences, key and requests, kept in agreement.
 
 Main thread. Knows no HTTP: the application composes it.
 """
@@ -15,10 +15,10 @@ from ui.server.server_switch import ServerSwitch
 
 
 class RequestReplay(Protocol):
-    """What can send a request of the log again."""
+    """Sends a request of the log again."""
 
     async def replay(self, entry: RequestEntry) -> None:
-        """Send it to the running server; the answer appears in the log.
+        """Send the request to the running server; the answer appears in the log.
 
         Raises:
             OSError: It could not be sent; the message is shown as it is.
@@ -66,7 +66,7 @@ class ServerPanel(QObject):
         key.renewed.connect(self._follow_key)
 
     def start(self) -> None:
-        """Find out about the key, and turn the server on if that is wanted. Needs the loop."""
+        """Look for the key, and turn the server on if the preferences say so. Needs the loop."""
         self.key.look()
         if self.preferences.now.server.starts_on:
             self.switch.turn(True)
@@ -76,12 +76,12 @@ class ServerPanel(QObject):
         self._is_ending = True
 
     async def finish(self) -> None:
-        """Wait until nothing is under way."""
+        """Wait until the background work has ended."""
         await self.key.finish()
 
     def _remember(self) -> None:
-        # A port that is taken today does not change what is wanted tomorrow, and a server that
-        # starts anew is off for a moment only.
+        # Only what the person wants is remembered: not that a port was taken today, and not that a
+        # restarting server is off for a moment.
         switch = self.switch
         if self._is_ending or switch.stage not in ("on", "off"):
             return

@@ -170,7 +170,7 @@ class ServerSettings(QWidget):
         self.renew.setAccessibleName("Replace the API key" if key.has_key else "Create an API key")
         self.renew.setEnabled(not key.is_busy)
         self.forget.setVisible(key.has_key)
-        # A server that others can reach is never left without a key.
+        # A server that other computers can reach always needs a key.
         self.forget.setEnabled(not key.is_busy and not server.is_on_network)
         self.requires_key.setEnabled(key.has_key and not server.is_on_network)
         self.network.setEnabled(key.has_key or server.is_on_network)

@@ -18,7 +18,7 @@ ServerStage = Literal["off", "starting", "on", "stopping", "failed"]
 
 
 class ServerControl(Protocol):
-    """What can serve the engine to other programs. Both calls run on the window's loop."""
+    """Starts and stops the server. Both calls run on the window's loop."""
 
     async def start(self) -> str:
         """Start serving and return the address, for example ``http://127.0.0.1:8080``.
@@ -32,10 +32,10 @@ class ServerControl(Protocol):
 
 
 class ServerSwitch(QObject):
-    """Turns the server on and off and says how that goes.
+    """Turns the server on and off, and keeps the state of that.
 
     Signals:
-        changed: The stage, the address or the message is another now.
+        changed: The stage, the address or the message has changed.
     """
 
     changed = Signal()
@@ -69,7 +69,7 @@ class ServerSwitch(QObject):
             self._start_following()
 
     def show_reach(self, is_on_network: bool) -> None:
-        """Say whether other computers can reach the server while it is on."""
+        """Set whether other computers can reach the server while it is on."""
         if is_on_network != self.is_on_network:
             self.is_on_network = is_on_network
             self.changed.emit()
@@ -88,7 +88,7 @@ class ServerSwitch(QObject):
         await self._tasks.finish()
 
     def _start_following(self) -> None:
-        # Set before the task begins: two of them would stop and start the server side by side.
+        # Set before the task begins: two tasks would stop and start the server at the same time.
         self._is_following = True
         self._tasks.start(self._follow(), "server switch")
 

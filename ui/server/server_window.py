@@ -1,6 +1,6 @@
 """The server's own window: switch and address above, settings at the left, requests at the right.
 
-Main thread. It is made when it is first wanted and rests while it is hidden.
+Main thread. The window is created when it is first opened, and does no work while it is hidden.
 """
 
 import asyncio
@@ -66,7 +66,7 @@ class ServerWindow(OwnWindow):
         self._refresh()
 
     async def finish(self) -> None:
-        """End what is under way."""
+        """Cancel the background work and wait for its end."""
         for task in list(self._replaying):
             task.cancel()
         await self._tasks.finish()

@@ -1,4 +1,4 @@
-"""What the server's stage is called, with icon and tone. Pure; main thread."""
+"""The words, icon and tone for the server's stage. Pure; main thread."""
 
 from ui.server.server_switch import ServerSwitch
 from ui.words.tones import Tone

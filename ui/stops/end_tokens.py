@@ -1,4 +1,4 @@
-"""The token ids that end an answer by themselves: the model's, and those added. Main thread."""
+"""The end tokens of an answer: the model's, and those that a person added. Main thread."""
 
 from collections.abc import Sequence
 
@@ -15,7 +15,7 @@ from ui.words.visible import visible
 
 
 class EndTokens(QWidget):
-    """Lists the ids with their texts and where they come from; a person can add more.
+    """Lists the token ids with their texts and sources; a person can add more.
 
     Signals:
         added: A person added a token id that ends answers; carries the id.
@@ -33,7 +33,7 @@ class EndTokens(QWidget):
         self._rows.setSpacing(5)
 
     def show_tokens(self, info: ModelInfo | None, added: Sequence[int]) -> None:
-        """List the ids that end an answer by themselves: the model's, and those added."""
+        """List the end tokens: the model's, and those that a person added."""
         layout = self._rows
         clear_layout_of(self)
         if info is None:

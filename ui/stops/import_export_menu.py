@@ -18,10 +18,10 @@ _FILTERS = ["Stop list (*.json)"]
 
 
 class ImportExportMenu(QMenu):
-    """Import, export, copy and paste of the list that is edited.
+    """Imports, exports, copies and pastes the list that the editor shows.
 
     Signals:
-        refused: Something could not be read or written; carries why, in words.
+        refused: A list could not be read or written; carries the reason in words.
     """
 
     refused = Signal(str)
@@ -40,11 +40,11 @@ class ImportExportMenu(QMenu):
         self.aboutToShow.connect(self._refresh)
 
     def show_model(self, model: StopListModel) -> None:
-        """Edit another list."""
+        """Work on another list."""
         self._model = model
 
     async def finish(self) -> None:
-        """Wait until nothing is being read or written."""
+        """Wait until reading and writing have ended."""
         await self._tasks.finish()
 
     def import_from(self, path: Path) -> None:
@@ -52,7 +52,7 @@ class ImportExportMenu(QMenu):
         self._tasks.start(self._import(path), "import a stop list")
 
     def export_to(self, path: Path) -> None:
-        """Write the sequences that count to a file."""
+        """Write the enabled sequences to a file."""
         self._tasks.start(self._export(path, self._counting()), "export a stop list")
 
     async def _import(self, path: Path) -> None:
@@ -62,7 +62,7 @@ class ImportExportMenu(QMenu):
         except FileRefused as refusal:
             self.refused.emit(str(refusal))
             return
-        if self._model is model:  # otherwise another list is edited by now
+        if self._model is model:  # otherwise the editor shows another list by now
             self._take(from_json, text, f"import {path.name}")
 
     async def _export(self, path: Path, counting: list[str]) -> None:

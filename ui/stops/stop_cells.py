@@ -36,7 +36,7 @@ SCOPE_WORDS = {
 
 
 def spoken(entry: StopEntry) -> str:
-    """Return what a screen reader says of a row."""
+    """Return what a screen reader says about a row."""
     state = "enabled" if entry.is_enabled else "disabled"
     where = SCOPE_WORDS[entry.scope].lower()
     return f"Stop sequence {quoted(entry.sequence)}, {state}, applies {where}"
@@ -56,7 +56,7 @@ def sequence_cell(sequence: str, role: int, *, with_escapes: bool) -> Any:
 
     Args:
         sequence: The stop sequence.
-        role: What Qt asks for.
+        role: The role that Qt asks for.
         with_escapes: Whether it is typed with escapes.
     """
     if role == _DISPLAY:
@@ -69,19 +69,19 @@ def sequence_cell(sequence: str, role: int, *, with_escapes: bool) -> Any:
 
 
 def scope_cell(scope: StopScope, role: int) -> Any:
-    """Return where a sequence counts."""
+    """Return where a sequence applies."""
     if role == Qt.ItemDataRole.UserRole:
         return scope
     return SCOPE_WORDS[scope] if role == _TOOL_TIP else None
 
 
 def tokens_cell(tokens: StopTokens, sequence: str, role: int) -> Any:
-    """Return how many tokens a sequence has in the loaded model, and which.
+    """Return the number of a sequence's tokens in the loaded model, or the tokens themselves.
 
     Args:
         tokens: The tokens of the sequences in the loaded model.
         sequence: The stop sequence.
-        role: What Qt asks for.
+        role: The role that Qt asks for.
     """
     if role == _DISPLAY:
         return tokens.count(sequence)
@@ -94,7 +94,7 @@ def fired_cell(history: StopHistory, sequence: str, role: int) -> Any:
     Args:
         history: What the stop sequences did in this conversation.
         sequence: The stop sequence.
-        role: What Qt asks for.
+        role: The role that Qt asks for.
     """
     use = history.use_of(sequence)
     if role == _DISPLAY:
@@ -108,7 +108,7 @@ def fired_cell(history: StopHistory, sequence: str, role: int) -> Any:
 
 
 def remark_cell(said: Sequence[Remark], role: int) -> Any:
-    """Return what is odd about a row."""
+    """Return the remark on a row."""
     if said and role == _TOOL_TIP:
         return "\n".join(remark.words for remark in said)
     return said[0].words if said and role == _DISPLAY else None

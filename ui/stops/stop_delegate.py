@@ -103,7 +103,7 @@ class StopDelegate(QStyledItemDelegate):
         editor.setText(str(index.data(Qt.ItemDataRole.EditRole)))
 
     def setModelData(self, editor: QWidget, model: QAbstractItemModel, index: Index) -> None:
-        """Give the model exactly what was typed."""
+        """Give the model exactly the typed text."""
         assert isinstance(editor, QLineEdit)
         model.setData(index, editor.text(), Qt.ItemDataRole.EditRole)
 
@@ -154,7 +154,7 @@ class StopDelegate(QStyledItemDelegate):
 
     def _paint_scope(self, painter: QPainter, area: QRectF, scope: StopScope, is_on: bool) -> None:
         colors = self._theme.colors
-        # The default is muted; other choices are conspicuous.
+        # The default choice is muted, so that other choices stand out.
         color = colors.match if is_on and scope != StopScope.TEXT else colors.faint
         self._paint_icon(painter, area, _SCOPE_ICONS[scope], color, 15)
 

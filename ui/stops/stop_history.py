@@ -1,6 +1,6 @@
-"""What a conversation's answers and questions say about its stop sequences.
+"""Counts what the stop sequences of a conversation did in its answers.
 
-Pure; knows no Qt. Main thread; it is made again when an answer ends, never while tokens arrive.
+Pure; knows no Qt. Main thread; computed again when an answer ends, never while tokens arrive.
 """
 
 from dataclasses import dataclass, field
@@ -14,10 +14,10 @@ LAST_ANSWERS = 10
 
 @dataclass(frozen=True, slots=True)
 class StopUse:
-    """What one sequence did, and would have done, in a conversation.
+    """How often one sequence ended, or would have ended, answers of a conversation.
 
     Attributes:
-        fired: Answers of the conversation that it ended.
+        fired: How many answers of the conversation it ended.
         near: How many of the last answers contain at least its first half, but not all of it.
         would_have_fired: How many of the last answers contain it.
         answers: How many of the last answers were examined.
@@ -33,11 +33,11 @@ class StopUse:
 
 @dataclass(frozen=True)
 class StopHistory:
-    """The texts and ends of a conversation, as far as stop sequences are concerned.
+    """The texts and ends of a conversation that the counts and remarks need.
 
     Attributes:
-        prompt: Instructions and questions.
-        answers: Texts of the last answers, newest last.
+        prompt: The instructions and questions.
+        answers: The texts of the last answers, newest last.
         fired: The sequences that ended answers, one for each such answer.
     """
 
@@ -47,7 +47,7 @@ class StopHistory:
     _uses: dict[str, StopUse] = field(default_factory=dict, compare=False, repr=False)
 
     def use_of(self, sequence: str) -> StopUse:
-        """Return what a sequence did; computed once for each sequence."""
+        """Return the counts of a sequence; they are computed once for each sequence."""
         use = self._uses.get(sequence)
         if use is None:
             use = self._uses[sequence] = self._look(sequence)
@@ -72,7 +72,7 @@ class StopHistory:
 
 
 def history_of(conversation: Conversation) -> StopHistory:
-    """Return what the shown messages of a conversation say."""
+    """Return the history of a conversation's shown messages."""
     shown = conversation.messages
     runs = [message.run for message in shown if message.run is not None and message.run.is_over]
     prompt = [conversation.settings.system_prompt]

@@ -1,4 +1,4 @@
-"""Reads a stop sequence that a person typed, and says why one cannot be used. Pure; any thread."""
+"""Reads a stop sequence that a person typed, or says why it is invalid. Pure; any thread."""
 
 from collections.abc import Sequence
 
@@ -17,7 +17,7 @@ def typed_sequence(typed: str, *, with_escapes: bool) -> str:
         with_escapes: Whether ``\n`` stands for a line break.
 
     Raises:
-        ValueError: It stands for none; the message says why.
+        ValueError: It is empty or has an invalid escape; the message says why.
     """
     if not typed:
         raise ValueError(EMPTY_MESSAGE)
@@ -25,7 +25,7 @@ def typed_sequence(typed: str, *, with_escapes: bool) -> str:
 
 
 def refusal(entries: Sequence[StopEntry]) -> str:
-    """Return why a stop list cannot be used; empty where it can."""
+    """Return why a stop list cannot be used; empty if it can."""
     try:
         checked_strings([entry.sequence for entry in entries], "stops")
     except InvalidRequest as error:

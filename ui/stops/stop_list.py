@@ -20,13 +20,13 @@ from ui.words.visible import quoted
 
 
 class StopListModel(StopRows):
-    """Rows of stop sequences that can be changed, each change with undo.
+    """Rows of stop sequences; every change can be undone.
 
     Signals:
         edited: The list changed.
-        row_changed: The row that an intent, an undo or a redo put in focus (-1 for none).
-        refused: Input was refused; carries the reason in words.
-        mode_changed: Input is read differently now; carries whether escapes are read.
+        row_changed: A change, an undo or a redo has affected a row; carries the row, -1 for none.
+        refused: Input was rejected; carries the reason in words.
+        mode_changed: The input mode has changed; carries whether escapes are read.
     """
 
     edited = Signal()
@@ -41,13 +41,13 @@ class StopListModel(StopRows):
     # -- intents ---------------------------------------------------------------------------
 
     def set_with_escapes(self, with_escapes: bool) -> None:
-        """Choose how input is read."""
+        """Choose whether input is read with escapes or as typed."""
         if with_escapes != self._with_escapes:
             self._with_escapes = with_escapes
             self.mode_changed.emit(with_escapes)
 
     def add(self, typed: str) -> bool:
-        """Append what was typed as a sequence; returns whether it was accepted."""
+        """Append the typed sequence; return whether it was accepted."""
         sequence = self._read(typed, self._with_escapes)
         if sequence is None:
             return False
@@ -92,7 +92,7 @@ class StopListModel(StopRows):
             self.add_sequence(sequence)
 
     def setData(self, index: Index, value: Any, role: int = int(Qt.ItemDataRole.EditRole)) -> bool:
-        """Switch a row on or off, or replace its sequence by what was typed."""
+        """Switch a row on or off, or replace its sequence by the typed one."""
         if not index.isValid():
             return False
         row = index.row()
@@ -116,7 +116,7 @@ class StopListModel(StopRows):
             self._change(row, f"{verb} {quoted(entry.sequence, 16)}", is_enabled=is_enabled)
 
     def set_scope(self, row: int, scope: StopScope) -> None:
-        """Choose where a sequence counts."""
+        """Choose where a sequence applies."""
         entry = self._entries[row]
         if entry.scope is not scope:
             self._change(row, f"choose where {quoted(entry.sequence, 16)} applies", scope=scope)

@@ -10,14 +10,14 @@ Show = Callable[[Sequence[StopEntry], int], None]
 
 
 class StopListChange(QUndoCommand):
-    """Replaces the whole list. Lists are short, and so undo is always exact.
+    """Replaces the whole list: lists are short, and undo is then always exact.
 
     Args:
         show: Shows a list and selects a row.
-        before: The list as it is.
-        what: The change, in words.
-        after: The list after it.
-        row: The row to select then; -1 for none.
+        before: The list before the change.
+        what: The name of the change, for the Undo entry.
+        after: The list after the change.
+        row: The row to select after the change; -1 for none.
     """
 
     def __init__(

@@ -29,7 +29,7 @@ class StopListEditor(QWidget):
 
     Attributes:
         table: The sequences.
-        end_tokens: The token ids that end answers beside them.
+        end_tokens: The token ids that also end answers.
         apply_now: The button that applies the edited list to the running answer.
     """
 

@@ -1,4 +1,4 @@
-"""Stop lists as text: a JSON list of strings, or plain lines where they are asked for.
+"""Stop lists as text: a JSON list of strings, or plain lines if a person chose that.
 
 Pure; knows no Qt. Any thread.
 """
@@ -47,5 +47,5 @@ def from_json(text: str) -> list[str]:
 
 
 def from_lines(text: str) -> list[str]:
-    """Return each line as a sequence, spaces kept; lines without any character are left out."""
+    """Return each line as a sequence, with its spaces; empty lines are left out."""
     return [line for line in text.replace("\r\n", "\n").split("\n") if line]

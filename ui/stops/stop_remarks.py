@@ -14,7 +14,7 @@ _FIX_CHARS = 20
 
 @dataclass(frozen=True, slots=True)
 class Remark:
-    """Something odd about a sequence.
+    """A possible problem with a sequence.
 
     Attributes:
         words: The remark.
@@ -33,12 +33,12 @@ def remarks(
     history: StopHistory,
     special_tokens: frozenset[str],
 ) -> list[Remark]:
-    """Return what is odd about the sequence of a row, most important first.
+    """Return the remarks on the sequence of a row, most important first.
 
     Args:
         entries: The whole list.
-        row: The row in question.
-        history: What was said in the conversation.
+        row: The row.
+        history: The texts of the conversation.
         special_tokens: Texts of the model's special tokens.
     """
     sequence = entries[row].sequence
@@ -67,7 +67,7 @@ def _twins(entries: Sequence[StopEntry], row: int) -> list[Remark]:
 
 
 def _shadows(entries: Sequence[StopEntry], row: int) -> list[Remark]:
-    """Return whether one stop is inside another before its end, and so always completes first."""
+    """Return a remark if another stop is inside this one and always completes first."""
     sequence, channels = entries[row].sequence, entries[row].scope.channels
     for number, other in enumerate(entries, 1):
         if not other.is_enabled or not channels <= other.scope.channels:
@@ -99,7 +99,7 @@ def _backslash(sequence: str) -> Remark:
         meant = unescaped(sequence)
     except ValueError:
         return Remark(words)
-    # As the list shows it: with escapes it would look like the present sequence.
+    # Shown as in the list: written with escapes it would look like the present sequence.
     shown = meant if len(meant) <= _FIX_CHARS else f"{meant[: _FIX_CHARS - 1]}…"
     return Remark(words, f"Make it {visible(shown)}", meant)
 

@@ -30,7 +30,7 @@ _ROW_MIME = "application/x-fullstop-stop-row"
 class StopRows(QAbstractTableModel):
     """Rows of stop sequences: enabled, sequence, its tokens in this model, remarks.
 
-    Changes nothing by itself: a class beneath sets the rows and moves them.
+    It only shows rows: a subclass sets and moves them.
 
     Signals:
         remarks_changed: The remarks may have changed, because the conversation or model did.
@@ -93,7 +93,7 @@ class StopRows(QAbstractTableModel):
         return cells.TITLES[section]
 
     def flags(self, index: Index) -> Qt.ItemFlag:
-        """Let rows be switched, edited and dragged, and dropped between rows."""
+        """Return flags that let rows be switched, edited and dragged, and dropped between rows."""
         flags = Qt.ItemFlag.ItemIsEnabled | Qt.ItemFlag.ItemIsSelectable
         if not index.isValid():
             return Qt.ItemFlag.ItemIsDropEnabled
@@ -110,17 +110,17 @@ class StopRows(QAbstractTableModel):
         return self._with_escapes
 
     def edits_with_escapes(self, row: int) -> bool:
-        """Whether editing a row takes escapes: by the mode, or because a line cannot show it."""
+        """Whether a row is edited with escapes: because of the mode, or because it needs them."""
         return self._with_escapes or needs_escapes(self._entries[row].sequence)
 
     def remarks_on(self, row: int) -> list[Remark]:
-        """Return what is odd about a row, most important first."""
+        """Return the remarks on a row, most important first."""
         return remarks(self._entries, row, self._history, self._special_tokens)
 
-    # -- what rows are compared with -------------------------------------------------------
+    # -- model and history -----------------------------------------------------------------
 
     def set_tokenizer(self, tokenize: Tokenize | None) -> None:
-        """Show tokens with this function from now on; None while no model is loaded."""
+        """Set the function that counts tokens; None while no model is loaded."""
         self._tokens.use(tokenize, self._sequences())
 
     def set_special_tokens(self, texts: Iterable[str]) -> None:
@@ -130,7 +130,7 @@ class StopRows(QAbstractTableModel):
         self.remarks_changed.emit()
 
     def set_history(self, history: StopHistory) -> None:
-        """Compute counts and remarks from these answers from now on."""
+        """Set the history from which counts and remarks are computed."""
         self._history = history
         self._repaint()
         self.remarks_changed.emit()
@@ -166,7 +166,7 @@ class StopRows(QAbstractTableModel):
         """Move a row to the place of ``to_row``."""
         raise NotImplementedError
 
-    # -- for the class beneath -------------------------------------------------------------
+    # -- for the subclass ------------------------------------------------------------------
 
     def _sequences(self) -> list[str]:
         return [entry.sequence for entry in self._entries]

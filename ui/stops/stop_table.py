@@ -78,7 +78,7 @@ class StopTable(QTableView):
     def setModel(self, model: QAbstractItemModel | None) -> None:
         """Show a list; the column of sequences takes the remaining width."""
         super().setModel(model)
-        # Qt makes new selection models for each model, and keeps the old ones.
+        # Qt creates a selection model for each model, and keeps the old one alive.
         for selection in self.findChildren(QItemSelectionModel):
             if selection is not self.selectionModel():
                 selection.deleteLater()
@@ -139,7 +139,7 @@ class StopTable(QTableView):
             super().keyPressEvent(event)
 
     def contextMenuEvent(self, event: QContextMenuEvent) -> None:
-        """Offer where the row counts, at the mouse or, by keyboard, at the row."""
+        """Show the menu of where the row applies: at the mouse or, by keyboard, at the row."""
         index = self.indexAt(event.pos())
         if event.reason() == QContextMenuEvent.Reason.Keyboard or not index.isValid():
             index = self.currentIndex()
@@ -147,7 +147,7 @@ class StopTable(QTableView):
             self.choose_scope(index)
 
     def choose_scope(self, index: QModelIndex) -> None:
-        """Show a menu of where a row may count."""
+        """Show a menu of where a row can apply."""
         model = self.model()
         assert isinstance(model, StopListModel)
         menu = passing_menu(self, "Where this sequence applies")

@@ -1,4 +1,4 @@
-"""The tokens of stop sequences in the loaded model, each asked for once. Main thread."""
+"""The tokens of stop sequences in the loaded model; each is computed once. Main thread."""
 
 from collections.abc import Awaitable, Callable, Sequence
 
@@ -29,14 +29,14 @@ class StopTokens(QObject):
         self._tasks = Tasks()
 
     def use(self, tokenize: Tokenize | None, sequences: Sequence[str]) -> None:
-        """Tokenize with this function from now on; None while no model is loaded."""
+        """Set the function that tokenizes; None while no model is loaded."""
         self._tokenize = tokenize
         self._pieces.clear()
         self.fetch(sequences)
         self.changed.emit()
 
     def fetch(self, sequences: Sequence[str]) -> None:
-        """Ask for the tokens of these sequences."""
+        """Compute the tokens of these sequences, in the background."""
         if self._tokenize is not None and any(one not in self._pieces for one in sequences):
             work = self._fetch(self._tokenize, list(sequences))
             self._tasks.start(work, "tokens of stop sequences")
@@ -47,7 +47,7 @@ class StopTokens(QObject):
         return "–" if pieces is None else str(len(pieces))
 
     def words(self, sequence: str) -> str | None:
-        """Return the tokens themselves, in words; None while they are not known."""
+        """Return the tokens, in words; None while they are not known."""
         pieces = self._pieces.get(sequence)
         if pieces is None:
             return None
@@ -63,11 +63,11 @@ class StopTokens(QObject):
                 spaced = await tokenize(f" {sequence}")
                 pieces = await tokenize(sequence)
             except EngineError:
-                return  # the model was unloaded; the next one is asked again
+                return  # the model was unloaded; the next model is asked again
             if tokenize is self._tokenize:
                 self._pieces[f" {sequence}"] = spaced
                 self._pieces[sequence] = pieces
-        if shiboken6.isValid(self):  # else its conversation was closed meanwhile
+        if shiboken6.isValid(self):  # otherwise its conversation was closed meanwhile
             self.changed.emit()
 
 

@@ -1,4 +1,4 @@
-"""Why the shown run ended, in five seconds: verdict, where it ended, figures. Main thread."""
+"""Why the shown run ended, at a glance: verdict, last text, figures. Main thread."""
 
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QFont
@@ -93,13 +93,13 @@ class VerdictView(QWidget):
         self.refresh()
 
     def follow(self) -> None:
-        """Show how far the run is. An end that is shown stays: calls may go on after it."""
+        """Show the run's progress. A shown end stays: tool calls may continue the answer."""
         run = self._run
         if run is None or run.finished is None or run.finished is not self._shown_end:
             self.refresh()
 
     def facts_text(self) -> str:
-        """Return the rows of names and values as text, one a line."""
+        """Return the rows of names and values as text, one per line."""
         labels = self._facts.findChildren(QLabel)
         return "\n".join(item.accessibleName() for item in labels if item.accessibleName())
 
@@ -210,7 +210,7 @@ class VerdictView(QWidget):
         self._show_circumstances(run, facts)
 
     def _show_circumstances(self, run: Run, facts: FactTable) -> None:
-        """Show what was known before the end: stops in force, tools, the model."""
+        """Show the facts from before the end: the stop list, tools, the model."""
         if run.continued_chars:
             earlier = counted(run.continued_chars, "character")
             facts.add("Continues", f"an earlier answer of {earlier}")

@@ -1,1 +1,1 @@
-"""Tool servers in the window: their state, the window that lists them, and what a chat may call."""
+"""Tool servers: their state, the window that lists them, and the tools that a chat may call."""

@@ -1,4 +1,4 @@
-"""Edits environment variables or headers: a name, a value, and whether that is a secret.
+"""Edits environment variables or headers: a name, a value, and whether the value is a secret.
 
 Main thread.
 """
@@ -18,7 +18,7 @@ class NamedValueRows(QWidget):
 
     Args:
         theme: The look.
-        noun: What one of them is called, such as ``variable``.
+        noun: The word for one of them, such as ``variable``.
 
     Attributes:
         rows: The rows.
@@ -49,7 +49,7 @@ class NamedValueRows(QWidget):
             self._add(value)
 
     def values(self) -> tuple[NamedValue, ...]:
-        """Return the values as they were edited; rows without a name are left out."""
+        """Return the edited values; rows without a name are left out."""
         return tuple(row.value() for row in self.rows if row.name.text().strip())
 
     def _add(self, value: NamedValue) -> "_Row":
@@ -78,7 +78,7 @@ class _Row(QWidget):
         self.text = QLineEdit(value.value)
         self.text.setAccessibleName(f"Value of {value.name or f'the {noun}'}")
         self.secret = CheckBox(theme, "Secret")
-        self.secret.setToolTip("Kept in the keychain, and not in the file")
+        self.secret.setToolTip("Secrets are kept in the keychain, not in the file")
         self.secret.setAccessibleName(f"{value.name or 'It'} is a secret")
         self.remove = IconButton(theme, "close", f"Remove {value.name or f'the {noun}'}")
         self.secret.toggled.connect(self._show_kind)
@@ -99,4 +99,4 @@ class _Row(QWidget):
         modes = QLineEdit.EchoMode
         self.text.setEchoMode(modes.Password if is_secret else modes.Normal)
         kept = self._is_kept and is_secret
-        self.text.setPlaceholderText("Leave empty to keep it as it is" if kept else "Value")
+        self.text.setPlaceholderText("Leave empty to keep the saved value" if kept else "Value")

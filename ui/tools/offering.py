@@ -1,4 +1,4 @@
-"""The tools of a conversation as the engine is told of them. Pure; main thread."""
+"""The tools of a conversation, as a request to the engine names them. Pure; main thread."""
 
 import re
 from collections.abc import Iterable
@@ -12,7 +12,7 @@ _FOREIGN = re.compile(r"[^A-Za-z0-9_-]+")
 
 
 def tools_in_use(servers: Iterable[ServerState], choice: ToolsInUse) -> list[ToolInfo]:
-    """Return the tools that the model may call: of servers that run, and are on here."""
+    """Return the tools that the model may call: those of running servers that are on here."""
     return [
         tool
         for server in servers
@@ -23,9 +23,9 @@ def tools_in_use(servers: Iterable[ServerState], choice: ToolsInUse) -> list[Too
 
 
 def named(tools: Iterable[ToolInfo]) -> dict[str, ToolInfo]:
-    """Return tools by names that models and their templates can write, each of them once.
+    """Return the tools by unique names that models and their templates can write.
 
-    A name that two servers have goes with the server's name.
+    If two servers have a tool of the same name, the server's name is added.
     """
     listed = list(tools)
     plain = [_writable(tool.name) for tool in listed]
@@ -42,7 +42,7 @@ def named(tools: Iterable[ToolInfo]) -> dict[str, ToolInfo]:
 
 
 def engine_tools(tools: dict[str, ToolInfo]) -> tuple[Tool, ...]:
-    """Return tools as a request names them."""
+    """Return the tools as a request to the engine has them."""
     return tuple(Tool(name, one.description, one.parameters) for name, one in tools.items())
 
 

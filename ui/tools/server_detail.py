@@ -1,4 +1,4 @@
-"""One tool server: its switch, how it is doing, what it offers, and what it wrote. Main thread."""
+"""One tool server: its switch, state, tools and log. Main thread."""
 
 from PySide6.QtCore import QSignalBlocker, Qt, Signal
 from PySide6.QtWidgets import (
@@ -26,16 +26,16 @@ class ServerDetail(QWidget):
     """Shows one server.
 
     Signals:
-        switched: It is to be switched on or off.
+        switched: A person switched it on or off.
 
     Attributes:
         switch: The switch.
         restart: Ends it and starts it again.
         edit: Shows its form.
-        delete: Forgets it.
-        said: How it is doing.
-        tools: What the model may call.
-        no_tools: Why there are no tools, in their place.
+        delete: Deletes it.
+        said: Its state, in words.
+        tools: The tools that the model may call.
+        no_tools: The reason why there are no tools, in their place.
         log: The last lines that it wrote.
         tabs: The tools and the log; a server that failed is shown with its log.
     """

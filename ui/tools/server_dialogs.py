@@ -30,10 +30,10 @@ _EXAMPLE = '{\n  "mcpServers": {\n    "files": {"command": "npx", "args": ["-y",
 
 
 class _KeptDialog(QDialog):
-    """A dialog that stays open, with all that was typed, until its request succeeds.
+    """A dialog that stays open, with the typed text, until its action succeeds.
 
     Attributes:
-        problem: Why it could not be done.
+        problem: Why the action failed.
         buttons: Save and Cancel.
     """
 
@@ -116,17 +116,17 @@ class ServerForm(_KeptDialog):
         theme: The look.
         parent: The window that it belongs to.
         config: The server; None for a new one.
-        put: Keeps a server in the place of the one of a name.
+        put: Saves a server, in place of the one with a given name.
 
     Attributes:
         name: Its name.
-        kind: Whether it is a program or an address.
+        kind: Whether it is a program or is reached at an address.
         command: The program.
         args: Its arguments, one on each line.
-        cwd: Its folder.
-        env: Its variables.
+        cwd: The folder that it runs in.
+        env: Its environment variables.
         url: The address.
-        headers: What is sent with each request.
+        headers: The headers of each request.
     """
 
     def __init__(
@@ -194,7 +194,7 @@ class ServerForm(_KeptDialog):
         self.name.setFocus()
 
     def edited(self) -> ToolServerConfig:
-        """Return the server as the form has it."""
+        """Return the server as it was edited."""
         is_program = self.kind.currentData() == "program"
         args = self.args.toPlainText()
         return replace(

@@ -1,4 +1,4 @@
-"""How tool servers are doing, in words. Pure; main thread."""
+"""The states of tool servers, in words. Pure; main thread."""
 
 from engine import counted
 from ui.records.tooling.choice import ToolsInUse
@@ -6,7 +6,7 @@ from ui.records.tooling.servers import ServerStage, ServerState
 
 
 def stage_words(server: ServerState) -> str:
-    """Return how a server is doing, in a few words or in the sentences of its problem."""
+    """Return the state of a server in a few words, or the sentences about its problem."""
     match server.stage:
         case ServerStage.OFF:
             return "switched off"

@@ -1,4 +1,4 @@
-"""The window of tool servers: add, switch on, see how they are doing, edit, delete. Main thread."""
+"""The window of tool servers: add, switch on and off, edit and delete them. Main thread."""
 
 from collections.abc import Coroutine
 from typing import Any
@@ -44,7 +44,7 @@ class ToolServersWindow(OwnWindow):
 
     Args:
         theme: The look.
-        toolbox: The tool servers, and what they may do.
+        toolbox: The tool servers, their limits and approvals.
         parent: The window that it belongs to.
 
     Attributes:
@@ -53,7 +53,7 @@ class ToolServersWindow(OwnWindow):
         add: Shows an empty form.
         paste: Shows the field for JSON.
         from_claude: Imports the servers of Claude Desktop.
-        said: What was done, or why it could not be.
+        said: The result of the last action, or why it failed.
     """
 
     def __init__(self, theme: Theme, toolbox: Toolbox, parent: QWidget | None = None) -> None:
@@ -78,9 +78,9 @@ class ToolServersWindow(OwnWindow):
         self.detail = ServerDetail(theme)
         self._pages = QStackedWidget()
         empty = (
-            "Tool servers give the model tools: files, searches, programs. They are programs that "
-            "run on this computer, or services at an address, and speak MCP. Add one, or paste "
-            "the mcpServers JSON from its page. Nothing runs before you switch it on."
+            "Tool servers give the model tools: files, searches, programs. A tool server is a "
+            "program on this computer or a service at an address, and uses MCP. Add one, or paste "
+            "the mcpServers JSON from its page. Nothing runs until you switch it on."
         )
         hint = label(empty, "muted", is_wrapped=True)
         hint.setContentsMargins(24, 24, 24, 24)
@@ -92,7 +92,7 @@ class ToolServersWindow(OwnWindow):
         self._refresh()
 
     async def finish(self) -> None:
-        """Wait for what is being done."""
+        """Wait until the background work has ended."""
         await self._tasks.finish()
 
     # -- building --------------------------------------------------------------------------
@@ -199,7 +199,7 @@ class ToolServersWindow(OwnWindow):
         ask(
             self,
             f"Delete the tool server “{server.name}”?",
-            "Its settings and secrets are forgotten. Results in conversations stay.",
+            "Its settings and secrets are deleted. Results in conversations stay.",
             answers=[delete],
             prefers_cancel=True,
         )

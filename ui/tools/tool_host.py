@@ -1,4 +1,4 @@
-"""What runs tool servers, as the window sees it. Main thread; knows no MCP and no process."""
+"""The interface of what runs tool servers. Main thread; knows no MCP and no process."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
@@ -6,11 +6,11 @@ from typing import Any, Protocol
 from ui.records.tooling.servers import ServerState, ToolInfo, ToolServerConfig
 
 OnProgress = Callable[[float, float | None, str], None]
-"""Told how much of a call is done, of how much (None where nobody says), and a message."""
+"""Called with the progress of a call, its total (None if it is not known), and a message."""
 
 
 class ToolsRefused(Exception):
-    """A request cannot be carried out; the message says why and what to do, as whole sentences."""
+    """An action failed; the message says why and what to do, in whole sentences."""
 
 
 class ToolHost(Protocol):
@@ -18,23 +18,23 @@ class ToolHost(Protocol):
 
     @property
     def servers(self) -> tuple[ServerState, ...]:
-        """All servers as they are now, in the order in which they were added."""
+        """All servers in their present state, in the order in which they were added."""
 
     @property
     def notice(self) -> str:
-        """What a person should know of how servers and secrets are kept; empty for nothing."""
+        """What a person should know about how servers and secrets are kept; empty for nothing."""
 
     def on_change(self, tell: Callable[[], None]) -> None:
-        """Call ``tell`` on the main thread whenever ``servers`` or ``notice`` are others."""
+        """Call ``tell`` on the main thread whenever ``servers`` or ``notice`` have changed."""
 
     def begin(self) -> None:
-        """Read which servers there are, in the background. Starts none."""
+        """Read the list of servers in the background, without starting any."""
 
     async def add_text(self, text: str) -> list[str]:
         """Add the servers of an ``mcpServers`` JSON, switched off; return their names.
 
         Raises:
-            ToolsRefused: The text cannot be used; nothing of it was added.
+            ToolsRefused: The text cannot be used; no server was added.
         """
 
     async def import_claude_desktop(self) -> list[str]:
@@ -45,26 +45,26 @@ class ToolHost(Protocol):
         """
 
     async def put(self, config: ToolServerConfig, replaced: str = "") -> None:
-        """Add a server, or put it in the place of another one, which is ended.
+        """Add a server, or replace another one, which is ended.
 
         A secret without a value keeps the value that it had.
 
         Raises:
-            ToolsRefused: A field cannot be used, or it cannot be kept.
+            ToolsRefused: A field is invalid, or the server cannot be saved.
         """
 
     async def remove(self, name: str) -> None:
-        """End a server and forget it with its secrets.
+        """End a server, and delete it with its secrets.
 
         Raises:
-            ToolsRefused: The change cannot be kept.
+            ToolsRefused: The change cannot be saved.
         """
 
     async def switch(self, name: str, is_on: bool) -> None:
         """Switch a server on, which starts it, or off, which ends it.
 
         Raises:
-            ToolsRefused: The change cannot be kept.
+            ToolsRefused: The change cannot be saved.
         """
 
     async def restart(self, name: str) -> None:
@@ -76,29 +76,29 @@ class ToolHost(Protocol):
     async def call(
         self, tool: ToolInfo, arguments: dict[str, Any], on_progress: OnProgress
     ) -> tuple[str, bool]:
-        """Call a tool; return its text and whether it calls that an error.
+        """Call a tool; return its text, and whether the text is an error.
 
         Cancelling this cancels the call at the server.
 
         Args:
             tool: The tool.
             arguments: Its arguments.
-            on_progress: Told how far the call has come.
+            on_progress: Called with the progress of the call.
 
         Raises:
-            ToolsRefused: The server ended, took too long, refused or answered with nonsense.
+            ToolsRefused: The server ended, took too long, refused, or gave an invalid answer.
         """
 
     async def read_resource(self, server: str, uri: str) -> str:
         """Return the text of a resource; raises ``ToolsRefused`` as ``call`` does."""
 
     async def prompt_text(self, server: str, name: str, arguments: dict[str, str]) -> str:
-        """Return a prepared prompt; raises ``ToolsRefused`` as ``call`` does.
+        """Return the text of a server's prompt; raises ``ToolsRefused`` as ``call`` does.
 
         Args:
             server: The server's name.
             name: The prompt's name.
-            arguments: What is put into it.
+            arguments: The values to insert.
         """
 
     async def finish(self) -> None:

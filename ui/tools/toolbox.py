@@ -1,4 +1,4 @@
-"""The tool servers and what a person has allowed for all conversations. Main thread."""
+"""The tool servers, and the tools that a person allowed for all conversations. Main thread."""
 
 from PySide6.QtCore import QObject, Signal
 
@@ -19,7 +19,7 @@ class Toolbox(QObject):
 
     Args:
         host: Runs the servers.
-        preferences: Limits, and what may run without asking.
+        preferences: The limits, and the tools that may run without asking.
         parent: Owns this object.
 
     Attributes:
@@ -39,7 +39,7 @@ class Toolbox(QObject):
 
     @property
     def servers(self) -> tuple[ServerState, ...]:
-        """All servers as they are now."""
+        """All servers in their present state."""
         return self.host.servers
 
     @property
@@ -48,7 +48,7 @@ class Toolbox(QObject):
         return self._preferences.now.tools.most_calls
 
     def offered_to(self, conversation: Conversation) -> tuple[Tool, ...]:
-        """Return what a conversation's model is told of tools, as far as servers run now."""
+        """Return the tools that a conversation's model may call: those of running servers."""
         return engine_tools(named(tools_in_use(self.servers, conversation.tools)))
 
     def is_allowed(self, tool: ToolInfo) -> bool:

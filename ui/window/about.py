@@ -1,4 +1,4 @@
-"""The box about the program. Main thread."""
+"""The About box. Main thread."""
 
 from importlib.metadata import PackageNotFoundError, version
 

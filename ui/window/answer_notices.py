@@ -1,4 +1,4 @@
-"""Tells of a long answer that ended while another program was in front. Main thread.
+"""Notifies about a long answer that ended while another program was in front. Main thread.
 
 It decides when to notify and what to say; the application delivers it.
 """
@@ -17,9 +17,9 @@ from ui.records.conversations import Conversation
 from ui.records.runs import Run, RunState
 from ui.words.verdicts import verdict
 
-# A person who waits less than this has hardly begun anything else.
+# In less time than this, a person has hardly turned to something else.
 LONG_S = 10.0
-# A tool call is not an end for a person, and a person who stops an answer knows that it ended.
+# After a tool call the answer continues, and a person who stops an answer knows that it ended.
 _SILENT = (StopKind.TOOL_CALL, StopKind.CANCELLED)
 
 _PLAIN = str.maketrans("<>", "‹›")
@@ -37,7 +37,7 @@ class AnswerNotices(QObject):
 
     Attributes:
         deliver: Shows a notification, given its title, its text, and what a click does; None
-            where the system has none.
+            if the system has no notifications.
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class AnswerNotices(QObject):
             self.deliver(conversation.title, notice_words(run), lambda: self._show(conversation))
 
     def _show(self, conversation: Conversation) -> None:
-        """Bring the window forward with the conversation, if that is still there."""
+        """Bring the window to the front, with the conversation if it still exists."""
         bring_forward(self._window)
         if self._workspace.conversations.row_of(conversation) >= 0:
             self._workspace.open(conversation)
@@ -72,9 +72,9 @@ def _is_silent(run: Run) -> bool:
 
 
 def notice_words(run: Run) -> str:
-    """Return why an answer ended and how long it is; nothing that was said in it."""
+    """Return why an answer ended and how long it is, without any of its text."""
     if run.state is RunState.REFUSED or run.finished is None:
         return "The question could not be answered."
-    # Some desktops read marks of HTML in a notification: a stop may look like one.
+    # Some desktops read HTML tags in a notification, and a stop sequence may look like a tag.
     label = verdict(run.finished, run.max_tokens).words.label.translate(_PLAIN)
     return f"{label} · {counted(run.finished.usage.output_tokens, 'token')}"

@@ -62,7 +62,7 @@ class AnsweringTwice(QObject):
         chat.sides.run_wanted.connect(workspace.show_run)
 
     def ask(self) -> None:
-        """Ask what is to differ; the question is what is being written, or the last one."""
+        """Ask what is to differ; the question is the draft, or else the last one."""
         current, composer = self._workspace.current, self._chat.composer
         asked = [one for one in current.conversation.messages if one.run is None]
         written = composer.text.strip() or ", ".join(f.name for f in composer.attachments.files)
@@ -70,7 +70,7 @@ class AnsweringTwice(QObject):
             words = (
                 "Wait until the answer has ended." if current.is_busy else "Choose a model first."
             )
-            tell(self._parent, "No question can be asked now.", words)
+            tell(self._parent, "You cannot ask a question now.", words)
         elif not written and not asked:
             tell(self._parent, "There is no question yet.", "Write one, then choose this again.")
         else:
@@ -87,7 +87,7 @@ class AnsweringTwice(QObject):
             self.sheet.open()
 
     def _models(self) -> list[tuple[str, Path | None]]:
-        """Return the models with their folders; the conversation's own stands first."""
+        """Return the models with their folders; the conversation's own model comes first."""
         answering = self._workspace.answering
         choice, info = answering.choice, answering.loaded.info
         own = choice.folder if choice is not None else None if info is None else info.path

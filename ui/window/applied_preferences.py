@@ -1,4 +1,4 @@
-"""What the preferences change in the main window: its look, its list, new conversations.
+"""Applies the preferences to the main window: appearance, list, new conversations.
 
 Main thread.
 """
@@ -15,7 +15,7 @@ from ui.window.side_columns import SideColumns
 
 
 class AppliedPreferences(QObject):
-    """Applies the preferences, now and whenever they change.
+    """Applies the preferences at once, and again whenever they change.
 
     Args:
         window: The main window.

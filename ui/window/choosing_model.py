@@ -24,14 +24,14 @@ class ModelWindows(Protocol):
 
 
 class ChoosingModel(QObject):
-    """Opens what a person chooses a model from.
+    """Opens the list of models, or a dialog for a folder.
 
     Args:
         theme: The look.
         workspace: Knows which model answers the open conversation.
         library: The models that can be chosen.
-        chat: Shows the model's name, and asks for another one.
-        others: Shows more of the models.
+        chat: Shows the model's name, and emits that another model is wanted.
+        others: Opens the window of models.
         parent: The window.
 
     Attributes:

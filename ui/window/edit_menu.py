@@ -1,7 +1,7 @@
-"""The Edit menu: undo, clipboard and find, for whatever has the keyboard. Main thread.
+"""The Edit menu: undo, clipboard and find, for the widget with the focus. Main thread.
 
-A text field takes the keys of these entries itself while it has the keyboard. The entries are for
-the mouse, for the Mac's menu bar, and for keys that nothing else takes.
+While a text field has the focus, it handles the keys of these entries itself. The entries are for
+the mouse, for the Mac's menu bar, and for keys that no field handles.
 """
 
 from collections.abc import Callable
@@ -37,13 +37,13 @@ _KEYS = QKeySequence.StandardKey
 
 
 class EditMenu(QObject):
-    """Fills the menu, and keeps its entries in step with what has the keyboard.
+    """Fills the menu, and adapts its entries to the widget that has the focus.
 
     Args:
         menu: The menu.
         workspace: The open conversation, whose stop list has an undo stack.
         finding: Finds text in the open conversation.
-        write_in: The field that takes what is pasted where no field has the keyboard.
+        write_in: The field that text is pasted into if no field has the focus.
     """
 
     def __init__(
@@ -90,7 +90,7 @@ class EditMenu(QObject):
         self._group.setActiveStack(stack)
 
     def refresh(self) -> None:
-        """Enable what can be done now, and name what would be undone."""
+        """Enable the entries that can be used now, and name the action that would be undone."""
         text, group = self._text, self._group
         writes = text is not None and can_write(text)
         has_selection = text is not None and bool(selected_text(text))
@@ -134,13 +134,13 @@ class EditMenu(QObject):
     def _add(
         menu: QMenu, words: str, intent: Callable[[], object], keys: QKeySequence.StandardKey | str
     ) -> QAction:
-        """Add an entry with the one key that is usual here."""
+        """Add an entry with the shortcut that is usual on this system."""
         entry = add_entry(menu, words, intent)
         entry.setShortcut(QKeySequence(keys))
         return entry
 
     def _note_focus(self, _: QWidget | None, now: QWidget | None) -> None:
-        # Whoever opens a menu with the keyboard acts on what had it before.
+        # Opening a menu with the keyboard takes the focus; the entry acts on the widget before.
         if now is None or isinstance(now, QMenu | QMenuBar):
             return
         if self._focused is not None:
@@ -201,7 +201,7 @@ class EditMenu(QObject):
 
     @property
     def _field(self) -> TextWidget:
-        """The field that takes what is pasted."""
+        """The field that text is pasted into."""
         text = self._text
         if text is not None and can_write(text):
             return text

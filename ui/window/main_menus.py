@@ -1,4 +1,4 @@
-"""The main window's menus and their shortcuts; nothing else of the window.
+"""The main window's menus and their shortcuts.
 
 Main thread. Every entry calls a method of the window, its columns, the other windows or the
 workspace.

@@ -69,14 +69,14 @@ class MainWindow(QMainWindow):
         server_panel: Makes the state of the server's window from the server's switch.
         tools: Makes the API's part of the inspector.
         model_folders: Says where models are looked for, given the folders that a person added.
-        agents: What is known of coding agents.
+        agents: The lines that make coding agents use the server.
         tool_host: Runs tool servers.
         kept_traces: Keeps the recorded tokens of answers; None keeps them in memory alone.
 
     Attributes:
-        goes_on_when_closed: Whether closing only hides the window. The application decides.
+        goes_on_when_closed: Whether closing only hides the window. The application sets it.
         choosing_model: Lets a person choose a model.
-        twice: Answers a question side by side.
+        twice: Answers a question with two settings side by side.
         others: The program's other windows.
         notices: Tells of answers that end while another program is in front.
     """
@@ -164,13 +164,13 @@ class MainWindow(QMainWindow):
 
         Args:
             model_path: The model to load, if there is one.
-            draft: The draft model beside it in this session; None for the one that was chosen.
+            draft: Its draft model in this session; None for the one that a person chose before.
         """
         if model_path is not None:
             if draft is not None:
                 self.model_library.use_draft(model_path, draft)
             self.workspace.model.begin_to_load(model_path)
-        # The switcher opens at once with what is found now.
+        # Look for models now, so that the switcher opens at once.
         self.model_library.refresh()
         self.server_panel.start()
         self.toolbox.host.begin()
@@ -179,7 +179,7 @@ class MainWindow(QMainWindow):
         """Close the window and end the program, even if closing only hides the window.
 
         Args:
-            asks: Whether a person is asked first if something would be lost.
+            asks: Whether to ask the person first if something would be lost.
         """
         self._is_quitting = True
         self._may_lose = self._may_lose or not asks
@@ -209,16 +209,16 @@ class MainWindow(QMainWindow):
         self.chat.focus_composer()
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
-        """Write letters that no field takes into the composer."""
+        """Type letters into the composer if no field has the focus."""
         if not self.chat.take_typing(event):
             super().keyPressEvent(event)
 
     def save_layout(self) -> bytes:
-        """Return size, place and columns, for ``restore_layout``."""
+        """Return size, position and columns, for ``restore_layout``."""
         return self._layout.save()
 
     def restore_layout(self, layout: bytes) -> None:
-        """Restore size, place and columns of an earlier window; ignores what does not fit."""
+        """Restore size, position and columns of an earlier window; ignores what does not fit."""
         self._layout.restore(layout)
 
     def resizeEvent(self, event: QResizeEvent) -> None:
@@ -283,7 +283,7 @@ class MainWindow(QMainWindow):
         self.sidebar.setVisible(not self.sidebar.isVisible())
 
     def _start_chat(self) -> None:
-        """Greet: an empty chat says that the model is ready and takes the first message."""
+        """Show an empty chat, which says that the model is ready and takes the first message."""
         self.come_forward()
         self.new_conversation()
         info = self.workspace.model.info
@@ -292,7 +292,7 @@ class MainWindow(QMainWindow):
             self.workspace.answering.choose(info.path)
 
     def _write_in_opened(self) -> None:
-        # A person who moves through a list with the arrow keys stays in it.
+        # A person who moves through a list with the arrow keys keeps the focus in it.
         if not (self.sidebar.list.is_walked or self.sidebar.results.is_walked):
             self.chat.focus_composer()
 

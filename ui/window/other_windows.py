@@ -1,4 +1,4 @@
-"""The program's windows beside the main one; each is made when it is first shown. Main thread."""
+"""The program's other windows; each is created when it is first shown. Main thread."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class OtherWindows(QObject):
     """Shows the windows and dialogs of the program that are not the main window.
 
     Signals:
-        chat_wanted: A model that was downloaded is ready; an empty chat is to be shown.
+        chat_wanted: A downloaded model is ready; the main window should show an empty chat.
 
     Args:
         main: The main window.
@@ -47,9 +47,8 @@ class OtherWindows(QObject):
         models: What the window of models lists.
         server_panel: What the server's window shows.
         make_tools: Makes the API's part of the inspector.
-        kept_prompts: What the Preferences dialog can forget; None where nothing is kept.
-        kept_traces: The recorded tokens; likewise.
-
+        kept_prompts: The cached prompts that the Preferences dialog can delete; None for none.
+        kept_traces: The recorded tokens that it can delete; None for none.
         toolbox: What the window of tool servers lists.
 
     Attributes:
@@ -100,7 +99,7 @@ class OtherWindows(QObject):
         return self._make_tools()
 
     # The modules of these windows are imported when they are first shown: the main window must
-    # not wait for what few people open at once.
+    # not wait for windows that few people open at the start.
 
     def show_inspector(self) -> None:
         """Show the Stop Inspector at the run that the main window shows."""
@@ -143,7 +142,7 @@ class OtherWindows(QObject):
         bring_forward(self.models)
 
     def find_models(self) -> None:
-        """Show the view that finds models on the hub."""
+        """Show the view that searches the hub for models."""
         self.show_models()
         assert self.models is not None
         self.models.show_finding()
@@ -156,7 +155,7 @@ class OtherWindows(QObject):
         bring_forward(self.server)
 
     def show_tool_servers(self) -> None:
-        """Show the tool servers: what they offer, how they are doing, and how they are reached."""
+        """Show the tool servers: their tools, their state, and how they are started or reached."""
         if self.tool_servers is None:
             from ui.tools.servers_window import ToolServersWindow
 
@@ -173,7 +172,7 @@ class OtherWindows(QObject):
         ShortcutsDialog(self._main.menuBar(), self._main).open()
 
     def show_about(self) -> None:
-        """Show the box about the program."""
+        """Show the About box."""
         show_about(self._main)
 
     def close_all(self) -> None:

@@ -1,9 +1,9 @@
-"""Hides side columns where the chat between them would become too narrow to read.
+"""Hides side columns when the chat between them would become too narrow to read.
 
 Main thread. A column that a person opened is wanted until that person closes it. It is shown while
-there is room for it beside a readable chat; the one that was opened last comes first. Where there
-is no room for a column that a person opens, the window grows as far as the screen allows; what is
-missing then goes at the chat's cost, until the window changes.
+there is room for it beside a readable chat; the column that was opened last comes first. If a
+person opens a column for which there is no room, the window grows as far as the screen allows. If
+that is not enough, the chat becomes narrower, until the size of the window changes.
 """
 
 from PySide6.QtCore import QEvent, QObject, Qt, QTimer
@@ -39,7 +39,7 @@ class SideColumns(QObject):
     ) -> None:
         super().__init__(window)
         self._window, self._sidebar, self._chat, self._panel = window, sidebar, chat, panel
-        # The first one gets room first.
+        # The side columns; the first of them gets room first.
         self._order: list[QWidget] = [panel, sidebar]
         self._wanted = {one for one in self._order if not one.isHidden()}
         self._asked_for: QWidget | None = None
@@ -71,10 +71,10 @@ class SideColumns(QObject):
         return False
 
     def fit_width(self) -> None:
-        """Fit the columns to another width; a column just opened loses its precedence."""
+        """Fit the columns to another width; a column that was just opened loses its precedence."""
         if self._is_fitting:
             return
-        # A window manager may undo the growth of a window; the column that was asked for stays.
+        # A window manager may undo the growth of a window; the opened column stays nevertheless.
         if self._window.width() != self._width_before_growing:
             self._asked_for = None
             self._width_before_growing = 0

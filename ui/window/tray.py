@@ -93,7 +93,7 @@ class Tray(QObject):
             self._show()
 
     def _choose(self) -> None:
-        """Do what the notification that was shown last is about."""
+        """Call ``chosen`` of the notification that was shown last."""
         chosen, self._chosen = self._chosen, None
         if chosen is not None:
             chosen()

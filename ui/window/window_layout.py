@@ -1,4 +1,4 @@
-"""Saves the main window's size, place and columns, and restores them. Main thread."""
+"""Saves the main window's size, position and columns, and restores them. Main thread."""
 
 from PySide6.QtCore import QByteArray
 from PySide6.QtWidgets import QMainWindow, QSplitter, QWidget
@@ -14,7 +14,7 @@ class WindowLayout:
     Args:
         window: The window.
         splitter: Divides it into columns.
-        columns: Knows which columns are wanted, also those without room.
+        columns: Knows which columns are wanted, including those for which there is no room.
         sidebar: The column at the left.
         panel: The column at the right.
     """
@@ -34,7 +34,7 @@ class WindowLayout:
         self._panel = panel
 
     def save(self) -> bytes:
-        """Return size, place and columns, for ``restore``."""
+        """Return size, position and columns, for ``restore``."""
         window = self._window
         parts = (window.saveGeometry(), window.saveState(), self._splitter.saveState())
         columns = (("sidebar", self._sidebar), ("panel", self._panel))
@@ -42,7 +42,7 @@ class WindowLayout:
         return _SEPARATOR.join([*(bytes(part.data()) for part in parts), wanted.encode()])
 
     def restore(self, layout: bytes) -> None:
-        """Restore size, place and columns of an earlier window; ignores what does not fit."""
+        """Restore size, position and columns of an earlier window; ignores what does not fit."""
         parts = [QByteArray(part) for part in layout.split(_SEPARATOR)]
         if len(parts) == 4:
             self._window.restoreState(parts[1])
@@ -51,5 +51,5 @@ class WindowLayout:
             self._sidebar.setVisible(b"sidebar" in wanted)
             # A panel without room is still wanted; earlier versions saved only its own state.
             self._panel.setVisible(b"panel" in wanted or not self._panel.isHidden())
-            # Last, because only now can the window be as narrow as it was.
+            # This comes last, because only now can the window become as narrow as it was.
             self._window.restoreGeometry(parts[0])

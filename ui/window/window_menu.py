@@ -12,14 +12,14 @@ from ui.kit.system.menus import add_entry, literal
 
 
 class WindowMenu(QObject):
-    """Fills the menu; the windows are listed anew each time it is opened."""
+    """Fills the menu; it lists the windows again each time it is opened."""
 
     def __init__(self, menu: QMenu) -> None:
         super().__init__(menu)
         self._menu = menu
         add = partial(add_entry, menu, works_everywhere=True)
         self.minimize = add("Mi&nimize", self._minimize, "Ctrl+M")
-        # The words that each desktop has for it.
+        # Each desktop has its own word for it.
         self.zoom = add_entry(
             menu, "&Zoom" if sys.platform == "darwin" else "Ma&ximize", self._zoom
         )

@@ -12,9 +12,9 @@ _WORDS = re.compile(r"\s+|\w+|[^\w\s]")
 
 
 def differences(left: str, right: str) -> tuple[Spans, Spans]:
-    """Return the places in each of two texts that the other one does not have.
+    """Return, for each of two texts, the places of the words that the other text does not have.
 
-    What both begin and end with is left out first, so that long texts that differ little are quick.
+    The common beginning and end are left out first: then long texts with few differences are quick.
     """
     a, b = _words(left), _words(right)
     first = _common([one for one, _ in a], [one for one, _ in b])

@@ -17,7 +17,7 @@ from engine import (
 )
 from engine.files.causes import os_cause
 
-# What a field of a request is called in the window.
+# The names of a request's fields in the window.
 _NAMES = {
     "max_tokens": "the longest answer",
     "thinking_budget": "the thinking budget",
@@ -53,7 +53,7 @@ def failure_words(error: BaseException) -> str:
 
 
 def as_sentence(words: str) -> str:
-    """Return words with a capital at their beginning and a full stop at their end."""
+    """Return words with a capital letter at the beginning and a full stop at the end."""
     words = words.strip()
     if words and words[-1] not in ".!?…":
         words += "."
@@ -61,7 +61,7 @@ def as_sentence(words: str) -> str:
 
 
 def _invalid(error: InvalidRequest) -> str:
-    """Return what is wrong with a request; reasons such as "must be …" get their subject."""
+    """Return what is wrong with a request; a reason such as "must be …" gets its subject."""
     if not error.reason.startswith(("must ", "is ", "has ", "contains ")):
         return error.reason
     field = error.field.partition("[")[0]

@@ -1,4 +1,4 @@
-"""How the window says which tokens were guessed, and what came of the guesses.
+"""Says in words which tokens were guessed, and how many guesses were right.
 
 Pure; knows no Qt. Any thread.
 """

@@ -1,10 +1,10 @@
-"""How a state looks, without saying which color that is. Pure values; knows no Qt. Any thread."""
+"""The tone of a state, such as success or fault. Pure values; knows no Qt. Any thread."""
 
 from enum import StrEnum
 
 
 class Tone(StrEnum):
-    """How a state looks: the theme has a color for each."""
+    """The tone of a state; the theme has a color for each tone."""
 
     MATCH = "match"
     DONE = "done"

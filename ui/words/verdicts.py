@@ -1,4 +1,4 @@
-"""How the window shows an answer's end: one icon and one tone per stop kind, the engine's words.
+"""Shows why an answer ended: an icon and a tone for each stop kind, with the engine's words.
 
 Renders the engine's record and decides nothing. Pure; knows no Qt. Any thread.
 """
@@ -36,7 +36,7 @@ class Verdict:
     Attributes:
         icon: Name of the icon.
         tone: How it looks.
-        words: What it says.
+        words: The engine's words for the reason.
     """
 
     icon: str

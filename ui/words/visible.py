@@ -1,4 +1,4 @@
-"""Text made visible: white space as signs, control characters as pictures, escapes both ways.
+"""Makes white space and control characters visible; writes and reads escape sequences.
 
 Pure functions; knows no Qt. Any thread.
 """
@@ -43,23 +43,23 @@ _LINE_ENDS = re.compile(r"\r\n|[\r\n\u2029]")
 
 
 def visible(text: str) -> str:
-    """Return the text with every white space and control character shown as a sign."""
+    """Return the text with a visible sign for each white space and control character."""
     return text.translate(_CONTROL_PICTURES | _SIGNS | _DIRECTIONS)
 
 
 def with_control_pictures(text: str) -> str:
-    """Return the text with control characters, line feed and tab apart, shown as pictures."""
+    """Return the text with a picture for each control character except line feed and tab."""
     kept = {ord("\n"), ord("\t")}
     return text.translate({c: s for c, s in _CONTROL_PICTURES.items() if c not in kept})
 
 
 def with_directions_shown(text: str) -> str:
-    """Return a text of somebody else's with what turns its direction shown by name."""
+    """Return a text from elsewhere with the characters that change its direction shown by name."""
     return text.translate(_DIRECTIONS)
 
 
 def with_escapes_for_hidden(json_text: str) -> str:
-    r"""Return a JSON text with ``\u`` escapes for what cannot be seen, or reverses what can.
+    r"""Return JSON text with ``\u`` escapes for characters that are invisible or change direction.
 
     Line feeds, spaces and the joiners of scripts and emoji stay.
     """
@@ -74,7 +74,7 @@ def _seen_or_escaped(char: str) -> str:
 
 
 def lines_of(text: str) -> list[str]:
-    """Return the lines of a plain text, as a view of it has them."""
+    """Return the lines of a plain text, as a text view splits them."""
     return _LINE_ENDS.split(text)
 
 
@@ -103,7 +103,7 @@ def unescaped(typed: str) -> str:
             out.append(char)
             continue
         if position == len(typed):
-            raise ValueError("A single \\ stands at the end; write \\\\ for a backslash.")
+            raise ValueError("The text ends with a single \\; write \\\\ for a backslash.")
         name = typed[position]
         position += 1
         if name in _MEANINGS:

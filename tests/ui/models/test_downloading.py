@@ -277,7 +277,7 @@ def test_every_control_has_a_name_and_can_be_reached_by_keys(
                 finding.list,
                 finding.details,
                 finding.details.card,
-                opened.models.loaded.rest,
+                opened.models.loaded.idle_unload,
             ]
             for control in controls:
                 assert control.accessibleName() or getattr(control, "text", str)()

@@ -175,7 +175,7 @@ def test_when_a_model_rests_is_chosen_and_kept(
         async with OpenedModels(theme, tmp_path, demo_model_path) as opened:
             opened.click("demo-model")
             await opened.loaded("demo-model")
-            opened.models.loaded.rest.choose("15")
+            opened.models.loaded.idle_unload.choose("15")
             assert opened.window.preferences.now.models.rests_after_min == 15
             opened.engine.unload_after(0.05)
             await eventually(lambda: opened.models.loaded.pill.word == "Unloaded")

@@ -169,7 +169,7 @@ def test_what_may_run_without_asking_is_listed_and_can_be_taken_back(
         dialog = PreferencesDialog(theme, state, parent)
         rows = dialog.controls["tools.allowed"]
         assert isinstance(rows, RemovableRows)
-        assert rows.buttons[0].accessibleName() == "Take back: sums · add"
+        assert rows.buttons[0].accessibleName() == "Remove sums · add"
         rows.buttons[0].click()
         assert len(rows.buttons) == 1
         await state.finish()

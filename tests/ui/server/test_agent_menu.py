@@ -80,7 +80,7 @@ def test_an_entry_turns_the_server_on_and_copies_the_lines(run: RunOnLoop, paren
     assert "export ANTHROPIC_MODEL=scripted\n" in copied_text()
     (words,) = said(parent)
     assert "The lines for Claude Code are on the clipboard." in words
-    assert "will not do" not in words
+    assert "is not suitable" not in words
 
 
 def test_a_key_is_named_and_a_small_model_is_said_in_words(run: RunOnLoop, parent: QWidget) -> None:
@@ -104,7 +104,7 @@ def test_without_a_model_or_a_server_nothing_is_copied(run: RunOnLoop, parent: Q
 
     async def steps() -> None:
         without.copy("claude")
-        assert "There is no model to answer." in said(parent)[0]
+        assert "No model is loaded." in said(parent)[0]
         taken.copy("claude")
         await eventually(lambda: len(said(parent)) == 2)
         assert "The server could not be started." in said(parent)[1]

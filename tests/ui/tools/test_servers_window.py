@@ -77,7 +77,7 @@ def test_the_form_gives_back_what_it_shows_and_never_a_kept_secret(
     form = ServerForm(theme, parent, config, put)
     assert form.focusWidget() is form.name
     assert form.edited() == config
-    assert form.env.rows[0].text.placeholderText() == "Leave empty to keep it as it is"
+    assert form.env.rows[0].text.placeholderText() == "Leave empty to keep the saved value"
     form.env.more.click()
     form.env.rows[2].name.setText("NEW")
     form.env.rows[2].text.setText("value")

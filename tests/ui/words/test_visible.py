@@ -54,7 +54,7 @@ def test_escapes_mean_what_programmers_expect(typed: str, meant: str) -> None:
 @pytest.mark.parametrize(
     ("typed", "said"),
     [
-        ("\\", "stands at the end"),
+        ("\\", "ends with a single"),
         (r"\q", r"\q is not an escape sequence; write \\q"),
         (r"\x4", "2 hexadecimal digits"),
         (r"\ud800", "is not a character"),

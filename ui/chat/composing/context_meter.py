@@ -121,7 +121,7 @@ class ContextMeter(QObject):
         self._timer.start()
 
     async def finish(self) -> None:
-        """End what is under way."""
+        """Cancel the background work and wait for its end."""
         self._timer.stop()
         await self._tasks.finish()
 

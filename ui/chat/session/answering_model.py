@@ -147,7 +147,7 @@ class AnsweringModel(QObject):
         self._refresh()
 
     async def finish(self) -> None:
-        """Wait for what is under way."""
+        """Wait until the background work has ended."""
         await self._tasks.finish()
 
     # -- inside ----------------------------------------------------------------------------

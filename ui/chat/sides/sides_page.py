@@ -152,7 +152,7 @@ class SidesPage(QWidget):
         self._refresh()
 
     async def finish(self) -> None:
-        """Wait for what is under way."""
+        """Wait until the background work has ended."""
         await self._tasks.finish()
 
     def resizeEvent(self, event: QResizeEvent) -> None:

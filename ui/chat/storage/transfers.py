@@ -101,7 +101,7 @@ class Transfers(QObject):
             transfer.cancel()
 
     async def finish(self) -> None:
-        """Wait until nothing is under way."""
+        """Wait until the background work has ended."""
         await self._tasks.finish()
 
     async def _do(

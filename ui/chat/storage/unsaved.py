@@ -62,7 +62,7 @@ class UnsavedText(QObject):
             self._leave(False)
 
     async def finish(self) -> None:
-        """Wait until nothing is under way."""
+        """Wait until the background work has ended."""
         await self._tasks.finish()
 
     async def _close_once_saved(self) -> None:

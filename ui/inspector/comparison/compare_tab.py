@@ -56,7 +56,7 @@ class CompareTab(QWidget):
         self.choice.setCurrentIndex(0)
 
     def showEvent(self, event: QShowEvent) -> None:
-        """Offer what there is now."""
+        """List the runs that can be compared now."""
         super().showEvent(event)
         self._fill()
 
@@ -132,7 +132,7 @@ class CompareTab(QWidget):
 
 
 def _named(other: ShownRun) -> str:
-    """Return what tells a run from others, which may answer the same question."""
+    """Return a name that tells the run apart from others of the same question."""
     run, name = other.run, other.name
     if other.source is RunSource.PAST:
         name = f"{run.model_id or 'Answer'}, in “{other.name}”"

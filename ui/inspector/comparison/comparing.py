@@ -12,15 +12,15 @@ _AROUND_CHARS = 160
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """What two runs have in common, and where they part.
+    """What two runs have in common, and where they differ.
 
     Attributes:
-        sentence: The result in words.
-        common: The end of what both begin with.
-        left: How the first goes on.
-        right: How the second goes on.
-        rows: Name and the two values, where they differ.
-        token_index: The first token that differs; None where that is not known or none does.
+        sentence: The result, as a sentence.
+        common: The end of the text that both begin with.
+        left: How the first run continues after that text.
+        right: How the second run continues after it.
+        rows: The settings and figures that differ: a name and both values.
+        token_index: The first token that differs; None if none does, or if that is not known.
     """
 
     sentence: str

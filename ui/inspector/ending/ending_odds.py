@@ -19,8 +19,8 @@ class EndingOdds:
         values: From 0 to 1, one a token, oldest first.
         first_index: The index of the first of these tokens.
         likely: Indexes of the tokens before which the answer might well have ended, but did not.
-        sentence: The same in words.
-        has_end: Whether the last value is that of the token that ended the run.
+        sentence: The result, as a sentence.
+        has_end: Whether the last value belongs to the token that ended the run.
     """
 
     values: tuple[float, ...]
@@ -33,8 +33,8 @@ class EndingOdds:
 def ending_odds(trace: RunTrace) -> EndingOdds | None:
     """Return a run's EOS probabilities; None where they were not recorded.
 
-    How near the model came to ending counts only the tokens at which it did not: the end itself,
-    and end tokens that were drawn and ignored, are no near misses.
+    "How near the model came to ending" leaves out the end itself, and end tokens that the model
+    chose but that were ignored: neither is a near miss.
     """
     known = [(token, token.stats) for token in trace.tokens if token.stats is not None]
     if not known:

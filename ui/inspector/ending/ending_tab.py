@@ -44,7 +44,7 @@ class EndingTab(QWidget):
         self.catch_up()
 
     def catch_up(self) -> None:
-        """Show what has arrived."""
+        """Show the odds of the tokens that have arrived."""
         shown = self._shown
         odds = None
         if shown is not None and shown.trace is not None and self.isVisible():
@@ -81,19 +81,19 @@ class OddsCurve(QWidget):
         theme.changed.connect(self.update)
 
     def show_odds(self, odds: EndingOdds | None) -> None:
-        """Draw other odds."""
+        """Draw these odds."""
         self._odds = odds
         self.setAccessibleName("Probability of ending" if odds is None else odds.sentence)
         self.update()
 
     def mousePressEvent(self, event: QMouseEvent) -> None:
-        """Look at the token that was clicked."""
+        """Choose the token that was clicked."""
         place = self._place_at(event.position().x())
         if place is not None and self._odds is not None:
             self.token_chosen.emit(self._odds.first_index + place)
 
     def mouseMoveEvent(self, event: QMouseEvent) -> None:
-        """Say the probability at the mouse."""
+        """Show the probability under the mouse in a tool tip."""
         place = self._place_at(event.position().x())
         if place is not None and self._odds is not None:
             number = self._odds.first_index + place + 1
@@ -147,7 +147,7 @@ class OddsCurve(QWidget):
         return QRectF(left, line / 2, width, max(1, self.height() - line * (0.5 + _LINES_BELOW)))
 
     def _points(self, odds: EndingOdds, area: QRectF) -> list[QPointF]:
-        """Return the curve with at most one point for each pixel, the highest in it."""
+        """Return the curve with at most one point per pixel column: the highest value in it."""
         count = len(odds.values)
         step = max(1, count // max(1, int(area.width())))
         places = range(0, count, step)

@@ -1,4 +1,4 @@
-"""The tab that says how near each stop came. Main thread; computes only while it is seen."""
+"""The tab that says how near each stop came. Main thread; computes only while it is visible."""
 
 import asyncio
 
@@ -17,7 +17,7 @@ from ui.kit.text.html import BREAK, SPACE, Html, code, colored, joined, paragrap
 from ui.kit.text.labels import label
 from ui.words.visible import quoted, visible
 
-# Up to this many tokens times stops are searched within a few milliseconds.
+# The number of tokens, times the number of stops, that is searched within a few milliseconds.
 _AT_ONCE = 20_000
 
 
@@ -46,17 +46,17 @@ class MatcherTab(QWidget):
         self.catch_up()
 
     def catch_up(self) -> None:
-        """Compute it again, now or when it is next seen."""
+        """Compute it again, now or when the tab is next visible."""
         self._is_stale = True
         if self.isVisible():
             self._refresh()
 
     async def finish(self) -> None:
-        """Wait for what is under way."""
+        """Wait until the background work has ended."""
         await self._tasks.finish()
 
     def showEvent(self, event: QShowEvent) -> None:
-        """Work out what has changed meanwhile."""
+        """Compute what has changed while the tab was hidden."""
         super().showEvent(event)
         if self._is_stale:
             self._refresh()

@@ -1,7 +1,7 @@
 """How near each stop came: the longest beginning that occurred, and what only looks like it.
 
-Pure; any thread. Looks at the text, not at the matcher's states, so that a beginning that came
-and went within one token is found as well.
+Pure; any thread. Searches the text, not the matcher's recorded states: so it also finds a
+beginning that appeared and was ruled out within one token.
 """
 
 import re
@@ -20,7 +20,7 @@ class NearMiss:
     """A place where a stop nearly matched.
 
     Attributes:
-        channel: Where.
+        channel: The channel that it is in.
         offset: Code points of that channel's text before it.
         before: The text before it.
         text: What looks like the stop.
@@ -106,7 +106,7 @@ def _report(
 
 
 def _longest_prefix(rule: str, text: str) -> int:
-    """Return how many of a rule's first characters occur in a row, by binary search."""
+    """Return the length of the longest beginning of a rule that occurs, by binary search."""
     low, high = 0, len(rule)
     while low < high:
         middle = (low + high + 1) // 2
@@ -135,12 +135,12 @@ def _look_alikes(channel: Channel, text: str, rule: str) -> list[NearMiss]:
     """Return where a rule would occur if case and white space did not count."""
     core = rule.strip()
     if len(core) < 2 and core == rule:
-        return []  # one letter without white space looks like nothing else
+        return []  # nothing else looks like one letter without white space
     letters = [re.escape(char) for char in core if not char.isspace()]
     if not letters:
         return []
     before = len(rule) - len(rule.lstrip())
-    is_one = len(core) == 1  # of one letter only itself is alike: "A" is not near " a"
+    is_one = len(core) == 1  # a single letter must be the same letter: "A" is not near " a"
     found: list[NearMiss] = []
     for match in re.finditer(r"\s*".join(letters), text, 0 if is_one else re.IGNORECASE):
         if match.group() == core:

@@ -26,7 +26,7 @@ from ui.words.visible import quoted
 
 
 class VerdictHead(QWidget):
-    """Says why a run ended; every state has words of its own."""
+    """Says why a run ended, or what it is doing; each state has its own text."""
 
     def __init__(self, theme: Theme, inspector: Inspector) -> None:
         super().__init__()

@@ -121,7 +121,7 @@ class WhatIfTab(QWidget):
             return "The tokens of this run were not recorded, so nothing can be tried on it."
         if shown.can_be_replayed:
             return _REPLAYING  # its tokens are still being gathered
-        return "Only the newest tokens of this run are kept, so it cannot be played again."
+        return "Only the newest tokens of this run are kept, so it cannot be replayed."
 
     def _use(self) -> None:
         entries = self._what_if.stops.entries()

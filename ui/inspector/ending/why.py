@@ -1,4 +1,4 @@
-"""Why a run ended, in three steps: where it began, where it was decided, what was kept.
+"""Why a run ended, in three steps: where the stop began, where it completed, what was kept.
 
 Pure; any thread.
 """
@@ -12,7 +12,7 @@ from ui.words.visible import quoted
 
 
 def why(run: Run, tape: Tape | None) -> list[str]:
-    """Return the steps that led to a run's end; nothing while it has none."""
+    """Return the steps that led to a run's end; an empty list while it is running."""
     finished = run.finished
     if finished is None:
         return []

@@ -1,6 +1,6 @@
-"""The tab that shows the run in the words of each API, byte for byte. Main thread.
+"""The tab that shows the run as each API sends it, byte for byte. Main thread.
 
-Asks for them only while somebody looks.
+The tab renders the requests and answers only while it is visible.
 """
 
 from PySide6.QtGui import QShowEvent
@@ -97,7 +97,7 @@ class ApiTab(QWidget):
         self._ask()
 
     async def finish(self) -> None:
-        """Wait for what is under way."""
+        """Wait until the background work has ended."""
         await self._tasks.finish()
 
     def _ask(self) -> None:

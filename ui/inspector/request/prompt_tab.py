@@ -1,4 +1,4 @@
-"""The tab that shows the prompt as the model read it. Main thread; asks only while it is seen."""
+"""The tab that shows the prompt as the model read it. Main thread; reads it only while visible."""
 
 from itertools import groupby
 from operator import itemgetter
@@ -17,7 +17,7 @@ MAX_TOKENS = 20_000
 
 
 def _reused(usage: Usage | None) -> str:
-    """Return where the tokens came from that the model did not read for this run, in words."""
+    """Return in words how many tokens came from a cache, and from which."""
     if usage is None or not usage.cached_tokens:
         return ""
     place = "on disk" if usage.disk_tokens else "in memory"
@@ -46,7 +46,7 @@ class PromptTab(QWidget):
         theme.changed.connect(self._fill)
 
     def show_run(self, shown: ShownRun | None) -> None:
-        """Forget the prompt of the run before."""
+        """Forget the prompt of the previous run."""
         self.page.clear()
         if self.isVisible():
             self._ask()

@@ -1,4 +1,4 @@
-"""The run in the inspector: the open conversation's, a saved one, or a request's.
+"""The run in the inspector: one of the open conversation, a saved one, or one of a request.
 
 Main thread. Tells its views at most ten times a second that a running answer has grown.
 """
@@ -32,10 +32,10 @@ from ui.records.runs import Run
 from ui.server.requests import RequestAnswer, RequestEntry
 
 GROWTH_MS = 100
-# A run of as many tokens as are kept takes some three megabytes.
+# A run with as many tokens as are kept takes about three megabytes.
 _MOST_BYTES = 32 << 20
-# Showing growth takes at most one part in this many of the main thread's time.
-_REST_SHARE = 25
+# Showing growth takes at most 1 / this number of the main thread's time.
+_GROWTH_SHARE = 25
 
 
 class Inspector(QObject):
@@ -43,9 +43,9 @@ class Inspector(QObject):
 
     Signals:
         run_shown: Another run is shown; carries a ``ShownRun`` or None.
-        grew: The shown run has more tokens, or went to another stage.
-        work_begun: Something takes a moment; carries what.
-        problem_met: Something could not be done; carries why and what would help.
+        grew: The shown run has more tokens, or is at another stage.
+        work_begun: An action that takes a moment has begun; carries its name.
+        problem_met: An action failed; carries the reason and the remedy.
 
     Args:
         engine: Knows the tokens of prompts.
@@ -105,9 +105,9 @@ class Inspector(QObject):
             self._is_tried = True
             self._tasks.start(self._try_lists(shown), "gather the tokens of a run")
 
-    def rest(self, duration_ms: float) -> None:
+    def slow_down(self, duration_ms: float) -> None:
         """Announce growth less often for a while, because showing it took long."""
-        self._growth.setInterval(max(GROWTH_MS, round(duration_ms * _REST_SHARE)))
+        self._growth.setInterval(max(GROWTH_MS, round(duration_ms * _GROWTH_SHARE)))
 
     def show_open_conversation(self) -> None:
         """Go back to the run that the window shows."""
@@ -128,7 +128,7 @@ class Inspector(QObject):
 
     @property
     def choices(self) -> list[str]:
-        """What there is to choose from: the answers to the shown request, in a few words each."""
+        """The answers to the shown request, in a few words each; one of them can be chosen."""
         shown, request = self.shown, self._request
         if request is None or shown is None or shown.source is not RunSource.REQUEST:
             return []
@@ -138,7 +138,7 @@ class Inspector(QObject):
         ]
 
     def open_file(self, path: Path) -> None:
-        """Show a saved run, or say why a file is not one."""
+        """Show the saved run in a file, or say why the file is not a saved run."""
         self._tasks.start(self._open(path), "open a saved run")
 
     def open_run(self, shown: ShownRun) -> None:
@@ -150,7 +150,7 @@ class Inspector(QObject):
             self.show(replace(shown, trace=self.traces.get(shown.run.id)))
 
     def fetch(self, shown: ShownRun, take: Callable[[ShownRun], object]) -> None:
-        """Call ``take`` with a run and its trace once that was looked for."""
+        """Look for the trace of a run on disk, then call ``take`` with both."""
 
         async def look() -> None:
             take(await self.known.traced(shown))
@@ -159,12 +159,12 @@ class Inspector(QObject):
 
     @property
     def can_answer_again(self) -> bool:
-        """Whether the shown run can be made again, with all there is to record."""
+        """Whether the shown run can be answered again with everything recorded."""
         is_busy = self.workspace.current.is_busy
         return not is_busy and self.workspace.answering.can_answer and self.message() is not None
 
     def record_everything(self) -> None:
-        """Answer again, and record all there is of this answer and the next ones."""
+        """Answer again, and record everything about this answer and the next ones."""
         message = self.message()
         if message is not None and self.can_answer_again:
             self.traces.record(TraceLevel.FULL)
@@ -192,13 +192,13 @@ class Inspector(QObject):
             self._tasks.start(self._save(path, render), "save a case")
 
     def save_run(self, path: Path) -> None:
-        """Write the run as it was."""
+        """Write the run to a file, with the stop list that it had."""
         shown = self.shown
         if shown is not None and shown.can_be_replayed:
             self._tasks.start(self._save(path, lambda: saved_run(shown)), "save a run")
 
     async def finish(self) -> None:
-        """Wait for what is under way."""
+        """Wait until the background work has ended."""
         await self.what_if.finish()
         await self.prompt.finish()
         await self._tasks.finish()
@@ -275,7 +275,7 @@ class Inspector(QObject):
             self.what_if.set_recording(recording)
 
     async def _find_trace(self, shown: ShownRun) -> None:
-        """Show a run of an earlier day with what disk has kept of it."""
+        """Show a run of an earlier session with the trace that was kept on disk."""
         if shown.source in (RunSource.CHAT, RunSource.PAST):
             trace = await self.traces.find(shown.run.id)
             if trace is not None and self.shown is shown:
@@ -283,7 +283,7 @@ class Inspector(QObject):
 
 
 def _shown_file(text: str, name: str) -> ShownRun:
-    """Return a saved run as it is shown; for another thread, as a long one takes a moment."""
+    """Return a saved run as it is shown. Call it on another thread: a long run takes a moment."""
     return shown_recording(from_json(text), name, question_of(text))
 
 

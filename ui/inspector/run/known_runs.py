@@ -1,4 +1,4 @@
-"""The runs that a person may open or compare with: of the open conversation, and of others.
+"""The runs that a person may open or compare: those of the open conversation, and of others.
 
 Main thread.
 """
@@ -10,12 +10,12 @@ from ui.inspector.run.shown_run import RunSource, ShownRun
 from ui.records.runs import Run
 
 _SHORT_CHARS = 40
-# More than anybody walks through; each is a row of the database.
+# More than anybody looks through; each run is a row of the database.
 _MOST_RUNS = 200
 
 
 class KnownRuns:
-    """Lists runs with their traces, as far as these are in memory.
+    """Lists runs, with their traces if these are in memory.
 
     Args:
         workspace: The conversations and what was recorded of their answers.
@@ -57,7 +57,7 @@ class KnownRuns:
         return own + others
 
     async def traced(self, shown: ShownRun) -> ShownRun:
-        """Return a run with its trace, once that was looked for on disk."""
+        """Look for the trace of a run on disk; return the run with it."""
         trace = shown.trace or await self._traces.find(shown.run.id)
         return replace(shown, trace=trace)
 

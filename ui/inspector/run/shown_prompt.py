@@ -15,11 +15,11 @@ class ShownPrompt(QObject):
     """Knows the prompt of one run at a time.
 
     Signals:
-        read: The prompt's tokens are known now, or why they are not.
+        read: The prompt was read, or reading it failed; see ``pieces`` and ``problem``.
 
     Attributes:
         pieces: The tokens' ids and texts; None while they are not known.
-        problem: Why they are not.
+        problem: Why they could not be read; empty if they were, or nobody asked.
     """
 
     read = Signal()
@@ -33,7 +33,7 @@ class ShownPrompt(QObject):
         self.problem = ""
 
     def follow(self, shown: ShownRun | None) -> None:
-        """Forget the prompt of the run before."""
+        """Forget the prompt of the previous run."""
         self._shown = shown
         self.pieces, self.problem = None, ""
 
@@ -44,7 +44,7 @@ class ShownPrompt(QObject):
             self._tasks.start(self._read(shown, shown.request), "read a prompt")
 
     async def finish(self) -> None:
-        """Wait for what is under way."""
+        """Wait until the background work has ended."""
         await self._tasks.finish()
 
     async def _read(self, shown: ShownRun, request: GenerationRequest) -> None:

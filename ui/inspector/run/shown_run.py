@@ -24,15 +24,15 @@ class RunSource(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ShownRun:
-    """One run with all that is known of it.
+    """One run with everything that is known about it.
 
     Attributes:
-        run: What was asked for and what came of it, live while it streams.
+        run: The request and its answer; grows while the answer streams.
         trace: Its tokens; None where none were recorded or they have been forgotten.
-        question: The last thing that the user said.
+        question: The last message of the user.
         source: Where it comes from.
-        name: What it is called where it can be chosen; a file's name, say.
-        asked: The request that ran, where it is known even without a trace.
+        name: Its name in lists, such as the name of a file.
+        asked: The request that ran, if it is known without a trace.
     """
 
     run: Run
@@ -44,7 +44,7 @@ class ShownRun:
 
     @property
     def request(self) -> GenerationRequest | None:
-        """The request that ran; None for saved runs, and where nothing was recorded."""
+        """The request that ran; None for saved runs, and if nothing was recorded."""
         if self.asked is not None or self.trace is None:
             return self.asked
         return self.trace.request
@@ -82,7 +82,7 @@ def shown_answer(
 
 
 def _question(request: GenerationRequest) -> str:
-    """Return the last thing that the user said, or the raw prompt as far as it is text."""
+    """Return the last message of the user, or the text of the raw prompt."""
     if request.prompt is not None:
         return request.prompt if isinstance(request.prompt, str) else ""
     said = (message.content for message in reversed(request.messages) if message.role == "user")
@@ -90,7 +90,7 @@ def _question(request: GenerationRequest) -> str:
 
 
 def saved_run(shown: ShownRun) -> str:
-    """Return a run that can be replayed as the text of a saved run; takes a moment."""
+    """Return the text of the file in which a run that can be replayed is saved; takes a moment."""
     recording = None if shown.trace is None else shown.trace.recording()
     assert recording is not None, "only a run that can be replayed is saved"
     return to_json(recording, shown.question)
@@ -101,8 +101,8 @@ def shown_recording(recording: Recording, name: str, question: str = "") -> Show
 
     Args:
         recording: The run.
-        name: What it is called; a file's name, say.
-        question: The last thing that the user said.
+        name: Its name, such as the name of a file.
+        question: The last message of the user.
     """
     trace = trace_of(recording)
     played = replay(recording)

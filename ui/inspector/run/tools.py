@@ -1,4 +1,4 @@
-"""What the inspector needs from outside: other APIs' words for a run, captures, the probe.
+"""What the inspector needs from the application: API views of a run, captures, the probe.
 
 The application provides it; the user interface knows no API. Plain values and protocols.
 """
@@ -15,16 +15,16 @@ CheckOutcome = Literal["held", "failed", "undecided", "skipped", "not asked"]
 
 @dataclass(frozen=True, slots=True)
 class WireView:
-    """A run in the words of one API, byte for byte.
+    """A run as one API sends it, byte for byte.
 
     Attributes:
         name: The API's name.
         path: Its route.
         request: The request's body.
-        whole: The answer as it would come whole, its head first.
-        stream: The answer as it would come streamed.
-        curl: A command that asks the same.
-        python: A program that asks the same with the vendor's own package.
+        whole: The answer as one response, with its status line and headers.
+        stream: The answer as a stream.
+        curl: A curl command that sends the same request.
+        python: A Python program that sends it with the vendor's own package.
     """
 
     name: str
@@ -51,13 +51,13 @@ class CaptureView:
     """A captured answer, read.
 
     Attributes:
-        title: What it is, in a line; why it is none, where it is none.
+        title: What the answer is, in one line; if nothing was recognised, why.
         is_answer: Whether anything could be recognised.
         facts: Names and values.
         thinking: The reasoning.
         text: The answer's text.
         matched: The stop that the server names, if it is a string.
-        findings: What is wrong with it, worst first.
+        findings: Its faults, worst first.
         events: Name and data of each event.
         report: All of it as text.
     """
@@ -79,9 +79,9 @@ class ProbeTarget:
 
     Attributes:
         url: Its address.
-        dialect: Whose words to use; empty tries what answers.
-        model: The model's name; empty takes the first.
-        api_key: Its key; empty for none. Never kept.
+        dialect: The name of the API; empty detects it.
+        model: The model's name; empty takes the first that the server lists.
+        api_key: Its key; empty for none. It is never saved.
     """
 
     url: str
@@ -96,7 +96,7 @@ class ProbeFault:
 
     Attributes:
         sentence: What is wrong.
-        evidence: What was expected and what came, and the request as a command; line by line.
+        evidence: What was expected, what the server sent, and the request as a command; by lines.
     """
 
     sentence: str
@@ -145,11 +145,11 @@ class ProbeOutcome:
 
 
 class ProbeProblem(Exception):
-    """The probe could not begin; the message says why and what would help."""
+    """The probe could not begin; the message gives the reason and the remedy."""
 
 
 class InspectorTools(Protocol):
-    """What the application lends the inspector. Everything runs on the window's loop."""
+    """What the application provides to the inspector. Everything runs on the window's loop."""
 
     @property
     def probe_dialects(self) -> Sequence[str]:
@@ -163,7 +163,7 @@ class InspectorTools(Protocol):
         """
 
     def capture_text(self, content: bytes) -> str:
-        """Return the text of a file with captured answers, unpacked where it is packed.
+        """Return the text of a file with captured answers; a compressed file is decompressed.
 
         Raises:
             ValueError: It cannot be read; the message is the end of a sentence.

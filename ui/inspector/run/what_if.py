@@ -44,12 +44,12 @@ class WhatIf(QObject):
     """A copy of a run's stop list that may be changed at will.
 
     Signals:
-        outcome_changed: Another outcome is known, or none; see ``outcome``.
+        outcome_changed: ``outcome`` has changed.
 
     Attributes:
         stops: The copy.
         outcome: The newest outcome; None without a recording.
-        recording: The run; None where there is none that can be replayed.
+        recording: The run; None if it cannot be replayed.
     """
 
     outcome_changed = Signal()
@@ -69,11 +69,11 @@ class WhatIf(QObject):
         self.stops.mode_changed.connect(self._delay.start)
 
     def set_recording(self, recording: Recording | None) -> None:
-        """Try lists on another run, beginning with that run's own list."""
+        """Try stop lists on another run, beginning with that run's own list."""
         self.recording = recording
         self.outcome = self._played = None
         self._asked += 1
-        self.reset()  # what is being typed stays in its field, and goes on to count
+        self.reset()  # the text that is being typed stays in its field and still counts as a stop
         self.stops.undo_stack.clear()
         self.outcome_changed.emit()
 
@@ -100,7 +100,7 @@ class WhatIf(QObject):
         return lambda: to_json(case, question)
 
     async def finish(self) -> None:
-        """Wait for a replay that is under way."""
+        """Wait until a running replay has ended."""
         self._delay.stop()
         await self._tasks.finish()
 
@@ -132,7 +132,7 @@ class WhatIf(QObject):
     ) -> None:
         played = await asyncio.to_thread(replay, recording, rules)
         if asked != self._asked:
-            return  # the list is another one meanwhile
+            return  # the list has changed meanwhile
         self._played = played
         rows = {
             entry.sequence: row for row, entry in reversed(list(enumerate(self.stops.entries())))
@@ -144,13 +144,13 @@ class WhatIf(QObject):
 def outcome_of(
     recording: Recording, played: Replayed, strings: tuple[str, ...], rows: dict[str, int]
 ) -> WhatIfOutcome:
-    """Return a replay's result in words.
+    """Return the result of a replay, with a sentence about it.
 
     Args:
         recording: The run.
         played: The replay.
         strings: The stops that were tried.
-        rows: The rows of the list that hold them; what is missing is still being typed.
+        rows: The row of each stop in the list; a stop without a row is still being typed.
     """
     kept = f"keeping {counted(len(played.text), 'character')}"
     stop = played.stop

@@ -23,7 +23,7 @@ class RunTable(QAbstractTableModel):
         self._shown_id: str | None = None
 
     def show_runs(self, runs: Sequence[ShownRun], shown_id: str | None) -> None:
-        """List other runs.
+        """List these runs.
 
         Args:
             runs: The runs.
@@ -55,7 +55,7 @@ class RunTable(QAbstractTableModel):
         orientation: Qt.Orientation,
         role: int = int(Qt.ItemDataRole.DisplayRole),
     ) -> Any:
-        """Return a column's name, and where it stands."""
+        """Return a column's name or its alignment."""
         if orientation is Qt.Orientation.Horizontal:
             if role == Qt.ItemDataRole.DisplayRole:
                 return _HEADS[section]
@@ -64,7 +64,7 @@ class RunTable(QAbstractTableModel):
         return None
 
     def data(self, index: Index, role: int = int(Qt.ItemDataRole.DisplayRole)) -> Any:
-        """Return a cell's words."""
+        """Return the text of a cell."""
         shown = self.run_at(index.row())
         if role == Qt.ItemDataRole.TextAlignmentRole:
             return _alignment(index.column())

@@ -1,4 +1,4 @@
-"""The tab that lists runs, to show or to compare with. Main thread; asks only while it is seen."""
+"""The tab that lists runs to show or compare. Main thread; lists them only while visible."""
 
 from PySide6.QtCore import QEvent, QItemSelectionModel, QObject, Qt, Signal
 from PySide6.QtGui import QKeyEvent, QShowEvent
@@ -71,7 +71,7 @@ class RunsTab(QWidget):
         self._ask()
 
     async def finish(self) -> None:
-        """Wait for what is under way."""
+        """Wait until the background work has ended."""
         await self._tasks.finish()
 
     def _ask(self) -> None:

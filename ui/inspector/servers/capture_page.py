@@ -1,4 +1,4 @@
-"""A captured answer as a page: what is wrong with it, what it says, and its events.
+"""A captured answer as a page: its faults, its text and its events.
 
 Pure; any thread.
 """
@@ -22,7 +22,7 @@ from ui.kit.text.html import (
 )
 from ui.words.visible import visible
 
-# A page takes a moment for each row: of a long stream it shows both ends and what is wrong.
+# Each row takes time to lay out, so a long stream shows only both ends and the faulty events.
 FIRST_EVENTS, LAST_EVENTS, MOST_WRONG = 24, 16, 16
 MAX_FINDINGS = 50
 MAX_SHOWN_CHARS = 4_000
@@ -103,7 +103,7 @@ def _events(view: CaptureView, colors: Colors) -> Html:
 
 
 def _shown_events(count: int, wrong: set[int | None]) -> list[int]:
-    """Return the places of the first events, the last, and the first that are wrong."""
+    """Return the indexes of the first events, of the last, and of the first faulty ones."""
     told = sorted(index for index in wrong if index is not None and index < count)[:MOST_WRONG]
     first = range(min(count, FIRST_EVENTS))
     last = range(max(0, count - LAST_EVENTS), count)
@@ -111,7 +111,7 @@ def _shown_events(count: int, wrong: set[int | None]) -> list[int]:
 
 
 def _shortened(text: str) -> str:
-    """Return as much of a text as a page can show at once."""
+    """Return a text, shortened to what a page can show at once."""
     if len(text) <= MAX_SHOWN_CHARS:
         return text
     return f"{text[:MAX_SHOWN_CHARS]} … {counted(len(text) - MAX_SHOWN_CHARS, 'more character')}"

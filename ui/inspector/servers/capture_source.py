@@ -1,6 +1,6 @@
-"""The field that a captured answer is pasted into; of a long one it shows the beginning.
+"""The field that a captured answer is pasted into; it shows only the beginning of a long one.
 
-Main thread. A text view takes seconds to lay megabytes out, so that only so much is given to it.
+Main thread. A text view takes seconds to lay out megabytes, so it gets only the first part.
 """
 
 from PySide6.QtCore import QMimeData
@@ -13,7 +13,7 @@ _LINE_CHARS = 4_000
 
 
 class CaptureSource(QPlainTextEdit):
-    """An editor for a text of any length; ``textChanged`` says that ``capture`` is another one."""
+    """An editor for a text of any length; ``textChanged`` says that ``capture`` has changed."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -21,7 +21,7 @@ class CaptureSource(QPlainTextEdit):
 
     @property
     def capture(self) -> str:
-        """The whole text, also where only its beginning is shown."""
+        """The whole text, even if only its beginning is shown."""
         return self.toPlainText() if self._whole is None else self._whole
 
     def set_capture(self, text: str) -> None:
@@ -40,7 +40,7 @@ class CaptureSource(QPlainTextEdit):
         self.setPlainText(f"{shown}\n\n… the beginning of {hidden}, all of which are read")
 
     def insertFromMimeData(self, source: QMimeData) -> None:
-        """Paste; a long text takes the place of what is here."""
+        """Paste; a long text replaces the present one."""
         text = source.text()
         if len(text) > SHOWN_CHARS:
             self.set_capture(text)

@@ -1,4 +1,4 @@
-"""A window for an answer that some server gave: paste it or open it, and see what is wrong.
+"""A window that checks an answer of any server: paste or open it to see its faults.
 
 Main thread.
 """
@@ -44,7 +44,7 @@ _RESULT_HINT = (
 
 
 class CaptureWindow(OwnWindow):
-    """What was captured at the left, what it says and what is wrong at the right.
+    """The captured text at the left, the answer and its faults at the right.
 
     Args:
         theme: The look.
@@ -90,7 +90,7 @@ class CaptureWindow(OwnWindow):
         self._show()
 
     def paste_capture(self) -> None:
-        """Take what is on the clipboard."""
+        """Read the text on the clipboard."""
         self.source.set_capture(copied_text())
 
     def open_file(self, path: Path) -> None:
@@ -98,7 +98,7 @@ class CaptureWindow(OwnWindow):
         self._tasks.start(self._open(path), "open a capture")
 
     async def finish(self) -> None:
-        """Wait for what is under way."""
+        """Wait until the background work has ended."""
         await self._tasks.finish()
 
     def _lay_out(self) -> None:
@@ -134,7 +134,7 @@ class CaptureWindow(OwnWindow):
             self.source.set_capture(text)
 
     def _read(self) -> None:
-        """Read the text in the source; the result of an earlier reading is ignored."""
+        """Read the captured text; the result of an earlier reading is ignored."""
         text = self.source.capture
         self._asked += 1
         stops = []

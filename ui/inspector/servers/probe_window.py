@@ -73,7 +73,7 @@ class ProbeWindow(OwnWindow):
         self._refresh()
 
     async def finish(self) -> None:
-        """End a probe that is under way."""
+        """Cancel the running probe, and wait for its end."""
         await self.probing.finish()
         await self._tasks.finish()
 

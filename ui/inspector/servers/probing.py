@@ -1,4 +1,4 @@
-"""A probe of somebody's server, as it runs and afterwards. Main thread."""
+"""A probe of a server: its progress and its result. Main thread."""
 
 import asyncio
 from typing import Literal
@@ -19,16 +19,16 @@ Stage = Literal["idle", "running", "done", "failed", "cancelled"]
 
 
 class Probing(QObject):
-    """One probe after another; never keeps a key.
+    """Runs one probe at a time; never saves a key.
 
     Signals:
-        changed: The stage, the progress or the rows are others now.
+        changed: The stage, the progress or the rows have changed.
 
     Attributes:
-        stage: What it is doing.
-        message: What is being checked, or why it could not begin.
+        stage: Whether a probe is running, or how the last one ended.
+        message: The running check, or why the probe could not begin.
         done: Checks that are finished.
-        total: All checks, as far as is known.
+        total: All checks; 0 until their number is known.
         rows: The results so far.
         outcome: The finished report.
     """
@@ -61,12 +61,12 @@ class Probing(QObject):
         self._task = self._tasks.start(self._run(target), "probe")
 
     def cancel(self) -> None:
-        """End the running probe; what it has found stays."""
+        """Cancel the running probe; its results so far stay."""
         if self._task is not None and self.stage == "running":
             self._task.cancel()
 
     async def finish(self) -> None:
-        """End what is under way."""
+        """Cancel the background work and wait for its end."""
         self.cancel()
         await self._tasks.finish()
 
@@ -77,7 +77,7 @@ class Probing(QObject):
             self._end("failed", _sentence(str(problem)))
         except asyncio.CancelledError:
             self._end("cancelled", "Cancelled. The results so far are below.")
-        except Exception:  # a fault of ours must not leave the window waiting
+        except Exception:  # a bug must not leave the window waiting
             self._end("failed", "The probe itself failed. The log has the details.")
             raise
         else:

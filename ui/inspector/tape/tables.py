@@ -68,9 +68,9 @@ class RowsView(QTableView):
 
     Args:
         model: The rows.
-        says: What it is called.
+        says: Its accessible name.
         is_code: Whether its cells have the fixed font.
-        widths: The first widths of the columns, in letters; the last column takes the rest.
+        widths: The initial widths of the columns, in letters; the last column takes the rest.
     """
 
     def __init__(
@@ -98,7 +98,7 @@ class RowsView(QTableView):
         self.setItemDelegate(CellDelegate(self))
         rows = self.verticalHeader()
         rows.hide()
-        # Rows of one height: measuring each would cost more than drawing those that are seen.
+        # All rows have one height: measuring each would cost more than drawing the visible ones.
         rows.setSectionResizeMode(QHeaderView.ResizeMode.Fixed)
         head = self.horizontalHeader()
         head.setHighlightSections(False)
@@ -106,7 +106,7 @@ class RowsView(QTableView):
         self._fit()
 
     def changeEvent(self, event: QEvent) -> None:
-        """Give rows and columns the room that the letters need."""
+        """Adapt rows and columns to the size of the letters."""
         super().changeEvent(event)
         if event.type() == QEvent.Type.FontChange:
             self._fit()

@@ -34,7 +34,7 @@ class Span:
 
     Attributes:
         row: The token's place on the tape.
-        text: The piece; what a chip says where the token has no text of its own.
+        text: The piece; for a token without text, the words of its chip.
         marks: What became of it.
         is_chip: Whether the token has no text: a special token or part of a character.
     """
@@ -114,7 +114,7 @@ class Tape:
             return none, none
         value = str(stop.value)
         if not last.piece and value in (last.special, last.raw.decode("utf-8", "replace")):
-            return none, none  # the text of a special token or a tag is no part of the answer
+            return none, none  # the text of a special token or a tag is not part of the answer
         cut = max(0, self._length - len(stop.dropped))
         begin = cut - len(value) if self.rules.include_stop else cut
         begin = max(0, begin)
@@ -144,7 +144,7 @@ def chip_text(token: TokenTrace) -> str:
 
 
 def percent(probability: float) -> str:
-    """Return a probability with as many digits as help: ``97 %``, ``0.42 %``, ``< 0.01 %``."""
+    """Return a probability with two or three digits: ``97 %``, ``0.42 %``, ``< 0.01 %``."""
     share = probability * 100
     if share >= 99.95:
         return "100 %"
@@ -156,7 +156,7 @@ def percent(probability: float) -> str:
 
 
 def alternatives(token: TokenTrace, vocabulary: Vocabulary | None) -> str:
-    """Return the likeliest tokens in a token's place, best first; empty where that is unknown."""
+    """Return the likeliest tokens in a token's place, best first; empty if they are unknown."""
     if token.stats is None or not token.stats.top:
         return ""
     return "   ".join(
@@ -171,7 +171,7 @@ def _name(token_id: int, vocabulary: Vocabulary | None) -> str:
 
 
 def token_words(token: TokenTrace, rules: StopRules) -> str:
-    """Return all that is known of a token, as one line."""
+    """Return everything that is known about a token, in one line."""
     text = token.piece
     parts = [f"Token {token.index + 1:,}", f"id {token.token_id}"]
     if token.special is not None:

@@ -1,4 +1,4 @@
-"""Explains the marks that are on the tape, and no others. Main thread."""
+"""The legend of the tape: explains only the marks that the tape shows. Main thread."""
 
 from collections.abc import Sequence
 
@@ -28,7 +28,7 @@ _GAP_CHARS = 0.7
 
 
 class TapeLegend(QWidget):
-    """A sample and a word for each kind of mark; hidden where there is none."""
+    """A sample and a word for each kind of mark; hidden if there are no marks."""
 
     def __init__(self, theme: Theme) -> None:
         super().__init__()
@@ -45,7 +45,7 @@ class TapeLegend(QWidget):
         return self._kinds
 
     def show_kinds(self, kinds: Sequence[MarkKind], *, is_first: bool = False) -> None:
-        """Explain some kinds of marks, and no others.
+        """Explain these kinds of marks.
 
         Args:
             kinds: The kinds.
@@ -84,7 +84,7 @@ class _Entry(QWidget):
         return QSize(width, round(metrics.height() * 1.5))
 
     def minimumSizeHint(self) -> QSize:
-        """Return the same: less would cut the word."""
+        """Return the same size: a smaller one would cut the word."""
         return self.sizeHint()
 
     def paintEvent(self, event: QPaintEvent) -> None:

@@ -1,4 +1,4 @@
-"""Draws what the tape says of its tokens: bars, hatching, outlines, and lines above the letters.
+"""Draws the marks of the tape: bars, hatching, outlines, and lines above the letters.
 
 Nothing lies behind or over a letter, so that each stays as readable as plain text. Main thread.
 """
@@ -24,7 +24,7 @@ _ROUND_PX = 3
 
 
 class MarkKind(Enum):
-    """A mark of the tape whose meaning the legend tells."""
+    """A mark of the tape; the legend explains it."""
 
     GUESSED = auto()
     FORCED = auto()
@@ -51,7 +51,7 @@ class Range:
 
 @dataclass(slots=True)
 class TapeMarks:
-    """Where on the tape each token stands, and what is marked.
+    """Where each token is on the tape, and which text is marked.
 
     Attributes:
         begins: The first character of each token, rising.
@@ -75,7 +75,7 @@ class TapeMarks:
         add(self.marked[kind], written)
 
     def mark_origin(self, origin: TokenOrigin, written: Range) -> None:
-        """Mark a token's text by how the token came to be."""
+        """Mark a token's text by the token's origin, such as a guess."""
         kind = _OF_ORIGINS.get(origin)
         if kind is not None:
             self.mark(kind, written)
@@ -123,12 +123,12 @@ def add(ranges: list[Range], written: Range) -> None:
 
 
 def draw_mark(painter: QPainter, box: QRectF, kind: MarkKind, colors: Colors) -> None:
-    """Draw one mark, whose shape alone tells its kind.
+    """Draw one mark; its shape alone shows its kind, without color.
 
     Args:
         painter: Paints where the letters are.
-        box: Round the letters, whose height it has.
-        kind: Of the mark.
+        box: The rectangle around the letters.
+        kind: The kind of the mark.
         colors: The palette.
     """
     height = box.height()

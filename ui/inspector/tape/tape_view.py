@@ -1,7 +1,7 @@
 """The tape: a run's tokens side by side, with what was held, matched and cut.
 
-Main thread. Grows by appending; what a token looks like no longer changes once it has been written,
-the end of the run apart. Only the newest tokens of a long run are drawn.
+Main thread. New tokens are appended; once drawn, a token no longer changes its look, except at the
+end of the run. Only the newest tokens of a long run are drawn.
 """
 
 from PySide6.QtCore import Qt, Signal
@@ -28,7 +28,7 @@ from ui.words.visible import visible
 
 MAX_TOKENS = 1_000
 _LINE_FEED = "⏎"
-# A block is laid out again whenever it grows, so blocks must not grow without end.
+# Qt lays a block out again whenever it grows, so the length of blocks is limited.
 _BLOCK_CHARS = 500
 
 
@@ -36,7 +36,7 @@ class TapeView(QTextEdit):
     """Read-only; hover or the arrow keys choose a token.
 
     Signals:
-        token_chosen: Another token is looked at; carries its place on the tape or -1.
+        token_chosen: Another token was chosen; carries its place on the tape, or -1 for none.
     """
 
     token_chosen = Signal(int)
@@ -95,7 +95,7 @@ class TapeView(QTextEdit):
             self._draw_again()
         elif new > 0:
             if len(self._tokens) + new > 2 * MAX_TOKENS:
-                self._draw_again()  # a tape that grows for ever would cost ever more
+                self._draw_again()  # the longer the tape, the more each addition costs
             else:
                 self._append(Tape(trace, new))
 
@@ -124,7 +124,7 @@ class TapeView(QTextEdit):
     # -- Qt's side -------------------------------------------------------------------------
 
     def mouseMoveEvent(self, event: QMouseEvent) -> None:
-        """Look at the token under the mouse."""
+        """Choose the token under the mouse."""
         super().mouseMoveEvent(event)
         position = self.cursorForPosition(event.position().toPoint()).position()
         self.choose(self._marks.place_of(position))

@@ -1,7 +1,7 @@
-"""The tokens of a run as a table: one row a token, the newest last, filtered on demand.
+"""The tokens of a run as a table: one row for each token, the newest last, with a filter.
 
-Main thread. Takes what has arrived when it is told to, never per token; shows the newest rows of a
-long run, because a view pays for each row that it has ever measured.
+Main thread. Adds new tokens when it is told to, not one by one. Shows only the newest rows of a
+long run, because each row that a view has measured costs time from then on.
 """
 
 import math

@@ -1,4 +1,4 @@
-"""The tab that lists every token. Main thread; catches up only while it is seen."""
+"""The tab that lists every token. Main thread; catches up only while it is visible."""
 
 from PySide6.QtCore import Signal
 from PySide6.QtGui import QShowEvent
@@ -15,7 +15,7 @@ _WIDTHS = (7, 7, 22, 10, 20, 9, 12, 8, 6, 15)
 
 
 class TokensTab(QWidget):
-    """A filter, a table, and what is left out.
+    """A filter, a table, and the number of tokens that are not listed.
 
     Signals:
         token_chosen: A row was chosen; carries the token's number in the run, from 0.

@@ -16,7 +16,7 @@ class RunPhase:
         name: What was done.
         took_s: How long it took, in seconds.
         begins_s: When it began, in seconds after submission.
-        note: What belongs to it, in words.
+        note: Details, such as the number of tokens and the speed.
     """
 
     name: str
@@ -55,7 +55,7 @@ def phases(finished: Finished) -> list[RunPhase]:
 
 
 def held_times(tokens: Sequence[TokenTrace]) -> list[tuple[str, float]]:
-    """Return the texts that waited in the matcher with how long, in seconds, longest first."""
+    """Return the texts that the matcher held back, with the seconds for each, longest first."""
     found: list[tuple[str, float]] = []
     held = HeldText()
     for token in tokens:
@@ -71,7 +71,7 @@ def held_times(tokens: Sequence[TokenTrace]) -> list[tuple[str, float]]:
 
 
 def held_words(tokens: Sequence[TokenTrace]) -> str:
-    """Return in words how long text waited because it could still have become a stop."""
+    """Return in words how long text was held back because it could have become a stop."""
     waits = held_times(tokens)
     if not waits:
         return "No text was held back."

@@ -17,7 +17,7 @@ _BAR_SHARE = 0.5  # of the height of a line
 
 
 class TimingTab(QWidget):
-    """A bar for each phase, what guessing did, and how long text waited in the matcher."""
+    """A bar for each phase, the result of guessing, and how long text was held back."""
 
     def __init__(self, theme: Theme) -> None:
         super().__init__()
@@ -41,7 +41,7 @@ class TimingTab(QWidget):
         self.catch_up()
 
     def catch_up(self) -> None:
-        """Show what is known by now."""
+        """Show the times that are known so far."""
         shown = self._shown
         finished = None if shown is None else shown.run.finished
         found = [] if finished is None else phases(finished)
@@ -76,7 +76,7 @@ class PhaseBars(QWidget):
         theme.changed.connect(self.update)
 
     def show_phases(self, found: list[RunPhase]) -> None:
-        """Draw other phases."""
+        """Draw these phases."""
         self._phases = found
         self._fit()
         words = (f"{phase.name} {seconds(phase.took_s)}, {phase.note}" for phase in found)

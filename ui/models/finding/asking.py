@@ -1,6 +1,6 @@
-"""Asks a hub for what a person typed: words, or the name or address of one repository.
+"""Searches a hub for what a person typed: words, or the name or address of one repository.
 
-Waits for the hub, so it runs on other threads than the main one.
+Waits for the hub, so never call it on the main thread.
 """
 
 from engine.library.download_progress import DownloadFailed
@@ -12,16 +12,16 @@ from engine.library.hub_failures import HubCancelled, HubFailed
 
 
 def found_for(hub: Hub, text: str, most: int) -> SearchResult:
-    """Search; a text that names a repository finds that one, too, whatever its tags are.
+    """Search the hub; the name of a repository finds that one too, even if it lacks the MLX tag.
 
     Args:
-        hub: What is asked.
-        text: What was typed: words, or a repository's name or address.
-        most: How many models are wanted.
+        hub: The hub.
+        text: The typed text: words, or a repository's name or address.
+        most: The most models to return.
 
     Raises:
         HubFailed: The hub gave no answer.
-        HubCancelled: It was given up.
+        HubCancelled: The search was cancelled.
     """
     repository = _repository(text)
     if not repository:

@@ -1,7 +1,7 @@
-"""Prepares a model card for the preview: HTML becomes Markdown or goes, and it is cut. Pure.
+"""Prepares a model card for the preview: converts or removes HTML, and shortens the text. Pure.
 
 Cards are Markdown with HTML, as https://huggingface.co/docs/hub/model-cards describes them. The
-window's Markdown shows HTML as it is written, which is right for an answer and unreadable here.
+window's Markdown view shows HTML tags as text: that is right for an answer, but unreadable here.
 """
 
 import re
@@ -27,18 +27,18 @@ _TAG = re.compile(r"</?[A-Za-z][A-Za-z0-9-]*(?:\s[^<>]*)?/?>")
 _EMPTY_LINK = re.compile(r"(?<!!)\[\s*\]\([^()\s]*\)")
 _INDENT = re.compile(r"^[ \t]{4,}(?=[^\s*+0-9-])", re.MULTILINE)
 _FENCE = re.compile(r"\s*(`{3,}|~{3,})")
-# What begins a block of its own, so that the line before does not go on in it.
+# Lines that begin a block of their own: they do not continue the paragraph before.
 _BLOCK = re.compile(r"\s*(?:[#>|<]|[-*+](?:\s|$)|\d+[.)]\s|={2,}|-{2,}|\*{3,}|_{3,}|\[[^\]]*\]:)")
 _CLOSED = re.compile(r"\s*(?:[#>|<]|={2,}|-{2,}|\*{3,}|_{3,}|\[[^\]]*\]:)|.*(?:\s\s|\\)$")
 _BLANK_LINES = re.compile(r"\n[ \t]*(?:\n[ \t]*){2,}")
 
 
 def card_text(card: str, most_chars: int) -> tuple[str, bool]:
-    """Return the Markdown of a card for the preview, and whether it is only the beginning.
+    """Return the Markdown of a card for the preview, and whether it was cut.
 
     Args:
         card: The card without its front matter.
-        most_chars: Its length at most.
+        most_chars: The most characters to return.
     """
     card = card.replace("\r\n", "\n")
     is_cut = len(card) > most_chars
@@ -83,7 +83,7 @@ def _without_html(text: str) -> str:
         text = _LINK.sub(lambda link: f"[{_one_line(link[2])}]({link[1]})", text)
         text = _TAG.sub("", _BREAK.sub("\n\n", text))
         if had_html:
-            # What was indented inside of tags would be code without them.
+            # Without the tags around it, indented text would become code.
             text = _INDENT.sub("", text)
     return _EMPTY_LINK.sub("", unescape(text))
 

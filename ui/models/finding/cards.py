@@ -25,12 +25,12 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Card:
-    """A model card, as the preview has it.
+    """A model card, as the preview shows it.
 
     Attributes:
-        stage: Whether none is wanted, it is being read, is there, or cannot be read.
-        text: Its Markdown; why there is none, if it is missing.
-        is_cut: Whether the page has more of it.
+        stage: Whether no card is wanted, it is being read, is shown, or cannot be read.
+        text: Its Markdown; if the card is missing, the reason.
+        is_cut: Whether the text is only the beginning of the card.
     """
 
     stage: CardStage
@@ -42,7 +42,7 @@ class Cards(QObject):
     """Reads one card at a time, and remembers some.
 
     Signals:
-        changed: The wanted card is another now.
+        changed: ``card`` has changed.
 
     Attributes:
         wanted: The model whose card is wanted; empty for none.
@@ -60,10 +60,10 @@ class Cards(QObject):
         self.card = Card("none")
 
     def show(self, name: str) -> None:
-        """Read the card of a model; an empty name ends that."""
+        """Read the card of a model; an empty name shows none."""
         self._hub.gives_up.set()
         self._hub = Hub()
-        # A name without an owner is a folder of this computer, of which the hub knows nothing.
+        # A name without an owner is a folder of this computer; the hub does not know it.
         self.wanted = name if "/" in name else ""
         known = self._kept.get(name)
         self.card = known or Card("reading" if self.wanted else "none")
@@ -88,7 +88,7 @@ class Cards(QObject):
             return
         except HubFailed as error:
             card = Card("missing", sentence(str(error)))
-        except Exception:  # a fault of ours must not leave the preview waiting
+        except Exception:  # a bug must not leave the preview waiting
             _log.exception("a model card could not be read")
             card = Card("missing", sentence(UNEXPECTED))
         else:

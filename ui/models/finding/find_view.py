@@ -25,7 +25,8 @@ from ui.models.finding.offer_list import OfferList
 from ui.models.finding.possession import Possession
 from ui.models.model_library import ModelLibrary
 
-# A search begins when nothing was typed for so long, and a card is read when the list rests.
+# Milliseconds without typing after which a search begins, and without moving through the list
+# after which a card is read.
 _TYPING_MS, _WALKING_MS = 250, 200
 _SIDE_BY_SIDE_PX = 680
 _MOST_CHARS = 200
@@ -35,10 +36,10 @@ class FindView(QWidget):
     """Finds models on the hub.
 
     Attributes:
-        finder: What it knows of the hub.
+        finder: The models that the hub offers.
         field: The search field.
         list: The models.
-        details: The chosen one.
+        details: The chosen model.
         more: The button that shows more models.
         again: The button that asks the hub again.
         stop: The button that cancels a search.
@@ -54,12 +55,12 @@ class FindView(QWidget):
         self.field.setPlaceholderText("Search Hugging Face for MLX models, or paste owner/name")
         self.field.setAccessibleName("Search for models")
         add_leading_icon(theme, self.field, "search")
-        add_clear_button(theme, self.field, "Empty the search")
+        add_clear_button(theme, self.field, "Clear the search")
         self.bar = QProgressBar()
         self.bar.setRange(0, 0)
         self.bar.setTextVisible(False)
         self.bar.setFixedHeight(4)
-        self.bar.setAccessibleName("Search under way")
+        self.bar.setAccessibleName("Searching")
         self.stop = QPushButton("Cancel")
         self.stop.setAccessibleName("Cancel the search")
         self.heading = label("", "heading", weight=QFont.Weight.DemiBold)
@@ -87,7 +88,7 @@ class FindView(QWidget):
         self.begin()
 
     def resizeEvent(self, event: QResizeEvent) -> None:
-        """Put the chosen model below the list where both would be narrow."""
+        """Put the chosen model below the list if both would be too narrow side by side."""
         super().resizeEvent(event)
         is_wide = self.width() >= self._theme.px(_SIDE_BY_SIDE_PX)
         wanted = Qt.Orientation.Horizontal if is_wide else Qt.Orientation.Vertical
@@ -98,19 +99,19 @@ class FindView(QWidget):
             self.details.set_left_margin(12 if is_wide else 20)
 
     def focus_search(self) -> None:
-        """Let a person type what to look for."""
+        """Focus the search field and select its text."""
         self.field.setFocus(Qt.FocusReason.ShortcutFocusReason)
         self.field.selectAll()
 
     def clear_search(self) -> bool:
-        """Empty the search field if it has the focus; say whether there was something in it."""
+        """Clear the search field if it has the focus; return whether it contained text."""
         if not (self.field.hasFocus() and self.field.text()):
             return False
         self.field.clear()
         return True
 
     async def finish(self) -> None:
-        """Cancel what is being asked."""
+        """Cancel the requests to the hub, and wait for their end."""
         self._typing.stop()
         self._walking.stop()
         await self.finder.finish()
@@ -218,25 +219,25 @@ class FindView(QWidget):
         if finder.offers or finder.stage in ("idle", "asking"):
             return ""
         if finder.is_offline:
-            return "No model on this computer has such a name."
+            return "No model on this computer has this in its name."
         if not finder.query:
-            return "No model that is suggested fits into this computer’s memory."
+            return "None of the suggested models fits into this computer’s memory."
         return (
             f"No MLX model on the hub has a name with “{finder.query}”. Try fewer or shorter words."
         )
 
 
 class _SearchField(QLineEdit):
-    """Leaves for the list with the arrow key.
+    """Moves to the list with the Down key.
 
     Signals:
-        left: The arrow key down was pressed.
+        left: The Down key was pressed.
     """
 
     left = Signal()
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
-        """Go on in the list."""
+        """Emit ``left`` for the Down key."""
         if event.key() == Qt.Key.Key_Down:
             self.left.emit()
             event.accept()

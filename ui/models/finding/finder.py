@@ -1,7 +1,7 @@
-"""What the window knows of a hub's models: suggestions, a search, and a look at one of them.
+"""The models of a hub: suggestions, a search, and details of one of them.
 
-Main thread; whatever asks the hub, imports its library or reads memory runs on others. What is no
-longer wanted is cancelled there, and its outcome is dropped here.
+Main thread. Requests to the hub, the import of its library and the reading of memory sizes run on
+other threads. A request that is no longer wanted is cancelled there, and its result is ignored.
 """
 
 import asyncio
@@ -31,8 +31,8 @@ from ui.models.model_words import sentence
 FindStage = Literal["idle", "asking", "listed", "failed"]
 
 _SLOW_MS = 3000
-# Configurations that are asked for together. Each has a thread, and many threads would keep the
-# main one waiting for its turn.
+# How many configurations are requested at the same time. Each takes a thread, and many threads
+# would slow the main one down.
 _TOGETHER = 3
 _MOST_KNOWN = 1000
 
@@ -40,20 +40,20 @@ _log = logging.getLogger(__name__)
 
 
 class Finder(QObject):
-    """Searches the hub for models, a question at a time; the newest one counts.
+    """Searches the hub for models, one query at a time; a new query replaces the running one.
 
     Signals:
-        changed: The list, or how the question stands, is another now.
-        offer_changed: An offer of the list has more facts; carries its place.
+        changed: The list or the stage of the query has changed.
+        offer_changed: More is known about an offer in the list; carries its index.
 
     Attributes:
-        stage: How the question stands.
-        query: What was asked for; empty for suggestions.
-        offers: The answer so far.
-        has_more: Whether the hub has more.
-        problem: Why asking the hub failed; empty if it did not.
-        memory: What this computer had when the question began.
-        is_slow: Whether the hub takes long to answer.
+        stage: The stage of the query.
+        query: The words that are searched for; empty for suggestions.
+        offers: The models found so far.
+        has_more: Whether the hub has more models.
+        problem: Why the request to the hub failed; empty if it did not.
+        memory: The memory of this computer when the query began.
+        is_slow: Whether the hub is taking long to answer.
         cards: The card of the chosen offer.
     """
 
@@ -73,7 +73,7 @@ class Finder(QObject):
         self.is_slow = False
         self.cards = Cards(self)
         self._most = USUAL_RESULTS
-        # Whether ``offers`` answers the present question; those of the last one stay meanwhile.
+        # Whether ``offers`` belongs to the present query; until then the old offers stay.
         self._is_answered = False
         self._known: dict[str, HubModel] = {}
         self._hub = Hub()
@@ -88,41 +88,41 @@ class Finder(QObject):
 
     @property
     def can_show_more(self) -> bool:
-        """Whether there is more, and the list may still grow."""
+        """Whether the hub has more models, and the list may still grow."""
         return self.stage == "listed" and self.has_more and self._most < MOST_RESULTS
 
     def begin(self) -> None:
-        """Show suggestions, if nothing was asked yet. Needs the running loop."""
+        """Show suggestions, if nothing was searched for yet. Needs the running loop."""
         if self.stage == "idle":
             # Importing the hub's library takes half a second, so it begins before a word is typed.
             threading.Thread(target=warm_up, name="import the hub's library", daemon=True).start()
             self.search("")
 
     def search(self, text: str) -> None:
-        """Ask for the models whose names contain all words; no words ask for suggestions."""
+        """Search for models whose names contain all words; without words, show suggestions."""
         self._most = USUAL_RESULTS
         self._is_answered = False
         self._ask(text.strip())
 
     def show_more(self) -> None:
-        """Ask for more of the same."""
+        """Ask for more results of the same query."""
         if self.can_show_more:
             self._most = min(self._most + USUAL_RESULTS, MOST_RESULTS)
             self._ask(self.query)
 
     def try_again(self) -> None:
-        """Ask the same again."""
+        """Repeat the query."""
         self._ask(self.query)
         self.cards.try_again()
 
     def cancel(self) -> None:
-        """Stop asking."""
+        """Cancel the search."""
         if self.stage == "asking":
             self._hub.gives_up.set()
             self._fail("The search was cancelled.")
 
     def look_at(self, name: str) -> None:
-        """Read the card of an offer, and its size if the list states none; "" ends that."""
+        """Read the card of an offer, and its size if the list has none; "" stops reading."""
         self.cards.show(name)
         self._size_hub.gives_up.set()
         self._size_hub = Hub()
@@ -131,11 +131,11 @@ class Finder(QObject):
             self._tasks.start(self._read_size(name, self._size_hub), "ask for a model's size")
 
     def offer(self, name: str) -> Offer | None:
-        """Return the offer of a name."""
+        """Return the offer with a name."""
         return next((one for one in self.offers if one.name == name), None)
 
     async def finish(self) -> None:
-        """Cancel what is being asked, and wait until it has ended."""
+        """Cancel the requests to the hub, and wait for their end."""
         self._slow.stop()
         self._hub.gives_up.set()
         self._size_hub.gives_up.set()
@@ -162,7 +162,7 @@ class Finder(QObject):
         except HubFailed as error:
             if hub is self._hub:
                 self._fail(sentence(str(error)))
-        except Exception:  # a fault of ours must not leave the list waiting
+        except Exception:  # a bug must not leave the list waiting
             _log.exception("a search failed unexpectedly")
             if hub is self._hub:
                 self._fail(sentence(UNEXPECTED))
@@ -192,7 +192,7 @@ class Finder(QObject):
                     self._replace(place, model)
 
     async def _suggest(self, hub: Hub) -> None:
-        """Show suggestions at once, then what the hub says of them."""
+        """Show suggestions at once, then add what the hub says about them."""
         self.memory = await self._library.memory_now()
         if hub is not self._hub:
             return
@@ -214,7 +214,7 @@ class Finder(QObject):
                     self._replace(place, model)
 
     def _offer(self, model: HubModel) -> Offer:
-        """Return an offer, checked if the same revision was checked before."""
+        """Return an offer; it counts as checked if the same revision was checked before."""
         known = self._known.get(model.name)
         if known is not None and known.commit == model.commit:
             model = replace(model, need=known.need, bits=known.bits, size_bytes=known.size_bytes)
@@ -262,18 +262,18 @@ class Finder(QObject):
         self.changed.emit()
 
     async def _read_size(self, name: str, hub: Hub) -> None:
-        """Ask for the sizes of the files where a list states no size."""
+        """Ask for the sizes of the files if the list has no size."""
         try:
             model = await asyncio.to_thread(searching.look_up, hub, name)
         except HubFailed:
-            return  # the card says why
+            return  # the place of the card says why
         place = next((at for at, one in enumerate(self.offers) if one.name == name), None)
         if place is not None:
             self._replace(place, model)
 
 
 def list_words(finder: Finder) -> str:
-    """Return what the list holds, in a few words."""
+    """Return what the list contains, in a few words."""
     count = len(finder.offers)
     if finder.stage == "asking":
         return "The hub is slow to answer…" if finder.is_slow else "Searching…"

@@ -1,4 +1,4 @@
-"""Loads a model when its download has arrived, if a person asked for both. Main thread."""
+"""Loads a model after its download, if a person asked for that. Main thread."""
 
 import asyncio
 from pathlib import Path
@@ -19,11 +19,11 @@ class LoadingAfter(QObject):
 
     Signals:
         ready: The model is loaded; carries its name.
-        held_back: The model is here, but is not loaded; carries its name and the reason in words.
+        not_loaded: The model is here, but is not loaded; carries its name and the reason in words.
     """
 
     ready = Signal(str)
-    held_back = Signal(str, str)
+    not_loaded = Signal(str, str)
 
     def __init__(self, library: ModelLibrary, parent: QObject | None = None) -> None:
         super().__init__(parent)
@@ -41,7 +41,7 @@ class LoadingAfter(QObject):
         self._asked_before = self._library.model.path
 
     async def finish(self) -> None:
-        """Wait until nothing is under way."""
+        """Wait until the background work has ended."""
         self._wanted = ""
         await self._tasks.finish()
 
@@ -58,12 +58,12 @@ class LoadingAfter(QObject):
         trouble = await asyncio.to_thread(_trouble, folder, memory)
         state = self._library.model
         if trouble:
-            self.held_back.emit(repository, trouble)
+            self.not_loaded.emit(repository, trouble)
         elif state.path != self._asked_before:
-            self.held_back.emit(repository, "Another model was chosen meanwhile.")
+            self.not_loaded.emit(repository, "Another model was chosen meanwhile.")
         else:
             self._loading = folder, repository
-            # No conversation takes it yet: the one that is open keeps its own model.
+            # No conversation uses it yet: the open one keeps its own model.
             state.begin_to_load(folder)
 
     def _follow_load(self) -> None:
@@ -76,10 +76,10 @@ class LoadingAfter(QObject):
 
 
 def _trouble(folder: Path, memory: Memory) -> str:
-    """Return why a model should not be loaded without a question; empty if it can be."""
+    """Return why a model should not be loaded without asking first; empty if it can be."""
     try:
         wanted = need(folder)
     except (ModelLoadFailed, OSError):
-        return ""  # loading says what is wrong
+        return ""  # loading the model reports what is wrong
     fit = wanted.fit(memory)
     return fit_words(wanted, fit, memory) if fit is Fit.TOO_LARGE else ""

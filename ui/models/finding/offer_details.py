@@ -39,20 +39,20 @@ class OfferDetails(QScrollArea):
     """The chosen offer.
 
     Signals:
-        download_wanted: It is to be downloaded; carries the ``Offer``.
-        load_wanted: It is here and is to be loaded; carries the ``LibraryModel``.
+        download_wanted: A person wants to download it; carries the ``Offer``.
+        load_wanted: A person wants to load it; carries the ``LibraryModel``.
 
     Args:
         theme: The look.
-        finder: What is known of the hub.
-        possession: What is here of each offer.
-        downloads: What is being downloaded.
+        finder: The models that the hub offers.
+        possession: Which of them are on this computer.
+        downloads: The downloads of this session.
 
     Attributes:
         primary: The button that downloads it, or loads it if it is here.
         page: The button that opens its page in the browser.
         card: Its model card.
-        card_note: What is said in place of the card, or below it.
+        card_note: The note in place of the card, or below it.
         row: Its download, if there is one.
     """
 
@@ -117,7 +117,7 @@ class OfferDetails(QScrollArea):
             self.load_wanted.emit(here)
 
     def set_left_margin(self, margin_px: int) -> None:
-        """Leave another margin at the left, where the list is not."""
+        """Set the left margin, which depends on whether the list is at the left."""
         self._outer.setContentsMargins(margin_px, 4, 20, 18)
 
     # -- building --------------------------------------------------------------------------
@@ -180,7 +180,7 @@ class OfferDetails(QScrollArea):
         restyle(self.fit, "role", _ROLES.get(fit, "muted") if fit is not None else "muted")
         self.page.setToolTip(self._address().toString())
         self.page.setAccessibleName(f"Open the page of {offer.name} in the browser")
-        # A name without an owner is a folder of this computer: it has no page.
+        # A name without an owner is a folder of this computer; it has no page.
         self.page.setVisible("/" in offer.name)
         download = self._possession.download(offer.name)
         here = self._possession.model(offer.name)
@@ -236,7 +236,7 @@ class OfferDetails(QScrollArea):
         self.card_note.setVisible(bool(words))
 
     def _show_part(self) -> None:
-        """Lay out the next part of the card: the whole at once would hold up the window."""
+        """Lay out the next part of the card: laying it all out at once would block the window."""
         self._next_part.stop()
         if not self._unshown:
             return

@@ -36,10 +36,10 @@ _PAD_PX, _EDGE_PX, _GAP_PX, _ICON_PX = 9, 12, 12, 14
 
 
 class OfferModel(QAbstractListModel):
-    """The offers of a finder, with what is here of each.
+    """The offers of a finder, with the state of each on this computer.
 
     Args:
-        finder: What is known of the hub.
+         finder: The models that the hub offers.
         possession: What is here of each offer.
         parent: Owns this object.
     """
@@ -103,7 +103,7 @@ class OfferList(QListView):
 
     Args:
         theme: The look.
-        finder: What is known of the hub.
+         finder: The models that the hub offers.
         possession: What is here of each offer.
     """
 

@@ -1,4 +1,4 @@
-"""A model that a hub offers, and what the window says of it. Pure; no Qt. Any thread."""
+"""A model that a hub offers, and what the window says about it. Pure; no Qt. Any thread."""
 
 from dataclasses import dataclass
 
@@ -26,9 +26,9 @@ class Offer:
     """A model in the list of those that can be downloaded.
 
     Attributes:
-        model: What the hub says of it, or the repository's list of suggestions.
+        model: The facts from the hub, or from this program's list of suggestions.
         purpose: What it is good for, if it is a suggestion.
-        is_checked: Whether its configuration was asked for, which says how much memory it needs.
+        is_checked: Whether its configuration was read, which tells how much memory it needs.
     """
 
     model: HubModel
@@ -47,12 +47,12 @@ class Offer:
 
 
 def suggested(own: SuggestedModel) -> Offer:
-    """Return a suggestion as it is known without a hub."""
+    """Return a suggestion with the facts that are known without the hub."""
     return Offer(own.model(), own.purpose, is_checked=True)
 
 
 def local_offer(one: LibraryModel) -> Offer:
-    """Return a model of this computer in the place of an offer, for when no hub can be reached."""
+    """Return a model of this computer as an offer, for a list without the hub."""
     found = one.found
     model = HubModel(found.name, found.size_bytes or None, found.bits, need=one.need)
     return Offer(model, is_checked=True)
@@ -81,7 +81,7 @@ def _facts(model: HubModel) -> list[str]:
 
 
 def _downloads(count: int) -> str:
-    """Return a number of downloads as short as a row needs it: ``97k downloads``."""
+    """Return a number of downloads in short form: ``97k downloads``."""
     for unit, factor in (("M", 1_000_000), ("k", 1_000)):
         if count >= 10 * factor:
             return f"{count / factor:,.0f}{unit} downloads"
@@ -103,16 +103,16 @@ def fit_sentence(offer: Offer, memory: Memory) -> str:
         if fit is Fit.TOO_LARGE:
             return f"Its weights alone exceed the {size_in_words(memory.usable)} of this computer."
         if offer.is_checked and offer.model.is_gated:
-            return "How much memory it needs can be read once its terms are accepted."
+            return "The memory it needs is known once you have accepted its terms."
         if offer.is_checked:
             return "The hub does not say how much memory it needs."
-        return "How much memory it needs is being read."
+        return "Reading how much memory it needs…"
     assert fit is not None
     return fit_words(need, fit, memory) or _roomy(need, memory)
 
 
 def _roomy(need: MemoryNeed, memory: Memory) -> str:
-    least = "" if need.context >= USUAL_CONTEXT else ", all that it can use"
+    least = "" if need.context >= USUAL_CONTEXT else ", its longest"
     return (
         f"Fits this computer: it needs about {size_in_words(need.total)} with "
         f"{counted(need.context, 'token')} of context{least}; {size_in_words(memory.available)} "

@@ -1,4 +1,4 @@
-"""What is here of the models that a hub offers: on the disk, loaded, or being downloaded.
+"""Which of a hub's models are on this computer: on the disk, loaded, or being downloaded.
 
 Main thread.
 """
@@ -11,10 +11,10 @@ from ui.models.model_words import percent
 
 
 class Possession(QObject):
-    """Answers for a name; follows the library and its downloads.
+    """The state of a model on this computer, by its name; follows the library and the downloads.
 
     Signals:
-        changed: An answer may be another now.
+        changed: The state of some model may have changed.
     """
 
     changed = Signal()
@@ -30,15 +30,15 @@ class Possession(QObject):
         self._read()
 
     def model(self, name: str) -> LibraryModel | None:
-        """Return the model of a name that is here, and complete."""
+        """Return the complete model of a name; None if it is not on this computer."""
         return self._by_name.get(name)
 
     def is_loaded(self, model: LibraryModel) -> bool:
-        """Whether a model is the one that answers."""
+        """Whether a model is loaded."""
         return self._library.is_loaded(model.found)
 
     def download(self, name: str) -> Download | None:
-        """Return the download of a name that is under way or ended without success."""
+        """Return the download of a name that is running, or that ended without success."""
         return next(
             (
                 one
@@ -49,7 +49,7 @@ class Possession(QObject):
         )
 
     def words(self, name: str) -> str:
-        """Return what is here of a model, in a few words; empty if nothing is."""
+        """Return the state of a model in a few words; empty if it is not on this computer."""
         download = self.download(name)
         if download is not None:
             progress = download.progress

@@ -29,7 +29,7 @@ def test_a_model_is_deleted_after_a_question_that_names_the_bytes(
             choose(opened, "Delete…")
             await asked(opened, "This frees")
             opened.answer("Delete")
-            await asked(opened, f"{REPOSITORY} is deleted; 3.")
+            await asked(opened, f"{REPOSITORY} was deleted. This freed 3.")
             assert not is_there(repository_folder)
             await eventually(lambda: not opened.has(REPOSITORY))
 

@@ -37,7 +37,7 @@ def test_a_newer_revision_is_offered_downloaded_and_the_old_one_is_freed(
             button = opened.card(REPOSITORY).update_button
             assert button is not None
             button.click()
-            await asked(opened, f"{REPOSITORY} is updated; ")
+            await asked(opened, f"{REPOSITORY} was updated. Deleting the old revision freed ")
             assert os.listdir(repository_folder / "snapshots") == [NEWER]
             # The weights are the same, so they are not fetched again.
             fetched = [path for method, path, _ in site.requests if method == "GET"]
@@ -62,7 +62,7 @@ def test_an_update_of_the_loaded_model_loads_the_newer_revision_before_the_old_o
             opened.models.local.check.click()
             await eventually(lambda: opened.card(REPOSITORY).update_button is not None)
             opened.card(REPOSITORY).update_button.click()
-            await asked(opened, f"{REPOSITORY} is updated; ")
+            await asked(opened, f"{REPOSITORY} was updated. Deleting the old revision freed ")
             assert opened.state.info.path.name == NEWER
             answering = opened.window.workspace.answering
             await eventually(lambda: answering.stage == "ready")
@@ -89,7 +89,7 @@ def test_an_update_of_a_draft_model_keeps_it_as_the_draft_model(
             opened.models.local.check.click()
             await eventually(lambda: opened.card(REPOSITORY).update_button is not None)
             opened.card(REPOSITORY).update_button.click()
-            await asked(opened, f"{REPOSITORY} is updated; ")
+            await asked(opened, f"{REPOSITORY} was updated. Deleting the old revision freed ")
             assert opened.state.info.draft.path.name == NEWER
             assert os.listdir(repository_folder / "snapshots") == [NEWER]
 
