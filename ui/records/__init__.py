@@ -1,1 +1,1 @@
-"""What is kept and shown, as plain data: conversations, messages, runs, presets; no Qt."""
+"""The data that is stored and shown: conversations, messages, runs, presets; no Qt."""

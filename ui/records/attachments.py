@@ -1,4 +1,4 @@
-"""Files that go with a message: how they stand in its text, and are found in it again.
+"""Files that go with a message: writes them into its text, and finds them there again.
 
 The model reads each file under its name, in a fence of its own:
 
@@ -19,7 +19,7 @@ from typing import Any
 from engine.files.fields import Fields
 
 _LONGEST_FENCE = re.compile(r"`{3,}")
-# A file as ``with_attachments`` writes it: its fence is longer than all fences within.
+# A file as ``with_attachments`` writes it: its fence is longer than any fence in the file.
 _ATTACHED = re.compile(
     r"(?P<title>[^\n]*):\n(?P<fence>`{3,})\n(?P<text>.*?\n)(?P=fence)(?:\n\n|\Z)", re.DOTALL
 )
@@ -27,7 +27,7 @@ _PAGES = re.compile(r"(?P<name>.*) \(pages? (?P<first>\d+)(?:–(?P<last>\d+))? 
 
 
 class AttachmentRefused(Exception):
-    """A file cannot go with a message; the message says which, why, and what would."""
+    """A file cannot be attached; the message says which, why, and what to attach instead."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class PageRange:
     total: int
 
     def __str__(self) -> str:
-        """Return it in words."""
+        """Return the range in words."""
         if self.first == self.last:
             return f"page {self.first} of {self.total}"
         return f"pages {self.first}–{self.last} of {self.total}"
@@ -58,9 +58,9 @@ class Attachment:
     Attributes:
         name: Its name, without folders.
         text: The text that the model reads.
-        pages: Which pages that text has; None where a file has no pages.
-        all_pages: The text of every page that can be chosen; empty once it was sent.
-        remark: What a person should know of how it was read, as sentences.
+        pages: The pages in that text; None for a file without pages.
+        all_pages: The text of every page that can be chosen; empty once the file was sent.
+        remark: What a person should know about how the file was read, as sentences.
     """
 
     name: str
@@ -71,11 +71,11 @@ class Attachment:
 
     @property
     def title(self) -> str:
-        """Its name, and its pages if it has some."""
+        """Its name, with the page range if it has pages."""
         return self.name if self.pages is None else f"{self.name} ({self.pages})"
 
     def with_pages(self, first: int, last: int) -> "Attachment":
-        """Return the same file with other pages.
+        """Return the same file with another range of pages.
 
         Args:
             first: The first page, counted from 1.
@@ -109,18 +109,18 @@ def with_attachments(text: str, attachments: Iterable[Attachment]) -> str:
 
 
 def attached_chars(text: str, attachments: Iterable[Attachment]) -> int:
-    """Return how many characters of ``with_attachments`` come before the text."""
+    """Return the number of characters before the typed text in ``with_attachments``."""
     whole = with_attachments(text, attachments)
     return len(whole) - len(text) if text.strip() else len(whole)
 
 
 def taken_apart(message: str, attached: int) -> tuple[tuple[Attachment, ...], str]:
-    """Return the files of a message, and the text that was typed.
+    """Split a message into its files and the typed text.
 
     Args:
         message: What ``with_attachments`` returned.
-        attached: What ``attached_chars`` returned. Where the message does not begin with files of
-            that length, it is all typed text.
+        attached: What ``attached_chars`` returned. If the message does not begin with files of
+            that length, all of it counts as typed text.
     """
     files: list[Attachment] = []
     end = 0
@@ -134,7 +134,7 @@ def taken_apart(message: str, attached: int) -> tuple[tuple[Attachment, ...], st
 
 
 def attachment_values(file: Attachment) -> dict[str, Any]:
-    """Return a file that waits to be sent as JSON values, with the pages that can be chosen."""
+    """Return an attached but unsent file as JSON values, with the pages that can be chosen."""
     values: dict[str, Any] = {"name": file.name}
     if file.pages is None or not file.all_pages:
         values["text"] = file.text
@@ -145,10 +145,10 @@ def attachment_values(file: Attachment) -> dict[str, Any]:
 
 
 def attachment_from(fields: Fields) -> Attachment:
-    """Return a file that waits to be sent.
+    """Return an attached but unsent file from its JSON values.
 
     Raises:
-        DamagedFile: A value is not what it should be.
+        DamagedFile: A value is invalid.
     """
     name, remark = fields.take("name", str), fields.maybe("remark", str) or ""
     if not fields.has("pages"):

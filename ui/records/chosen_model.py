@@ -11,8 +11,8 @@ class ChosenModel:
     """The model that a conversation remembers.
 
     Attributes:
-        name: Its name, which also finds it on another computer.
-        folder: Where it is; None where only the name is known, as in an imported conversation.
+        name: Its name, which identifies it on another computer, too.
+        folder: Its folder; None if only the name is known, as in an imported conversation.
     """
 
     name: str
@@ -20,5 +20,5 @@ class ChosenModel:
 
     @staticmethod
     def of(folder: Path) -> "ChosenModel":
-        """Return the choice of the model of a folder."""
+        """Return the choice of the model in a folder."""
         return ChosenModel(model_name(folder), folder.resolve())

@@ -1,6 +1,6 @@
-"""Settings, stop lists and runs as JSON values and back; the one form for files and databases.
+"""Converts settings, stop lists and runs to JSON values and back, for files and the database.
 
-Pure; any thread. Unknown keys are ignored, so that later versions can add some.
+Pure; any thread. Unknown keys are ignored, so that later versions can add keys.
 """
 
 import dataclasses
@@ -33,25 +33,25 @@ from ui.records.placement import clean_tags
 from ui.records.runs import Run, RunState
 from ui.records.tooling.calls import result_from, result_values
 
-# The last second that a calendar with four digits knows, wherever on earth.
+# The last second that a date with a four-digit year can show in every time zone.
 _LAST_MOMENT_S = 253_370_000_000.0
-# Ranks only grow, one at a time: there is room for all that a person will ever do.
+# Ranks only grow, one at a time: a person never reaches this limit.
 _HIGHEST_RANK = 1 << 52
 
 
 def moment(unix_s: float | None) -> float:
-    """Return a time that a calendar can show; one that none can is 1970."""
+    """Return a time if a calendar can show it; otherwise 1970."""
     is_shown = unix_s is not None and math.isfinite(unix_s) and 0 <= unix_s <= _LAST_MOMENT_S
     return unix_s if unix_s is not None and is_shown else 0.0
 
 
 def shown_rank(rank: int | None) -> int:
-    """Return the rank of a version, within what a database can count on from."""
+    """Return the rank of a version, limited so that the database can still count up."""
     return min(max(rank or 0, 0), _HIGHEST_RANK)
 
 
 def _plain_kinds() -> dict[str, type]:
-    """Return the types of those settings that are one value each, by their names."""
+    """Return the types of the settings with a single value, by their names."""
     kinds: dict[str, type] = {}
     for one in dataclasses.fields(ConversationSettings):
         # ``float | None`` is a float that may be missing.
@@ -66,11 +66,11 @@ _PLAIN_KINDS = _plain_kinds()
 
 
 def settings_values(settings: ConversationSettings) -> dict[str, Any]:
-    """Return settings as JSON values; what is not set is left out."""
+    """Return settings as JSON values; unset ones are left out."""
     values = dataclasses.asdict(settings)
     values["stop_token_ids"] = list(settings.stop_token_ids)
     values["stop_options"] = stop_options_to_fields(settings.stop_options)
-    # A zero is set: at temperature 0 the likeliest token is always taken.
+    # Zero counts as set: at temperature 0 the likeliest token is always chosen.
     return {
         name: value
         for name, value in values.items()
@@ -79,7 +79,7 @@ def settings_values(settings: ConversationSettings) -> dict[str, Any]:
 
 
 def settings_from(fields: Fields) -> ConversationSettings:
-    """Return settings; raises ``DamagedFile`` where one has a wrong type."""
+    """Return settings; raises ``DamagedFile`` if a value has a wrong type."""
     plain: dict[str, Any] = {name: fields.maybe(name, kind) for name, kind in _PLAIN_KINDS.items()}
     return ConversationSettings(
         **{name: value for name, value in plain.items() if value is not None},
@@ -93,7 +93,7 @@ def settings_from(fields: Fields) -> ConversationSettings:
 
 
 def model_values(choice: ChosenModel | None) -> dict[str, str]:
-    """Return a conversation's model as JSON values; empty where it has none."""
+    """Return a conversation's model as JSON values; empty if it has none."""
     if choice is None:
         return {}
     folder = {} if choice.folder is None else {"folder": str(choice.folder)}
@@ -101,11 +101,11 @@ def model_values(choice: ChosenModel | None) -> dict[str, str]:
 
 
 def model_from(fields: Fields) -> ChosenModel | None:
-    """Return a conversation's model; raises ``DamagedFile`` where a value has a wrong type."""
+    """Return a conversation's model; raises ``DamagedFile`` if a value has a wrong type."""
     name, folder = fields.maybe("name", str), fields.maybe("folder", str)
     if not name:
         return None
-    # No path can hold a NUL, and a relative one would mean another folder at each start.
+    # A path cannot contain NUL, and a relative path could mean another folder at each start.
     is_usable = bool(folder) and "\0" not in (folder or "") and Path(folder or "").is_absolute()
     return ChosenModel(title_from_file(name), Path(folder) if folder and is_usable else None)
 
@@ -119,13 +119,13 @@ def stops_values(stops: list[StopEntry]) -> list[dict[str, Any]]:
 
 
 def _scope(item: Fields) -> StopScope:
-    # A later version may know more; where a stop counts is then the usual.
+    # A later version may know more scopes; the usual scope replaces them.
     found = item.maybe("scope", str)
     return StopScope(found) if found in set(StopScope) else StopScope.TEXT
 
 
 def stops_from(fields: Fields) -> list[StopEntry]:
-    """Return a stop list; raises ``DamagedFile`` where a sequence cannot be used."""
+    """Return a stop list; raises ``DamagedFile`` if a sequence cannot be used."""
     stops = [
         StopEntry(
             item.take("sequence", str),
@@ -154,7 +154,7 @@ def folder_values(folder: ConversationFolder) -> dict[str, Any]:
 
 
 def folder_from(fields: Fields) -> ConversationFolder:
-    """Return a folder; raises ``DamagedFile`` where a value has a wrong type."""
+    """Return a folder; raises ``DamagedFile`` if a value has a wrong type."""
     return ConversationFolder(
         name=title_from_file(fields.maybe("name", str) or ""),
         system_prompt=fields.maybe("system_prompt", str) or "",
@@ -166,13 +166,13 @@ def folder_from(fields: Fields) -> ConversationFolder:
 
 
 def tags_from(fields: Fields) -> tuple[str, ...]:
-    """Return the tags in a list of texts; what is not text is left out."""
+    """Return the tags in a list; items that are not text are left out."""
     named = fields.maybe("tags", list) or []
     return clean_tags(title_from_file(tag) for tag in named if isinstance(tag, str) and tag.strip())
 
 
 def run_values(run: Run) -> dict[str, Any]:
-    """Return all of a run but its text, which stands beside it, as JSON values."""
+    """Return a run as JSON values without its text, which is stored beside it."""
     values: dict[str, Any] = {
         "id": run.id,
         "state": run.state.value,
@@ -199,17 +199,17 @@ def run_values(run: Run) -> dict[str, Any]:
 
 
 def attached_from(fields: Fields) -> int:
-    """Return how many characters of a question's text are files."""
+    """Return how many characters of a question's text belong to its files."""
     return max(fields.maybe("attached_chars", int) or 0, 0)
 
 
 def run_from(fields: Fields, text: str, without_end: RunState = RunState.INTERRUPTED) -> Run:
-    """Return a run.
+    """Return a run from its JSON values.
 
     Args:
         fields: Its JSON values.
         text: Its answer.
-        without_end: The state of a run that had not ended when it was written.
+        without_end: The state for a run that had not ended when it was saved.
     """
     stops = fields.maybe("stops", list) or []
     if not all(isinstance(stop, str) for stop in stops):
@@ -243,7 +243,7 @@ def run_from(fields: Fields, text: str, without_end: RunState = RunState.INTERRU
 
 
 def _state(fields: Fields) -> RunState:
-    # A later version may know more; of how such a run ended nothing can be said then.
+    # A later version may know more states; such a run counts as unrecorded.
     found = fields.take("state", str)
     return RunState(found) if found in set(RunState) else RunState.UNRECORDED
 

@@ -29,8 +29,8 @@ class StopEntry:
     """A row of a stop list.
 
     Attributes:
-        sequence: Exactly as it was given.
-        is_enabled: Whether it counts.
+        sequence: The sequence, exactly as it was entered.
+        is_enabled: Whether it is used.
         scope: Where it applies.
     """
 
@@ -41,15 +41,15 @@ class StopEntry:
 
 @dataclass(frozen=True, slots=True)
 class ConversationSettings(SamplingOptions):
-    """What belongs to a conversation beside its messages, how tokens are drawn included.
+    """The settings of a conversation, including those of sampling.
 
     Attributes:
         system_prompt: Instructions that the model reads before the conversation; empty for none.
-        max_tokens: Most tokens of one answer; None until the context is full.
-        is_thinking: Whether a model that can reason first shall do so.
-        stop_token_ids: Token ids that end an answer beside the model's own.
-        stop_options: How stops count; each stop of the list has a scope of its own.
-        thinking_budget: Most tokens of reasoning; None for any number.
+        max_tokens: The most tokens of one answer; None limits it only by the context.
+        is_thinking: Whether a model that can reason does so before the answer.
+        stop_token_ids: Token ids that end an answer, besides the model's own.
+        stop_options: How stops are handled; each stop of the list has its own scope.
+        thinking_budget: The most tokens of reasoning; None for no limit.
     """
 
     system_prompt: str = ""
@@ -61,12 +61,12 @@ class ConversationSettings(SamplingOptions):
 
     @property
     def sampling(self) -> Sampling:
-        """How tokens are drawn."""
+        """The settings of sampling."""
         return Sampling(**{one.name: getattr(self, one.name) for one in SAMPLING_OPTIONS})
 
 
 class Conversation:
-    """Messages with the settings and the stop list they run with.
+    """Messages, with the settings and the stop list for the next answer.
 
     Args:
         title: Its name in the list.
@@ -77,7 +77,7 @@ class Conversation:
         created_at: Unix time at which it began; None for now.
         updated_at: Unix time of its last message; None for the time at which it began.
         id: Its id; empty for a new one.
-        is_pinned: Whether it stands at the top of the list.
+        is_pinned: Whether it stays at the top of the list.
 
     Attributes:
         title: Its name in the list.
@@ -87,14 +87,14 @@ class Conversation:
         draft: The text in the composer.
         attachments: The files that go with the draft.
         model: The model that answers it; None until one was chosen or has answered.
-        tools: What the model may call.
+        tools: The tools that the model may call.
         is_pinned: Whether it stays at the top of the list.
         placement: Its folder, its tags, and whether it is archived.
         origin: What it was imported from, so that it is not imported twice; empty for none.
         stops_from: Where its stop list came from: ``folder:`` with an id or ``preset:`` with a
-            name; empty where it was made here.
+            name; empty if it was made in the conversation.
         created_at: Unix time, in seconds.
-        updated_at: Unix time at which something was last said, in seconds.
+        updated_at: Unix time of its last message, in seconds.
         id: Unique.
         is_loaded: Whether the messages are in memory; the list needs only a preview.
     """
@@ -137,22 +137,22 @@ class Conversation:
 
     @property
     def has_messages(self) -> bool:
-        """Whether anything was ever said, also while the messages are not loaded."""
+        """Whether it has messages, even if they are not loaded."""
         return len(self.tree) > 0 or not self.is_loaded
 
     @property
     def is_unused(self) -> bool:
-        """Whether nothing was said and nothing is being written."""
+        """Whether it has no messages, and the composer is empty."""
         return not self.has_messages and not self.draft.strip() and not self.attachments
 
     @property
     def is_running(self) -> bool:
-        """Whether an answer is on its way, one of two that are written side by side included."""
+        """Whether an answer is running, also as one of two answers side by side."""
         return any(not message.is_settled for message in self.tree)
 
     @property
     def preview(self) -> str:
-        """The first words of what was said last."""
+        """The first words of the last message."""
         if not self.is_loaded:
             return self._stored_preview
         for message in reversed(self.messages):
@@ -162,18 +162,18 @@ class Conversation:
         return ""
 
     def add(self, message: ConversationMessage) -> None:
-        """Append a message to those that are shown."""
+        """Append a message to the shown ones."""
         shown = self.messages
         self.tree.add(message, shown[-1] if shown else None)
 
     def unload(self, preview: str) -> None:
-        """Be known by a preview alone until ``fill`` brings the messages."""
+        """Drop the messages from memory and keep a preview, until ``fill`` restores them."""
         self.tree = MessageTree()
         self.is_loaded = False
         self._stored_preview = preview
 
     def snapshot(self, messages: Iterable[ConversationMessage]) -> "Conversation":
-        """Return what it is now, with these messages, for another thread to read."""
+        """Return a copy of the present state, with these messages, for another thread to read."""
         twin = Conversation(
             self.title, (), self.settings, self.stops, self.draft, self.created_at,
             self.updated_at, self.id, self.is_pinned,
@@ -186,7 +186,7 @@ class Conversation:
         return twin
 
     def duplicate(self) -> "Conversation":
-        """Return a conversation of its own with copies of the messages that are settled."""
+        """Return a new conversation with copies of the messages that are complete."""
         twin = Conversation(
             f"{self.title} (copy)", settings=self.settings, stops=self.stops, draft=self.draft
         )
@@ -197,25 +197,25 @@ class Conversation:
         return twin
 
     def fill(self, messages: Iterable[ConversationMessage]) -> None:
-        """Take over the stored messages, parents first; does nothing once they are here."""
+        """Add the stored messages, parents first; does nothing if they are loaded already."""
         if not self.is_loaded:
             self.tree.fill(messages)
             self.is_loaded = True
 
     def enabled_stops(self) -> tuple[str, ...]:
-        """Return the sequences that count, in their order, each once, empty ones left out."""
+        """Return the enabled sequences in their order, without duplicates and empty ones."""
         return rules_of(self.stops).strings
 
 
 @dataclass(frozen=True, slots=True)
 class ConversationFolder:
-    """A folder, and what new conversations in it begin with.
+    """A folder, with settings for new conversations in it.
 
     Attributes:
-        name: For a person; several folders may have the same.
-        system_prompt: Instructions of a new conversation; empty for those of every conversation.
+        name: The shown name; several folders may have the same.
+        system_prompt: The system prompt of a new conversation; empty for the usual one.
         stops: The stop list of a new conversation.
-        is_open: Whether the list shows what is in it.
+        is_open: Whether the list shows its conversations.
         created_at: Unix time, in seconds.
         id: Unique.
     """
@@ -229,7 +229,7 @@ class ConversationFolder:
 
 
 def rules_of(entries: Iterable[StopEntry]) -> StopRules:
-    """Return the rules of a stop list: those that count, each once, empty ones left out."""
+    """Return the rules of a stop list: the enabled ones, without duplicates and empty ones."""
     counting: dict[str, StopScope] = {}
     for entry in entries:
         if entry.is_enabled and entry.sequence:
@@ -239,20 +239,20 @@ def rules_of(entries: Iterable[StopEntry]) -> StopRules:
 
 
 def preview_of(text: str) -> str:
-    """Return the first words of a text on one line."""
+    """Return the first words of a text, as one line."""
     return " ".join(text[:_PREVIEW_CHARS].split())
 
 
 def title_of(question: str) -> str:
-    """Return the title that a first question gives its conversation."""
+    """Return the title for a conversation that begins with this question."""
     line = " ".join(question.split())
     return line if len(line) <= _TITLE_CHARS else line[: _TITLE_CHARS - 1].rstrip() + "…"
 
 
 def title_from_file(text: str) -> str:
-    """Return a title that somebody else may have written: one line of a limited length.
+    """Return a title from a file in a safe form: one line of limited length.
 
-    Characters that control a terminal, or turn the direction of what is shown, become ``\ufffd``.
+    Characters that control a terminal or change the direction of text become ``\ufffd``.
     """
     line = " ".join(text[:_MOST_TITLE_CHARS].split()).translate(_STEERING)
     return line or UNTITLED

@@ -1,6 +1,6 @@
-"""Search in what was said: the words of a query, and the piece of a text that shows them.
+"""Search in messages: the words of a query, and the snippet of a text that shows them.
 
-Pure; any thread. Stores decide how they look; both they and the window use these values.
+Pure; any thread. Each store has its own way to search; stores and the window use these values.
 """
 
 import re
@@ -14,16 +14,16 @@ _SNIPPET_CHARS = 110
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """A place where the searched words were said.
+    """A place where the searched words occur.
 
     Attributes:
         conversation_id: The conversation.
         message_id: The message; None where the title or a tag matches.
         title: The conversation's title.
         role: ``user``, ``assistant``, ``title``, or ``tag``.
-        said_at: Unix time, in seconds.
+        said_at: Unix time of the message, in seconds.
         snippet: The words around the match, on one line.
-        spans: Start and length, in the snippet, of what matches.
+        spans: The start and length of each match in the snippet.
     """
 
     conversation_id: str
@@ -43,13 +43,13 @@ def words_of(query: str) -> tuple[str, ...]:
 
 
 def matches(text: str, words: Sequence[str]) -> bool:
-    """Return whether a text has all the words, in whatever case."""
+    """Return whether a text has all the words, ignoring case."""
     folded = text.casefold()
     return all(word.casefold() in folded for word in words)
 
 
 def snippet_of(text: str, words: Sequence[str]) -> tuple[str, tuple[tuple[int, int], ...]]:
-    """Return a line of text around the first match, and where in it the words stand."""
+    """Return a line of text around the first match, and the places of the words in it."""
     pattern = re.compile("|".join(re.escape(word) for word in words) or r"(?!)", re.IGNORECASE)
     first = pattern.search(text)
     begin = max(0, (first.start() if first else 0) - _BEFORE_CHARS)
@@ -75,7 +75,7 @@ def named_hit(
         conversation_id: The conversation.
         title: Its title.
         tags: Its tags.
-        updated_at: When something was last said in it.
+        updated_at: Unix time of its last message.
         words: The words of the query.
     """
     role, text, listed = "title", title, ", ".join(tags)

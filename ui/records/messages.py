@@ -1,4 +1,4 @@
-"""The messages of a conversation as a tree: versions stand side by side, none replaces another.
+"""The messages of a conversation as a tree: versions are kept side by side.
 
 Plain records without Qt; changed on the main thread only.
 """
@@ -21,10 +21,10 @@ class ConversationMessage:
 
     Attributes:
         role: Who wrote it.
-        text: What was written; an answer has it once its run is over.
+        text: The text; an answer has it once its run is over.
         run: The run of an answer.
         created_at: Unix time, in seconds.
-        parent: The message it follows; None for the first ones.
+        parent: The message that it follows; None for a first message.
         shown_rank: Among versions, the one with the highest rank is shown.
         id: Unique.
         attached_chars: How many characters at the beginning of a question's text are attached
@@ -47,17 +47,17 @@ class ConversationMessage:
 
     @property
     def typed(self) -> str:
-        """What was written, without the files."""
+        """The typed text, without the files."""
         return taken_apart(self.text, self.attached_chars)[1]
 
     @property
     def said(self) -> str:
-        """What has been said so far, also while the answer is running."""
+        """The text so far, also while the answer is running."""
         return self.text if self.run is None else self.run.text
 
     @property
     def is_settled(self) -> bool:
-        """Whether nothing more will come."""
+        """Whether the message is complete."""
         return self.run is None or (self.run.is_over and not self.run.is_calling)
 
 
@@ -70,7 +70,7 @@ class MessageTree:
         self._shown: list[ConversationMessage] | None = None
 
     def __iter__(self) -> Iterator[ConversationMessage]:
-        """Iterate over all messages, each after the one it follows."""
+        """Iterate over all messages, parents first."""
         return iter(self._by_id.values())
 
     def __len__(self) -> int:
@@ -93,7 +93,7 @@ class MessageTree:
         return list(self._shown)
 
     def add(self, message: ConversationMessage, parent: ConversationMessage | None) -> None:
-        """Put a new message after another one; it is shown in place of its versions."""
+        """Add a new message after another one; it is shown instead of its other versions."""
         versions = self._following.setdefault(parent.id if parent else None, [])
         message.parent = parent
         message.shown_rank = 1 + max((v.shown_rank for v in versions), default=0)
@@ -102,7 +102,7 @@ class MessageTree:
         self._shown = None
 
     def fill(self, messages: Iterable[ConversationMessage]) -> None:
-        """Take over messages that know their parents and ranks, parents first."""
+        """Add messages that have their parents and ranks, parents first."""
         for message in messages:
             self._by_id[message.id] = message
             parent_id = message.parent.id if message.parent else None
@@ -110,7 +110,7 @@ class MessageTree:
         self._shown = None
 
     def remove(self, message: ConversationMessage) -> list[ConversationMessage]:
-        """Remove a message with all that follows it, in any version; returns them in order."""
+        """Remove a message and all messages after it, in all versions; return them in order."""
         removed = [message]
         for one in removed:
             removed.extend(self._following.get(one.id, ()))
@@ -135,7 +135,7 @@ class MessageTree:
         return list(self._following.get(message.parent.id if message.parent else None, ()))
 
     def show(self, message: ConversationMessage) -> list[ConversationMessage]:
-        """Show a message and all it follows; returns the messages whose rank changed."""
+        """Show a message and its parents; return the messages whose rank changed."""
         changed: list[ConversationMessage] = []
         step: ConversationMessage | None = message
         while step is not None:
@@ -151,9 +151,9 @@ class MessageTree:
     def copied_after(
         self, message: ConversationMessage | None, parent: ConversationMessage
     ) -> list[ConversationMessage]:
-        """Return copies of the shown messages after one, to follow another version of it.
+        """Return copies of the shown messages after a message, for another version of it.
 
-        There are none if the message is not shown.
+        The list is empty if the message is not shown.
         """
         shown = self.shown()
         if message is None or message not in shown:
@@ -170,7 +170,7 @@ class MessageTree:
 
 
 def frozen(message: ConversationMessage) -> ConversationMessage:
-    """Return a message that changes no longer: itself, or a copy if its answer is running."""
+    """Return a message that no longer changes: itself, or a copy if its answer is running."""
     if message.is_settled or message.run is None:
         return message
     calls, results = list(message.run.tool_calls), list(message.run.results)
@@ -179,7 +179,7 @@ def frozen(message: ConversationMessage) -> ConversationMessage:
 
 
 def chained(messages: Iterable[ConversationMessage]) -> Iterator[ConversationMessage]:
-    """Give each message the one before it as parent."""
+    """Set the parent of each message to the one before it."""
     before: ConversationMessage | None = None
     for message in messages:
         message.parent, message.shown_rank = before, 1
@@ -190,7 +190,7 @@ def chained(messages: Iterable[ConversationMessage]) -> Iterator[ConversationMes
 def copied_below(
     messages: Iterable[ConversationMessage], parent: ConversationMessage
 ) -> list[ConversationMessage]:
-    """Return copies of messages that follow each other, to stand below another one."""
+    """Return copies of consecutive messages, to follow another message."""
     twins: list[ConversationMessage] = []
     for message in messages:
         parent = _twin(message, parent, 1)
@@ -199,7 +199,7 @@ def copied_below(
 
 
 def copied(messages: Iterable[ConversationMessage]) -> list[ConversationMessage]:
-    """Return copies with ids of their own, and so have their runs; parents come first."""
+    """Return copies of messages and runs with new ids, parents first."""
     twins: dict[str, ConversationMessage] = {}
     for message in messages:
         parent = twins[message.parent.id] if message.parent else None
@@ -208,12 +208,12 @@ def copied(messages: Iterable[ConversationMessage]) -> list[ConversationMessage]
 
 
 def runs_of(messages: Iterable[ConversationMessage]) -> list[Run]:
-    """Return the runs of those messages that are answers."""
+    """Return the runs of the answers among the messages."""
     return [one.run for one in messages if one.run is not None]
 
 
 def question(typed: str, files: Iterable[Attachment] = ()) -> ConversationMessage:
-    """Return what a person asks: the files, then the text."""
+    """Return the question that a person sends: the files, then the text."""
     attached = tuple(files)
     return ConversationMessage(
         "user",

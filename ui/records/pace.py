@@ -1,4 +1,4 @@
-"""How fast an answer is written right now. Pure; main thread."""
+"""The speed at which an answer is written right now. Pure; main thread."""
 
 from collections import deque
 
@@ -6,7 +6,7 @@ from engine import counted, figure
 
 # Long enough to be steady, short enough to follow a slowdown.
 _WINDOW_S = 3.0
-# Shown figures that change more often than this cannot be read.
+# A person cannot read figures that change more often than this.
 _NEWS_EVERY_S = 0.25
 
 
@@ -34,7 +34,7 @@ class Pace:
         return rate + counted(self.tokens, "token")
 
     def note(self, tokens: int, time_s: float) -> bool:
-        """Note how many tokens there are at a time; returns whether there is news to show."""
+        """Note the number of tokens at a time; return whether there are new figures to show."""
         if not tokens:
             return False
         moments = self._moments

@@ -1,4 +1,4 @@
-"""Where a conversation stands among the others: its folder, its tags, the order of the list.
+"""Where a conversation is in the list: its folder, its tags, the order of the list.
 
 Plain values without Qt; any thread.
 """
@@ -12,7 +12,7 @@ _MOST_TAGS = 20
 
 
 class ListOrder(StrEnum):
-    """What the list of conversations is sorted by; pinned ones come first in each order."""
+    """The order of the list of conversations; pinned ones always come first."""
 
     RECENT = "recent"
     CREATED = "created"
@@ -22,11 +22,11 @@ class ListOrder(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """Where a conversation stands among the others.
+    """Where a conversation is in the list.
 
     Attributes:
         folder_id: The id of its folder; empty for none.
-        tags: Its tags, each once, in the order in which they were given.
+        tags: Its tags, each once, in the order in which they were added.
         is_archived: Whether it is hidden until the archive is shown.
     """
 
@@ -36,9 +36,9 @@ class Placement:
 
 
 def clean_tags(tags: Iterable[str]) -> tuple[str, ...]:
-    """Return tags as they are kept: one line each, none twice whatever its case, and not too many.
+    """Return tags as they are kept: one line each, limited in number, each once ignoring case.
 
-    A comma separates tags where a person types them, so no tag has one.
+    A tag never contains a comma, because a person separates tags by commas.
     """
     kept: dict[str, str] = {}
     for tag in tags:

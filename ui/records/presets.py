@@ -1,4 +1,4 @@
-"""Presets: settings and a stop list under a name. Plain values and their JSON; any thread."""
+"""Presets: named settings with a stop list. Plain values and their JSON; any thread."""
 
 import json
 from collections.abc import Iterable
@@ -14,10 +14,10 @@ VERSION = 1
 
 @dataclass(frozen=True, slots=True)
 class Preset:
-    """Settings and stops to begin a conversation with.
+    """Settings and stops for a conversation.
 
     Attributes:
-        name: Unique, for a person.
+        name: Its unique name.
         settings: System prompt, sampling and limits.
         stops: The stop list.
     """
@@ -58,7 +58,7 @@ def preset_values(preset: Preset) -> dict[str, Any]:
 
 
 def preset_from(fields: Fields) -> Preset:
-    """Return a preset; raises ``DamagedFile`` where a value cannot be used."""
+    """Return a preset; raises ``DamagedFile`` if a value cannot be used."""
     name = fields.take("name", str).strip()
     if not name:
         raise fields.wrong("name", "must not be empty")

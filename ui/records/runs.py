@@ -1,4 +1,4 @@
-"""One answer as the window remembers it: what was asked, what came, and why it ended.
+"""One answer as the window remembers it: the request's settings, the answer, and its end.
 
 Plain records without Qt; changed on the main thread only.
 """
@@ -55,7 +55,7 @@ class RunState(StrEnum):
 
 
 _OVER = frozenset(RunState) - {RunState.QUEUED, RunState.PREFILL, RunState.STREAMING}
-# The ends that no engine tells of.
+# The ends that the engine does not report.
 _UNJUDGED = {
     RunState.INTERRUPTED: INTERRUPTED_VERDICT,
     RunState.WRITTEN: WRITTEN_VERDICT,
@@ -71,7 +71,7 @@ class GrowingCall:
     Attributes:
         call_id: Its identifier.
         name: The tool.
-        texts: Its arguments so far, part by part.
+        texts: Its arguments so far, in parts.
     """
 
     call_id: str
@@ -85,32 +85,32 @@ class Run:
 
     Attributes:
         stops: The stop sequences it ran with, in their order.
-        rules: All of its stops with their scopes; None where only the sequences are known.
-        without: The stop of its conversation that did not count this once; None for none.
+        rules: All of its stops with their scopes; None if only the sequences are known.
+        without: The stop of its conversation that was left out for this run; None for none.
         max_tokens: Its limit, None for none.
         model_id: The model that answered.
         state: Its stage.
         text: The answer so far.
         thinking: The reasoning so far.
-        thinking_s: How long the reasoning took, in seconds; None while it lasts or without any.
-        tool_calls: Calls the model made.
-        growing_calls: Calls that it is writing.
-        results: What came of those calls that were run, denied or stopped.
-        progress: Calls that are asked about or running, by their ids.
-        is_calling: Whether its calls are being carried out.
-        paused_at: The limit of calls at which it was paused; 0 where it was not.
+        thinking_s: Seconds that the reasoning took; None while it lasts, and without reasoning.
+        tool_calls: The calls that the model made.
+        growing_calls: The calls that it is writing.
+        results: The results of the calls that were run, denied or stopped.
+        progress: The calls that wait for approval or are running, by their ids.
+        is_calling: Whether its calls are being run.
+        paused_at: The limit of calls at which it was paused; 0 if it was not.
         prompt_processed: Prompt tokens read so far.
         prompt_total: Prompt tokens to read.
-        prompt_cached: Prompt tokens that needed no reading.
-        finished: The engine's last word, once there is one.
+        prompt_cached: Prompt tokens that came from a cache.
+        finished: The engine's last event, once it has arrived.
         refusal: Why it was refused, for ``REFUSED``.
         continued_chars: Characters of its text that an earlier answer had, which it continues.
-        held: Text that the matcher has held back for so long that it is worth a word; else empty.
-        held_s: For how long, in seconds.
-        pace: How fast it is written, while it is.
+        held: Text that the matcher has held back long enough to tell the person; otherwise empty.
+        held_s: For how many seconds it has been held back.
+        pace: The speed, while it is written.
         is_loading: Whether it waits until its model is loaded.
         starting: The names of tool servers that it waits for.
-        is_cancelling: Whether a cancel has been asked for and has not yet ended it.
+        is_cancelling: Whether it was cancelled and has not ended yet.
         started_at: Unix time of the request, in seconds.
         id: Unique.
         copied_from: The id of the run that this one was copied from; empty for none. Not stored.
@@ -151,27 +151,27 @@ class Run:
 
     @property
     def verdict(self) -> Verdict | None:
-        """Why it ended; None while it is under way, and where it was refused."""
+        """Why it ended; None while it is running, and if it was refused."""
         if self.finished is None:
             return _UNJUDGED.get(self.state)
         return verdict(self.finished, self.max_tokens)
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing more will come."""
+        """Whether it has ended."""
         return self.state in _OVER
 
     def copy(self) -> "Run":
-        """Return a run of its own with the same content: deleting one leaves the other whole."""
+        """Return a separate run with the same content: deleting one does not affect the other."""
         return replace(self, id=uuid.uuid4().hex, copied_from=self.id)
 
     def result_of(self, call_id: str) -> CallResult | None:
-        """Return what came of a call; None where nothing has yet."""
+        """Return the result of a call; None if there is none yet."""
         return next((one for one in self.results if one.call_id == call_id), None)
 
     @property
     def prompt_tokens_per_s(self) -> float | None:
-        """How fast the prompt is read; None until some of it was."""
+        """The speed at which the prompt is read; None until some of it was read."""
         if self._prefill_began is None:
             return None
         began_s, before = self._prefill_began
@@ -189,7 +189,7 @@ class Run:
 
     @property
     def stopped_by(self) -> str | int | None:
-        """The stop sequence or stop token that ended it; None where something else did."""
+        """The stop sequence or stop token that ended it; None if something else ended it."""
         if self.finished is None:
             return None
         stop = self.finished.stop
@@ -201,7 +201,7 @@ class Run:
         self.rules, self.model_id, self.is_loading = rules, model_id, False
 
     def apply(self, event: Event) -> None:
-        """Take one event of the engine into the record."""
+        """Update the record with one event of the engine."""
         match event:
             case PromptProgress():
                 self.state = RunState.PREFILL
@@ -245,7 +245,7 @@ class Run:
         self.growing_calls = [one for one in self.growing_calls if one.call_id != call_id]
 
     def _placed(self, finished: Finished) -> Finished:
-        """Return the end with its place in the whole text, not in what was added to it."""
+        """Return the end with its offset in the whole text, not in the continuation."""
         if not self.continued_chars or finished.stop.channel is not Channel.TEXT:
             return finished
         offset = finished.stop.text_offset + self.continued_chars
@@ -263,7 +263,7 @@ class PastRun:
     Attributes:
         conversation_id: The conversation.
         title: Its title.
-        question: What was asked, or its beginning.
+        question: The question, or its beginning.
         run: The run.
     """
 

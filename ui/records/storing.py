@@ -1,4 +1,4 @@
-"""Where conversations and presets are kept: the seam behind which a database stands, and memory.
+"""Keeps conversations and presets: the interface that a database implements, and one in memory.
 
 Called on the main thread. Knows no database.
 """
@@ -17,13 +17,13 @@ from ui.records.runs import PastRun
 
 @dataclass(frozen=True, slots=True)
 class StoreProblem:
-    """Something that a person must know about how conversations are kept.
+    """A problem with how conversations are kept, for the person.
 
     Attributes:
         sentence: What happened.
-        detail: Why, and what it means.
-        path: The file it is about; None for none.
-        can_be_recovered: Whether some of that file may be readable, and be brought over.
+        detail: The cause, and the consequences.
+        path: The file; None for none.
+        can_be_recovered: Whether some of that file may be readable, and can be recovered.
     """
 
     sentence: str
@@ -34,13 +34,13 @@ class StoreProblem:
 
 @dataclass(frozen=True, slots=True)
 class Recovered:
-    """What was brought over from a damaged file.
+    """What was recovered from a damaged file.
 
     Attributes:
         conversations: Conversations that were not here before.
         messages: Messages that were not here before.
         unreadable: Rows of the file that could not be read.
-        cause: Why it ended early, as the end of a sentence; empty where it did not.
+        cause: Why the recovery ended early, as the end of a sentence; empty if it did not.
     """
 
     conversations: int = 0
@@ -57,107 +57,107 @@ class ConversationStore(Protocol):
         """What went wrong when the store was opened."""
 
     def on_problem(self, tell: Callable[[StoreProblem | None], None]) -> None:
-        """Call ``tell`` on the main thread when something cannot be kept, and with None when all
-        of it is kept after all.
+        """Call ``tell`` on the main thread with a problem when something cannot be saved, and with
+        None once everything is saved.
         """
 
     def on_found(self, tell: Callable[[list[Conversation], list[Preset]], None]) -> None:
-        """Call ``tell`` on the main thread with conversations and presets that are found late."""
+        """Call ``tell`` on the main thread with conversations and presets that are found later."""
 
     @property
     def has_unsaved(self) -> bool:
-        """Whether there are changes that could not be kept, and are tried again."""
+        """Whether there are changes that could not be saved and will be tried again."""
 
     @property
     def is_writing(self) -> bool:
-        """Whether something that a person wrote is not kept yet, and may be soon."""
+        """Whether something that a person wrote is still being saved."""
 
     @property
     def failing_because(self) -> str:
-        """Why nothing can be kept, as the end of a sentence; empty while it can."""
+        """Why saving fails, as the end of a sentence; empty while it works."""
 
     def is_kept(self, conversation: Conversation) -> bool:
-        """Return whether all that was saved of a conversation can be loaded again."""
+        """Return whether everything saved of a conversation can be loaded again."""
 
     def load_all(self) -> list[Conversation]:
         """Return all conversations, as they were when the store was opened."""
 
     async def fill(self, conversation: Conversation) -> None:
-        """Load the messages of a conversation, if they are not here yet."""
+        """Load the messages of a conversation, if they are not loaded yet."""
 
     async def read(self, conversation: Conversation) -> list[ConversationMessage] | None:
-        """Return the messages of a conversation without loading them into it; None where they
+        """Return the messages of a conversation without loading them into it; None if they
         cannot be read.
         """
 
     def save(self, conversation: Conversation) -> None:
-        """Keep a conversation's title, settings, stops and draft; a new one is added."""
+        """Save a conversation's title, settings, stops and draft; a new one is added."""
 
     def save_messages(
         self, conversation: Conversation, messages: Sequence[ConversationMessage]
     ) -> None:
-        """Keep messages as they are now, each after the one it follows."""
+        """Save messages in their present state, parents first."""
 
     def delete_messages(
         self, conversation: Conversation, messages: Sequence[ConversationMessage]
     ) -> None:
-        """Forget messages; saving them brings them back."""
+        """Delete messages; saving them restores them."""
 
     def delete(self, conversation: Conversation) -> None:
-        """Forget a conversation; ``restore`` can bring it back until the program ends."""
+        """Delete a conversation; ``restore`` can bring it back until the program ends."""
 
     def restore(self, conversation: Conversation) -> None:
-        """Bring back what was deleted."""
+        """Restore a deleted conversation."""
 
     async def search(self, query: str) -> list[Hit]:
         """Return where the words of a query were said, best first."""
 
     async def recent_runs(self, limit: int) -> list[PastRun]:
-        """Return the newest answers of all conversations, the newest first."""
+        """Return the newest answers of all conversations, newest first."""
 
     def load_presets(self) -> list[Preset]:
         """Return all presets, as they were when the store was opened."""
 
     def save_preset(self, preset: Preset) -> None:
-        """Keep a preset; one of the same name is replaced."""
+        """Save a preset; one of the same name is replaced."""
 
     def delete_preset(self, name: str) -> None:
-        """Forget a preset."""
+        """Delete a preset."""
 
     def load_folders(self) -> list[ConversationFolder]:
-        """Return all folders, as they were when the store was opened or a file was found late."""
+        """Return all folders, as they were when the store was opened or a file was found later."""
 
     def save_folder(self, folder: ConversationFolder) -> None:
-        """Keep a folder; one of the same id is replaced."""
+        """Save a folder; one of the same id is replaced."""
 
     def delete_folder(self, folder_id: str) -> None:
-        """Forget a folder; the conversations in it are for the caller to move."""
+        """Delete a folder; the caller moves the conversations in it."""
 
     async def settled(self) -> None:
-        """Wait until all that was saved before is kept."""
+        """Wait until all earlier changes are saved."""
 
     async def recover(
         self, advance: Callable[[int, int], None], is_cancelled: Callable[[], bool]
     ) -> Recovered:
-        """Bring over what can be read of the damaged file that ``problem`` names.
+        """Recover what can be read of the damaged file that ``problem`` names.
 
-        What is found is told as things that are found late are. What is here already stays as it
-        is, however often this is done.
+        The listener of ``on_found`` gets the results. Conversations that are here already stay
+        unchanged, however often this is called.
 
         Args:
-            advance: Told on the main thread how many rows were looked at, and how many there are.
-            is_cancelled: Whether to end early; what was brought over stays.
+            advance: Called on the main thread with the number of rows read and of all rows.
+            is_cancelled: Returns whether to end early; what was recovered stays.
         """
 
     def decline_recovery(self) -> None:
-        """Offer the damaged file that ``problem`` names no more; it stays where it is."""
+        """Stop offering the damaged file that ``problem`` names; the file stays where it is."""
 
 
 class MemoryConversationStore:
-    """Keeps conversations as long as the process lives.
+    """Keeps conversations in memory, until the process ends.
 
     Args:
-        problem: Why there is nothing better, for the window to say.
+        problem: Why there is no file, for the window to show.
     """
 
     def __init__(self, problem: StoreProblem | None = None) -> None:
@@ -168,33 +168,33 @@ class MemoryConversationStore:
 
     @property
     def problem(self) -> StoreProblem | None:
-        """Why there is nothing better."""
+        """Why there is no file."""
         return self._problem
 
     @property
     def has_unsaved(self) -> bool:
-        """Whether anything was written although a file was to keep it."""
+        """Whether anything was written although there should have been a file."""
         written = any(not conversation.is_unused for conversation in self._kept.values())
         return self._problem is not None and written
 
     @property
     def is_writing(self) -> bool:
-        """Memory takes everything at once."""
+        """Always False: memory keeps everything at once."""
         return False
 
     @property
     def failing_because(self) -> str:
-        """Memory takes everything."""
+        """Always empty: saving in memory does not fail."""
         return ""
 
     def on_problem(self, tell: Callable[[StoreProblem | None], None]) -> None:
-        """Never happens in memory."""
+        """Do nothing: memory never has to tell this."""
 
     def on_found(self, tell: Callable[[list[Conversation], list[Preset]], None]) -> None:
-        """Never happens in memory."""
+        """Do nothing: memory never has to tell this."""
 
     def is_kept(self, conversation: Conversation) -> bool:
-        """Memory keeps no second copy, so nothing can be loaded again."""
+        """Return False: there is no second copy that could be loaded again."""
         return False
 
     def load_all(self) -> list[Conversation]:
@@ -202,32 +202,32 @@ class MemoryConversationStore:
         return list(self._kept.values())
 
     async def fill(self, conversation: Conversation) -> None:
-        """All messages are here already."""
+        """Do nothing: all messages are in memory already."""
 
     async def read(self, conversation: Conversation) -> list[ConversationMessage] | None:
-        """Return the messages, which the conversation itself holds."""
+        """Return the messages, which are in the conversation itself."""
         return list(conversation.tree)
 
     def save(self, conversation: Conversation) -> None:
-        """Keep a conversation; a new one is added."""
+        """Add a conversation if it is new."""
         self._kept[conversation.id] = conversation
 
     def save_messages(
         self, conversation: Conversation, messages: Sequence[ConversationMessage]
     ) -> None:
-        """The conversation itself holds its messages."""
+        """Do nothing: the messages are in the conversation itself."""
 
     def delete_messages(
         self, conversation: Conversation, messages: Sequence[ConversationMessage]
     ) -> None:
-        """The conversation itself holds its messages."""
+        """Do nothing: the messages are in the conversation itself."""
 
     def delete(self, conversation: Conversation) -> None:
-        """Forget a conversation."""
+        """Delete a conversation."""
         self._kept.pop(conversation.id, None)
 
     def restore(self, conversation: Conversation) -> None:
-        """Bring back what was deleted."""
+        """Restore a deleted conversation."""
         self.save(conversation)
 
     async def search(self, query: str) -> list[Hit]:
@@ -252,12 +252,12 @@ class MemoryConversationStore:
                             spans,
                         )
                     )
-        # A longer version of an answer has copies of what follows it.
+        # A longer version of an answer has copies of the messages after it.
         once = {(hit.conversation_id, hit.role, hit.said_at, hit.snippet): hit for hit in hits}
         return sorted(once.values(), key=lambda hit: hit.said_at, reverse=True)[:MOST_HITS]
 
     async def recent_runs(self, limit: int) -> list[PastRun]:
-        """Return the newest answers of all conversations, the newest first."""
+        """Return the newest answers of all conversations, newest first."""
         found = [
             PastRun(one.id, one.title, message.parent.text if message.parent else "", message.run)
             for one in self._kept.values()
@@ -271,11 +271,11 @@ class MemoryConversationStore:
         return list(self._presets.values())
 
     def save_preset(self, preset: Preset) -> None:
-        """Keep a preset; one of the same name is replaced."""
+        """Save a preset; one of the same name is replaced."""
         self._presets[preset.name] = preset
 
     def delete_preset(self, name: str) -> None:
-        """Forget a preset."""
+        """Delete a preset."""
         self._presets.pop(name, None)
 
     def load_folders(self) -> list[ConversationFolder]:
@@ -283,7 +283,7 @@ class MemoryConversationStore:
         return list(self._folders.values())
 
     def save_folder(self, folder: ConversationFolder) -> None:
-        """Keep a folder; one of the same id is replaced."""
+        """Save a folder; one of the same id is replaced."""
         self._folders[folder.id] = folder
 
     def delete_folder(self, folder_id: str) -> None:
@@ -291,13 +291,13 @@ class MemoryConversationStore:
         self._folders.pop(folder_id, None)
 
     async def settled(self) -> None:
-        """Memory is always settled."""
+        """Return at once: nothing has to be written."""
 
     async def recover(
         self, advance: Callable[[int, int], None], is_cancelled: Callable[[], bool]
     ) -> Recovered:
-        """Memory knows no damaged file."""
+        """Do nothing: there is no damaged file."""
         return Recovered()
 
     def decline_recovery(self) -> None:
-        """Memory knows no damaged file."""
+        """Do nothing: there is no damaged file."""

@@ -1,1 +1,1 @@
-"""Work that must not hold up the window: tasks on the loop, files on other threads."""
+"""Work that must not block the window: tasks on the loop, files on other threads."""

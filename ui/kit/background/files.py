@@ -1,4 +1,4 @@
-"""Small files that a person chooses: read and written on another thread, with errors in words.
+"""Reads and writes small files that a person chooses, on another thread, with readable errors.
 
 Main thread.
 """
@@ -48,7 +48,7 @@ async def read_text(
             raise FileRefused(
                 f"{path.name} is too large: such a file has at most {most_bytes / 1e6:.0f} MB."
             )
-        # The size of a device is 0, and a file may grow.
+        # The stated size may be too small: it is 0 for a device, and a file may grow.
         raw = read_bounded(path, most_bytes)
         if why := text_memory(raw).excess(most_bytes):
             raise FileRefused(f"{path.name} takes too much memory: {why}.")
@@ -65,7 +65,7 @@ async def read_text(
 
 
 async def write_text(path: Path, render: Callable[[], str]) -> None:
-    """Write a file whole; what was there before stays if that fails.
+    """Write a whole file; an earlier file stays unchanged if that fails.
 
     Args:
         path: The file.

@@ -1,4 +1,4 @@
-"""Background work of view-models: tasks on the running loop that are kept, ended and reported.
+"""Background tasks of view-models on the running loop: kept until they end, failures logged.
 
 Main thread. Under qasync the running loop is Qt's own, so that slots may start tasks.
 """
@@ -25,7 +25,7 @@ class Tasks:
         return task
 
     async def finish(self) -> None:
-        """Wait until all that is under way has ended."""
+        """Wait until all tasks have ended."""
         while self._open:
             await asyncio.gather(*self._open, return_exceptions=True)
 

@@ -17,7 +17,7 @@ IconColor = Literal["text", "muted", "faint", "accent", "on_accent", "fault"]
 
 
 class IconButton(QToolButton):
-    """A small button that is an icon; its name is its tool tip and its name for screen readers.
+    """A small button with an icon; its tool tip is also its accessible name.
 
     Args:
         theme: The look.
@@ -85,14 +85,14 @@ class ChipButton(QPushButton):
         self.setAccessibleName(accessible_name)
 
     def set_compact(self, is_compact: bool) -> None:
-        """Show the icon alone, where there is no room for words."""
+        """Show only the icon, if there is no room for words."""
         if is_compact != self._is_compact:
             self._is_compact = is_compact
             self.setText("" if is_compact else self._words)
 
     @property
     def saved_px(self) -> int:
-        """The width that showing the icon alone saves."""
+        """The width that is saved by showing only the icon."""
         return self.fontMetrics().horizontalAdvance(self._words)
 
     def _tint(self) -> None:
@@ -145,7 +145,7 @@ class ToggleSwitch(QAbstractButton):
 
     Args:
         theme: The look.
-        says: What it is called for screen readers.
+        says: Its accessible name.
         parent: Owns this object.
     """
 

@@ -18,7 +18,7 @@ class Choice(QComboBox):
 
     Args:
         theme: The look.
-        says: What it is called for screen readers.
+        says: Its accessible name.
         choices: The values, each with its words.
     """
 

@@ -1,6 +1,6 @@
-"""Icons in text fields, in the theme's colors and in proportion to the text.
+"""Adds icons to text fields, in the theme's colors and in proportion to the text.
 
-Qt draws the icons of a field's actions in one size, and its own clear button in one color.
+Qt's own icons in fields have a fixed size, and its clear button has a fixed color.
 Main thread.
 """
 
@@ -22,7 +22,7 @@ def add_clear_button(theme: Theme, field: QLineEdit, says: str) -> QToolButton:
     Args:
         theme: The look.
         field: The field.
-        says: What a screen reader calls the button.
+        says: The button's accessible name.
     """
     button = QToolButton(field)
     button.setAccessibleName(says)

@@ -1,4 +1,4 @@
-"""A button that copies a text and says that it did. Main thread."""
+"""A button that copies a text and then shows "Copied". Main thread."""
 
 from collections.abc import Callable
 
@@ -10,12 +10,12 @@ from ui.kit.system.clipboard import SAID_MS, copy_text
 
 
 class CopyButton(IconButton):
-    """Copies what ``text`` returns at that moment; None or nothing is not copied.
+    """Copies what ``text`` returns when it is pressed; None and empty text are not copied.
 
     Args:
         theme: The look.
-        says: What it is called for screen readers.
-        text: Returns what is copied.
+        says: Its accessible name.
+        text: Returns the text to copy.
     """
 
     def __init__(self, theme: Theme, says: str, text: Callable[[], str | None]) -> None:

@@ -1,4 +1,4 @@
-"""Takes files that are dropped on a widget, or anywhere within it. Main thread."""
+"""Accepts files that are dropped on a widget or anywhere inside it. Main thread."""
 
 from pathlib import Path
 
@@ -8,11 +8,11 @@ from PySide6.QtWidgets import QWidget
 
 
 class FileDrops(QObject):
-    """Watches one widget; what within it takes drops itself goes first.
+    """Watches one widget; a child that accepts drops itself comes first.
 
     Signals:
         files_given: Files were dropped; carries their paths.
-        hovering: Files are dragged over the widget, or no longer; carries which.
+        hovering: A drag of files entered or left the widget; carries whether it is over it.
     """
 
     files_given = Signal(list)
@@ -24,12 +24,12 @@ class FileDrops(QObject):
         watched.installEventFilter(self)
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:  # noqa: N802 - Qt's name
-        """Take drags of files; everything else is the widget's."""
+        """Accept drags of files; leave all other events to the widget."""
         kind = event.type()
         if kind == QEvent.Type.DragLeave:
             self.hovering.emit(False)
             return False
-        if not isinstance(event, QDropEvent):  # what a drag sends is of this kind, too
+        if not isinstance(event, QDropEvent):  # the events of a drag are of this kind, too
             return False
         paths = local_paths(event.mimeData())
         if not paths:
@@ -44,5 +44,5 @@ class FileDrops(QObject):
 
 
 def local_paths(source: QMimeData) -> list[Path]:
-    """Return the files of this computer that are dragged or on the clipboard."""
+    """Return the local files among dragged or copied data."""
     return [Path(url.toLocalFile()) for url in source.urls() if url.isLocalFile()]

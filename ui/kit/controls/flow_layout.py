@@ -3,7 +3,7 @@
 from PySide6.QtCore import QPoint, QRect, QSize, Qt
 from PySide6.QtWidgets import QLayout, QLayoutItem, QWidget
 
-# Between items and between lines.
+# The gap between items and between lines.
 _GAP_PX = 6
 
 
@@ -17,7 +17,7 @@ class FlowLayout(QLayout):
         self._items: list[QLayoutItem] = []
 
     def addItem(self, item: QLayoutItem) -> None:  # noqa: N802 - Qt's name
-        """Take an item."""
+        """Add an item."""
         self._items.append(item)
 
     def count(self) -> int:

@@ -1,4 +1,4 @@
-"""A text field that grows with what is typed and tells when it is to be sent. Main thread."""
+"""A text field that grows with its text and emits when it should be sent. Main thread."""
 
 from PySide6.QtCore import QMimeData, QSize, Qt, Signal
 from PySide6.QtGui import QFocusEvent, QInputMethodEvent, QKeyEvent, QResizeEvent
@@ -20,14 +20,14 @@ def never_sideways(field: QPlainTextEdit) -> None:
 
 
 class GrowingInput(QPlainTextEdit):
-    """Enter sends, Shift+Enter breaks the line; an input method's Enter is left to it.
+    """Enter sends, and Shift+Enter breaks the line; an input method keeps its own Enter.
 
     Signals:
         submitted: Enter was pressed on finished text.
         files_given: Files were dropped or pasted; carries their paths.
         picture_given: A picture was dropped or pasted that is not a file.
         edge_pressed: Up was pressed in the first line (-1), or Down in the last one (1).
-        focus_changed: The field got or lost the keyboard; carries whether it has it.
+        focus_changed: The field got or lost the focus; carries whether it has it.
     """
 
     submitted = Signal()
@@ -49,12 +49,12 @@ class GrowingInput(QPlainTextEdit):
         self._fit()
 
     def setPlaceholderText(self, text: str) -> None:  # noqa: N802 - Qt's name
-        """Show another hint; Qt does not repaint a visible hint when it changes."""
+        """Show another placeholder; Qt does not repaint a visible one when it changes."""
         super().setPlaceholderText(text)
         self.viewport().update()
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
-        """Send on a plain Enter; everything else is typing."""
+        """Send on a plain Enter; leave all other keys to the field."""
         is_enter = event.key() in (Qt.Key.Key_Return, Qt.Key.Key_Enter)
         modifiers = event.modifiers() & ~Qt.KeyboardModifier.KeypadModifier
         if is_enter and modifiers == Qt.KeyboardModifier.NoModifier and not self._is_composing:
@@ -67,7 +67,7 @@ class GrowingInput(QPlainTextEdit):
             super().keyPressEvent(event)
 
     def _edge_of(self, key: int) -> int:
-        """Return which edge of the text a key leads over: -1 the upper, 1 the lower, 0 none."""
+        """Return the edge of the text that a key would cross: -1 the upper, 1 the lower, 0 none."""
         cursor = self.textCursor()
         if cursor.hasSelection() or self._is_composing:
             return 0
@@ -86,7 +86,7 @@ class GrowingInput(QPlainTextEdit):
         super().inputMethodEvent(event)
 
     def canInsertFromMimeData(self, source: QMimeData) -> bool:  # noqa: N802 - Qt's name
-        """Take files as well as text, and pictures so that somebody can say what of them."""
+        """Accept files as well as text, and pictures so that the owner can explain the refusal."""
         takes = bool(local_paths(source)) or source.hasImage()
         return takes or super().canInsertFromMimeData(source)
 
@@ -101,17 +101,17 @@ class GrowingInput(QPlainTextEdit):
             super().insertFromMimeData(source)
 
     def focusInEvent(self, event: QFocusEvent) -> None:
-        """Tell of the focus."""
+        """Emit ``focus_changed``."""
         super().focusInEvent(event)
         self.focus_changed.emit(True)
 
     def focusOutEvent(self, event: QFocusEvent) -> None:
-        """Tell of the focus."""
+        """Emit ``focus_changed``."""
         super().focusOutEvent(event)
         self.focus_changed.emit(False)
 
     def resizeEvent(self, event: QResizeEvent) -> None:
-        """Fit the height: at another width the text has another number of lines."""
+        """Adapt the height, because the number of lines depends on the width."""
         super().resizeEvent(event)
         self._fit()
 

@@ -10,7 +10,7 @@ _DECIMALS = 12
 
 
 class NumberField(QDoubleSpinBox):
-    """Shows a number with all its digits, and never changes one that was not edited.
+    """Shows a number with all its digits, and never changes it unless it was edited.
 
     One step below the least number, the value is unset.
 
@@ -18,8 +18,8 @@ class NumberField(QDoubleSpinBox):
         says: The tool tip and the name for screen readers.
         unset: The words for no number.
         least: The least number.
-        most: The greatest number; a greater one that is shown stays.
-        step: What one step up or down adds.
+        most: The greatest number that can be typed; a greater one that is shown stays.
+        step: The difference that one step up or down makes.
         is_whole: Whether numbers are whole.
 
     Signals:
@@ -56,7 +56,7 @@ class NumberField(QDoubleSpinBox):
 
     @property
     def number(self) -> float | int | None:
-        """The number, exactly as it was shown or typed; None for an unset one."""
+        """The number, exactly as it was shown or typed; None if it is unset."""
         return self._number
 
     def show_number(self, number: float | int | None) -> None:
@@ -67,7 +67,7 @@ class NumberField(QDoubleSpinBox):
         self._number = number
 
     def textFromValue(self, value: float) -> str:  # noqa: N802 - Qt's name
-        """Return a number without needless zeros."""
+        """Return a number without trailing zeros."""
         if self._is_whole:
             return str(round(value))
         text = format(Decimal(repr(value)).normalize(), "f")

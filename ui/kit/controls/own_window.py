@@ -1,4 +1,4 @@
-"""A window of its own beside the main one: look, keys, and files that are dropped on it.
+"""The base of the windows beside the main one: size, shortcuts, and files dropped on it.
 
 Main thread.
 """
@@ -28,9 +28,9 @@ class OwnWindow(QWidget):
     Args:
         theme: The look.
         title: The window's title.
-        size: Its first width and height, in pixels; larger where the text is.
+        size: Its initial width and height, in pixels; they grow with the text size.
         parent: The window that it belongs to.
-        opens: Called with the first file that is dropped on it; None takes no files.
+        opens: Called with the first file that is dropped on it; None accepts no files.
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class OwnWindow(QWidget):
         return move_focus(self, is_next)
 
     def dragEnterEvent(self, event: QDragEnterEvent) -> None:
-        """Take files, if this window opens any."""
+        """Accept files, if this window opens any."""
         if self._opens is not None and event.mimeData().hasUrls():
             event.acceptProposedAction()
 

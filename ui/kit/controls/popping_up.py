@@ -15,12 +15,12 @@ def pop_up_above(card: QWidget, anchor: QWidget) -> None:
 
 
 def move_within_screen(card: QWidget, corner: QPoint, size: QSize, anchor: QWidget) -> None:
-    """Move a card to a corner, or as near to it as the screen has room.
+    """Move a card to a place, or as near to it as the screen allows.
 
     Args:
         card: The card.
-        corner: Where its upper left corner is wanted.
-        size: How large it will be.
+        corner: The wanted place of its upper left corner.
+        size: Its size.
         anchor: A widget on the same screen.
     """
     room = anchor.screen().availableGeometry()

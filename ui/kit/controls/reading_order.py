@@ -1,7 +1,7 @@
-"""Lets Tab visit controls in reading order: from top to bottom, from left to right, by group.
+"""Lets Tab visit controls in reading order: group by group, top to bottom, left to right.
 
-Main thread. Qt's own order is the one in which widgets were made, so that what a conversation adds
-later would come after everything else. Here the order is found when a key is pressed.
+Main thread. Qt's own order is the order in which widgets were created: widgets that a conversation
+adds later would come after all others. Here the order is computed when a key is pressed.
 """
 
 from collections.abc import Iterator
@@ -29,12 +29,12 @@ _WHOLE = (
 
 
 def in_reading_order(top: QWidget) -> list[QWidget]:
-    """Return what Tab can reach in a window, in order."""
+    """Return the widgets that Tab can reach in a window, in order."""
     return list(_reached(top))
 
 
 def move_focus(top: QWidget, is_next: bool) -> bool:
-    """Give the focus to the next control of a window, or the one before; say whether there was one.
+    """Move the focus to the next or previous control of a window; return whether there was one.
 
     Args:
         top: The window.
@@ -54,7 +54,7 @@ def move_focus(top: QWidget, is_next: bool) -> bool:
 
 
 def _place_of(focused: QWidget | None, found: list[QWidget]) -> int | None:
-    """Return where the focus is, also within a control of several parts."""
+    """Return the index of the focused widget, also if it is a part of a control."""
     while focused is not None:
         if focused in found:
             return found.index(focused)

@@ -1,6 +1,6 @@
-"""Paints the rows of a list of a few things: a name, and below it what there is to say of it.
+"""Paints the rows of a short list: a name, and a description below it.
 
-Main thread. The text of an item is both, with a line break between them.
+Main thread. The text of an item is the name, a line break, and the description.
 """
 
 from PySide6.QtCore import QModelIndex, QPersistentModelIndex, QRect, QSize, Qt
@@ -16,7 +16,7 @@ _Index = QModelIndex | QPersistentModelIndex
 
 
 class TwoLinesDelegate(QStyledItemDelegate):
-    """The name in medium weight; the rest is muted, and wrapped to the width of the list."""
+    """Draws the name in medium weight, and the description muted and wrapped."""
 
     def __init__(self, theme: Theme, view: QListWidget) -> None:
         super().__init__(view)
@@ -27,7 +27,7 @@ class TwoLinesDelegate(QStyledItemDelegate):
         theme.changed.connect(view.scheduleDelayedItemsLayout)
 
     def initStyleOption(self, option: QStyleOptionViewItem, index: _Index) -> None:  # noqa: N802
-        """Leave the text to ``paint``; the style draws what is behind it."""
+        """Leave the text to ``paint``; the style draws the background."""
         super().initStyleOption(option, index)
         option.text = ""
 
@@ -63,7 +63,7 @@ class TwoLinesDelegate(QStyledItemDelegate):
         return medium, small
 
     def _areas(self, index: _Index, room: QRect) -> tuple[QRect, QRect]:
-        """Return where the name and the rest of a row stand."""
+        """Return the areas of the name and of the description in a row."""
         medium, small = self._fonts()
         inner = room.adjusted(_SIDE_PX, _ABOVE_PX, -_SIDE_PX, 0)
         name = QRect(inner.topLeft(), QSize(inner.width(), QFontMetrics(medium).lineSpacing()))

@@ -1,4 +1,4 @@
-"""Tells typed text from other keys. Main thread."""
+"""Distinguishes typed text from other keys. Main thread."""
 
 import sys
 
@@ -10,12 +10,12 @@ _HARMLESS = (
     | Qt.KeyboardModifier.KeypadModifier
     | Qt.KeyboardModifier.GroupSwitchModifier
 )
-# On a Mac, Option writes letters; elsewhere Alt chooses menus.
+# On a Mac, Option types letters; elsewhere Alt opens menus.
 _WRITES = _HARMLESS | Qt.KeyboardModifier.AltModifier if sys.platform == "darwin" else _HARMLESS
 
 
 def is_typed_text(event: QKeyEvent) -> bool:
-    """Return whether a key writes something visible; a space presses buttons and scrolls."""
+    """Return whether a key types something visible; a space does not count: it presses buttons."""
     text = event.text()
     is_plain = not event.modifiers() & ~_WRITES
     return is_plain and bool(text) and text.isprintable() and not text.isspace()

@@ -7,10 +7,10 @@ from ui.words.tones import Tone
 
 @dataclass(frozen=True, slots=True)
 class Colors:
-    """Every color of the window, as ``#rrggbb``. ``soft`` ones are backgrounds of their tone.
+    """Every color of the window, as ``#rrggbb``. A ``soft`` color is the background of its tone.
 
-    ``accent`` fills and frames; words that can be clicked have the color ``link``. ``token`` draws
-    the bars that tell the tokens of a tape apart.
+    ``accent`` is for fills and frames, and ``link`` for words that can be clicked. ``token`` is for
+    the bars that separate the tokens of a tape.
     """
 
     canvas: str
@@ -135,7 +135,7 @@ DARK = Colors(
 
 
 def strengthened(colors: Colors) -> Colors:
-    """Return a palette whose lines and lesser texts contrast as strongly as its plain text."""
+    """Return a palette whose lines and muted texts contrast as strongly as its plain text."""
     color, paper = ("#ffffff", "#000000") if colors.is_dark else ("#000000", "#ffffff")
     return replace(
         colors,

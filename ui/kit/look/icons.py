@@ -1,6 +1,6 @@
 """Our own line icons, drawn from path data in a 24 by 24 grid and tinted with a color.
 
-Main thread (pixmaps). Knows no palette: callers say the color.
+Main thread (pixmaps). Knows no palette: callers pass the color.
 """
 
 from functools import lru_cache
@@ -105,13 +105,13 @@ def draw(painter: QPainter, place: QRectF, name: str, color: str) -> None:
 
 
 def icon(name: str, color: str, size: int = 18, disabled: str | None = None) -> QIcon:
-    """Return an icon, sharp on ordinary and on doubled screens.
+    """Return an icon that is sharp on ordinary and on high-resolution screens.
 
     Args:
         name: One of ``names()``.
         color: Its color, as ``#rrggbb``.
-        size: In logical pixels.
-        disabled: The color where its control is disabled; the same if None.
+        size: Its width and height in logical pixels.
+        disabled: The color for a disabled control; None for the same color.
     """
     result = QIcon()
     for scale in (1.0, 2.0):

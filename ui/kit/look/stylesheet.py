@@ -19,7 +19,7 @@ def stylesheet(colors: Colors, text_percent: int = 100) -> str:
 
 
 def _grown(found: re.Match[str], text_percent: int) -> str:
-    """Return a declaration with its sizes enlarged; one-pixel lines stay one pixel wide."""
+    """Return a declaration with enlarged sizes; lines of one or two pixels stay as they are."""
     name, value = found[1], found[2]
     factor = (sizes.of_gaps if name in _GAPS else sizes.of_glyphs)(text_percent)
     # Rounded down: a radius above half the height would draw square corners.

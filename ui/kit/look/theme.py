@@ -1,4 +1,4 @@
-"""Colors and type: two palettes, and the theme that follows the system or is forced.
+"""The theme: colors and fonts, as the system has them or as a person chose.
 
 Main thread. Knows no panels: widgets read ``Theme.colors`` and repaint on ``changed``.
 """
@@ -17,7 +17,7 @@ from ui.kit.look.stylesheet import stylesheet
 from ui.kit.look.theme_mode import ThemeMode
 
 HEAD_PX = 52  # the height of the three columns' heads
-# Rounds of the loop: scroll areas take one, columns that are folded away then another one.
+# Rounds of the event loop: scroll areas need one, and columns that are then hidden another one.
 _SETTLED_AFTER = 4
 
 
@@ -42,7 +42,7 @@ def fixed_font(base: QFont, scale: float = 0.94) -> QFont:
 
 
 class Theme(QObject):
-    """The look of the application: follows the system unless a mode is forced.
+    """The colors and text size of the application; follows the system unless a mode is chosen.
 
     Signals:
         changed: The colors changed; repaint.
@@ -58,7 +58,7 @@ class Theme(QObject):
         self._usual_points = app.font().pointSizeF()
         self._text_percent = 100
         self.colors: Colors = LIGHT
-        self._held: list[QWidget] = []  # windows that paint nothing for a moment
+        self._held: list[QWidget] = []  # windows whose painting is paused
         self._rounds = 0
         self._settling = QTimer(self, singleShot=True, interval=0)
         self._settling.timeout.connect(self._settle)
@@ -81,7 +81,7 @@ class Theme(QObject):
         return self._text_percent
 
     def px(self, usual: float) -> int:
-        """Return the size of an icon, a switch or a row that goes with the text, in pixels."""
+        """Return the size of an icon, a switch or a row in proportion to the text, in pixels."""
         return round(usual * sizes.of_glyphs(self._text_percent))
 
     def gap(self, usual: float) -> int:
@@ -89,7 +89,7 @@ class Theme(QObject):
         return round(usual * sizes.of_gaps(self._text_percent))
 
     def set_mode(self, mode: ThemeMode) -> None:
-        """Follow the system, or force light or dark."""
+        """Follow the system, or use the light or dark palette."""
         self._mode = mode
         schemes = {
             "system": Qt.ColorScheme.Unknown,
@@ -100,13 +100,13 @@ class Theme(QObject):
         self._refresh()
 
     def set_high_contrast(self, is_on: bool) -> None:
-        """Strengthen lines and lesser texts; always on where the system asks for high contrast."""
+        """Strengthen lines and muted texts; always on if the system asks for high contrast."""
         if is_on != self._has_high_contrast:
             self._has_high_contrast = is_on
             self._refresh()
 
     def set_text_size(self, percent: int) -> None:
-        """Draw all text at this share of the usual size, also in windows that are already open."""
+        """Draw all text in this percentage of the usual size, also in windows that are open."""
         if percent == self._text_percent:
             return
         ratio = percent / self._text_percent
@@ -115,7 +115,7 @@ class Theme(QObject):
         self._refresh(ratio)
 
     def open_size(self, widget: QWidget, width: int, height: int) -> None:
-        """Give a window its first size: larger with the text, as far as the screen allows.
+        """Set the initial size of a window: it grows with the text, as far as the screen allows.
 
         Args:
             widget: The window.
@@ -137,8 +137,8 @@ class Theme(QObject):
         colors = DARK if is_dark else LIGHT
         is_strong = self._has_high_contrast or _system_wants_contrast(self._app)
         self.colors = strengthened(colors) if is_strong else colors
-        # Read before anything changes: some sizes follow the application's font, others are their
-        # own; and a style sheet gives widgets the fonts back that they had when first polished.
+        # Read the fonts before anything changes: some sizes follow the application's font, others
+        # do not, and a style sheet restores the fonts that widgets had when first polished.
         fonts = self._fonts()
         if ratio != 1.0:
             font = self._app.font()
@@ -150,10 +150,10 @@ class Theme(QObject):
         self.changed.emit()
 
     def _hold_frames(self) -> None:
-        """Paint nothing until the layouts are settled.
+        """Pause painting until the layouts are settled.
 
-        What lies inside a scroll area or a dock is laid out level by level; the frames in between
-        would show larger text in places of its former height.
+        The content of a scroll area or a dock is laid out level by level; the frames in between
+        would show larger text in places of the former height.
         """
         for window in self._app.topLevelWidgets():
             if window.isVisible() and window.updatesEnabled():
@@ -198,7 +198,7 @@ def _resize(fonts: list[tuple[QWidget, float]], ratio: float) -> None:
 
 
 def restyle(widget: QWidget, name: str, value: object) -> None:
-    """Set a property that the style sheet reads, and polish the widget again if it changed.
+    """Set a property that the style sheet reads, and restyle the widget if it changed.
 
     Args:
         widget: The widget.
@@ -208,7 +208,7 @@ def restyle(widget: QWidget, name: str, value: object) -> None:
     if widget.property(name) == value:
         return
     widget.setProperty(name, value)
-    # Polishing gives a widget the font back that it had when the style sheet first reached it.
+    # Restyling restores the font that the widget had when the style sheet first reached it.
     font = QFont(widget.font())
     widget.style().unpolish(widget)
     widget.style().polish(widget)

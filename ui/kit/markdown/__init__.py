@@ -1,1 +1,1 @@
-"""Markdown as models write it: parsed, written into a document, and shown while it grows."""
+"""Parses Markdown of models, writes it into a document, and shows it while it grows."""

@@ -1,1 +1,1 @@
-"""What the window system provides, one helper each: clipboard, dialogs, boxes and menus."""
+"""Helpers for the window system: clipboard, dialogs, boxes and menus."""

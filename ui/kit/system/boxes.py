@@ -1,7 +1,7 @@
-"""Boxes that tell something, report a failure, or ask a question.
+"""Boxes that show a message, report a failure, or ask a question.
 
-All of them show plain text, never block (``exec`` inside a task hangs where Qt and asyncio share
-a loop), and are deleted when they are closed. Main thread.
+All of them show plain text, never block (``exec`` inside a task hangs if Qt and asyncio share one
+loop), and are deleted when they are closed. Main thread.
 """
 
 from collections.abc import Callable, Sequence
@@ -19,8 +19,8 @@ class BoxButton:
     """A button that answers a question.
 
     Attributes:
-        words: What it says.
-        act: What is done when a person chooses it.
+        words: Its label.
+        act: Called when a person chooses it.
         is_destructive: Whether it deletes something.
     """
 
@@ -104,7 +104,7 @@ def ask_text(
     Args:
         parent: The widget that the dialog belongs to.
         title: The dialog's title.
-        question: What is asked for.
+        question: The question.
         then: Called with the text.
     """
     dialog = _input(parent, title, question)
@@ -132,7 +132,7 @@ def ask_number(
     Args:
         parent: The widget that the dialog belongs to.
         title: The dialog's title.
-        question: What is asked for.
+        question: The question.
         then: Called with the number.
         least: The smallest number that can be given.
         most: The largest number that can be given.

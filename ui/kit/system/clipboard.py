@@ -4,7 +4,7 @@ from PySide6.QtCore import QTimer
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QAbstractButton
 
-SAID_MS = 1_500  # how long a button says that it copied
+SAID_MS = 1_500  # how long a button says "Copied"
 _COPIED = "Copied"
 
 
@@ -19,7 +19,7 @@ def copied_text() -> str:
 
 
 def copy_from(button: QAbstractButton, text: str) -> None:
-    """Put a text on the clipboard, and let the pressed button say "Copied" for a moment."""
+    """Put a text on the clipboard, and show "Copied" on the pressed button for a moment."""
     copy_text(text)
     words = button.text()
     if words != _COPIED:  # otherwise it was pressed twice, and the first press restores its words

@@ -1,7 +1,7 @@
 """Dialogs that choose files and folders.
 
 Each function opens a dialog, returns it at once and calls ``then`` when a person has chosen. A
-dialog never blocks: ``exec`` inside a task hangs where Qt and asyncio share a loop. Main thread.
+dialog never blocks: ``exec`` inside a task hangs if Qt and asyncio share one loop. Main thread.
 """
 
 from collections.abc import Callable, Sequence
@@ -68,8 +68,8 @@ def choose_target(
         parent: The widget that the dialog belongs to.
         title: The dialog's title.
         then: Called with the chosen file, which need not exist.
-        name: The name that is offered. A name typed without a suffix gets this one's suffix, or
-            that of the chosen kind of file.
+        name: The suggested name. A name typed without a suffix gets the suffix of this name or
+            of the chosen kind of file.
         filters: Kinds of files, such as ``Markdown (*.md)``.
     """
     dialog = _dialog(parent, title, QFileDialog.FileMode.AnyFile)
@@ -99,7 +99,7 @@ def _open(dialog: QFileDialog, then: Callable[[list[Path]], object]) -> QFileDia
     def take(names: list[str]) -> None:
         paths = [Path(name) for name in names]
         app = QApplication.instance()
-        if app is not None:  # the next dialog begins where this one ended
+        if app is not None:  # the next dialog opens in the folder of this choice
             app.setProperty(_LAST_FOLDER, str(paths[0].parent))
         then(paths)
 

@@ -13,7 +13,7 @@ _NAMES = {"darwin": "Finder", "win32": "Explorer"}
 
 
 def show_in_files_words() -> str:
-    """Return what a menu calls it on this system."""
+    """Return the words for a menu entry on this system."""
     return f"Show in {_NAMES.get(sys.platform, 'File Manager')}"
 
 

@@ -11,7 +11,7 @@ _TITLE = "Open link"
 
 
 def ask_about_link(parent: QWidget, url: QUrl) -> None:
-    """Open a link only after the person has seen where it leads."""
+    """Ask before a link is opened, so that the person sees its address first."""
     if url.scheme() not in _OPENED:
         words = "This link is not a web address, so it was not opened."
         tell(parent, words, url.toString(), title=_TITLE)

@@ -21,11 +21,11 @@ def add_entry(
 
     Args:
         menu: The menu.
-        words: What the entry says; ``&`` comes before the letter that chooses it.
-        intent: What it does.
+        words: The entry's label; ``&`` comes before the letter that chooses it.
+        intent: Called when it is chosen.
         keys: The shortcuts that do the same.
         works_everywhere: Whether the shortcuts work in all windows of the program.
-        is_checked: Whether it has a mark; None for an entry that can have none.
+        is_checked: Whether it has a check mark; None for an entry without one.
     """
     action = menu.addAction(words)
     if keys:
@@ -35,13 +35,13 @@ def add_entry(
     if is_checked is not None:
         action.setCheckable(True)
         action.setChecked(is_checked)
-    # Qt passes whether the entry is checked, which an intent does not take.
+    # Qt passes whether the entry is checked; an intent takes no arguments.
     action.triggered.connect(lambda: intent())
     return action
 
 
 def passing_menu(parent: QWidget, name: str = "") -> QMenu:
-    """Return an empty menu that is deleted when it is closed, with a name for screen readers."""
+    """Return an empty menu with an accessible name, which is deleted when it is closed."""
     menu = QMenu(parent)
     menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
     menu.setAccessibleName(name)
@@ -49,12 +49,12 @@ def passing_menu(parent: QWidget, name: str = "") -> QMenu:
 
 
 def empty_menu(menu: QMenu) -> None:
-    """Remove all entries and the menus inside, which Qt would keep."""
+    """Remove all entries, and the submenus, which Qt would keep."""
     menu.clear()
     for inner in menu.findChildren(QMenu):
         inner.deleteLater()
 
 
 def literal(words: str) -> str:
-    """Return words of a person as an entry's text, in which ``&`` is an ampersand."""
+    """Return a person's words as a label in which ``&`` is an ampersand."""
     return words.replace("&", "&&")

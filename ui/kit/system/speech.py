@@ -1,6 +1,6 @@
-"""Reads text aloud with the system's own program, where there is one. Main thread.
+"""Reads text aloud with the system's own program, if there is one. Main thread.
 
-The text goes to the program's standard input, so that it is never taken for an option.
+The text goes to the program's standard input, so that it is never read as an option.
 """
 
 import shutil
@@ -9,7 +9,7 @@ from pathlib import Path
 
 from PySide6.QtCore import QObject, QProcess, Signal
 
-# In this order: the system's voice first. Each reads standard input and ends when all is said.
+# The system's own voice comes first. Each program reads standard input and ends after speaking.
 _MAC = (("say", "-f", "-"),)
 _OTHERS = (
     ("spd-say", "--wait", "--pipe-mode"),
@@ -20,11 +20,11 @@ _ENDED_WITHIN_MS = 1_000
 _BROKEN = -1
 _MOST_SAID = 300
 _INSTALL = "Install speech-dispatcher (which has spd-say) or espeak-ng, and choose Speak again."
-_SERVICE = "Look whether the system’s speech service runs and has a voice."
+_SERVICE = "Check that the system’s speech service is running and has a voice."
 
 
 def speech_command() -> tuple[str, ...] | None:
-    """Return the command that reads its standard input aloud; None where there is none."""
+    """Return the command that reads its standard input aloud; None if there is none."""
     for name, *options in _MAC if sys.platform == "darwin" else _OTHERS:
         program = shutil.which(name)
         if program is not None:
@@ -36,7 +36,7 @@ class Speech(QObject):
     """Reads one text at a time.
 
     Signals:
-        failed: A text was not read aloud; carries why and what helps, each as sentences.
+        failed: A text was not read aloud; carries the reason and the remedy, each as sentences.
     """
 
     failed = Signal(str, str)
@@ -51,7 +51,7 @@ class Speech(QObject):
         return self._process is not None
 
     def speak(self, text: str) -> None:
-        """Read a text, in place of one that is being read."""
+        """Read a text; a text that is being read is stopped."""
         self.stop()
         command = speech_command()  # looked for each time: it may have been installed since
         if command is None:
@@ -67,7 +67,7 @@ class Speech(QObject):
         process.closeWriteChannel()
 
     def stop(self) -> None:
-        """Fall silent."""
+        """Stop reading."""
         process = self._process
         if process is not None:
             self._end(process)
@@ -77,12 +77,12 @@ class Speech(QObject):
                 process.waitForFinished(_ENDED_WITHIN_MS)
 
     def _notice(self, process: QProcess, error: QProcess.ProcessError) -> None:
-        # Every other failure ends the program, which is told by itself.
+        # Every other failure ends the program, which is reported by its end.
         if error == QProcess.ProcessError.FailedToStart:
             self._finish(process, _BROKEN, QProcess.ExitStatus.CrashExit)
 
     def _finish(self, process: QProcess, code: int, status: QProcess.ExitStatus) -> None:
-        """Say so if the program failed, unless it was stopped."""
+        """Report a failure of the program, unless it was stopped."""
         if self._process is process:
             program = Path(process.program()).name
             said = bytes(process.readAllStandardError().data()).decode(errors="replace").strip()

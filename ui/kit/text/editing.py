@@ -1,4 +1,4 @@
-"""What a text field or a text on screen can do, whatever its kind. Main thread."""
+"""Edits and reads text fields and other text widgets of any kind. Main thread."""
 
 from typing import TypeGuard
 
@@ -15,14 +15,14 @@ TextWidget = QLineEdit | QPlainTextEdit | QTextEdit
 
 
 def text_widget_of(widget: QWidget | None) -> TextWidget | None:
-    """Return the widget that holds the text: itself, or the field inside it; None for none."""
+    """Return the widget that contains the text: itself or the field inside it; None for none."""
     if isinstance(widget, QAbstractSpinBox | QComboBox):
         widget = widget.findChild(QLineEdit)
     return widget if is_text_widget(widget) else None
 
 
 def is_text_widget(widget: QWidget | None) -> TypeGuard[TextWidget]:
-    """Return whether a widget holds text that can be selected."""
+    """Return whether a widget contains text that can be selected."""
     return isinstance(widget, QLineEdit | QPlainTextEdit | QTextEdit)
 
 
@@ -39,7 +39,7 @@ def can_undo(widget: TextWidget) -> bool:
 
 
 def can_redo(widget: TextWidget) -> bool:
-    """Return whether there is a change of the text to make again."""
+    """Return whether there is a change of the text to redo."""
     if isinstance(widget, QLineEdit):
         return widget.isRedoAvailable()
     return not widget.isReadOnly() and widget.document().isRedoAvailable()
@@ -55,7 +55,7 @@ def selected_text(widget: TextWidget) -> str:
 
 
 def delete_selected(widget: TextWidget) -> None:
-    """Delete the selected text, or the character behind the caret."""
+    """Delete the selected text, or the character after the caret."""
     if isinstance(widget, QLineEdit):
         widget.del_()
     else:
@@ -63,7 +63,7 @@ def delete_selected(widget: TextWidget) -> None:
 
 
 def insert_plain(widget: TextWidget, text: str) -> None:
-    """Write a text in place of the selection."""
+    """Replace the selection by a text."""
     if isinstance(widget, QLineEdit):
         widget.insert(text)
     else:

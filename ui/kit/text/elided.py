@@ -13,7 +13,7 @@ _LEAST_CHARACTERS = 4
 
 
 class ElidedButton(QPushButton):
-    """A button that cuts its words where there is no room for them."""
+    """A button that shortens its words if there is no room for them."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -23,7 +23,7 @@ class ElidedButton(QPushButton):
         self.setSizePolicy(policy)
 
     def text(self) -> str:
-        """Return the words as they were given."""
+        """Return all words, even if they are shown shortened."""
         return self._whole
 
     def setText(self, text: str) -> None:  # noqa: N802 - Qt's name
@@ -43,7 +43,7 @@ class ElidedButton(QPushButton):
         return QSize(min(hint.width() + least, self.sizeHint().width()), hint.height())
 
     def resizeEvent(self, event: QResizeEvent) -> None:
-        """Cut the words to the width."""
+        """Shorten the words to the width."""
         super().resizeEvent(event)
         self._elide()
 
@@ -67,7 +67,7 @@ class ElidedButton(QPushButton):
         super().setText(shown)
 
     def event(self, event: QEvent) -> bool:
-        """Show all words in a tool tip if they are cut and there is no other tool tip."""
+        """Show all words in a tool tip if they are shortened and there is no other tool tip."""
         is_asked = event.type() == QEvent.Type.ToolTip and not self.toolTip()
         if is_asked and isinstance(event, QHelpEvent) and super().text() != self._whole:
             QToolTip.showText(event.globalPos(), plain_tool_tip(self._whole), self)
@@ -79,7 +79,7 @@ class ElidedButton(QPushButton):
 
 
 class ElidedChip(QLabel):
-    """A chip that cuts long text; the visible part can be selected."""
+    """A chip that shortens long text; the visible part can be selected."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -95,10 +95,10 @@ class ElidedChip(QLabel):
         return self._whole
 
     def sizeHint(self) -> QSize:
-        """Return room for the whole text, within reason."""
+        """Return room for the whole text, up to a limit."""
         hint = super().sizeHint()
         metrics = self.fontMetrics()
-        # What is shown tells how much the frame around the words takes.
+        # The difference is the frame around the words.
         around = hint.width() - metrics.horizontalAdvance(super().text())
         words = metrics.horizontalAdvance(self._whole[:_LONGEST_CHIP])
         return QSize(around + words, hint.height())
@@ -109,7 +109,7 @@ class ElidedChip(QLabel):
         return QSize(min(self.sizeHint().width(), least), super().minimumSizeHint().height())
 
     def resizeEvent(self, event: QResizeEvent) -> None:
-        """Cut the text to the width."""
+        """Shorten the text to the width."""
         super().resizeEvent(event)
         metrics = self.fontMetrics()
         around = QLabel.sizeHint(self).width() - metrics.horizontalAdvance(super().text())

@@ -29,8 +29,8 @@ class FactTable(QWidget):
         """Add a row and return its value's label.
 
         Args:
-            name: What the fact is called.
-            value: The fact.
+            name: The name of the fact.
+            value: Its value.
             is_code: Whether it is shown in the fixed font.
         """
         row = self._grid.rowCount()
@@ -51,7 +51,7 @@ class FactTable(QWidget):
         return shown
 
     def add_struck(self, name: str, value: str) -> None:
-        """Add a row whose value was cut away."""
+        """Add a row with a value that was cut off."""
         shown = self.add(name, value, is_code=True)
         shown.setProperty("role", "struck")
         font = QFont(shown.font())

@@ -1,6 +1,6 @@
 """A text widget as high as its content, for use in a scrolling column.
 
-Main thread. Loads nothing by itself; a link only announces that it was chosen.
+Main thread. It loads no resources; choosing a link only emits a signal.
 """
 
 from collections.abc import Sequence
@@ -14,21 +14,21 @@ from PySide6.QtWidgets import QFrame, QScrollArea, QSizePolicy, QTextBrowser, QT
 
 from ui.kit.text.places import utf16_length, word_places
 
-# Each mark follows the text when that changes: thousands of them would make it slow.
+# Each highlight follows the text when that changes: thousands of them would be slow.
 _MOST_MARKS = 1_000
 
 
 @dataclass(frozen=True, slots=True)
 class Highlight:
-    """Words to highlight in a text, and how.
+    """Words to highlight in a text, and the colors.
 
     Attributes:
-        words: The words; none takes all highlights away.
+        words: The words; an empty list removes all highlights.
         background: The color behind a word.
         color: The color of its letters.
-        has_case: Whether capital letters differ from small ones.
-        current: Which occurrence is the one that is looked at; None for none.
-        current_background: The color behind that one.
+        has_case: Whether upper and lower case differ.
+        current: The number of the current occurrence; None for none.
+        current_background: The color behind the current occurrence.
         current_color: The color of its letters.
     """
 
@@ -44,7 +44,7 @@ class Highlight:
 class FlowText(QTextBrowser):
     """Read-only text without scroll bars whose height follows its content.
 
-    Selection works with mouse and keyboard. ``anchorClicked`` tells of a chosen link.
+    Text can be selected with mouse and keyboard. Choosing a link emits ``anchorClicked``.
     """
 
     def __init__(self, parent: QWidget | None = None) -> None:
@@ -61,7 +61,7 @@ class FlowText(QTextBrowser):
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
         self.setTabChangesFocus(True)
         self.viewport().setAutoFillBackground(False)
-        # A line that is too long scrolls by itself, never the whole text.
+        # Only a line that is too long scrolls, never the whole text.
         bar = self.horizontalScrollBar()
         bar.rangeChanged.connect(lambda: bar.setRange(0, 0))
         self._found = Highlight()
@@ -82,12 +82,12 @@ class FlowText(QTextBrowser):
             color: The color of its letters.
 
         Returns:
-            Where the first one is; None where there is none.
+            The place of the first one; None if there is none.
         """
         return self.highlight(Highlight(tuple(words), background, color))
 
     def highlight(self, wanted: Highlight) -> QRectF | None:
-        """Highlight every occurrence of words; returns where the current or first one is."""
+        """Highlight every occurrence of words; return the place of the current or first one."""
         if not wanted.words and not self._found.words:
             return None
         self._found = wanted
@@ -108,10 +108,10 @@ class FlowText(QTextBrowser):
         return QRectF(self.cursorRect(there))
 
     def show_spans(self, spans: Sequence[tuple[int, int]], background: str, color: str) -> None:
-        """Highlight parts of ``toPlainText``, each from a character up to another one.
+        """Highlight parts of ``toPlainText``.
 
         Args:
-            spans: Where each part begins and ends.
+            spans: The first character of each part, and the character after its last one.
             background: The color behind them.
             color: The color of the text.
         """
@@ -142,7 +142,7 @@ class FlowText(QTextBrowser):
         return marks
 
     def show_found_again(self) -> None:
-        """Highlight the same words again after the text changed."""
+        """Highlight the same words again after the text has changed."""
         if self._found.words:
             self.highlight(self._found)
 

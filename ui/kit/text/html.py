@@ -1,7 +1,8 @@
-"""Builds HTML for Qt's text widgets, so that no text is ever read as markup.
+"""Builds HTML for Qt's text widgets, and escapes text so that it is never read as markup.
 
-A plain ``str`` is escaped wherever it is put into an element; ``Html`` is put in as it is. Qt
-knows a subset of HTML and CSS: https://doc.qt.io/qt-6/richtext-html-subset.html. Pure; any thread.
+A plain ``str`` is escaped when it becomes part of an element; ``Html`` is inserted unchanged. Qt
+supports a subset of HTML and CSS: https://doc.qt.io/qt-6/richtext-html-subset.html. Pure; any
+thread.
 """
 
 import re
@@ -12,7 +13,7 @@ from ui.words.visible import visible
 
 
 class Html(str):
-    """Markup that is complete in itself."""
+    """Complete markup, which is inserted without escaping."""
 
     __slots__ = ()
 
@@ -79,7 +80,7 @@ def cell(*inner: str, style: str = "", **attributes: str | int) -> Html:
     """Return one cell of a table's row.
 
     Args:
-        inner: What it holds; a plain string is escaped.
+        inner: Its content; a plain string is escaped.
         style: Its style in CSS; empty for none.
         attributes: Its attributes in HTML, such as ``width``.
     """
@@ -87,30 +88,30 @@ def cell(*inner: str, style: str = "", **attributes: str | int) -> Html:
 
 
 def table(rows: Iterable[Iterable[Html]], **attributes: str | int) -> Html:
-    """Return a table of rows, each of which is its cells."""
+    """Return a table; each row is a list of its cells."""
     lines = (element("tr", *cells) for cells in rows)
     return element("table", *lines, style="", **attributes)
 
 
 def lines(text: str) -> Html:
-    """Return a text whose line breaks are kept."""
+    """Return a text with its line breaks."""
     return Html(escape(text).replace("\n", "<br>"))
 
 
 def visible_breaks(text: str) -> Html:
-    """Return a text whose line breaks are kept and visible."""
+    """Return a text with its line breaks, and a visible sign for each of them."""
     return Html(escape(text).replace("\n", "⏎<br>"))
 
 
 def visible_lines(text: str) -> Html:
-    """Return a text whose line breaks and control characters can be seen; spaces stay spaces."""
+    """Return a text with visible line breaks and control characters; spaces stay spaces."""
     return Html(escape(visible(text)).replace("⏎", "⏎<br>").replace("·", " "))
 
 
 def with_code_spans(sentence: str) -> Html:
     """Return a sentence in which text in straight quotes is code, without the quotes.
 
-    Reports quote as Python does, with escapes inside. An apostrophe opens no quotation.
+    Reports quote text as Python does, with escapes. An apostrophe does not begin a quotation.
     """
     parts: list[str] = []
     end = 0
@@ -122,5 +123,5 @@ def with_code_spans(sentence: str) -> Html:
 
 SPACE = Html("&nbsp;")
 BREAK = Html("<br>")
-# 'x' or "x", with escaped quotes inside, where neither side touches a word.
+# 'x' or "x", with escaped quotes inside, if neither side touches a word.
 _QUOTATION = re.compile(r"""(?<!\w)(?:'(?:[^'\\]|\\.)+'|"(?:[^"\\]|\\.)+")(?!\w)""")

@@ -1,4 +1,4 @@
-"""Labels in the type scale of the window. Main thread."""
+"""Labels in the window's text sizes. Main thread."""
 
 import re
 from html import escape
@@ -21,11 +21,11 @@ def label(
     """Return a plain-text label.
 
     Args:
-        text: What it says; never read as markup.
+        text: Its text; never read as markup.
         role: ``title``, ``heading``, ``muted``, ``faint``, ``fault`` or ``chip``.
         scale: Size relative to the application's font.
         is_wrapped: Whether it takes several lines.
-        weight: Another weight than the role's.
+        weight: A font weight that replaces the role's; None keeps that one.
     """
     made = WrappedLabel(text) if is_wrapped else QLabel(text)
     made.setTextFormat(Qt.TextFormat.PlainText)
@@ -36,7 +36,7 @@ def label(
 
 
 class WrappedLabel(QLabel):
-    """Text of several lines whose long words break too, so that it never asks for more width."""
+    """Text of several lines that also breaks long words, so that it never needs more width."""
 
     def __init__(self, text: str = "") -> None:
         super().__init__()
@@ -49,7 +49,7 @@ class WrappedLabel(QLabel):
         self.setText(text)
 
     def text(self) -> str:
-        """Return the text as it was given."""
+        """Return the text without the added break points."""
         return self._whole
 
     def setText(self, text: str) -> None:  # noqa: N802 - Qt's name
@@ -59,7 +59,7 @@ class WrappedLabel(QLabel):
 
 
 def breakable(text: str) -> str:
-    """Return a text whose long words can break anywhere, by spaces of no width."""
+    """Return a text with zero-width spaces, so that long words can break anywhere."""
     return _LONG_WORD.sub(lambda found: _BREAK.join(found[0]), text)
 
 
@@ -68,8 +68,8 @@ def rescale(widget: QWidget, scale: float, weight: QFont.Weight | None = None) -
 
     Args:
         widget: The widget.
-        scale: How many times as large the text is.
-        weight: The weight of the font; None leaves it.
+        scale: The factor of the text size.
+        weight: The weight of the font; None keeps it.
     """
     font = QFont(widget.font())
     font.setPointSizeF(font.pointSizeF() * scale)
@@ -98,12 +98,12 @@ def plain_tool_tip(text: str) -> str:
 
 
 class ElidedLabel(QLabel):
-    """A line of text that is cut with an ellipsis where room is short; the tool tip has it all.
+    """A line of text that is shortened with an ellipsis; the tool tip shows the whole line.
 
     Args:
         text: The line.
         parent: The widget that it belongs to.
-        mode: Where it is cut.
+        mode: Where it is shortened.
     """
 
     def __init__(
@@ -119,7 +119,7 @@ class ElidedLabel(QLabel):
         self.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
 
     def show_found(self, background: str, color: str) -> None:
-        """Mark the text as found, in two colors; empty ones take the mark away."""
+        """Mark the text as found, in two colors; empty colors remove the mark."""
         if (background, color) != self._found:
             self._found = background, color
             self.update()
@@ -134,7 +134,7 @@ class ElidedLabel(QLabel):
         return QSize(24, super().minimumSizeHint().height())
 
     def event(self, event: QEvent) -> bool:
-        """Show the whole text where it is cut."""
+        """Show the whole text in a tool tip if it is shortened."""
         if event.type() == QEvent.Type.ToolTip and not self.toolTip():
             is_cut = self.fontMetrics().horizontalAdvance(self.text()) > self.contentsRect().width()
             if is_cut and isinstance(event, QHelpEvent):

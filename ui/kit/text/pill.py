@@ -15,11 +15,11 @@ _GAP = 5
 
 
 class StatusPill(QWidget):
-    """Shows one state; its name for screen readers contains the state.
+    """Shows one state; its accessible name contains the state.
 
     Args:
         theme: The look.
-        says: What it is called for screen readers.
+        says: The first part of its accessible name.
         parent: The widget that it belongs to.
     """
 
@@ -45,7 +45,7 @@ class StatusPill(QWidget):
         Args:
             word: The state in a word or two.
             icon: The name of the icon.
-            tone: Its color.
+            tone: The tone, which gives the color.
         """
         self._word, self._icon, self._tone = word, icon, tone
         self.setAccessibleName(f"{self._says}: {word}")
@@ -78,7 +78,7 @@ class StatusPill(QWidget):
         painter.end()
 
     def _sides(self) -> tuple[int, int]:
-        """Return the room at the word's left, with the icon, and at its right."""
+        """Return the room left of the word, including the icon, and right of it."""
         pad = self._theme.gap(_PAD)
         return pad + self._theme.px(_ICON) + self._theme.gap(_GAP), pad
 

@@ -1,4 +1,4 @@
-"""Finds places in a document: links, anchors, and words that were searched for. Main thread."""
+"""Finds places in a document: links, anchors, and searched words. Main thread."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -7,18 +7,18 @@ from PySide6.QtGui import QTextCharFormat, QTextDocument
 
 
 def link_targets(document: QTextDocument) -> list[str]:
-    """Return where the links of a document lead, in their order."""
+    """Return the targets of a document's links, in their order."""
     forms = (form for _, form in _pieces(document))
     return [form.anchorHref() for form in forms if form.isAnchor() and form.anchorHref()]
 
 
 def anchor_position(document: QTextDocument, name: str) -> int | None:
-    """Return the position of the anchor of a name; None where there is none."""
+    """Return the position of the anchor with a name; None if there is none."""
     return next((at for at, form in _pieces(document) if name in form.anchorNames()), None)
 
 
 def words_pattern(words: Sequence[str], has_case: bool = False) -> re.Pattern[str]:
-    """Return what matches any of the words, the longest first; white space is any white space."""
+    """Return a pattern of any of the words, longest first; white space matches any white space."""
     spelled = (r"\s+".join(re.escape(part) for part in word.split()) for word in words)
     spellings = sorted((one for one in spelled if one), key=len, reverse=True)
     return re.compile("|".join(spellings) or r"(?!)", re.NOFLAG if has_case else re.IGNORECASE)
@@ -27,12 +27,12 @@ def words_pattern(words: Sequence[str], has_case: bool = False) -> re.Pattern[st
 def word_places(
     document: QTextDocument, words: Sequence[str], has_case: bool = False
 ) -> list[tuple[int, int]]:
-    """Return where each occurrence of the words begins and ends, in order.
+    """Return the beginning and end of each occurrence of the words, in order.
 
     Args:
         document: The document.
         words: The words.
-        has_case: Whether capital letters differ from small ones.
+        has_case: Whether upper and lower case differ.
     """
     if not words:
         return []

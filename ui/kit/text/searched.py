@@ -1,6 +1,6 @@
-"""Parts of a page that are searched: texts, some of them folded, and labels. Main thread.
+"""The parts of a page that can be searched: texts, which may be folded, and labels. Main thread.
 
-A part counts its places as they are when it is unfolded; ``show_place`` unfolds it.
+A folded part counts its places as if it were unfolded; ``show_place`` unfolds it.
 """
 
 from collections.abc import Callable, Sequence
@@ -22,7 +22,7 @@ class SearchedPart(Protocol):
         """Return how often the words occur in it, folded or not."""
 
     def show_place(self, wanted: Highlight) -> None:
-        """Unfold the part if the current place is out of sight."""
+        """Unfold the part if that hides the current place."""
 
     def mark(self, wanted: Highlight, page: QWidget) -> int | None:
         """Mark the places.
@@ -32,16 +32,16 @@ class SearchedPart(Protocol):
             page: The page.
 
         Returns:
-            How far down on the page the current or first place is; None where none is seen.
+            The distance of the current or first place from the top of the page; None for none.
         """
 
 
 class SearchedText:
-    """A text, perhaps folded.
+    """A text that may be folded.
 
     Args:
-        view: Returns its view; None while there is none yet.
-        lines: The lines that the view has once it is unfolded; None for those that it has.
+        view: Returns its view; None while there is none.
+        lines: The lines of the unfolded view; None for the lines that the view has now.
         unfold: Unfolds it.
     """
 
@@ -63,14 +63,14 @@ class SearchedText:
         return sum(len(pattern.findall(line)) for line in self._lines())
 
     def show_place(self, wanted: Highlight) -> None:
-        """Unfold the text if the current place is out of sight."""
+        """Unfold the text if that hides the current place."""
         view = self._view()
         is_seen = view is not None and not view.isHidden()
         if self._unfold is not None and not (is_seen and self._has_current(wanted)):
             self._unfold()
 
     def mark(self, wanted: Highlight, page: QWidget) -> int | None:
-        """Mark the places; returns how far down the current or first one is."""
+        """Mark the places; return the distance of the current or first one from the top."""
         view = self._view()
         if view is None:
             return None
@@ -92,7 +92,7 @@ class SearchedText:
 
 
 class SearchedLabel:
-    """A label, which is marked as a whole."""
+    """A label; it is marked as a whole."""
 
     def __init__(self, label: ElidedLabel) -> None:
         self._label = label
@@ -108,7 +108,7 @@ class SearchedLabel:
         """Do nothing: a label is never folded."""
 
     def mark(self, wanted: Highlight, page: QWidget) -> int | None:
-        """Mark the label if it has the words; returns how far down it is."""
+        """Mark the label if it has the words; return its distance from the top."""
         if not self.count(wanted):
             self._label.show_found("", "")
             return None
@@ -120,7 +120,7 @@ class SearchedLabel:
 
 
 def unfold_place(parts: Sequence[SearchedPart], wanted: Highlight) -> None:
-    """Unfold the part that has the current place, if it is folded."""
+    """Unfold the part with the current place, if it is folded."""
     for part, own in _divided(parts, wanted):
         if own.current is not None:
             part.show_place(own)
@@ -132,10 +132,10 @@ def mark_parts(parts: Sequence[SearchedPart], wanted: Highlight, page: QWidget) 
     Args:
         parts: The parts, in reading order.
         wanted: What to mark; its current place is counted through all parts.
-        page: What they are parts of.
+        page: The page.
 
     Returns:
-        How far down on the page the current place is, or the first one; None where none is seen.
+        The distance of the current or first place from the top of the page; None for none.
     """
     first: int | None = None
     for part, own in _divided(parts, wanted):
@@ -148,7 +148,7 @@ def mark_parts(parts: Sequence[SearchedPart], wanted: Highlight, page: QWidget) 
 def _divided(
     parts: Sequence[SearchedPart], wanted: Highlight
 ) -> list[tuple[SearchedPart, Highlight]]:
-    """Return each part with its share: the current place belongs to one of them."""
+    """Return each part with its own highlight; only one of them has the current place."""
     if wanted.current is None:
         return [(part, wanted) for part in parts]
     divided, left, none = [], wanted.current, replace(wanted, current=None)

@@ -1,4 +1,4 @@
-"""A bar that says what was done, and offers for a while to undo it. Main thread."""
+"""A bar that names the last action, and offers for a while to undo it. Main thread."""
 
 from PySide6.QtCore import QTimer
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QPushButton, QVBoxLayout
@@ -9,7 +9,7 @@ _SHOWN_MS = 10_000
 
 
 class UndoBar(QFrame):
-    """Words and the button "Undo"; hidden until there is something to offer.
+    """A message and the button "Undo"; hidden until there is something to undo.
 
     Attributes:
         button: The button.
@@ -34,7 +34,7 @@ class UndoBar(QFrame):
         self.hide()
 
     def offer(self, words: str) -> None:
-        """Say what was done, and offer to undo it for a while."""
+        """Name an action, and offer to undo it for a while."""
         self._words.setText(words)
         self._words.setToolTip(words)
         self.button.setAccessibleName(f"Undo: {words}")

@@ -1,7 +1,7 @@
-"""The process that reads documents, because a hostile one may end or stall whoever reads it.
+"""The process that reads documents: a hostile document may crash or block the reading process.
 
-Started as ``python -m ui.records.documents.extracting``. Reads frames from its standard input and
-answers each on its standard output; ends with its input. Each frame is an object in JSON:
+Started as ``python -m ui.records.documents.extracting``. It reads frames from its standard input,
+answers each on its standard output, and ends when its input ends. Each frame is a JSON object:
 
     {"path": …, "kind": "pdf" or "zip", "first": n, "most": m, "cpu_s": s}
         → {"pages": [texts of at most m pages from n on], "total": pages that the file has}
@@ -9,7 +9,7 @@ answers each on its standard output; ends with its input. Each frame is an objec
         → {"refused": "encrypted" | "damaged" | "too large" | "memory"}
         → {"refused": "other", "names": [names of the files in a ZIP file]}
 
-It has bounds that the program itself does not have: memory, and processor time for each answer.
+Its memory, and its processor time for each answer, are limited; the program's own are not.
 """
 
 import os
@@ -29,19 +29,19 @@ from ui.records.documents.word_text import (
 )
 
 MOST_MEMORY_BYTES = 1 << 30
-# After so much processor time an answer is given, and the next pages are asked for.
+# After this processor time it answers with the pages so far, and is asked for the next ones.
 _ANSWER_CPU_S = 0.5
 _MOST_NAMES = 1000
-# Nested objects are read by functions that call each other.
+# Functions that call each other read nested objects.
 _RECURSION = 3000
-# Control characters and surrogates, which are in the way when text is stored or shown.
+# Control characters and surrogates, which cause trouble when text is stored or shown.
 _CONTROL = dict.fromkeys((*range(9), 11, 12, *range(14, 32), 127), " ")
 
 
 def main() -> None:
     """Answer frames until the input ends."""
     give_way()
-    # Output of a library must not mix with the answers.
+    # The output of a library must not mix with the answers.
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
     sys.setrecursionlimit(_RECURSION)
@@ -60,7 +60,7 @@ def _answer(asked: dict[str, Any], documents: dict[str, Any]) -> dict[str, Any]:
         if asked["kind"] == "zip":
             return {"pages": [clean(word_text(Path(path)))], "total": 0}
         if path not in documents:
-            from ui.records.documents.pdf_text import PdfPages  # the window has no use for it
+            from ui.records.documents.pdf_text import PdfPages  # the window does not need it
 
             documents[path] = PdfPages(Path(path))
         pages = documents[path].read(asked["first"], asked["most"], _ANSWER_CPU_S)

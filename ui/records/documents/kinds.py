@@ -1,4 +1,4 @@
-"""Tells what a file is by its first bytes, and says in words why some kinds cannot be attached.
+"""Recognises a file's kind by its first bytes, and says why some kinds cannot be attached.
 
 Pure; any thread.
 """
@@ -45,7 +45,7 @@ _SIGNATURES: tuple[tuple[bytes, str], ...] = (
 )
 _REFUSED = tuple((re.compile(one, re.DOTALL), why) for one, why in _SIGNATURES)
 
-# What a ZIP file holds says which program made it.
+# The names in a ZIP file tell which program made it.
 _WITHIN_ZIP = (
     ("xl/", "is a spreadsheet. Export the sheets that matter as .csv"),
     ("ppt/", "is a presentation. Save it as .pdf"),
@@ -55,20 +55,20 @@ _WITHIN_ZIP = (
 
 
 def kind_of(head: bytes) -> Kind:
-    """Return how a file is read, told by its first bytes."""
-    # https://www.iso.org/standard/75839.html: readers accept the mark in the first 1,024 bytes.
+    """Return how to read a file, judged by its first bytes."""
+    # https://www.iso.org/standard/75839.html: readers accept the header in the first 1,024 bytes.
     if b"%PDF-" in head[:1024]:
         return "pdf"
     return "zip" if head.startswith((b"PK\x03\x04", b"PK\x05\x06")) else "text"
 
 
 def refusal_of(head: bytes) -> str:
-    """Return why a file with these first bytes is not attached; empty where it can be."""
+    """Return why a file with these first bytes cannot be attached; empty if it can."""
     return next((why for pattern, why in _REFUSED if pattern.match(head)), "")
 
 
 def refusal_of_zip(names: list[str]) -> str:
-    """Return why a ZIP file without a Word document in it is not attached."""
+    """Return why a ZIP file that is not a Word document cannot be attached."""
     for start, why in _WITHIN_ZIP:
         if any(name.startswith(start) for name in names):
             return why

@@ -21,13 +21,13 @@ class PdfPages:
 
     Raises:
         EncryptedDocument: It needs a password.
-        DamagedDocument: It is not a PDF file that can be read.
+        DamagedDocument: It cannot be read as a PDF file.
     """
 
     def __init__(self, path: Path) -> None:
         def opened() -> PdfReader:
             reader = PdfReader(path)
-            # Many files can be read by everybody and only forbid changes: their password is empty.
+            # Many files forbid only changes: everybody can read them, with an empty password.
             if reader.is_encrypted and not reader.decrypt(""):
                 raise EncryptedDocument
             return reader
@@ -40,8 +40,8 @@ class PdfPages:
 
         Args:
             first: The first page, counted from 0.
-            most_pages: How many pages there may be.
-            most_s: Once so much processor time has passed, no further page is begun.
+            most_pages: The most pages to read.
+            most_s: After this many seconds of processor time, no further page is begun.
         """
         began = time.process_time()
         texts: list[str] = []
@@ -52,22 +52,22 @@ class PdfPages:
         return texts
 
     def _text(self, number: int) -> str:
-        """Return the text of a page; empty where the page is damaged."""
+        """Return the text of a page; empty if the page is damaged."""
         try:
             return self._reader.pages[number].extract_text()
         except MemoryError:
             raise
-        except Exception:  # pypdf raises whatever a damaged page leads to
+        except Exception:  # a damaged page makes pypdf raise exceptions of any kind
             return ""
 
 
 def _told(read: Callable[[], _Read]) -> _Read:
-    """Return what a function reads; its errors become ours."""
+    """Call a function that reads, and raise its errors as our own ones."""
     try:
         return read()
     except (MemoryError, EncryptedDocument):
         raise
     except (FileNotDecryptedError, DependencyError) as error:
         raise EncryptedDocument from error
-    except Exception as error:  # whatever a damaged file leads to
+    except Exception as error:  # a damaged file leads to exceptions of any kind
         raise DamagedDocument from error

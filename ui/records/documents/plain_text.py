@@ -1,9 +1,9 @@
-"""Makes text of the bytes of a text file, in whatever common encoding it is. Pure; any thread."""
+"""Decodes the bytes of a text file in any common encoding. Pure; any thread."""
 
 import codecs
 import re
 
-# The byte order marks, the longer ones first: UTF-32's begins as UTF-16's does.
+# The byte order marks, longer ones first: that of UTF-32 begins like that of UTF-16.
 _MARKS = (
     (codecs.BOM_UTF8, "utf-8-sig"),
     (codecs.BOM_UTF32_LE, "utf-32"),
@@ -14,27 +14,27 @@ _MARKS = (
 _LEGACY = "cp1252"
 _LEGACY_NAME = "Windows-1252"
 _NUL = re.compile("\0")
-# Characters that hardly any text has: they show that an encoding was guessed wrong.
+# Hardly any text has these characters: they show that the guessed encoding is wrong.
 _CONTROL = re.compile("[\x00-\x08\x0e-\x1a\x1c-\x1f\x7f]")
 _LOOKED_AT_BYTES = 4096
-# Of Western text, at most this share is letters beyond ASCII.
+# The largest share of letters beyond ASCII in Western text.
 _MOST_HIGH_SHARE = 0.3
-# Of UTF-16 in a Latin script, at least this share of every second byte is zero.
+# In UTF-16 text of a Latin script, at least this share of every second byte is zero.
 _LEAST_ZERO_SHARE = 0.6
 
 
 class NotText(Exception):
-    """Bytes are not text, or not in an encoding that can be told."""
+    """The bytes are not text, or their encoding cannot be recognised."""
 
 
 def decoded(data: bytes) -> tuple[str, str]:
-    """Return the text of a file, and the name of its encoding where that had to be guessed.
+    """Return the text of a file, and the name of its encoding if that had to be guessed.
 
-    A byte order mark says what the encoding is; without one it is UTF-8, UTF-16 that looks like it,
-    or, as the web reads pages that do not say, Windows-1252.
+    A byte order mark states the encoding. Without one it is UTF-8, or UTF-16 if the bytes look like
+    that, or else Windows-1252, as browsers assume for pages that do not state their encoding.
 
     Raises:
-        NotText: It is not text, or in an encoding that nobody can tell.
+        NotText: It is not text, or its encoding cannot be recognised.
     """
     for mark, encoding in _MARKS:
         if data.startswith(mark):
@@ -61,7 +61,7 @@ def _checked(data: bytes, encoding: str, never: re.Pattern[str] = _NUL) -> str:
 
 
 def _unmarked_utf16(data: bytes) -> str:
-    """Return which UTF-16 it looks like; empty for neither."""
+    """Return the byte order of UTF-16 that the bytes look like; empty for neither."""
     head = data[:_LOOKED_AT_BYTES]
     half = len(head) // 2
     if half < 2 or len(data) % 2:

@@ -1,7 +1,7 @@
-"""Reads a file that a person attaches: text at once, documents in a process that may die of them.
+"""Reads a file that a person attaches: text directly, documents in a process that may crash.
 
-Blocks; any thread but the window's. Each file has a reader of its own, which may be ended from
-another thread.
+Blocks; call it on any thread but the window's. Each file has its own reader, which another thread
+may close.
 """
 
 import os
@@ -27,23 +27,23 @@ MOST_TEXT_BYTES = 1_000_000
 MOST_DOCUMENT_BYTES = 100_000_000
 MOST_PAGES = 2_000
 MOST_CHARS = 4_000_000
-# Answers of the process, each of which takes about half a second of computing at most.
+# The process computes for about half a second at most before each answer.
 _MOST_ANSWERS = 200
 _PAGES_AT_ONCE = 100
 _PATIENCE_S = 120.0
 _MOST_CPU_S = 20.0
-# Named rather than imported: the program itself needs nothing of it.
+# Named and not imported, because the program itself does not need the module.
 _MODULE = "ui.records.documents.extracting"
 
 _REFUSALS = {
     "encrypted": "has a password. Save a copy without a password and attach that",
     "damaged": "is damaged: its text cannot be read. Open it in the program that made it and save "
     "it again",
-    "too large": "unpacks to too much. Attach the part that matters",
+    "too large": "is too large when unpacked. Attach the part that matters",
     "memory": "takes too much memory to read. Attach the part that matters",
 }
 _NO_TEXT = (
-    "has no text: its pages are pictures, a scan perhaps, and the model cannot see images. Attach "
+    "has no text: its pages are pictures, perhaps a scan, and the model cannot see images. Attach "
     "a copy with recognized text (OCR)"
 )
 _TOO_SLOW = "takes too long to read. Attach the part that matters, or its text as .txt"
@@ -63,8 +63,8 @@ class FileReader:
 
     Args:
         path: The file.
-        on_page: Told, on the thread that reads, how many pages have been read, and of how many.
-        most_cpu_s: The processor time that a page may take.
+        on_page: Called on the reading thread with the number of pages read and of all pages.
+        most_cpu_s: The most seconds of processor time for a page.
     """
 
     def __init__(
@@ -84,7 +84,7 @@ class FileReader:
         """Return the file.
 
         Raises:
-            AttachmentRefused: It cannot go with a message.
+            AttachmentRefused: It cannot be attached.
             ReadingEnded: The reader was closed.
         """
         try:
@@ -111,7 +111,7 @@ class FileReader:
         """Return the first bytes of the file and its size."""
         if self._path.is_dir():
             raise self._refused("is a folder. Attach the files in it")
-        if not self._path.is_file():  # a pipe would never end
+        if not self._path.is_file():  # reading a pipe would never end
             raise AttachmentRefused(
                 f"{self.name} is not a readable file. Attach text, PDF or Word files."
             )
@@ -153,7 +153,7 @@ class FileReader:
         )
 
     def _pages(self, kind: kinds.Kind) -> tuple[list[str], int, list[str]]:
-        """Return the texts of the pages, how many there are, and what to say of those left out."""
+        """Return the texts of the pages, the number of all pages, and remarks on those left out."""
         pages: list[str] = []
         total, chars, most = 0, 0, 1 if kind == "zip" else _PAGES_AT_ONCE
         for _ in range(_MOST_ANSWERS):
@@ -161,7 +161,7 @@ class FileReader:
                 answer = self._ask(kind, len(pages), most)
             except HelperDied as death:
                 if most > 1:
-                    most = 1  # the pages before the one that ended the process can be read
+                    most = 1  # so the pages before the one that ended the process can be read
                     continue
                 is_slow = death.code is None or death.took_too_much_time
                 if not pages:

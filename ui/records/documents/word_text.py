@@ -10,7 +10,7 @@ _DOCUMENT = "word/document.xml"
 
 
 class DamagedDocument(Exception):
-    """A file is not what it seems to be, or cannot be read."""
+    """A file cannot be read, or is not of the kind that it seems to be."""
 
 
 class EncryptedDocument(Exception):
@@ -18,7 +18,7 @@ class EncryptedDocument(Exception):
 
 
 class DocumentTooLarge(Exception):
-    """A file unpacks to more than anybody attaches."""
+    """A file is too large when it is unpacked."""
 
 
 class OtherZip(Exception):
@@ -36,8 +36,8 @@ class OtherZip(Exception):
 def word_text(path: Path) -> str:
     """Return the paragraphs and tables of a document, in their order.
 
-    Headers, footers, notes and pictures are left out. A heading has the number signs that Markdown
-    gives it, a row of a table its cells between bars.
+    Headers, footers, notes and pictures are left out. Headings and rows of tables are written as in
+    Markdown: with number signs, and with bars between the cells.
 
     Raises:
         OtherZip: It is another kind of file.
@@ -49,7 +49,7 @@ def word_text(path: Path) -> str:
             names = archive.namelist()
             if _DOCUMENT not in names:
                 raise OtherZip(names)
-            # A reader of the archive never unpacks more of a file than the archive says it has.
+            # The ZIP reader never unpacks more of a file than the size that the archive states.
             if sum(one.file_size for one in archive.infolist()) > MOST_UNPACKED_BYTES:
                 raise DocumentTooLarge
         import docx
@@ -57,7 +57,7 @@ def word_text(path: Path) -> str:
         return "\n\n".join(_blocks(docx.Document(str(path))))
     except (OtherZip, DocumentTooLarge, MemoryError):
         raise
-    except Exception as error:  # whatever a damaged file leads to
+    except Exception as error:  # a damaged file leads to exceptions of any kind
         raise DamagedDocument from error
 
 

@@ -1,1 +1,1 @@
-"""Conversations as files: our archives, and what other programs export. Pure; any thread."""
+"""Conversations as files: our archives, and the exports of other programs. Pure; any thread."""

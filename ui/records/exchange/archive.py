@@ -1,4 +1,4 @@
-"""Conversations as files: JSON that can be read back whole, and Markdown for people. Pure.
+"""Conversations as files: JSON that can be imported again, and Markdown for people. Pure.
 
 Any thread. Reading gives every message a new id, so that an import never replaces anything.
 """
@@ -24,13 +24,13 @@ from ui.words.verdicts import answer_line
 VERSION = 1
 
 
-# A file begins with this, the conversations follow, and ``archive_end`` closes it.
+# The beginning of a file; the conversations follow, and ``archive_end`` closes it.
 ARCHIVE_BEGIN = f'{{\n"fullstop_conversations": {VERSION},\n"conversations": ['
 OURS = "Fullstop"
 
 
 def archive_end(folders: Iterable[ConversationFolder] = (), presets: Iterable[Preset] = ()) -> str:
-    """Return the end of a file, with the folders that its conversations are in, and presets."""
+    """Return the end of a file, with the folders of its conversations, and with presets."""
     parts = {
         "folders": [codec.folder_values(folder) for folder in folders],
         "presets": [preset_values(preset) for preset in presets],
@@ -41,7 +41,7 @@ def archive_end(folders: Iterable[ConversationFolder] = (), presets: Iterable[Pr
 
 def archive_part(conversation: Conversation, *, is_first: bool) -> str:
     """Return a loaded conversation, all versions included, as a part of a file."""
-    # With an indent, the interpreter writes in small steps and lets other threads go on.
+    # With an indent, Python's encoder works in small steps, so that other threads can run.
     text = json.dumps(_conversation_values(conversation), ensure_ascii=False, indent=1)
     return f"{'' if is_first else ','}\n{text}"
 
@@ -56,7 +56,7 @@ def conversations_json(
     Args:
         conversations: The conversations.
         folders: The folders that they are in.
-        presets: Presets that go with them.
+        presets: Presets to write with them.
     """
     parts = [archive_part(one, is_first=not n) for n, one in enumerate(conversations)]
     return ARCHIVE_BEGIN + "".join(parts) + archive_end(folders, presets)
@@ -66,7 +66,7 @@ def conversations_from_json(text: str) -> list[Conversation]:
     """Return the conversations of a file.
 
     Raises:
-        DamagedFile: It is not such a file; the message names the field and what is expected.
+        DamagedFile: It is not an archive; the message names the field and what is expected.
     """
     found = archive_from(parsed_json(text))
     if found.damaged:
@@ -75,10 +75,10 @@ def conversations_from_json(text: str) -> list[Conversation]:
 
 
 def archive_from(values: Any) -> FoundConversations:
-    """Return what a file holds; a damaged part is named, and the others are read.
+    """Return the contents of a file; damaged parts are listed, and the others are read.
 
     Raises:
-        DamagedFile: It is not such a file.
+        DamagedFile: It is not an archive.
     """
     top = Fields(values)
     if not top.has("fullstop_conversations"):
@@ -116,7 +116,7 @@ def conversation_markdown(conversation: Conversation) -> str:
 
 
 def _calls(run: Run) -> list[str]:
-    """Return the calls of an answer, each with what came of it, indented as code."""
+    """Return the calls of an answer with their results, indented as code."""
     lines: list[str] = []
     for call in run.tool_calls:
         result = run.result_of(call.id)
@@ -144,7 +144,7 @@ def _conversation_values(conversation: Conversation) -> dict[str, Any]:
         "updated_at": conversation.updated_at,
         "is_pinned": conversation.is_pinned,
         "draft": conversation.draft,
-        # The name alone: where a person keeps models is private.
+        # Only the name: the folder is private.
         "model": "" if conversation.model is None else conversation.model.name,
         "settings": codec.settings_values(conversation.settings),
         "stops": codec.stops_values(conversation.stops),
@@ -228,7 +228,7 @@ def _message(fields: Fields, read: dict[str, ConversationMessage]) -> Conversati
     text = fields.take("text", str)
     run: Run | None = None
     if role == "assistant":
-        # An answer from elsewhere may have no record of its run, or not of its end.
+        # An answer from another program may have no record of its run, or of its end.
         bare = Run(text=text, state=RunState.UNRECORDED)
         run = bare
         if fields.has("run"):

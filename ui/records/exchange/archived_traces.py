@@ -1,6 +1,6 @@
 """The recorded tokens of answers in our archive, packed as a ZIP file or unpacked to a folder.
 
-Reading is bounded, and damage is named. Any thread; blocks while the disk works.
+Reading is limited, and errors name the damage. Any thread; blocks while the disk works.
 """
 
 import errno
@@ -14,7 +14,7 @@ from engine.files.bounded import read_bounded
 
 MOST_TRACE_BYTES = 64 << 20
 _FOLDER, _SUFFIX = "traces", ".trace"
-# Of one file; those of the disk or of this program end the reading.
+# Errors of a single file; errors of the disk or of this program end the reading.
 _DAMAGE = (errno.EFBIG, errno.EINVAL, errno.EISDIR, errno.ENOENT, errno.EIO)
 
 
@@ -33,7 +33,7 @@ class ArchivedTrace(NamedTuple):
 
 
 class ArchivedTraces(Protocol):
-    """The traces in an archive, which stay there until they are asked for."""
+    """The traces in an archive; each is read when it is needed."""
 
     @property
     def members(self) -> Mapping[str, str]:
@@ -43,14 +43,14 @@ class ArchivedTraces(Protocol):
         """Yield the traces of some runs.
 
         Raises:
-            OSError: The archive cannot be read any more.
-            DamagedFile: It is not an archive any more.
+            OSError: The archive can no longer be read.
+            DamagedFile: The file is no longer an archive.
         """
 
 
 @dataclass(frozen=True, slots=True)
 class UnpackedTraces:
-    """The traces in a folder that an archive was unpacked to; without values, none.
+    """The traces in a folder that an archive was unpacked to; without arguments, none.
 
     Attributes:
         folder: The folder.
@@ -88,7 +88,7 @@ def traces_beside(folder: Path, names: Iterable[str]) -> UnpackedTraces:
 
 
 def trace_members(names: Iterable[str]) -> dict[str, str]:
-    """Return those names of an archive that are of traces, by the ids of their runs."""
+    """Return the names of an archive's traces, by the ids of their runs."""
     return {
         place.stem: name
         for name in names
@@ -97,7 +97,7 @@ def trace_members(names: Iterable[str]) -> dict[str, str]:
 
 
 def trace_name(run_id: str) -> str:
-    """Return the name of the part of an archive that the trace of a run becomes."""
+    """Return the name that the trace of a run has in an archive."""
     return f"{_FOLDER}/{run_id}{_SUFFIX}"
 
 

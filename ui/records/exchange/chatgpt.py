@@ -1,4 +1,4 @@
-"""Reads what ChatGPT exports: ``conversations.json``, each conversation a tree of nodes.
+"""Reads ChatGPT's export: ``conversations.json``, each conversation a tree of nodes.
 
 https://help.openai.com/en/articles/7260999-how-do-i-export-my-chatgpt-history-and-data describes
 the export; its format has no reference. Edits and regenerated answers are branches of the tree, and
@@ -26,7 +26,7 @@ from ui.records.messages import ConversationMessage
 from ui.records.placement import Placement
 
 CHATGPT = "ChatGPT"
-# Marks of sources, which stand for links that the export does not have.
+# Marks of sources; they stand for links that are not in the export.
 _CITATION = re.compile("\ue200.*?\ue201", re.DOTALL)
 _NOT_SAID = (
     "execution_output", "model_editable_context", "reasoning_recap", "system_error",
@@ -36,7 +36,7 @@ _ROLES = ("user", "assistant")
 
 
 def read_chatgpt(part: Fields, found: FoundConversations) -> None:
-    """Read one conversation; a damaged node is named, and the others are read."""
+    """Read one conversation; damaged nodes are listed, and the others are read."""
     title = text_in(part, "title")
     nodes = part.take("mapping", dict)
     name = text_in(part, "conversation_id") or text_in(part, "id")
@@ -78,14 +78,14 @@ class _Tree:
             self._following.setdefault(known, []).append(key)
 
     def message_of(self, key: Any) -> ConversationMessage | None:
-        """Return the message that a node became, or the one before it."""
+        """Return the message made from a node; for a node without one, the message before it."""
         return self._message_of.get(key) if isinstance(key, str) else None
 
     def messages(self) -> list[ConversationMessage]:
         """Return all messages, parents first."""
         made: list[ConversationMessage] = []
         ranks: dict[str | None, int] = {}
-        # A node with what goes before it: a message, reasoning that has no answer yet, and
+        # A node, with what comes before it: a message, reasoning that has no answer yet, and
         # whether nothing else follows that message.
         waiting: list[tuple[str, ConversationMessage | None, str, bool]] = [
             (key, None, "", True) for key in reversed(self._following.get(None, []))
@@ -120,7 +120,7 @@ class _Tree:
         return made
 
     def _circle(self, unseen: Iterator[str]) -> str | None:
-        """Return a node that no beginning leads to: those before it lead back to itself."""
+        """Return a node that no first node leads to, because its parents form a circle."""
         key = next((one for one in unseen if one not in self._message_of), None)
         if key is not None:
             self.damaged.append(
@@ -183,6 +183,6 @@ def _part(part: Any) -> str:
     if not isinstance(part, dict):
         return ""
     if isinstance(text := part.get("text"), str):
-        return text  # what was spoken, as it was understood
+        return text  # the transcript of spoken words
     kind = part.get("content_type")
     return "(an image that was not exported)" if kind == "image_asset_pointer" else ""

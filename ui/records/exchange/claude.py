@@ -1,4 +1,4 @@
-"""Reads what Claude exports: ``conversations.json``, each conversation a list of messages.
+"""Reads Claude's export: ``conversations.json``, each conversation a list of messages.
 
 https://support.claude.com/en/articles/9450526-how-can-i-export-my-claude-ai-data describes the
 export; its format has no reference. Where messages name the one before them, edits and retries
@@ -23,11 +23,11 @@ CLAUDE = "Claude"
 
 
 def read_claude(part: Fields, found: FoundConversations) -> None:
-    """Read one conversation; a damaged message is named, and the others are read."""
+    """Read one conversation; damaged messages are listed, and the others are read."""
     began, ended = seconds(part.raw("created_at")), seconds(part.raw("updated_at"))
     name = part.take("uuid", str)
     conversation = conversation_of(CLAUDE, name, text_in(part, "name"), began, ended)
-    # What each message became; one that says nothing is what is before it.
+    # The message made from each; for an empty one, the message before it.
     by_id: dict[str, ConversationMessage | None] = {}
     ranks: dict[str | None, int] = {}
     made: list[ConversationMessage] = []
@@ -58,7 +58,7 @@ def read_claude(part: Fields, found: FoundConversations) -> None:
 
 
 def _is_first(above: str) -> bool:
-    """Return whether a message says that it follows none: an id of zeros, but for its version."""
+    """Return whether a parent's id means "none": all zeros, except for the UUID's version."""
     return above.startswith("00000000-0000-")
 
 

@@ -1,4 +1,4 @@
-"""What a file of conversations holds, whichever program wrote it. Pure; any thread."""
+"""The contents of a file of conversations from any program. Pure; any thread."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -14,15 +14,15 @@ _T = TypeVar("_T")
 
 @dataclass(slots=True)
 class FoundConversations:
-    """What was found in a file or a folder.
+    """The conversations and other data that were found in a file or a folder.
 
     Attributes:
         program: The program that wrote it.
-        conversations: Those that can be read.
+        conversations: The conversations that can be read.
         folders: The folders that they are in.
-        presets: Presets, of our own archives.
-        traces: The recorded tokens of answers, of our own archives.
-        damaged: The parts that cannot be read: where they are, and what is wrong with them.
+        presets: The presets; only our own archives have some.
+        traces: The recorded tokens of answers; only our own archives have some.
+        damaged: The parts that cannot be read: the place of each, and what is wrong with it.
     """
 
     program: str
@@ -35,12 +35,12 @@ class FoundConversations:
     def read_each(
         self, parts: Iterable[Fields], read: Callable[[Fields], _T], into: list[_T]
     ) -> None:
-        """Read parts one by one; what is wrong with one is noted, and the others are read.
+        """Read parts one by one; a damaged one is noted, and the others are read.
 
         Args:
             parts: The parts.
-            read: Reads one.
-            into: Where what was read is added.
+            read: Reads one part.
+            into: The list that the results are added to.
         """
         for part in parts:
             try:
@@ -50,5 +50,5 @@ class FoundConversations:
 
 
 def origin_of(program: str, name: str) -> str:
-    """Return what identifies a conversation of another program, or of another computer."""
+    """Return the id of a conversation's origin: another program, or another computer."""
     return f"{program.casefold().replace(' ', '-')}:{name}"

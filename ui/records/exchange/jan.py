@@ -1,4 +1,4 @@
-"""Reads Jan's threads: a folder each, with ``thread.json`` and ``messages.jsonl``.
+"""Reads Jan's threads: a folder for each, with ``thread.json`` and ``messages.jsonl``.
 
 https://jan.ai/docs/desktop/data-folder describes the folder. Pure; any thread.
 """
@@ -22,13 +22,13 @@ THREAD, MESSAGES = "thread.json", "messages.jsonl"
 
 
 def read_jan(part: Fields, lines: str, name: str, found: FoundConversations) -> None:
-    """Read a thread; a damaged message is named, and the others are read.
+    """Read a thread; damaged messages are listed, and the others are read.
 
     Args:
         part: The content of ``thread.json``.
         lines: The content of ``messages.jsonl``.
         name: The folder's name.
-        found: Takes the conversation.
+        found: Gets the conversation.
     """
     own = text_in(part, "id") or name
     began, ended = seconds(part.raw("created")), seconds(part.raw("updated"))
@@ -37,7 +37,7 @@ def read_jan(part: Fields, lines: str, name: str, found: FoundConversations) -> 
         prompt = whole(text_in(assistant, "instructions"))
         conversation.settings = replace(conversation.settings, system_prompt=prompt)
     said: list[Said] = []
-    # Only a line feed ends a line: JSON may have other separators of lines within its texts.
+    # Only a line feed ends a line: texts in JSON may contain other line separators.
     for number, line in enumerate(lines.split("\n"), 1):
         if not line.strip():
             continue

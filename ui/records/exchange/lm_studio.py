@@ -1,7 +1,7 @@
-"""Reads LM Studio's conversations: a ``*.conversation.json`` each, in folders.
+"""Reads LM Studio's conversations: a ``*.conversation.json`` for each, in folders.
 
 The format has no reference; this reads what LM Studio 0.3 writes. Each message has versions, one of
-which is selected; all that follows is common to them. Pure; any thread.
+which is selected; all versions share the messages that follow. Pure; any thread.
 """
 
 from dataclasses import replace
@@ -25,12 +25,12 @@ SUFFIX = ".conversation.json"
 
 
 def read_lm_studio(part: Fields, name: str, found: FoundConversations) -> None:
-    """Read a conversation; a damaged message is named, and the others are read.
+    """Read a conversation; damaged messages are listed, and the others are read.
 
     Args:
         part: The content of its file.
-        name: The file's place in the folder of conversations.
-        found: Takes it.
+        name: The file's path in the folder of conversations.
+        found: Gets the conversation.
     """
     began = seconds(part.raw("createdAt"))
     own = PurePosixPath(name).name.removesuffix(SUFFIX)
@@ -50,7 +50,7 @@ def read_lm_studio(part: Fields, name: str, found: FoundConversations) -> None:
         made += versions
         shown = next((m for m in versions if m.shown_rank == 2), None)
         parent = shown or (versions[-1] if versions else parent)
-    # Times of messages are not kept: the newest is at least as new as the conversation.
+    # Messages have no times: the newest is at least as new as the conversation.
     for message in made:
         message.created_at = message.created_at or began
     fill(conversation, made)
@@ -59,7 +59,7 @@ def read_lm_studio(part: Fields, name: str, found: FoundConversations) -> None:
 
 
 def _versions(message: Fields) -> tuple[list[tuple[int, Said]], int]:
-    """Return what each version says, with its number, and the number of the selected one."""
+    """Return the versions of a message with their numbers, and the number of the selected one."""
     found = [(n, _said(version)) for n, version in enumerate(message.items("versions"))]
     selected = message.maybe("currentlySelected", int) or 0
     return [(n, said) for n, said in found if said is not None], selected

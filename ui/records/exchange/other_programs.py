@@ -1,4 +1,4 @@
-"""What readers of other programs' exports share: messages, times, versions. Pure; any thread."""
+"""Shared by the readers of other programs' exports: messages, times, texts. Pure; any thread."""
 
 import contextlib
 from collections.abc import Iterable, Iterator
@@ -14,21 +14,21 @@ from ui.records.exchange.found import origin_of
 from ui.records.messages import ConversationMessage, Role, question
 from ui.records.runs import Run, RunState
 
-# Unix times beyond this are in milliseconds: as seconds they are some thousand years away.
+# Larger Unix times are in milliseconds: as seconds they would be thousands of years away.
 _LEAST_MS = 100_000_000_000
 
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """What another program says of one message.
+    """One message of another program.
 
     Attributes:
         role: Who wrote it.
-        text: What was written.
-        when: Unix time, in seconds; 0 where it is not known.
-        model: The model that answered; empty where it is not known.
+        text: Its text.
+        when: Unix time, in seconds; 0 if it is not known.
+        model: The model that answered; empty if it is not known.
         thinking: The reasoning before an answer.
-        files: Texts that were attached to a question.
+        files: The texts that were attached to a question.
     """
 
     role: Role
@@ -39,7 +39,7 @@ class Said:
     files: tuple[Attachment, ...] = ()
 
     def message(self, parent: ConversationMessage | None, rank: int = 1) -> ConversationMessage:
-        """Return the message, which follows another one."""
+        """Return it as a message of ours that follows another one."""
         if self.role == "user":
             made = question(self.text, self.files)
         else:
@@ -56,7 +56,7 @@ class Said:
 
 
 def add_text(message: ConversationMessage, said: Said) -> None:
-    """Add to a message what the same author said next."""
+    """Append the next text of the same author to a message."""
     message.text = "\n\n".join(text for text in (message.text, said.text) if text)
     if message.run is not None:
         run = message.run
@@ -72,7 +72,7 @@ def conversation_of(
 
     Args:
         program: The program.
-        name: What that program calls it; no two of its conversations share one.
+        name: Its id in that program.
         title: Its title; empty for none.
         began: Unix time of its beginning, in seconds.
         ended: Unix time of its newest message, in seconds.
@@ -85,7 +85,7 @@ def conversation_of(
 
 
 def fill(conversation: Conversation, messages: Iterable[ConversationMessage]) -> None:
-    """Give a conversation its messages, parents first, and the values that depend on them."""
+    """Set a conversation's messages, parents first, and the values that depend on them."""
     conversation.tree.fill(messages)
     shown = conversation.messages
     if conversation.title == UNTITLED and shown:
@@ -96,7 +96,7 @@ def fill(conversation: Conversation, messages: Iterable[ConversationMessage]) ->
 
 
 def seconds(value: Any) -> float:
-    """Return a time in seconds, in milliseconds or in ISO 8601 as Unix seconds; 0 for no time."""
+    """Return a time given in seconds, milliseconds or ISO 8601 as Unix seconds; 0 for none."""
     if isinstance(value, str):
         with contextlib.suppress(ValueError, OverflowError):
             return codec.moment(datetime.fromisoformat(value).timestamp())
@@ -109,7 +109,7 @@ def seconds(value: Any) -> float:
 
 
 def whole(text: str) -> str:
-    """Return a text in which lone surrogates, which no file can hold, are replaced."""
+    """Return a text with a replacement for lone surrogates, which cannot be written to a file."""
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
@@ -122,6 +122,6 @@ def text_in(fields: Fields, name: str) -> str:
 
 
 def parts_of(fields: Fields, name: str) -> Iterator[tuple[str, Any]]:
-    """Yield the items of a list, each with its place, whatever they are."""
+    """Yield the items of a list, of any type, each with its place."""
     for number, value in enumerate(fields.maybe(name, list) or []):
         yield f"{name}[{number}]", value

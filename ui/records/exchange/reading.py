@@ -1,6 +1,6 @@
-"""Finds conversations in a file, a zip archive or a folder, whichever program wrote them.
+"""Finds conversations of any known program in a file, a ZIP archive or a folder.
 
-All reading is bounded: members of an archive are unpacked in memory, up to the limit.
+All reading is limited: members of an archive are unpacked in memory, up to the limit.
 Any thread; blocks while the disk works.
 """
 
@@ -27,7 +27,7 @@ from ui.records.exchange.lm_studio import LM_STUDIO, SUFFIX, read_lm_studio
 from ui.records.exchange.zipped import DAMAGED_ARCHIVE, member_content, traces_in
 from ui.records.placement import Placement
 
-# More names than any export has, and fewer than stall a computer.
+# More files than any export has, but few enough to list quickly.
 _MOST_NAMES = 200_000
 _LISTS = ("conversations.json", "conversations-")
 _UNKNOWN = (
@@ -40,12 +40,12 @@ def find_conversations(path: Path, most_bytes: int) -> FoundConversations:
     """Return the conversations of a file, an archive or a folder.
 
     Args:
-        path: What a person chose.
-        most_bytes: How many bytes of text may be read; their values take many times as much.
+        path: The file or folder.
+        most_bytes: The most bytes of text to read; the values take many times as much memory.
 
     Raises:
-        OSError: It cannot be read; ``EFBIG`` where a file is too large.
-        DamagedFile: It holds no conversations, or none that can be read at all.
+        OSError: It cannot be read; ``EFBIG`` if a file is too large.
+        DamagedFile: It contains no conversations, or none of them can be read.
     """
     if path.is_dir():
         folder = _Folder(path, most_bytes)
@@ -62,22 +62,22 @@ def find_conversations(path: Path, most_bytes: int) -> FoundConversations:
         except DAMAGED_ARCHIVE as error:
             raise DamagedFile("the archive is damaged") from error
     found = _read(_Alone(path, most_bytes))
-    # Finders unpack archives by themselves: the traces are beside the file then.
+    # Some file managers unpack archives on their own; the traces are then beside the file.
     return _with_traces(found, path.parent, names_beside(path))
 
 
 def _with_traces(found: FoundConversations, folder: Path, names: list[str]) -> FoundConversations:
-    """Add the traces among the files of a folder to what an archive of ours has."""
+    """Add the traces among the files of a folder to the contents of our own archive."""
     if found.program == OURS:
         found.traces = traces_beside(folder, names)
     return found
 
 
 class _Source:
-    """Named texts.
+    """A source of named texts: a file, a folder or an archive.
 
     Attributes:
-        names: Their places, with slashes.
+        names: The paths of the texts, with slashes.
     """
 
     names: list[str]
@@ -221,7 +221,7 @@ def _kept_by_lm_studio(source: _Source, names: list[str]) -> FoundConversations:
     found = FoundConversations(LM_STUDIO)
     folders: dict[str, ConversationFolder] = {}
     tops = {PurePosixPath(name).parts[0] for name in names}
-    # An archive of the folder has the folder itself as its root.
+    # In an archive of the folder, everything is inside the folder itself.
     skipped = 1 if len(tops) == 1 and all("/" in name for name in names) else 0
     for name, values in _each(source, names, found):
         before = len(found.conversations)
@@ -233,7 +233,7 @@ def _kept_by_lm_studio(source: _Source, names: list[str]) -> FoundConversations:
         if inside and len(found.conversations) > before:
             folder = folders.get(inside)
             if folder is None:
-                # The same id each time, so that a second import finds the folder of the first.
+                # The id is the same each time: a second import finds the folder of the first.
                 identity = origin_of(LM_STUDIO, inside)
                 folder = folders[inside] = ConversationFolder(inside, id=identity)
             found.conversations[-1].placement = Placement(folder.id)
@@ -262,7 +262,7 @@ def _threads(source: _Source, names: list[str]) -> FoundConversations:
 def _each(
     source: _Source, names: list[str], found: FoundConversations
 ) -> Iterator[tuple[str, Any]]:
-    """Yield the values of files that can be read; the others are named."""
+    """Yield the values of the files that can be read; the others are listed as damaged."""
     for name in names:
         try:
             yield name, source.json(name)

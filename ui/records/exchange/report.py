@@ -17,7 +17,7 @@ from ui.words.visible import escaped
 
 
 def markdown_report(run: Run, question: str = "") -> str:
-    """Return everything that is known of a run's end, as Markdown."""
+    """Return everything that is known about a run's end, as Markdown."""
     lines = ["### Why the answer stopped", ""]
     if run.state is RunState.REFUSED:
         lines += [f"The request was refused: {run.refusal}", ""]
@@ -52,7 +52,7 @@ def _finished_rows(finished: Finished, max_tokens: int | None) -> list[tuple[str
     stop, usage, timing = finished.stop, finished.usage, finished.timing
     rows = [("Reason", f"`{stop.kind}`")]
     if finished.error:
-        rows.append(("Error", _code(finished.error)))  # as it is: whoever mends it needs it
+        rows.append(("Error", _code(finished.error)))  # unchanged: developers need it as it is
     if stop.kind is StopKind.STOP_STRING:
         rows.append(("Matched", _code(str(stop.value))))
     elif stop.value is not None:

@@ -1,6 +1,6 @@
-"""Our archive as a ZIP file: the conversations as JSON, and beside them the traces of answers.
+"""Our archive as a ZIP file: the conversations as JSON, and the traces of answers.
 
-Reading is bounded, and damage is named. Any thread; blocks while the disk works.
+Reading is limited, and errors name the damage. Any thread; blocks while the disk works.
 """
 
 import calendar
@@ -22,7 +22,7 @@ from ui.records.exchange.archived_traces import (
 
 SUFFIX = ".zip"
 CONVERSATIONS = "conversations.json"
-# The interpreter unpacks others without a limit: 100 KB of bzip2 may become gigabytes.
+# Python unpacks other methods without a limit: 100 KB of bzip2 may become gigabytes.
 _METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 DAMAGED_ARCHIVE = (
     zipfile.BadZipFile, zlib.error, struct.error, NotImplementedError, EOFError, UnicodeDecodeError,
@@ -31,7 +31,7 @@ DAMAGED_ARCHIVE = (
 
 @dataclass(frozen=True, slots=True)
 class ZippedTraces:
-    """The traces in an archive, which stay there until they are asked for.
+    """The traces in an archive; each is read when it is needed.
 
     Attributes:
         path: The archive.
@@ -72,8 +72,8 @@ def traces_in(archive: zipfile.ZipFile, path: Path) -> ZippedTraces:
 
 
 def trace_member(run_id: str, written_at: float) -> zipfile.ZipInfo:
-    """Return the part of an archive that a trace becomes; it is compressed already."""
-    # The years that the format knows.
+    """Return the archive entry for a trace; a trace is already compressed."""
+    # The range of years of the ZIP format.
     when = time.gmtime(min(max(written_at, 315_532_800.0), 4_354_819_198.0))
     return zipfile.ZipInfo(trace_name(run_id), when[:6])
 
@@ -84,11 +84,11 @@ def member_content(archive: zipfile.ZipFile, name: str, most_bytes: int) -> byte
     Args:
         archive: The open archive.
         name: The name of the part.
-        most_bytes: How many bytes it may have.
+        most_bytes: The most bytes that it may have.
 
     Raises:
         OSError: It cannot be read.
-        DamagedFile: It is damaged, too large, or packed in a way that is not read here.
+        DamagedFile: It is damaged, too large, or compressed by a method that is not supported.
     """
     try:
         if archive.getinfo(name).compress_type not in _METHODS:

@@ -1,4 +1,4 @@
-"""What a conversation asks of the engine. Pure; main thread."""
+"""Makes the requests of a conversation to the engine. Pure; main thread."""
 
 from dataclasses import replace
 
@@ -19,11 +19,11 @@ def request_for(
     """Return the request that answers a question of a conversation.
 
     Args:
-        conversation: Gives the settings, the stop list, and what was said before.
+        conversation: Gives the settings, the stop list, and the earlier messages.
         model: The loaded model.
-        question: What is to be answered.
-        begun: Text that the answer goes on from; empty for a new answer.
-        without: A stop sequence or stop token that does not count this time.
+        question: The question to answer.
+        begun: The text that the answer continues; empty for a new answer.
+        without: A stop sequence or stop token to leave out this time.
     """
     settings = conversation.settings
     messages: list[Message] = []
@@ -52,13 +52,13 @@ def fitted(
     model: ModelInfo | None,
     without: str | int | None = None,
 ) -> GenerationRequest:
-    """Return a request with what depends on the model: end tokens, reasoning, and calls.
+    """Return a request adapted to a model: its end tokens, reasoning, and calls.
 
     Args:
-        request: What is asked, whatever model answers.
-        settings: The settings that it was asked with.
-        model: The model that answers; None while that is not loaded.
-        without: A stop sequence or stop token that does not count this time.
+        request: The request, independent of the model.
+        settings: The settings of the question.
+        model: The model that answers; None while it is not loaded.
+        without: A stop sequence or stop token to leave out this time.
     """
     ids = tuple(one for one in _known(settings, model) if one != without)
     can_think = model is not None and model.can_think
@@ -76,7 +76,7 @@ def fitted(
 
 
 def cache_owner(conversation: Conversation) -> CacheOwner:
-    """Return under which name the engine keeps a conversation's caches on disk."""
+    """Return the name under which the engine keeps a conversation's caches on disk."""
     return CacheOwner(conversation.id)
 
 
@@ -89,10 +89,10 @@ def new_run(
     """Return the record of an answer that is about to begin.
 
     Args:
-        request: What is asked of the engine.
+        request: The request to the engine.
         model: The loaded model.
-        continued: The run whose text the answer goes on from; None for a new answer.
-        without: The stop of the conversation that does not count this once.
+        continued: The run whose text the answer continues; None for a new answer.
+        without: The stop of the conversation that is left out this time.
     """
     run = Run(
         stops=request.stops.strings,
@@ -110,7 +110,7 @@ def new_run(
 def stop_rules(
     conversation: Conversation, model: ModelInfo | None, without: str | int | None = None
 ) -> StopRules:
-    """Return the stops of the next answer; one of them may be left out for once.
+    """Return the stops of the next answer; one of them may be left out this time.
 
     Args:
         conversation: The conversation.
@@ -127,13 +127,13 @@ def stop_rules(
 
 
 def _known(settings: ConversationSettings, model: ModelInfo | None) -> tuple[int, ...]:
-    """Return the end tokens that were added, as far as the model has them."""
+    """Return the added end tokens that the model has."""
     size = model.vocabulary_size if model is not None else 0
     return tuple(one for one in settings.stop_token_ids if one < size)
 
 
 def _answered(messages: list[ConversationMessage]) -> list[ConversationMessage]:
-    """Leave out questions that were refused or failed without a word, and their answers."""
+    """Leave out answers that were refused or failed without any text, and their questions."""
     kept: list[ConversationMessage] = []
     for message in messages:
         run = message.run

@@ -1,4 +1,4 @@
-"""Calls and their results as turns of a conversation, for models with tools and without. Pure."""
+"""Writes calls and results as turns, for models with tools and without. Pure."""
 
 from collections.abc import Iterable
 
@@ -8,10 +8,10 @@ from ui.records.tooling.calls import NOT_RUN
 
 
 def turns_of(messages: list[ConversationMessage]) -> list[Message]:
-    """Return what was said, with each call followed by what came of it.
+    """Return the messages as turns, each call followed by its result.
 
-    Reasoning that led to a call goes with it until the question is answered: models that reason
-    go on from there.
+    Reasoning before a call is kept with the call until the question is answered, so that the model
+    can continue it.
     """
     questions = [n for n, one in enumerate(messages) if one.role == "user"]
     last_question = questions[-1] if questions else -1
@@ -31,9 +31,9 @@ def turns_of(messages: list[ConversationMessage]) -> list[Message]:
 
 
 def questions_joined(messages: Iterable[Message]) -> list[Message]:
-    """Return a conversation without two questions in a row, which many templates refuse.
+    """Return a conversation without two questions in a row, which many templates reject.
 
-    What was added without an answer, and what was asked then, are one question.
+    A message that has no answer is joined with the question after it.
     """
     joined: list[Message] = []
     for message in messages:
@@ -45,7 +45,7 @@ def questions_joined(messages: Iterable[Message]) -> list[Message]:
 
 
 def without_tools(messages: Iterable[Message]) -> tuple[Message, ...]:
-    """Return a conversation for a model whose template knows no calls: they are told as text."""
+    """Return a conversation for a model whose template has no calls: they are written as text."""
     told: list[Message] = []
     for message in messages:
         role, content = message.role, message.content

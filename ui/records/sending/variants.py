@@ -1,4 +1,4 @@
-"""What one of two answers to the same question runs with. Pure; main thread."""
+"""The model, settings and stops of one of two answers side by side. Pure; main thread."""
 
 from dataclasses import dataclass
 
@@ -12,7 +12,7 @@ _STOPS_NAMED = 2
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """Model, settings and stop list.
+    """The model, settings and stop list of an answer.
 
     Attributes:
         settings: The settings.
@@ -26,13 +26,13 @@ class Variant:
 
     @staticmethod
     def of(conversation: Conversation) -> "Variant":
-        """Return what a conversation's next answer would run with."""
+        """Return the variant of a conversation's next answer."""
         return Variant(conversation.settings, tuple(conversation.stops), conversation.model)
 
     def given_to(self, conversation: Conversation) -> Conversation:
-        """Return a conversation of the same messages that runs with this.
+        """Return a conversation with the same messages that uses this variant.
 
-        It shares the messages with the one that it is made from, which alone is stored.
+        It shares the messages with the original conversation; only the original is stored.
         """
         twin = Conversation(
             conversation.title, settings=self.settings, stops=self.stops, id=conversation.id
@@ -42,7 +42,7 @@ class Variant:
 
 
 def difference_words(variant: Variant, other: Variant) -> str:
-    """Return in a few words how a variant differs from another one; empty if it does not."""
+    """Return in a few words how a variant differs from another; empty if it does not."""
     parts: list[str] = []
     if variant.model != other.model and variant.model is not None:
         parts.append(variant.model.name)

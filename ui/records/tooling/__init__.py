@@ -1,1 +1,1 @@
-"""Tools by MCP as plain data: servers, what they offer, calls with their results; no Qt."""
+"""MCP tools as plain data: servers, their tools, calls with their results; no Qt."""

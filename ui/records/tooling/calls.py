@@ -1,4 +1,4 @@
-"""Calls of tools: what came of each, kept with the answer that made it. Plain values."""
+"""Calls of tools and their results, which are kept with the answer. Plain values."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -8,7 +8,7 @@ from engine.files.fields import Fields
 
 
 class CallState(StrEnum):
-    """How a call ended. ``DENIED`` calls were refused by the person, ``CANCELLED`` ones stopped."""
+    """How a call ended: the person refused ``DENIED`` calls, and stopped ``CANCELLED`` ones."""
 
     DONE = "done"
     FAILED = "failed"
@@ -18,14 +18,14 @@ class CallState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class CallResult:
-    """What came of a call.
+    """The result of a call.
 
     Attributes:
         call_id: The id of the call in its run.
         state: How it ended.
-        text: What the model is told.
-        server: The server that was asked; empty where none was.
-        tool: The tool's name as the server knows it.
+        text: The text that the model gets.
+        server: The server that was called; empty for none.
+        tool: The tool's name on the server.
         took_s: How long the server took, in seconds.
     """
 
@@ -42,16 +42,16 @@ NOT_RUN = "This call was not run."
 
 @dataclass(frozen=True, slots=True)
 class CallProgress:
-    """A call that is being asked about, or is running.
+    """A call that waits for approval, or is running.
 
     Attributes:
         server: The server.
         tool: The tool's name, for a person.
         asks: Whether it waits for the person's approval.
-        running_s: For how long it has been running, in seconds.
-        done: How much of it is done, in the server's own measure; None where it does not say.
-        total: How much there is to do; None where the server does not say.
-        message: What the server says of its progress.
+        running_s: For how many seconds it has been running.
+        done: How much is done, in the server's own unit; None if the server does not say.
+        total: How much there is to do; None if the server does not say.
+        message: The server's message about the progress.
     """
 
     server: str
@@ -71,8 +71,8 @@ class Decision:
     """A person's decision about a call.
 
     Attributes:
-        permission: Whether it may run, and for how long that counts.
-        reason: Why not, for the model.
+        permission: Whether it may run, and for which later calls that counts.
+        reason: Why it may not, for the model.
     """
 
     permission: Permission
@@ -93,11 +93,11 @@ def result_values(result: CallResult) -> dict[str, object]:
 
 
 def result_from(fields: Fields) -> CallResult:
-    """Return a result; raises ``DamagedFile`` where a value has a wrong type."""
+    """Return a result; raises ``DamagedFile`` if a value has a wrong type."""
     found = fields.maybe("state", str)
     return CallResult(
         call_id=fields.take("call_id", str),
-        # A later version may know other states; what matters is that the call did not succeed.
+        # A later version may know other states: they count as a call that did not succeed.
         state=CallState(found) if found in set(CallState) else CallState.FAILED,
         text=fields.maybe("text", str) or "",
         server=fields.maybe("server", str) or "",

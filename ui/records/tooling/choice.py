@@ -1,7 +1,7 @@
-"""Which tools a conversation may use, and which of them it may use without asking. Plain values.
+"""The tools that a conversation may use, and those allowed without asking. Plain values.
 
-It belongs to the conversation on this computer. No exported file contains it, so that nothing runs
-that this person has not switched on.
+The choice belongs to the conversation on this computer. No exported file contains it, so that only
+tools run that this person has switched on.
 """
 
 from collections.abc import Iterable
@@ -16,18 +16,18 @@ Approval = tuple[str, str, str]
 
 
 def approval_of(tool: ToolInfo) -> Approval:
-    """Return what is kept of a tool that may run without asking."""
+    """Return the approval of a tool, as it is kept."""
     return tool.server, tool.name, tool.fingerprint
 
 
 @dataclass(frozen=True, slots=True)
 class ToolsInUse:
-    """The servers of a conversation.
+    """The tool servers of a conversation.
 
     Attributes:
-        servers: The names of those that are on.
-        without: Tools of theirs that are off, as (server, tool).
-        approved: What may run without asking in this conversation.
+        servers: The names of the servers that are on.
+        without: The tools of these servers that are off, as (server, tool).
+        approved: The tools that may run without asking in this conversation.
     """
 
     servers: tuple[str, ...] = ()
@@ -35,7 +35,7 @@ class ToolsInUse:
     approved: tuple[Approval, ...] = ()
 
     def with_server(self, name: str, is_on: bool) -> "ToolsInUse":
-        """Return this with a server on or off; whoever switches it off takes approvals back."""
+        """Return a copy with a server on or off; switching it off removes its approvals."""
         others = tuple(one for one in self.servers if one != name)
         if is_on:
             return replace(self, servers=(*others, name))
@@ -43,19 +43,19 @@ class ToolsInUse:
         return replace(self, servers=others, approved=kept)
 
     def with_tool(self, tool: ToolInfo, is_on: bool) -> "ToolsInUse":
-        """Return this with one tool on or off; whoever switches it off takes its approval back."""
+        """Return a copy with one tool on or off; switching it off removes its approval."""
         others = tuple(one for one in self.without if one != tool.key)
         if is_on:
             return replace(self, without=others)
         return replace(self.without_approval(tool), without=(*others, tool.key))
 
     def with_approval(self, approval: Approval) -> "ToolsInUse":
-        """Return this with a tool that may run without asking."""
+        """Return a copy with one more tool that may run without asking."""
         others = tuple(one for one in self.approved if one[:2] != approval[:2])
         return replace(self, approved=(*others, approval))
 
     def without_approval(self, tool: ToolInfo) -> "ToolsInUse":
-        """Return this with a tool that is asked about again."""
+        """Return a copy without the approval of a tool."""
         return replace(self, approved=tuple(one for one in self.approved if one[:2] != tool.key))
 
     def uses(self, tool: ToolInfo) -> bool:
@@ -64,7 +64,7 @@ class ToolsInUse:
 
 
 def choice_values(choice: ToolsInUse) -> dict[str, Any]:
-    """Return a conversation's tools as JSON values; empty where it has none."""
+    """Return a conversation's tools as JSON values; empty if it has none."""
     values = {
         "servers": list(choice.servers),
         "without": [list(one) for one in choice.without],
@@ -74,7 +74,7 @@ def choice_values(choice: ToolsInUse) -> dict[str, Any]:
 
 
 def choice_from(fields: Fields) -> ToolsInUse:
-    """Return a conversation's tools; what is not understood is off.
+    """Return a conversation's tools; invalid entries are left out.
 
     Raises:
         DamagedFile: A value has a wrong type.
@@ -87,7 +87,7 @@ def choice_from(fields: Fields) -> ToolsInUse:
 
 
 def _texts(values: Iterable[Any], count: int) -> Iterable[Any]:
-    """Yield those values that are lists of so many texts."""
+    """Yield the values that are lists of ``count`` texts."""
     for one in values:
         if isinstance(one, list) and len(one) == count and all(isinstance(t, str) for t in one):
             yield tuple(one)

@@ -1,4 +1,4 @@
-"""A tool server as the window knows it: how it is started, what it offers, how it is doing.
+"""A tool server as the window knows it: how it is started, its tools, its state.
 
 Plain values; any thread. https://modelcontextprotocol.io describes what servers offer.
 """
@@ -11,7 +11,7 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class NamedValue:
-    """An environment variable of a program, or a header of its requests.
+    """An environment variable of a program, or a header of the requests to an address.
 
     Attributes:
         name: Its name.
@@ -29,15 +29,15 @@ class ToolServerConfig:
     """How a server is reached: a program that is started, or an address.
 
     Attributes:
-        name: Unique, for a person.
+        name: Its unique name.
         command: The program; empty for a server with an address.
         args: Its arguments.
         env: Its environment variables, besides the usual ones.
         cwd: The folder that it runs in; empty for the home folder.
         url: The address of a server that runs already; empty for a program.
         headers: Sent with each request to the address.
-        is_on: Whether a person has switched it on. Nothing runs that is off.
-        extra: What other apps have written beside this; kept as it is, and never used.
+        is_on: Whether a person has switched it on. A server that is off never runs.
+        extra: Fields of other apps; they are kept unchanged, and never used.
     """
 
     name: str
@@ -57,7 +57,7 @@ class ToolServerConfig:
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        """The names of those values that are secrets, each with the kind of value before it."""
+        """The names of the secret values, each after its kind."""
         kinds = (("env", self.env), ("header", self.headers))
         return tuple(f"{kind}/{one.name}" for kind, all_ in kinds for one in all_ if one.is_secret)
 
@@ -68,7 +68,7 @@ class ToolServerConfig:
 
 
 class ServerStage(StrEnum):
-    """How a server is doing. ``STOPPED`` ones are switched on and start when they are needed."""
+    """The state of a server. ``STOPPED`` ones are switched on, and start when they are needed."""
 
     OFF = "off"
     STOPPED = "stopped"
@@ -83,12 +83,12 @@ class ToolInfo:
 
     Attributes:
         server: The server's name.
-        name: Its name as the server knows it.
+        name: Its name on the server.
         title: Its name without control characters, for a person.
         description: What it does, in the server's words.
         parameters: JSON Schema of its arguments.
-        fingerprint: Changes with the server's program or address and with what the tool says of
-            itself. An approval counts for one fingerprint.
+        fingerprint: Changes with the server's program or address and with the tool's own
+            description. An approval counts for one fingerprint.
     """
 
     server: str
@@ -100,13 +100,13 @@ class ToolInfo:
 
     @property
     def key(self) -> tuple[str, str]:
-        """What identifies it among all tools."""
+        """Identifies it among all tools."""
         return self.server, self.name
 
 
 @dataclass(frozen=True, slots=True)
 class ResourceInfo:
-    """Something to read that a server offers, such as a file.
+    """A resource that a server offers to read, such as a file.
 
     Attributes:
         server: The server's name.
@@ -121,7 +121,7 @@ class ResourceInfo:
 
 @dataclass(frozen=True, slots=True)
 class PromptArgument:
-    """Something that a prompt has to be told.
+    """An argument of a prompt.
 
     Attributes:
         name: Its name.
@@ -136,13 +136,13 @@ class PromptArgument:
 
 @dataclass(frozen=True, slots=True)
 class PromptInfo:
-    """A prepared prompt that a server offers.
+    """A prompt that a server offers.
 
     Attributes:
         server: The server's name.
-        name: Its name as the server knows it.
+        name: Its name on the server.
         title: Its name, for a person.
-        arguments: What it has to be told.
+        arguments: Its arguments.
     """
 
     server: str
@@ -157,14 +157,14 @@ class ServerState:
 
     Attributes:
         config: How it is reached; without the values of secrets.
-        stage: How it is doing.
-        problem: Why it failed, as whole sentences; empty where it did not.
-        tools: What the model may call.
-        resources: What can be read and attached.
-        prompts: Prepared prompts.
+        stage: Its stage.
+        problem: Why it failed, as whole sentences; empty if it did not.
+        tools: The tools that the model may call.
+        resources: The resources that can be read and attached.
+        prompts: The prompts that it offers.
         remarks: What was left out of these lists, and why, as whole sentences.
         log: The last lines that it wrote for people, oldest first.
-        version: What it calls itself, once it has said so.
+        version: The name and version that it reports, once it has done so.
     """
 
     config: ToolServerConfig

@@ -1,4 +1,4 @@
-"""Rules that our Markdown adds or changes: formulas, backslashes, task lists, notes, bare links.
+"""Rules that our Markdown adds or changes: formulas, backslashes, tasks, footnotes, bare links.
 
 Pure; knows no Qt.
 """
@@ -23,9 +23,9 @@ def add_rules(parser: MarkdownIt, *, with_bare_links: bool) -> None:
 
     Args:
         parser: The parser.
-        with_bare_links: Whether it looks for bare links; that is slow: it stops at every "w".
+        with_bare_links: Whether it looks for bare links; that is slow: it stops at each "w".
     """
-    # Before our rule for backslashes, so that \\( is found; sums of money are not formulas.
+    # Runs before our rule for backslashes, so that \\( is found; sums of money are not formulas.
     parser.use(
         dollarmath_plugin,
         allow_labels=False,
@@ -36,12 +36,12 @@ def add_rules(parser: MarkdownIt, *, with_bare_links: bool) -> None:
     parser.inline.ruler.at("math_inline", _dollars)
     parser.use(texmath_plugin, delimiters="brackets")
     parser.inline.ruler.at("escape", _escape)
-    # A note stays where it is written. Models write notes at the end; moving them there would
-    # move them again with every block that a growing text gets.
+    # A footnote stays where it is written. Models write footnotes at the end; moving them there
+    # would move them again with each new block of a growing text.
     parser.use(footnote_plugin, inline=False, move_to_end=False)
     if with_bare_links:
         parser.use(gfm_autolink_plugin)
-    # The text of a link is shown as it was written, percent signs and all.
+    # The text of a link is shown as it was written, including percent signs.
     parser.normalizeLinkText = _as_written  # type: ignore[method-assign]
     parser.core.ruler.push("task_list", _mark_tasks)
 
@@ -51,7 +51,7 @@ def _as_written(link: str) -> str:
 
 
 def formula_source(token: Token) -> str:
-    """Return a formula as it was written, delimiters included."""
+    """Return a formula as it was written, with its delimiters."""
     closing = {"\\(": "\\)", "\\[": "\\]"}.get(token.markup, token.markup)
     return f"{token.markup}{token.content}{closing}"
 
@@ -60,7 +60,7 @@ _between_dollars = math_inline_dollar(allow_space=False, allow_digits=False, all
 
 
 def _dollars(state: StateInline, silent: bool) -> bool:
-    """Read text between dollar signs as a formula only where it probably is one."""
+    """Read text between dollar signs as a formula only if it probably is one."""
     position, pending, count = state.pos, state.pending, len(state.tokens)
     if not _between_dollars(state, False):
         return False
@@ -80,7 +80,7 @@ def _is_formula(token: Token) -> bool:
 
 
 def _escape(state: StateInline, silent: bool) -> bool:
-    """Remove a backslash only where it escapes one of Markdown's own characters."""
+    """Remove a backslash only if it escapes one of Markdown's own characters."""
     if state.src[state.pos] != "\\":
         return False
     following = state.src[state.pos + 1 : min(state.pos + 2, state.posMax)]

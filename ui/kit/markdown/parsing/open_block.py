@@ -1,7 +1,7 @@
 """Parses only the newest lines of a growing text whose only block is a long table or code.
 
-Pure; knows no Qt. Such a block stays open until another one follows; without this, each piece
-of it would cost as much as all that came before.
+Pure; knows no Qt. Such a block stays open until another one follows; without this module, each new
+piece would cost as much as the whole block before it.
 """
 
 from collections.abc import Iterable
@@ -10,15 +10,15 @@ from markdown_it.token import Token
 
 from ui.kit.markdown.parsing.parser import parse
 
-_HEAD_LINES = 2  # of a table: its head and the line below
+_HEAD_LINES = 2  # the head of a table and the line below it
 _NOTE = "[^"
 
 
 class OpenBlock:
-    """Remembers the only block of a text, and parses what is added to it.
+    """Remembers the only block of a text, and parses only the additions.
 
-    A row, and a line of code, means the same whatever follows it, so its tokens are kept. Whether
-    the block goes on is decided by the parser, from its first lines and the newest ones.
+    The tokens of a row or a line of code do not depend on what follows, so they are kept. The
+    parser decides from the first and the newest lines whether the block continues.
     """
 
     def __init__(self) -> None:
@@ -29,7 +29,7 @@ class OpenBlock:
         """Return ``ui.kit.markdown.parsing.parser.parse(text, notes)``.
 
         Args:
-            text: Prepared text, mostly what was given before and more.
+            text: Prepared text; usually the text of the last call with an addition.
             notes: Labels of footnotes that are defined elsewhere.
         """
         tokens = self._grown(text) if self._known and text.startswith(self._known) else None
@@ -45,7 +45,7 @@ class OpenBlock:
         if first is None or first.map is None or first.map[0] != 0:
             return
         if len(tokens) == 1 and first.type == "fence":
-            # Neither indented nor closed: every line below the first is code.
+            # The fence is neither indented nor closed: every line below the first is code.
             if _is_content(first, text[text.find("\n") + 1 :]):
                 self._known = text[: text.rfind("\n") + 1]
         elif _is_lone_table(tokens) and _NOTE not in text:
@@ -90,7 +90,7 @@ class OpenBlock:
 
 
 def _is_content(code: Token, text: str) -> bool:
-    """Return whether a text is code to its end; a last line of white space does not count yet."""
+    """Return whether a text is code to its end, not counting a last line of white space."""
     return text.startswith(code.content) and not text[len(code.content) :].strip(" \t")
 
 
@@ -102,7 +102,7 @@ def _first_lines(text: str, count: int) -> str:
 
 
 def _is_lone_table(tokens: list[Token]) -> bool:
-    # At the top a table holds no other block, and a second one would close the first.
+    # A top-level table contains no other block, and a second table would close the first.
     return (
         len(tokens) > 1
         and tokens[0].type == "table_open"

@@ -1,7 +1,8 @@
-"""Markdown as models write it: the parser, and which blocks of a growing text are closed.
+"""Parses Markdown of models, and tells which blocks of a growing text are closed.
 
-Pure; knows no Qt. Nothing that a model writes may vanish: HTML stays text, and so do entities, link
-definitions, images and backslashes that escape nothing of Markdown's own (LaTeX needs them).
+Pure; knows no Qt. No text of a model may disappear: HTML stays text, and so do entities, link
+definitions, images, and backslashes before characters without a meaning in Markdown (LaTeX needs
+them).
 """
 
 import re
@@ -17,21 +18,21 @@ from ui.words.visible import with_control_pictures
 # Every bare link has one of these.
 _LINK_SIGNS = "://", "www.", "@"
 _MENTION = re.compile(r"\[\^([^\]\s]+)\]")
-# Quote signs, list marks and indentation before the row of a table.
+# Quote marks, list marks and indentation before the row of a table.
 _CONTAINER = re.compile(r"^(?:\s|>|[-*+]\s|\d{1,9}[.)]\s)*")
-# Characters that QTextDocument reads as its own marks, or as the end of a paragraph.
+# Characters that QTextDocument uses for itself, or reads as the end of a paragraph.
 _UNSAFE = str.maketrans(
     {"\u2029": "\u2028", "\ufdd0": "\ufffd", "\ufdd1": "\ufffd", "\ufffc": "\ufffd"}
 )
 
 
 def prepared(text: str) -> str:
-    """Return the text as it is parsed: line ends unified, control characters made visible."""
+    """Return the text for parsing: with uniform line ends and visible control characters."""
     return with_control_pictures(text.replace("\r\n", "\n")).translate(_UNSAFE)
 
 
 def parse(text: str, notes: Iterable[str] = ()) -> list[Token]:
-    """Return the block tokens of prepared text, in the manner of markdown-it.
+    """Return the block tokens of prepared text, as markdown-it has them.
 
     Args:
         text: Prepared text.
@@ -43,13 +44,13 @@ def parse(text: str, notes: Iterable[str] = ()) -> list[Token]:
 
 
 def closed_tokens(text: str, tokens: list[Token]) -> tuple[int, int]:
-    """Return how much of a text can no longer change, whatever is appended to it.
+    """Return how much of a text can no longer change when more text is appended.
 
     A top-level block, or an item of a top-level list, is closed once another one follows whose
-    first line is complete: blocks are decided line by line. Only a table needs its second line as
-    well: where the marks below its head turn out not to fit, both lines belong to the paragraph
-    above. What follows a closed item is written like a list of its own, so that a long list need
-    not be rendered again and again.
+    first line is complete, because Markdown decides blocks line by line. A following table also
+    needs its second line: if the marks below its head do not fit, both lines belong to the
+    paragraph above. The items after a closed one are written like a separate list, so that a long
+    list is not rendered again and again.
 
     Args:
         text: Prepared text.
@@ -72,7 +73,7 @@ def closed_tokens(text: str, tokens: list[Token]) -> tuple[int, int]:
 
 
 def _begins_item(token: Token, lines: list[str]) -> bool:
-    """Return whether a list item can be parsed by itself; indented further, it would be code."""
+    """Return whether a list item can be parsed alone; with more indentation it would be code."""
     if token.type != "list_item_open" or token.map is None:
         return False
     line = lines[token.map[0]]
@@ -80,16 +81,16 @@ def _begins_item(token: Token, lines: list[str]) -> bool:
 
 
 def table_tokens(tokens: list[Token], text: str) -> list[Token] | None:
-    """Return the tokens of a table that lose no cell.
+    """Return the tokens of a table with all its cells.
 
-    Markdown drops the cells that a row has beyond its head; here the head gets more columns.
+    Markdown drops the cells of a row that the head has no columns for; here it gets more columns.
 
     Args:
         tokens: From ``table_open`` to ``table_close``.
-        text: What was parsed.
+        text: The parsed text.
 
     Returns:
-        The tokens; None where the table cannot be read once more.
+        The tokens; None if the table cannot be parsed again.
     """
     where = tokens[0].map
     if where is None:
@@ -131,7 +132,7 @@ def note_numbers(tokens: Iterable[Token], before: Mapping[str, int]) -> dict[str
     """Return the numbers of footnotes, in the order in which a text first refers to them.
 
     Args:
-        tokens: Of the text.
+        tokens: The tokens of the text.
         before: The numbers of the footnotes above it.
     """
     numbers = dict(before)

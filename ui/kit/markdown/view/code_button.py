@@ -1,4 +1,4 @@
-"""The buttons at the corners of code cards that copy their code. Main thread."""
+"""The copy buttons at the corners of code cards. Main thread."""
 
 from collections.abc import Callable, Iterable
 
@@ -10,12 +10,12 @@ from ui.kit.system.clipboard import copy_from
 
 
 class CodeButton(QToolButton):
-    """Copies a text, and says so for a moment.
+    """Copies a text, and shows "Copied" for a moment.
 
     Args:
-        parent: Where the card is drawn.
-        text: What is copied.
-        says: What it is, for a screen reader.
+        parent: The widget that draws the card.
+        text: The text to copy.
+        says: The name of the text, for the accessible name.
     """
 
     def __init__(self, parent: QWidget, text: str, says: str) -> None:
@@ -62,8 +62,8 @@ class CodeButtons:
         """Put each button at the corner of its card.
 
         Args:
-            decorations: What is beneath the text, with the cards.
-            area: Returns where something beneath the text is.
+            decorations: The decorations beneath the text, including the cards.
+            area: Returns the area of a decoration.
             head_px: The height of a card's head.
         """
         for button, card in zip(self.shown, _code(decorations), strict=False):

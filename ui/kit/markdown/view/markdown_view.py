@@ -1,4 +1,4 @@
-"""Shows Markdown that grows: closed blocks are laid out once, only the last one again.
+"""Shows Markdown that grows: lays out closed blocks once, and only the last block again.
 
 Main thread.
 """
@@ -29,7 +29,7 @@ from ui.kit.markdown.writing.markdown_style import Decoration, MarkdownStyle, te
 from ui.kit.text.flow_text import FlowText
 from ui.kit.text.places import anchor_position, link_targets
 
-# Rendering the tail may take this share of the time, so that a huge open block stays smooth.
+# Rendering the open text may take this share of the time, so that a huge block stays smooth.
 _PAUSE_PER_COST = 3.0
 
 
@@ -37,7 +37,7 @@ class MarkdownView(FlowText):
     """Shows Markdown; ``append_markdown`` while it streams, ``finish`` at its end.
 
     Signals:
-        link_chosen: A link that leads out of the text was chosen; carries the ``QUrl``.
+        link_chosen: A link to another place than this text was chosen; carries the ``QUrl``.
     """
 
     link_chosen = Signal(QUrl)
@@ -60,12 +60,12 @@ class MarkdownView(FlowText):
 
     @property
     def markdown(self) -> str:
-        """The text as it was given, character by character."""
+        """The text exactly as it was given."""
         return self._text.source
 
     @property
     def decorations(self) -> tuple[Decoration, ...]:
-        """What is painted beneath the text."""
+        """The decorations painted beneath the text."""
         return tuple(self._text.decorations)
 
     @property
@@ -79,7 +79,7 @@ class MarkdownView(FlowText):
         return self._sideways.bars
 
     def area(self, decoration: Decoration) -> QRectF:
-        """Return where something beneath the text is."""
+        """Return the area of a decoration."""
         return self._geometry.area(decoration, self.viewport().width(), self._text.decorations)
 
     def shown_text(self) -> str:
@@ -97,7 +97,7 @@ class MarkdownView(FlowText):
         return link_targets(self.document())
 
     def set_markdown(self, text: str) -> None:
-        """Show a whole text in place of the present one."""
+        """Show another text."""
         self._later.stop()
         self._sideways.clear()
         self._text.show(text)
@@ -106,7 +106,7 @@ class MarkdownView(FlowText):
         self._is_whole = True
 
     def append_markdown(self, text: str) -> None:
-        """Show more text. Rendering is put off where the last one was slow."""
+        """Show more text. Rendering is delayed if the last rendering was slow."""
         if not text:
             return
         warm_up(text)
@@ -119,7 +119,7 @@ class MarkdownView(FlowText):
             self._later.start(round(wait_s * 1000) + 1)
 
     def render_now(self) -> None:
-        """Show the text whose rendering was put off."""
+        """Show the text whose rendering was delayed."""
         self._later.stop()
         self._render()
 
@@ -166,7 +166,7 @@ class MarkdownView(FlowText):
         self._update_from(self._text.changed_from)
 
     def _update_from(self, position: int) -> None:
-        """Repaint everything below the start of a change; Qt repaints only changed text."""
+        """Repaint everything below the start of a change, because Qt repaints only changed text."""
         block = self.document().findBlock(position)
         top = self.document().documentLayout().blockBoundingRect(block).top()
         above_px = self._style.code_head_px + self._style.gap_px
@@ -234,7 +234,7 @@ class MarkdownView(FlowText):
                 self._geometry.paint(painter, decoration, area)
         painter.end()
         self._sideways.keep_shifted()
-        # Wide parts are clipped to their own places, so that they cover nothing else.
+        # Wide parts are clipped to their areas, so that they cover nothing else.
         top = wanted.top()
         for place in self._sideways.places:
             self._paint_text(QRectF(wanted.left(), top, wanted.width(), place.top() - top))
@@ -243,7 +243,7 @@ class MarkdownView(FlowText):
         self._paint_text(QRectF(wanted.left(), top, wanted.width(), wanted.bottom() + 1 - top))
 
     def _seen(self, wanted: QRectF) -> list[Decoration]:
-        """Return the decorations that may be in an area, by text position: geometry is slower."""
+        """Return the decorations that may be in an area, found by text position, which is fast."""
         layout, around = self.document().documentLayout(), 4 * self._style.code_head_px
         fuzzy = Qt.HitTestAccuracy.FuzzyHit
         first = layout.hitTest(QPointF(0, wanted.top() - around), fuzzy)

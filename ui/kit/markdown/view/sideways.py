@@ -1,7 +1,7 @@
-"""Scrolls code, tables and formulas that are wider than the text, each in its own place.
+"""Scrolls code, tables and formulas that are wider than the text, each on its own.
 
-Main thread. The lines of a card are moved in their layout, a table by its margin, so that a
-selection and the mouse find every character where it is drawn.
+Main thread. It moves the lines of a card in their layout, and a table by its margin, so that
+selection and mouse work on each character where it is drawn.
 """
 
 from collections.abc import Callable, Sequence
@@ -20,7 +20,7 @@ _WORDS = {"code": "code", "table": "table", "formula": "formula"}
 
 @dataclass(slots=True)
 class _Wide:
-    """Something that is wider than its place."""
+    """A part that is wider than its place."""
 
     decoration: Decoration
     place: QRectF
@@ -33,8 +33,8 @@ class Sideways:
 
     Args:
         document: The document.
-        viewport: Where it is drawn; the bars are its children.
-        moved: Called with what has been scrolled and how far.
+        viewport: The widget that draws it; the bars are its children.
+        moved: Called with the scrolled part and its offset.
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class Sideways:
         return [self._wide[start].place for start in sorted(self._wide)]
 
     def offset(self, decoration: Decoration) -> int:
-        """Return how far something has been scrolled."""
+        """Return how far a part has been scrolled."""
         wide = self._wide.get(decoration.start)
         return 0 if wide is None else wide.bar.value()
 
@@ -74,7 +74,7 @@ class Sideways:
         """Give each part that is too wide a scroll bar, and remove the other bars.
 
         Args:
-            found: Each with the place that it has, and the width that it needs.
+            found: The parts, each with its area and the width that it needs.
         """
         wanted = {one.start for one, place, width in found if width > place.width() + 1}
         for start in set(self._wide) - wanted:
@@ -93,7 +93,7 @@ class Sideways:
         return None
 
     def wheel(self, event: QWheelEvent) -> bool:
-        """Scroll the part under the mouse sideways; False if it was turned to scroll the column."""
+        """Scroll the part under the mouse sideways; return False if the column should scroll."""
         delta = event.pixelDelta() if not event.pixelDelta().isNull() else event.angleDelta()
         across, along = delta.x(), delta.y()
         if not across and event.modifiers() & Qt.KeyboardModifier.ShiftModifier:
@@ -105,7 +105,7 @@ class Sideways:
         return True
 
     def drag(self, place: QPointF) -> None:
-        """Scroll the part under a dragged selection while that is past an edge."""
+        """Scroll the part under a selection that is dragged past an edge."""
         bar, width = self._under(place.y()), self._viewport.width()
         if bar is not None and place.x() > width - _EDGE_PX:
             bar.setValue(bar.value() + _EDGE_STEP_PX)
@@ -113,7 +113,7 @@ class Sideways:
             bar.setValue(bar.value() - _EDGE_STEP_PX)
 
     def keep_shifted(self) -> None:
-        """Move lines that were laid out again since they were scrolled."""
+        """Move scrolled lines that were laid out again since."""
         for wide in self._wide.values():
             if wide.bar.value() and wide.decoration.kind != "table":
                 self._shift(wide)

@@ -1,4 +1,4 @@
-"""Text as it is copied from a rendered document: tables as tables, pictures as their source.
+"""Copies text from a rendered document: tables as tables, pictures as their source.
 
 Main thread.
 """
@@ -20,7 +20,7 @@ _IMAGE = re.compile(r'<img src="(?:formula:[^":]*:[^":]*|box:[^":]*:[^":]*):([^"
 def text_between(document: QTextDocument, start: int, end: int) -> str:
     """Return the text from one position to another.
 
-    Formulas and boxes are their source; the cells of a row are on one line, with tabs between.
+    Formulas and boxes become their source; the cells of a row are one line, separated by tabs.
 
     Args:
         document: The document.
@@ -50,11 +50,11 @@ def mime_of(cursor: QTextCursor, as_html: str) -> QMimeData:
     """Return the clipboard data of a selection.
 
     Args:
-        cursor: The selection; a selection of cells copies those cells alone.
+        cursor: The selection; a selection of cells copies only those cells.
         as_html: Qt's HTML of the selection.
     """
     data = QMimeData()
-    # The source of a picture: other programs cannot show the picture itself.
+    # Pictures are replaced by their source: other programs cannot show the pictures.
     data.setHtml(_IMAGE.sub(lambda match: html.escape(html.unescape(match[1])), as_html))
     table = table_at(cursor.block())
     if cursor.hasComplexSelection() and table is not None:

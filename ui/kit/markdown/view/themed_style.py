@@ -1,4 +1,4 @@
-"""The Markdown style that belongs to a theme. Main thread."""
+"""Makes the Markdown style of a theme. Main thread."""
 
 from PySide6.QtGui import QFont
 

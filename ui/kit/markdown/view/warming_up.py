@@ -1,8 +1,7 @@
-"""Imports what formulas and code need as soon as a growing text contains signs of them.
+"""Imports the libraries for formulas and code as soon as a growing text seems to need them.
 
-Called in the main thread; the imports run in a thread of their own, which ends with them, while
-the formula or the code is still being written. They take memory, too: text without such signs
-imports nothing.
+Called on the main thread. The imports run on a thread of their own while the model is still writing
+the formula or the code. They also take memory, so text without formulas and code imports nothing.
 """
 
 import logging

@@ -1,4 +1,4 @@
-"""Parts of a text that are wider than the view: which they are, and how tables share the width.
+"""Finds the parts of a text that are wider than the view, and sets the widths of tables.
 
 Main thread.
 """
@@ -19,7 +19,7 @@ def fit_table(
 
     Args:
         table: The table.
-        decoration: What is known of it.
+        decoration: Its decoration.
         width: The width of the view, in pixels.
         offset: How far it is scrolled sideways, in pixels.
         style: Fonts and gaps.
@@ -42,10 +42,10 @@ def wide_parts(
     """Return the parts that are wider than the view: each part, its area, and its width.
 
     Args:
-        decorations: What is beneath the text.
+        decorations: The decorations beneath the text.
         width: The width of the view, in pixels.
         style: Fonts and gaps.
-        area: Returns where a part is.
+        area: Returns the area of a part.
     """
     found = []
     for one in decorations:

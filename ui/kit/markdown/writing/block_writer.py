@@ -39,12 +39,12 @@ class OpenList:
 
 @dataclass(frozen=True, slots=True)
 class Before:
-    """The state between closed and open text: how the next block looks depends on what is above.
+    """The state between closed and open text: the look of the next block depends on it.
 
     Attributes:
         is_first: Whether nothing is above.
         is_after_code: Whether a code card ends right above.
-        is_after_table: Whether a table does.
+        is_after_table: Whether a table ends right above.
         is_after_note: Whether a footnote ends right above.
         is_after_blank: Whether the line of the source above is empty.
         items: The top-level list that continues.
@@ -65,8 +65,8 @@ class ItemMark:
     Attributes:
         text: Its characters.
         is_done: For a task, whether it is done.
-        anchor: The name by which a link finds it.
-        text_px: Where the text of its item begins.
+        anchor: The name that links to it use.
+        text_px: The horizontal position at which the item's text begins.
     """
 
     text: str = ""
@@ -84,13 +84,13 @@ class BlockWriter:
         style: Fonts and colors.
         is_first: Whether nothing is above.
         is_after_code: Whether a code card ends right above.
-        is_after_table: Whether a table does.
+        is_after_table: Whether a table ends right above.
         room_px: The width of the view.
         inline: Writes text into the blocks.
-        decorations: What is to be painted beneath what was written.
-        indent_px: Where text begins.
+        decorations: The decorations to paint beneath the written text.
+        indent_px: The horizontal position at which text begins.
         mark: A mark that waits for the text of its item.
-        is_close: Whether the item that the mark belongs to stands close to what is above it.
+        is_close: Whether the mark's item has little space above it.
     """
 
     cursor: QTextCursor
@@ -113,7 +113,7 @@ class BlockWriter:
         Args:
             top_px: The space above it, at the usual text size.
             line_percent: The height of its lines.
-            text: What will be written: it decides where the block begins, left or right.
+            text: The text to write: it decides whether the block begins at the left or right.
         """
         form = QTextBlockFormat()
         if is_right_to_left(text):
@@ -125,7 +125,7 @@ class BlockWriter:
         form.setLineHeight(line_percent, QTextBlockFormat.LineHeightTypes.ProportionalHeight.value)
         if self.mark is not None:
             width = self.style.em if self.mark.is_done is not None else self._width(self.mark.text)
-            # Left of the text of its item, also where that begins with a quote.
+            # The mark is left of its item's text, also if that begins with a quote.
             hang = width + self.style.em * _MARK_GAP_EM + self.indent_px - self.mark.text_px
             form.setTextIndent(-hang)
             tab = QTextOption.Tab()
@@ -136,7 +136,7 @@ class BlockWriter:
         self._write_mark("  " if form.layoutDirection() == _FROM_THE_RIGHT else "\t")
 
     def top_margin(self, top_px: float) -> float:
-        """Return the space above a block; there is more below a card."""
+        """Return the space above a block; below a card there is more."""
         if self.is_first:
             return 0
         margin = self.style.px(top_px)
@@ -154,24 +154,24 @@ class BlockWriter:
         self.note_position(self.cursor.position())
 
     def begin_waiting_mark(self) -> None:
-        """Give a mark a line of its own, because what follows cannot be beside it."""
+        """Write a waiting mark on a line of its own, because the next block cannot be beside it."""
         if self.mark is not None:
             self.begin(3)
 
     def begin_below_the_top(self) -> None:
-        """Keep the document's first block empty: Qt gives it no margin, and a table none before."""
+        """Keep the document's first block empty: Qt ignores its margin, and tables need one."""
         if self.is_first:
             self.flatten()
             self.is_first = False
 
     def keep_empty_block(self) -> None:
-        """Keep an empty block that means something: Qt hides the one before a table."""
+        """Keep an empty block that has a meaning: Qt hides the empty block before a table."""
         if self.cursor.block().length() == 1 and not self.is_after_table and not self.is_first:
             self.cursor.insertBlock(QTextBlockFormat(), QTextCharFormat())
             self.flatten()
 
     def flatten(self) -> None:
-        """Make an empty block take no room; Qt wants one on both sides of a table."""
+        """Make an empty block as small as possible; Qt needs one on both sides of a table."""
         form = QTextBlockFormat()
         form.setLineHeight(1, QTextBlockFormat.LineHeightTypes.FixedHeight.value)
         self.cursor.setBlockFormat(form)
@@ -199,7 +199,7 @@ class BlockWriter:
         self.decorations.append(Decoration("quote", start, self._newest, bar_px))
 
     def note_position(self, position: int) -> None:
-        """Note where something was written; the bars of open quotes begin there at the latest."""
+        """Note a written position; the bars of open quotes begin there at the latest."""
         self._newest = position
         self._quotes = [(position if s < 0 else s, left) for s, left in self._quotes]
 
@@ -225,6 +225,6 @@ class BlockWriter:
 
 
 def is_right_to_left(text: str) -> bool:
-    """Return whether the first letter that has a direction is written from the right."""
+    """Return whether the first letter with a direction is written from right to left."""
     kinds = (unicodedata.bidirectional(char) for char in text)
     return next((kind in ("R", "AL") for kind in kinds if kind in ("L", "R", "AL")), False)

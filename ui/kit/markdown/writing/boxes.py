@@ -1,4 +1,4 @@
-"""Pictures of the boxes before tasks, checked and unchecked. Main thread."""
+"""Draws the boxes before tasks, checked and unchecked. Main thread."""
 
 from functools import lru_cache
 

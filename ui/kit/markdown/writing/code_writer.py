@@ -27,7 +27,7 @@ def language_of(info: str) -> str:
 
 
 class CodeWriter:
-    """Writes code where a ``BlockWriter`` is."""
+    """Writes code at the cursor of a ``BlockWriter``."""
 
     def __init__(self, blocks: BlockWriter) -> None:
         self._blocks = blocks
@@ -48,7 +48,7 @@ class CodeWriter:
         """Write lines of code; ``is_start`` leaves room for the card's head.
 
         Returns:
-            The document position of the first line, and how wide the widest is.
+            The document position of the first line, and the width of the widest.
         """
         blocks, style = self._blocks, self._style
         start, widest = -1, 0.0

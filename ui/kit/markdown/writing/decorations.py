@@ -1,4 +1,4 @@
-"""Where cards, bars, rules and the lines of tables are, and how they are painted. Main thread."""
+"""Places and paints cards, bars, rules and the lines of tables. Main thread."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -23,27 +23,27 @@ _CARD_RADIUS, _TABLE_RADIUS = 9, 6
 
 @dataclass(frozen=True, slots=True)
 class Grid:
-    """The lines of a table: where its columns and its rows begin and end."""
+    """The lines of a table: the edges of its columns and rows."""
 
     columns: tuple[float, ...]
     rows: tuple[float, ...]
 
     @property
     def area(self) -> QRectF:
-        """The table."""
+        """The area of the table."""
         left, top = self.columns[0], self.rows[0]
         return QRectF(left, top, self.columns[-1] - left, self.rows[-1] - top)
 
 
 def table_at(block: QTextBlock) -> QTextTable | None:
-    """Return the table that a block is in."""
-    # Qt's stubs do not say that there may be none.
+    """Return the table that a block is in; None if it is in none."""
+    # Qt's type stubs do not say that the result may be None.
     found: QTextTable | None = QTextCursor(block).currentTable()
     return found
 
 
 class Decorations:
-    """Knows the geometry of what is painted beneath a document's text.
+    """Computes the geometry of the decorations beneath a document's text, and paints them.
 
     Args:
         document: The document.
@@ -53,15 +53,15 @@ class Decorations:
     def __init__(self, document: QTextDocument, style: MarkdownStyle) -> None:
         self._document = document
         self._style = style
-        # Kept for one state of the layout: measuring a row takes a look into the document.
+        # Kept for one state of the layout, because measuring a row reads the document.
         self._grids: dict[Decoration, Grid] = {}
         self._grids_are_of: tuple[int, float] = (-1, 0.0)
 
     def area(self, one: Decoration, width: float, all_of_them: Sequence[Decoration]) -> QRectF:
-        """Return where something is painted.
+        """Return the area of a decoration.
 
         Args:
-            one: What is painted.
+            one: The decoration.
             width: The width of the view.
             all_of_them: All decorations; a quote is as high as the cards inside it.
         """
@@ -118,7 +118,7 @@ class Decorations:
         Args:
             painter: Paints on the view, in the document's coordinates.
             one: The decoration.
-            area: Where ``area`` has put it.
+            area: Its area, as ``area`` returned it.
         """
         style = self._style
         match one.kind:

@@ -1,6 +1,6 @@
-"""Pictures of LaTeX formulas, drawn once and kept. Main thread.
+"""Draws LaTeX formulas as pictures, each once. Main thread.
 
-What cannot be drawn has no picture; the caller shows the source then.
+For a formula that cannot be drawn, the caller shows the source.
 """
 
 import logging
@@ -12,7 +12,7 @@ from PySide6.QtCore import QByteArray, QRectF, Qt
 from PySide6.QtGui import QImage, QPainter
 from PySide6.QtSvg import QSvgRenderer
 
-# Drawn finer than the screen, so that it stays sharp on a doubled one.
+# Drawn finer than the screen, so that it is sharp on a high-resolution one.
 FINENESS = 3.0
 _PX_PER_POINT = 4 / 3
 _MOST_CHARS = 2_000
@@ -26,7 +26,7 @@ class Formula:
     Attributes:
         image: The picture, ``FINENESS`` times as large as it is shown.
         width_px: The width at which it is shown.
-        height_px: The height likewise.
+        height_px: The height at which it is shown.
     """
 
     image: QImage

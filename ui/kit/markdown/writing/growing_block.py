@@ -1,6 +1,6 @@
-"""Writes only the changes of a code block or table that is the whole of the open text.
+"""Writes only the changes of a code block or table, if that is the whole open text.
 
-Main thread. Without this, each piece of a long block would cost as much as the whole block.
+Main thread. Without this module, each piece of a long block would cost as much as the whole block.
 """
 
 from dataclasses import replace
@@ -25,7 +25,7 @@ class GrowingCode:
 
     Attributes:
         changed_from: The document position from which the last growth changed the card.
-        is_exact: Whether the colors of a line that is not complete have to be right, too.
+        is_exact: Whether the colors of an incomplete line must be exact, too.
     """
 
     def __init__(self) -> None:
@@ -35,7 +35,7 @@ class GrowingCode:
         self._colored = OpenCode()
 
     def note(self, tokens: list[Token], card: Decoration | None, style: MarkdownStyle) -> None:
-        """Remember what was written; ``card`` is the newest decoration.
+        """Remember the written card.
 
         Args:
             tokens: The tokens that were written.
@@ -52,13 +52,13 @@ class GrowingCode:
         """Write the lines that changed.
 
         Args:
-            cursor: In the document.
-            tokens: Of the open text.
+            cursor: A cursor in the document.
+            tokens: The tokens of the open text.
             card: The newest decoration.
             style: Fonts and colors.
 
         Returns:
-            The card as it is now; None where it has to be written anew.
+            The changed card; None if it has to be written again from its beginning.
         """
         if not self._lines or len(tokens) != 1 or tokens[0].type != "fence":
             return None
@@ -105,7 +105,7 @@ class GrowingTable:
         self._widths: list[list[tuple[float, float]]] = []
 
     def note(self, tokens: list[Token], source: str) -> None:
-        """Remember what was written; the rows are measured when the table grows."""
+        """Remember the written table; its rows are measured when it grows."""
         self._tokens = _rows_of(tokens, source)
         self._rows = [_signature(row) for row in self._tokens]
         self._widths = []
@@ -121,14 +121,14 @@ class GrowingTable:
         """Write the rows that changed.
 
         Args:
-            cursor: In the document.
-            tokens: Of the open text.
-            source: What was parsed.
+            cursor: A cursor in the document.
+            tokens: The tokens of the open text.
+            source: The parsed text.
             table: The newest decoration.
             writer: Knows fonts, footnotes and the width of the view.
 
         Returns:
-            The table as it is now; None where it has to be written anew.
+            The changed table; None if it has to be written again from its beginning.
         """
         if not self._rows or table.kind != "table":
             return None
@@ -160,14 +160,14 @@ class GrowingTable:
         return replace(table, end=grown.lastPosition(), columns=columns)
 
     def _signatures(self, rows: list[Row]) -> list[_Signature]:
-        """Return the signatures of rows; a row that was not parsed again has the one it had."""
+        """Return the signatures of rows; a row that was not parsed again keeps its signature."""
         known = zip(rows, self._tokens, self._rows, strict=False)
         kept = [signature for row, old, signature in known if row[0][0] is old[0][0]]
         return kept + [_signature(row) for row in rows[len(kept) :]]
 
 
 def _rows_of(tokens: list[Token], source: str) -> list[Row]:
-    """Return the rows of the only table that there is; none where there is anything else."""
+    """Return the rows of a table that is the only block; none if there is any other block."""
     is_alone = tokens and tokens[0].type == "table_open" and tokens[-1].type == "table_close"
     if not is_alone or sum(token.type == "table_open" for token in tokens) != 1:
         return []

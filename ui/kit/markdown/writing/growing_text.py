@@ -28,13 +28,13 @@ class GrowingText:
 
     Args:
         document: The document; nobody else may change it.
-        style: Fonts and colors; setting others counts from the next ``show``.
+        style: Fonts and colors; a change takes effect with the next ``show``.
         room_px: Returns the width of the view.
 
     Attributes:
-        source: The text as it was given, character by character.
-        decorations: What is to be painted beneath the text.
-        is_writing: Whether the document is being changed: decorations do not fit it then.
+        source: The text exactly as it was given.
+        decorations: The decorations to paint beneath the text.
+        is_writing: Whether the document is being changed; the decorations do not fit it then.
         changed_from: The document position from which the last ``write`` changed it.
     """
 
@@ -59,13 +59,13 @@ class GrowingText:
         self._mentioned: set[str] = set()
 
     def show(self, text: str) -> None:
-        """Write a text in place of the present one."""
+        """Replace the present text by another one."""
         self.source = text
         self._restart()
         self.write()
 
     def append(self, text: str) -> None:
-        """Take more text; ``write`` writes it."""
+        """Add more text; ``write`` writes it."""
         self.source += text
         self._tail += text
 
@@ -75,7 +75,7 @@ class GrowingText:
         self.write()
         self._code.is_exact = False
         if self._notes and self._frozen_end:
-            # A footnote may be defined far away: only writing everything again numbers all right.
+            # A footnote may be defined far away: only writing everything again numbers it right.
             self.show(self.source)
 
     def write(self) -> None:
@@ -126,7 +126,7 @@ class GrowingText:
     def _grow(
         self, cursor: QTextCursor, tokens: list[Token], text: str, numbers: dict[str, int]
     ) -> bool:
-        """Write only what changed, if the open text is one block that has grown."""
+        """Write only the changes, if the open text is one block that has grown."""
         if not self.decorations:
             return False
         newest = self.decorations[-1]

@@ -2,8 +2,8 @@
 
 Main thread; no widgets.
 
-Code is colored in stretches of some dozen lines that are remembered, so that code which grows
-line by line costs one stretch and not the whole again.
+Code is colored in sections of a few dozen lines, which are remembered: code that grows line by line
+then costs one section, not the whole code again.
 """
 
 from dataclasses import dataclass
@@ -34,7 +34,7 @@ DARK_CODE = CodeColors("#d3a4ec", "#93cf9f", "#eeb27a", "#908b86", "#90bdf5")
 
 
 def highlighted_lines(code: str, language: str, colors: CodeColors) -> list[Runs]:
-    """Return the lines of the code, each as runs of text with a color, None for the plain one.
+    """Return the lines of the code, each as runs of text with a color; None is the plain color.
 
     The runs of a line always join to exactly the line.
 
@@ -50,11 +50,11 @@ def highlighted_lines(code: str, language: str, colors: CodeColors) -> list[Runs
 
 
 class OpenCode:
-    """Colors code that grows, of which only the last line may be incomplete.
+    """Colors code that grows; only its last line may be incomplete.
 
-    Complete lines have the colors of ``highlighted_lines``. The last one is colored anew with
-    each piece, together with the line above alone wherever that is known to suffice: its colors
-    are right again, at the latest, when it is complete.
+    Complete lines have the colors of ``highlighted_lines``. The last line is colored again with
+    each piece, together with only the line above it if that is known to suffice. Its colors are
+    exact at the latest when it is complete.
     """
 
     def __init__(self) -> None:
@@ -118,7 +118,7 @@ def _lexed(code: str, language: str, colors: CodeColors) -> tuple[Runs, ...]:
     if lexer is None:
         return tuple(((line, None),) for line in code.split("\n"))
     runs = [(text, _color_of(kind, colors)) for kind, text in lexer.get_tokens(code)]
-    if "".join(text for text, _ in runs) != code:  # a lexer that changes what it reads
+    if "".join(text for text, _ in runs) != code:  # the lexer changes the text that it reads
         runs = [(code, None)]
     lines: list[list[tuple[str, str | None]]] = [[]]
     for text, color in runs:
@@ -132,7 +132,7 @@ def _lexed(code: str, language: str, colors: CodeColors) -> tuple[Runs, ...]:
 
 @lru_cache(maxsize=64)
 def _lexer(language: str) -> "Lexer | None":
-    # Imported late: a window without code should not pay for the lexers.
+    # Imported late, because a window without code does not need the lexers.
     from pygments.lexers import get_lexer_by_name
     from pygments.util import ClassNotFound
 

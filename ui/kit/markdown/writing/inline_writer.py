@@ -1,4 +1,4 @@
-"""Writes the text within a Markdown block, and tells how wide it will be. Main thread."""
+"""Writes the text within a Markdown block, and measures its width. Main thread."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -31,10 +31,10 @@ SOURCE_PROPERTY = QTextFormat.Property.UserProperty.value + 1
 
 
 class InlineWriter:
-    """Inserts formatted text where a cursor is.
+    """Inserts formatted text at a cursor.
 
     Args:
-        cursor: Where to write; shared with whoever writes the blocks.
+        cursor: Where to write; shared with the writer of the blocks.
         style: Fonts and colors.
         notes: The numbers of the footnotes, by label.
     """
@@ -46,7 +46,7 @@ class InlineWriter:
 
     @contextmanager
     def writing_at(self, cursor: QTextCursor) -> Iterator[None]:
-        """Write where another cursor is, while the block runs."""
+        """Write at another cursor inside the ``with`` block."""
         outer, self._cursor = self._cursor, cursor
         try:
             yield
@@ -117,7 +117,7 @@ class InlineWriter:
         return form
 
     def _write_image(self, token: Token, form: QTextCharFormat) -> None:
-        """Show an image as its source and a link: nothing is downloaded unasked."""
+        """Show an image as its source with a link: nothing is downloaded without asking."""
         target = str(token.attrGet("src") or "")
         title = token.attrGet("title")
         end = f' "{title}")' if title else ")"
@@ -147,15 +147,15 @@ class InlineWriter:
         self._insert_picture(drawn, name, source, "Done" if is_done else "Not done")
 
     def write_formula(self, token: Token, form: QTextCharFormat, *, is_display: bool) -> float:
-        """Show a formula as a picture that is copied as its source, or as that source.
+        """Show a formula as a picture, or as its source; it is always copied as its source.
 
         Args:
             token: The formula.
-            form: How its source looks.
-            is_display: Whether it stands on a line of its own.
+            form: The format of its source.
+            is_display: Whether it has a line of its own.
 
         Returns:
-            The width of the picture; 0 where there is none.
+            The width of the picture; 0 if there is none.
         """
         source = formula_source(token)
         drawn = self._drawn(token, is_display=is_display)
@@ -185,7 +185,7 @@ class InlineWriter:
     # -- measuring -------------------------------------------------------------------------
 
     def widths(self, token: Token, *, is_head: bool) -> tuple[float, float]:
-        """Return how wide the widest word of a text is, and the whole of it in one line."""
+        """Return the width of the widest word of a text, and of the whole text in one line."""
         style = self._style
         widest = word = whole = 0.0
         is_bold = 0

@@ -1,4 +1,4 @@
-"""How rendered Markdown looks, and what is painted beneath its text. Main thread."""
+"""The style of rendered Markdown, and the decorations beneath its text. Main thread."""
 
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -14,7 +14,7 @@ _CODE_SCALE = 0.94
 
 @dataclass(frozen=True, slots=True)
 class MarkdownStyle:
-    """Fonts and colors of rendered Markdown; all measures follow the size of the font.
+    """Fonts and colors of rendered Markdown; all lengths follow the size of the font.
 
     Attributes:
         em: The size of the text, in pixels.
@@ -44,11 +44,11 @@ class MarkdownStyle:
         object.__setattr__(self, "_fixed_metrics", _metrics(self.fixed.key()))
 
     def width(self, text: str) -> float:
-        """Return how wide a text is."""
+        """Return the width of a text."""
         return self._metrics.horizontalAdvance(text)
 
     def fixed_width(self, code: str) -> float:
-        """Return how wide code is."""
+        """Return the width of code."""
         return self._fixed_metrics.horizontalAdvance(code)
 
     def px(self, usual: float) -> float:
@@ -96,7 +96,7 @@ def _metrics(key: str) -> QFontMetricsF:
 
 
 def text_width(font: QFont, text: str) -> float:
-    """Return how wide a text is."""
+    """Return the width of a text."""
     return _metrics(font.key()).horizontalAdvance(text)
 
 
@@ -105,13 +105,13 @@ class Decoration:
     """Something painted beneath the text from one document position to another.
 
     Attributes:
-        kind: What it is; a formula in a line of its own paints nothing, but may be wide.
+        kind: Its kind; a formula on a line of its own paints nothing, but may be wide.
         start: A position in its first block.
         end: A position in its last block.
-        left_px: Where it begins.
+        left_px: The horizontal position at which it begins.
         label: The language of code.
         text: The code.
-        width_px: How wide its content is where it may be wider than the view.
+        width_px: The width of its content, if that may be wider than the view.
         columns: The least and the natural width of each column of a table.
     """
 

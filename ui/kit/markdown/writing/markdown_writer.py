@@ -1,4 +1,4 @@
-"""Writes Markdown tokens into a ``QTextDocument``; notes what is to be painted beneath the text.
+"""Writes Markdown tokens into a ``QTextDocument``, and collects the decorations of the text.
 
 Main thread. List marks are text, so that a copy keeps them; line breaks stay line breaks.
 """
@@ -68,14 +68,14 @@ class MarkdownWriter:
 
     @property
     def decorations(self) -> list[Decoration]:
-        """What is to be painted beneath what was written."""
+        """The decorations to paint beneath the written text."""
         return self._blocks.decorations
 
     def write(self, tokens: list[Token], source: str) -> None:
         """Write whole top-level blocks.
 
         Args:
-            tokens: As parsed from ``source``.
+            tokens: The tokens parsed from ``source``.
             source: The text that was parsed.
         """
         position = 0
@@ -83,7 +83,7 @@ class MarkdownWriter:
             position = self._write_block(tokens, position, source)
 
     def after(self, source: str, first_open_line: int) -> Before:
-        """Return the state that the next block needs to know of what was written.
+        """Return the state after the written text, which the next block needs.
 
         Args:
             source: The text that was parsed.
@@ -187,7 +187,7 @@ class MarkdownWriter:
         where = tokens[at].map
         if table is not None:
             self._tables.write(table)
-        elif where is not None:  # no cell may be lost: shown as the source
+        elif where is not None:  # shown as its source, so that no cell is lost
             self._code.write("\n".join(source.split("\n")[where[0] : where[1]]), "")
         return end + 1
 
@@ -205,14 +205,14 @@ class MarkdownWriter:
             self._continued = None
 
     def _open_item(self, token: Token, source: str) -> None:
-        if not self._lists:  # of a list whose first items are closed
+        if not self._lists:  # the item belongs to a list whose first items are closed
             self._lists.append(self._continued or OpenList())
             self._continued = None
         blocks, items = self._blocks, self._lists[-1]
         blocks.begin_waiting_mark()  # an item that contains only another list
         is_apart = self._is_after_blank(token, source)
         is_loose = items.is_loose or (is_apart and items.has_items)
-        # Decided by the text above alone: an item looks the same however its list continues.
+        # Only the text above decides: an item looks the same however its list continues.
         is_top = len(self._lists) == 1
         blocks.is_close = not (is_loose or is_apart or (is_top and not items.has_items))
         following = None if items.following is None else items.following + 1
@@ -243,7 +243,7 @@ class MarkdownWriter:
         if not self._is_after_note:
             self._rule()
         number = self._notes.get(label)
-        # A footnote without a reference keeps its label: no text may vanish.
+        # A footnote without a reference keeps its label: no text may disappear.
         text = f"[^{label}]:" if number is None else f"{number}."
         blocks.mark = ItemMark(text, anchor=NOTE_PREFIX + label)
         blocks.is_close = True
@@ -272,7 +272,7 @@ class MarkdownWriter:
 
 
 def _number(value: int, depth: int) -> str:
-    """Return a number as lists of that depth are counted: 1, then i, then a."""
+    """Return a number as lists of this depth are numbered: 1, then i, then a."""
     if value < 1 or depth == 1:
         return str(value)
     if depth == 2:

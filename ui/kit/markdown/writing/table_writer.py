@@ -1,7 +1,7 @@
-"""Writes tables, and shares the room among their columns. Main thread.
+"""Writes tables, and divides the width among their columns. Main thread.
 
 A table is as wide as its text. If there is too little room, its cells wrap between words; if that
-is not enough, the table is wider than the view and scrolls in its place.
+is not enough, the table is wider than the view and scrolls sideways.
 """
 
 from functools import lru_cache
@@ -26,7 +26,7 @@ _ALIGNMENTS = {
     "text-align:center": Qt.AlignmentFlag.AlignHCenter,
     "text-align:right": Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignAbsolute,
 }
-# Longer words break; a column of prose does not get narrower than this.
+# Longer words break; a column of prose never becomes narrower than this.
 _WIDEST_WORD_EM = 22
 _READABLE_EM = 10
 
@@ -34,7 +34,7 @@ Row = list[tuple[Token, Token]]
 
 
 class TableWriter:
-    """Writes tables where a ``BlockWriter`` is."""
+    """Writes tables at the cursor of a ``BlockWriter``."""
 
     def __init__(self, blocks: BlockWriter) -> None:
         self._blocks = blocks
@@ -43,7 +43,7 @@ class TableWriter:
         """Write a table.
 
         Args:
-            tokens: From ``table_open`` to ``table_close``.
+            tokens: The tokens from ``table_open`` to ``table_close``.
         """
         blocks = self._blocks
         rows = table_rows(tokens)
@@ -134,12 +134,12 @@ class TableWriter:
 def column_widths(
     columns: tuple[tuple[float, float], ...], room_px: float, readable_px: float
 ) -> tuple[float, ...]:
-    """Share the room among columns.
+    """Divide the width among columns.
 
     Args:
         columns: The least and the natural width of each.
-        room_px: The width that they share.
-        readable_px: No column is narrower than this without need where the table scrolls anyway.
+        room_px: The width to divide.
+        readable_px: The least width of a column if the table scrolls anyway.
     """
     least, natural = sum(a for a, _ in columns), sum(b for _, b in columns)
     if natural <= room_px:
@@ -159,7 +159,7 @@ def shared_room(
 
     Args:
         columns: The least and the natural width of each.
-        room_px: The width that there is, in pixels.
+        room_px: The available width, in pixels.
         style: Sizes, fonts and colors.
     """
     return column_widths(columns, room_px, style.em * _READABLE_EM)
@@ -172,7 +172,7 @@ def constraints(
 
     Args:
         columns: The least and the natural width of each.
-        room_px: The width that there is, in pixels.
+        room_px: The available width, in pixels.
         style: Sizes, fonts and colors.
     """
     widths = shared_room(columns, room_px, style)
