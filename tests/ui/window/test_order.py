@@ -173,7 +173,7 @@ def test_the_menu_moves_tags_and_archives_what_is_chosen(
         sidebar.rows.show_archive(True)
         assert sidebar.archive.isVisible()
         assert listed(window) == ["[Fruit]", "Bananas", "Cherries"]
-        do("Take Out of the Archive")
+        do("Unarchive")
         sidebar.archive.leave.click()
         assert listed(window) == ["[Fruit]", "Bananas", "Cherries", "Apples", "Dates"]
         (hit,) = await window.workspace.store.search("rip yel")

@@ -1,1 +1,1 @@
-"""Carries out the calls that a model makes: what it may call, who allows it, what comes of it."""
+"""Runs the tool calls that a model makes: asks for permission, calls the tool, keeps the result."""

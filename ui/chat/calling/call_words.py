@@ -1,4 +1,4 @@
-"""What a card says of a call. Pure; main thread."""
+"""The words on the card of a tool call. Pure; main thread."""
 
 import json
 
@@ -31,7 +31,7 @@ _TONES = {
 
 
 def state_words(run: Run, call_id: str) -> tuple[str, Tone]:
-    """Return how a call is doing, with its color."""
+    """Return the state of a call in words, with its tone."""
     if (result := run.result_of(call_id)) is not None:
         return _ended(result), _TONES[result.state]
     if (progress := run.progress.get(call_id)) is not None:
@@ -46,7 +46,7 @@ def state_words(run: Run, call_id: str) -> tuple[str, Tone]:
 
 
 def share_done(progress: CallProgress | None) -> float | None:
-    """Return how much of a call is done, from 0 to 1; None where nobody says."""
+    """Return the share of a call that is done, from 0 to 1; None if it is not known."""
     if progress is None or progress.done is None or not progress.total:
         return None
     share = progress.done / progress.total
@@ -54,9 +54,9 @@ def share_done(progress: CallProgress | None) -> float | None:
 
 
 def pretty(arguments: str) -> str:
-    """Return arguments with a line for each, or as they are if they are not JSON.
+    """Return arguments with a line for each; if they are not JSON, unchanged.
 
-    Nothing in them is hidden from the person who is asked about them.
+    Nothing in them is hidden from the person who is asked for permission.
     """
     try:
         shown = json.dumps(json.loads(arguments), indent=2, ensure_ascii=False)
@@ -71,13 +71,13 @@ def has_none(arguments: str) -> bool:
 
 
 def shown_result(text: str) -> str:
-    """Return as much of a result as its card shows."""
+    """Return a result, shortened to what its card shows."""
     shown = with_directions_shown(with_control_pictures(text[:_MOST_SHOWN_CHARS]))
     return shown if len(text) <= _MOST_SHOWN_CHARS else f"{shown}\n… Copy shows the rest."
 
 
 def call_lines(run: Run) -> list[str]:
-    """Return the lines that the cards of a run have when they are unfolded."""
+    """Return the lines of the unfolded cards of a run."""
     lines: list[str] = []
     for call in run.tool_calls:
         arguments, result = pretty(call.arguments), run.result_of(call.id)

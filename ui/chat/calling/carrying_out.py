@@ -1,4 +1,4 @@
-"""The task in which a conversation's calls are carried out. Main thread."""
+"""The background task that runs a conversation's tool calls. Main thread."""
 
 import asyncio
 from collections.abc import Callable
@@ -9,11 +9,11 @@ from ui.records.messages import ConversationMessage
 
 
 class CarryingOut:
-    """Carries out the calls of one answer at a time; its end is told once, also of a cancel.
+    """Runs the calls of one answer at a time; reports the end once, also after a cancel.
 
     Args:
-        tasks: Where the task runs.
-        ended: Told of the answer, and of whether the model goes on with the results.
+        tasks: Runs the task.
+        ended: Called with the answer, and with whether the model continues with the results.
     """
 
     def __init__(self, tasks: Tasks, ended: Callable[[ConversationMessage, bool], None]) -> None:
@@ -23,26 +23,26 @@ class CarryingOut:
 
     @property
     def is_running(self) -> bool:
-        """Whether calls are being carried out."""
+        """Whether calls are running."""
         return self._task is not None
 
     def begin(
         self, loop: ToolLoop, answer: ConversationMessage, *, is_continued: bool = False
     ) -> None:
-        """Begin with the calls of an answer.
+        """Begin to run the calls of an answer.
 
         Args:
-            loop: Carries them out.
-            answer: What makes the calls.
-            is_continued: Whether the person has let it go on beyond the limit.
+            loop: Runs them.
+            answer: The answer that makes the calls.
+            is_continued: Whether the person has allowed more calls than the limit.
         """
         loop.begin(answer, is_continued=is_continued)
         task = self._task = self._tasks.start(self._carry_out(loop, answer), "carry out calls")
-        # A task that is cancelled before its first step never reaches its own end.
+        # A task that is cancelled before its first step never runs its own ending.
         task.add_done_callback(lambda done: self._end(answer, done, goes_on=False))
 
     def cancel(self) -> None:
-        """Cancel the calls, if there are any; their server is told."""
+        """Cancel the running calls, also on their server."""
         if self._task is not None:
             self._task.cancel()
 
@@ -57,6 +57,6 @@ class CarryingOut:
         self, answer: ConversationMessage, task: asyncio.Task[None] | None, *, goes_on: bool
     ) -> None:
         if self._task is not task:
-            return  # has been told
+            return  # the end was reported already
         self._task = None
         self._ended(answer, goes_on)

@@ -14,7 +14,7 @@ _ICON_PX = 26
 
 
 class GrowingCard(QFrame):
-    """Shows the name of a call, and its arguments as far as they are written."""
+    """Shows the name of a call, and its arguments so far."""
 
     def __init__(self, theme: Theme, call: GrowingCall) -> None:
         super().__init__()
@@ -27,7 +27,7 @@ class GrowingCard(QFrame):
         title = ElidedLabel(call.name)
         rescale(title, 1.0, QFont.Weight.DemiBold)
         title.setSizePolicy(QSizePolicy.Policy.Maximum, QSizePolicy.Policy.Preferred)
-        # Cut short where there is no room: a card never makes the chat wider.
+        # Shortened if there is no room: a card never makes the chat wider.
         said = ElidedLabel("is being written")
         said.setProperty("role", "muted")
         rescale(said, 0.92)
@@ -47,7 +47,7 @@ class GrowingCard(QFrame):
         column.addWidget(self._text)
 
     def grow(self) -> None:
-        """Show what has been added; what is shown already is not laid out again."""
+        """Show the new part of the arguments, without laying out the shown part again."""
         texts = self._call.texts
         if self._shown < len(texts):
             cursor = QTextCursor(self._text.document())

@@ -1,4 +1,4 @@
-"""Asks whether a call may run: once, in this conversation, always, or not. Main thread."""
+"""Asks whether a call may run: once, in this conversation, always, or never. Main thread."""
 
 from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QLineEdit, QPushButton, QVBoxLayout, QWidget
@@ -9,20 +9,20 @@ from ui.records.tooling.calls import Decision, Permission
 
 
 class PermissionRow(QWidget):
-    """The question, its answers, and a reason that the model is told with a refusal.
+    """The question, its answers, and a field for the reason that the model gets with a denial.
 
     Args:
         server: The server's name.
         tool: The tool's name.
-        has_arguments: Whether the model gave any, which stand above the question.
+        has_arguments: Whether the call has arguments, which are shown above the question.
 
     Signals:
         decided: Carries the ``Decision``.
 
     Attributes:
         question: The question, in words.
-        reason: Why not, for the model.
-        buttons: The answers, by what they allow.
+        reason: The field for the reason of a denial.
+        buttons: The answers, by their permissions.
     """
 
     decided = Signal(object)
@@ -64,7 +64,7 @@ class PermissionRow(QWidget):
         layout.addWidget(self.reason)
 
     def _decide(self, permission: Permission) -> None:
-        # A button that is switched off passes the focus on, and the chat would follow it away.
+        # Disabling a button moves the focus to another widget, and the chat would scroll there.
         if not self._is_decided:
             self._is_decided = True
             self.decided.emit(Decision(permission, self.reason.text()))

@@ -1,7 +1,7 @@
-"""The card of one call: what is asked, whether it may run, how far it is, what came of it.
+"""The card of one call: its arguments, permission, progress and result.
 
-Main thread. A card is changed in place, so that whoever types in it, or is in it with the keyboard,
-stays there while another call goes on.
+Main thread. A card is changed in place, so that a person who types in it, or whose focus is in it,
+is not disturbed while another call continues.
 """
 
 from PySide6.QtCore import Qt, Signal
@@ -33,10 +33,10 @@ _SHORT_CHARS, _SHORT_LINES = 600, 8
 
 
 class ToolCard(QFrame):
-    """One call.
+    """Shows one tool call.
 
     Signals:
-        decided: The person said whether it may run; carries the ``Decision``.
+        decided: The person allowed or denied the call; carries the ``Decision``.
 
     Args:
         theme: The look.
@@ -44,10 +44,10 @@ class ToolCard(QFrame):
         arguments: Its arguments, as the model wrote them.
 
     Attributes:
-        arguments: What is asked; None where there are no arguments.
-        permission: The question whether it may run; None while nobody asks.
-        result: What came of it; hidden until something did.
-        fold: Shows all of a long result.
+        arguments: The view of the arguments; None if there are none.
+        permission: The question whether it may run; None while there is no question.
+        result: The result; hidden until there is one.
+        fold: The button that shows all of a long result.
     """
 
     decided = Signal(object)
@@ -70,7 +70,7 @@ class ToolCard(QFrame):
         head.setSpacing(9)
         head.addWidget(self._badge)
         head.addWidget(title)
-        # Cut short where there is no room: a card never makes the chat wider.
+        # Shortened if there is no room: a card never makes the chat wider.
         head.addWidget(self._said, 1)
         head.addWidget(CopyButton(theme, f"Copy the arguments of {name}", lambda: arguments))
         self._bar = QProgressBar()
@@ -111,13 +111,13 @@ class ToolCard(QFrame):
         self._column.addWidget(self.fold, 0, Qt.AlignmentFlag.AlignLeft)
 
     def show_state(self, words: str, tone: Tone) -> None:
-        """Say how the call is doing."""
+        """Show the state of the call."""
         self._said.setText(words)
         self._badge.show_icon("tool", tone)
         self.setAccessibleName(f"Tool call {self._name}, {words}: {self._arguments}")
 
     def show_progress(self, progress: CallProgress | None, share: float | None) -> None:
-        """Ask whether it may run, or show how far it is."""
+        """Ask whether the call may run, or show its progress."""
         asks = progress is not None and progress.asks
         if progress is not None and asks and self.permission is None:
             self.permission = PermissionRow(
@@ -134,7 +134,7 @@ class ToolCard(QFrame):
             self._bar.setValue(round(share * 1000))
 
     def show_result(self, result: CallResult | None) -> None:
-        """Show what came of it."""
+        """Show the result of the call."""
         whole = "" if result is None else result.text
         if whole == self._whole and self.result.isHidden() == (result is None):
             return
@@ -146,7 +146,7 @@ class ToolCard(QFrame):
         self._show_text()
 
     def searched_parts(self) -> list[SearchedPart]:
-        """Return the name, the arguments and the result, to be searched."""
+        """Return the name, the arguments and the result, for the search."""
         result = SearchedText(
             lambda: self.result,
             lambda: lines_of(shown_result(self._whole)),
@@ -170,10 +170,10 @@ class ToolCard(QFrame):
 
 
 class PausedRow(QWidget):
-    """Says that the limit of calls was reached, and lets the model go on.
+    """Says that the limit of calls was reached, and offers to continue.
 
     Attributes:
-        proceed: The button that lets it go on.
+        proceed: The button that continues.
     """
 
     def __init__(self) -> None:

@@ -1,7 +1,7 @@
-"""Carries out the calls of a conversation's answers, one after another. Main thread.
+"""Runs the tool calls of a conversation's answers, one after another. Main thread.
 
-Knows no widgets: what is asked of the person and how far a call is stands in the run, and the
-person's decision comes back by ``decide``.
+Knows no widgets: the run has the questions for the person and the progress of calls, and ``decide``
+takes the person's decision.
 """
 
 import asyncio
@@ -22,20 +22,20 @@ from ui.tools.offering import engine_tools, named, tools_in_use
 from ui.tools.tool_host import ToolsRefused
 from ui.tools.toolbox import Toolbox
 
-# How often the duration of a running call is shown anew.
+# How often the shown duration of a running call is updated.
 _SHOWN_EVERY_S = 0.5
 _MOST_NAMES_CHARS = 400
 
 
 class ToolLoop:
-    """The calls of one conversation.
+    """Runs the calls of one conversation.
 
     Args:
-        conversation: Says which tools may be called.
-        toolbox: Runs them.
-        tell: Told of a run whose calls are further now.
-        keep: Stores a message whose calls have results.
-        keep_conversation: Stores what the person allowed for the conversation.
+        conversation: Says which tools the model may call.
+        toolbox: Runs the tools.
+        tell: Called with a run whose calls have progressed.
+        keep: Saves a message whose calls have results.
+        keep_conversation: Saves which tools the person allowed for the conversation.
     """
 
     def __init__(
@@ -56,7 +56,7 @@ class ToolLoop:
         self._allowed_calls = 0
 
     async def offered(self, run: Run) -> tuple[Tool, ...]:
-        """Start the servers of the conversation, and return what the model may call."""
+        """Start the servers of the conversation, and return the tools that the model may call."""
         wanted = self._conversation.tools.servers
         if not wanted:
             return ()
@@ -77,17 +77,17 @@ class ToolLoop:
         return engine_tools(self._named())
 
     def takes(self, run: Run) -> bool:
-        """Return whether a run ended because it wants calls that can be carried out here."""
+        """Return whether a run ended with calls that can be run here."""
         ending = run.finished
         is_call = ending is not None and ending.stop.kind is StopKind.TOOL_CALL
         return is_call and bool(run.tool_calls) and bool(self._conversation.tools.servers)
 
     def begin(self, answer: ConversationMessage, *, is_continued: bool = False) -> None:
-        """Note that an answer's calls are about to be carried out.
+        """Note that the calls of an answer are about to run.
 
         Args:
-            answer: What makes the calls.
-            is_continued: Whether the person has let it go on beyond the limit.
+            answer: The answer that makes the calls.
+            is_continued: Whether the person has allowed more calls than the limit.
         """
         assert answer.run is not None
         if is_continued or self._count(answer) == 0:
@@ -95,7 +95,7 @@ class ToolLoop:
         answer.run.is_calling, answer.run.paused_at = True, 0
 
     async def carry_out(self, answer: ConversationMessage) -> bool:
-        """Carry out an answer's calls; return whether the model goes on with their results."""
+        """Run the calls of an answer; return whether the model continues with the results."""
         run = answer.run
         assert run is not None
         try:
@@ -118,7 +118,7 @@ class ToolLoop:
         return True
 
     def decide(self, call_id: str, decision: Decision) -> None:
-        """Say whether a call that waits for it may run."""
+        """Allow or deny a call that waits for permission."""
         asked = self._asked.get(call_id)
         if asked is not None and not asked.done():
             asked.set_result(decision)
@@ -129,7 +129,7 @@ class ToolLoop:
         return named(tools_in_use(self._toolbox.servers, self._conversation.tools))
 
     def _count(self, answer: ConversationMessage) -> int:
-        """Return how many calls there were since the last question."""
+        """Return the number of calls since the last question."""
         count = 0
         for message in reversed(self._conversation.tree.path_to(answer)):
             if message.run is None:

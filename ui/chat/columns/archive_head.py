@@ -1,4 +1,4 @@
-"""Says that the sidebar lists the archive, and leads back. Main thread."""
+"""The heading of the archive in the sidebar, with a button that leaves it. Main thread."""
 
 from PySide6.QtWidgets import QHBoxLayout, QWidget
 

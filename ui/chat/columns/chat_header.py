@@ -1,4 +1,4 @@
-"""The line above a conversation: its title, the model, and what shows the side columns.
+"""The line above a conversation: its title, the model, and buttons for the side columns.
 
 Main thread.
 """
@@ -14,12 +14,12 @@ from ui.kit.text.labels import ElidedLabel, rescale
 
 
 class ChatHeader(QFrame):
-    """As high as the heads of the other columns.
+    """Shows title and model; as high as the heads of the other columns.
 
     Attributes:
         title: The conversation's title.
         sidebar: The button that shows or hides the conversations.
-        badge: The model.
+        badge: The name and state of the model.
         stop_panel: The button that shows or hides the stop panel.
     """
 

@@ -47,11 +47,11 @@ _WIDEST_PX = 812
 
 
 class ChatPanel(QWidget):
-    """Shows the open conversation and sends what is written.
+    """Shows the open conversation and sends messages.
 
     Signals:
-        stops_wanted: The stop panel is to be shown: a reason was chosen, or something to try.
-        switch_wanted: Another model is to be chosen.
+        stops_wanted: The stop panel should be shown: a person chose a reason or a suggestion.
+        switch_wanted: A person wants to choose another model.
     """
 
     stops_wanted = Signal()
@@ -90,11 +90,11 @@ class ChatPanel(QWidget):
         self._show(workspace.current)
 
     def focus_composer(self) -> None:
-        """Put the caret where one writes."""
+        """Put the caret into the message field."""
         self.composer.input.setFocus()
 
     def take_typing(self, event: QKeyEvent) -> bool:
-        """Let a key that no field takes write in the composer; returns whether it does."""
+        """Type a key that no field handles into the composer; return whether it was typed."""
         if not is_typed_text(event):
             return False
         self.focus_composer()
@@ -102,7 +102,7 @@ class ChatPanel(QWidget):
         return True
 
     def edit_last_question(self) -> None:
-        """Put an editor in the last question's place."""
+        """Edit the last question in its place."""
         current = self._workspace.current
         if current.is_busy:
             return
@@ -173,7 +173,7 @@ class ChatPanel(QWidget):
         workspace.search.changed.connect(self._forget_found)
 
     def _follow_view(self, view: QuestionView | AnswerView) -> None:
-        """Do what the buttons of a message ask for."""
+        """Connect the buttons of a message with their actions."""
         workspace, message = self._workspace, view.message
         if isinstance(view, QuestionView):
             view.edited.connect(lambda *asked: self._begin(workspace.edit, message, *asked))
@@ -190,7 +190,7 @@ class ChatPanel(QWidget):
         )
 
     def _begin(self, intent: Callable[..., object], *told: object) -> None:
-        """Do what a button asks for; one writes on at once, for the button is gone or off then."""
+        """Do the action of a button, then focus the composer: the button is hidden or disabled."""
         intent(*told)
         self.focus_composer()
 
@@ -237,7 +237,7 @@ class ChatPanel(QWidget):
         self.composer.show_settings(settings_words(settings))
 
     def _show_sides(self) -> None:
-        """Show both answers of the open conversation, or its messages once one was kept."""
+        """Show both answers of the open conversation, or its messages once one answer was kept."""
         current = self._workspace.current
         self.sides.show_sides(current)
         if current.sides is None:
@@ -246,12 +246,12 @@ class ChatPanel(QWidget):
         self._refresh()
 
     def stop_answer(self) -> None:
-        """End the running answer; the composer gets the keyboard."""
+        """Stop the running answer, and focus the composer."""
         self._workspace.current.cancel()
         self.focus_composer()
 
     def _tell_of_model(self) -> None:
-        """Say why a model could not be loaded where another one stays: nothing else shows it."""
+        """Say why a model could not be loaded if another one stays: nothing else shows that."""
         model = self._workspace.model
         problem = None
         if model.failed_name:
@@ -265,7 +265,7 @@ class ChatPanel(QWidget):
             self._workspace.current.stops.ensure(suggestion.stop)
             self.stops_wanted.emit()
         self._set_thinking(suggestion.is_thinking)
-        # What was written before stays in the composer.
+        # An existing draft stays in the composer.
         if self._workspace.send(suggestion.question):
             self.focus_composer()
 
@@ -274,7 +274,7 @@ class ChatPanel(QWidget):
         self.stops_wanted.emit()
 
     def _use_preset(self, preset: Preset) -> None:
-        # Shown first: a card that closes takes over what it shows.
+        # The new settings are shown first, because a card applies its values when it closes.
         self.settings.show_settings(preset.settings)
         self._workspace.settings.use_preset(preset)
 

@@ -1,6 +1,6 @@
 """The menu entries that belong to conversations and their messages, with shortcuts and files.
 
-Main thread. Knows the panels it steers, not the window that holds it.
+Main thread. Knows the panels that it controls, but not the window.
 """
 
 import re
@@ -37,10 +37,10 @@ _JSON, _MARKDOWN = "Conversation (*.json)", "Markdown (*.md)"
 
 
 class ConversationMenu(QObject):
-    """Fills menus with what can be done with conversations, and keeps them up to date.
+    """Fills menus with the actions for conversations, and keeps them up to date.
 
     Signals:
-        order_wanted: The list is to be sorted in another order; carries the ``ListOrder``.
+        order_wanted: A person chose another order of the list; carries the ``ListOrder``.
 
     Args:
         workspace: What the window shows.
@@ -66,7 +66,7 @@ class ConversationMenu(QObject):
         workspace.presets.refused.connect(self._say)
 
     def fill_file(self, menu: QMenu) -> None:
-        """Add what reads and writes files."""
+        """Add the entries that read and write files."""
         add_entry(menu, "&Import Conversations…", self._import)
         add_entry(menu, "Import a Fol&der of Conversations…", self._import_folder)
         self._export_one = add_entry(
@@ -76,7 +76,7 @@ class ConversationMenu(QObject):
         add_entry(menu, "Ne&w Folder…", self._sidebar.new_folder, "Ctrl+Shift+N")
 
     def fill_edit(self, menu: QMenu) -> None:
-        """Add search, and the undoing of what was done in the list."""
+        """Add the search, and the undo of actions in the list."""
         add_entry(menu, "&Search Conversations", self._sidebar.search, "Ctrl+Alt+F")
         self._restore = add_entry(
             menu, "Undo in the &List of Conversations", self._undo_last, "Ctrl+Shift+T"
@@ -88,7 +88,7 @@ class ConversationMenu(QObject):
         self._refresh_restore()
 
     def fill_conversation(self, menu: QMenu) -> None:
-        """Add what changes the open conversation and its messages."""
+        """Add the entries that change the open conversation and its messages."""
         chat, workspace = self._chat, self._workspace
         add_entry(menu, "&Pin or Unpin", self._pin, "Ctrl+Shift+P")
         add_entry(menu, "D&uplicate", self._duplicate, "Ctrl+Shift+D")
@@ -103,7 +103,7 @@ class ConversationMenu(QObject):
         self._add = add_entry(
             menu, "&Add Without Generating", handling.add_written, "Ctrl+Alt+Return"
         )
-        # Also where one sends: at the button, with the other mouse button.
+        # Also in the context menu of the Send button.
         chat.composer.action.setContextMenuPolicy(Qt.ContextMenuPolicy.ActionsContextMenu)
         chat.composer.action.addAction(self._add)
         self._quote = add_entry(menu, "&Quote the Selection", handling.quote_selection, "Ctrl+'")
@@ -131,7 +131,7 @@ class ConversationMenu(QObject):
         self._refresh()
 
     def _refresh(self) -> None:
-        """Disable the entries that cannot act now, and their keys with them."""
+        """Disable the entries that cannot be used now, with their shortcuts."""
         current = self._workspace.current
         conversation, is_running = current.conversation, current.is_busy
         shown = conversation.messages
@@ -165,12 +165,12 @@ class ConversationMenu(QObject):
         self._refresh()
 
     def _place(self, message: ConversationMessage) -> tuple[int, int]:
-        """Return which of how many versions a message is."""
+        """Return the number of a message's version, and how many versions there are."""
         versions = self._workspace.current.conversation.tree.versions(message)
         return versions.index(message), len(versions)
 
     def fill_view(self, menu: QMenu) -> None:
-        """Add what the list of conversations shows, and in which order."""
+        """Add the entries for the order and content of the list of conversations."""
         rows, conversations = self._sidebar.rows, self._workspace.conversations
         sorting = menu.addMenu("Sor&t Conversations")
         orders = QActionGroup(sorting)
@@ -218,7 +218,7 @@ class ConversationMenu(QObject):
         self._export_all(await self._workspace.files.traces_bytes())
 
     def _export_all(self, traces_bytes: int) -> None:
-        """Ask for a file; recorded tokens go with it unless a person chooses otherwise."""
+        """Ask for a file; it includes the recorded tokens unless a person chooses otherwise."""
         kinds, name = [_JSON], "conversations.json"
         if traces_bytes:
             size = size_in_words(traces_bytes)
@@ -292,6 +292,6 @@ class ConversationMenu(QObject):
 
 
 def file_name(title: str) -> str:
-    """Return a title as a name that every file system takes."""
+    """Return a title as a file name that every file system accepts."""
     words = re.sub(r"[^\w\-]+", " ", title).split()
     return " ".join(words)[:60].strip() or "conversation"

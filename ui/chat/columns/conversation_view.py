@@ -23,12 +23,12 @@ _SEVERAL = Qt.KeyboardModifier.ControlModifier | Qt.KeyboardModifier.ShiftModifi
 
 
 class ConversationView(QListView):
-    """A list that opens on selection, renames on F2 or a double click, and takes what is dropped.
+    """A list that opens the selected row, renames on F2 or a double click, and accepts drops.
 
-    With Shift or Ctrl (⌘), several conversations are chosen, and none is opened.
+    Shift and Ctrl (⌘) select several conversations without opening one.
 
     Signals:
-        opened: Carries the chosen ``Conversation``.
+        opened: A person opened a conversation; carries the ``Conversation``.
         delete_wanted: Delete or Backspace was pressed.
         dropped: Conversations were dragged; carries them and the folder, or None for no folder.
     """
@@ -60,26 +60,26 @@ class ConversationView(QListView):
 
     @property
     def is_walked(self) -> bool:
-        """Whether somebody goes from row to row with the keyboard, or chooses several."""
+        """Whether a person moves through the rows with the keyboard, or has selected several."""
         return (self._was_key and self.hasFocus()) or len(self.chosen()) > 1
 
     @property
     def taking_folder(self) -> ConversationFolder | None:
-        """The folder into which what is being dragged would fall."""
+        """The folder that a drop would put the dragged conversations into."""
         return self._takes
 
     def chosen(self) -> list[Conversation]:
-        """Return the conversations that are chosen, in the order of the list."""
+        """Return the selected conversations, in the order of the list."""
         return self._rows.conversations_at(self.selectionModel().selectedIndexes())
 
     def current_folder(self) -> ConversationFolder | None:
-        """Return the folder whose row has the keyboard."""
+        """Return the folder whose row is the current one."""
         index = self.currentIndex()
         row = self._rows.at(index.row()) if index.isValid() else None
         return row.folder if isinstance(row, FolderHead) else None
 
     def show_current(self, index: QModelIndex) -> None:
-        """Mark a row as the current one without opening it; several chosen ones stay so."""
+        """Make a row the current one without opening it; a selection of several rows stays."""
         if len(self.chosen()) > 1 and self.selectionModel().isSelected(index):
             return
         self._follows_model = True
@@ -96,13 +96,13 @@ class ConversationView(QListView):
     def rowsAboutToBeRemoved(  # noqa: N802 - Qt's name
         self, parent: Index, start: int, end: int
     ) -> None:
-        """Leave a row that is removed; the workspace decides which one is opened instead."""
+        """Leave a row that is removed; the workspace decides which conversation to open instead."""
         self._follows_model = True
         super().rowsAboutToBeRemoved(parent, start, end)
         self._follows_model = False
 
     def currentChanged(self, current: Index, previous: Index) -> None:
-        """Open what was chosen."""
+        """Open the conversation of the current row."""
         super().currentChanged(current, previous)
         if not current.isValid() or self._follows_model or self._chooses_several():
             return
@@ -111,7 +111,7 @@ class ConversationView(QListView):
             self.opened.emit(row)
 
     def mousePressEvent(self, event: QMouseEvent) -> None:
-        """Note that the mouse picks, not the keyboard; open or close a folder."""
+        """Note that the mouse is used, not the keyboard; open or close a folder."""
         self._was_key = False
         self._modifiers = event.modifiers()
         super().mousePressEvent(event)
@@ -121,12 +121,12 @@ class ConversationView(QListView):
             self._rows.toggle(row.folder)
 
     def mouseReleaseEvent(self, event: QMouseEvent) -> None:
-        """Open the clicked row where several were chosen before."""
+        """Open the clicked row if several were selected before."""
         super().mouseReleaseEvent(event)
         self._modifiers = Qt.KeyboardModifier.NoModifier
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
-        """Delete with the keys meant for it, fold with the arrows; letters are for the composer."""
+        """Delete rows and fold folders by keyboard; leave letters to the composer."""
         self._was_key = True
         folder = self.current_folder()
         closes = event.key() == _KEYS.Key_Left
@@ -147,7 +147,7 @@ class ConversationView(QListView):
     # -- dragging --------------------------------------------------------------------------
 
     def startDrag(self, supportedActions: Qt.DropAction) -> None:  # noqa: N802,N803 - Qt's names
-        """Carry the chosen conversations."""
+        """Drag the selected conversations."""
         if chosen := self.chosen():
             drag = QDrag(self)
             drag.setMimeData(self._rows.carried(chosen))
@@ -155,26 +155,26 @@ class ConversationView(QListView):
             self._mark(None)
 
     def dragEnterEvent(self, event: QDragEnterEvent) -> None:
-        """Take conversations, and nothing else."""
+        """Accept conversations only."""
         if event.mimeData().hasFormat(MIME):
             event.setDropAction(Qt.DropAction.MoveAction)
             event.accept()
 
     def dragMoveEvent(self, event: QDragMoveEvent) -> None:
         """Mark the folder below the mouse."""
-        super().dragMoveEvent(event)  # scrolls at the edges
+        super().dragMoveEvent(event)  # this scrolls at the edges
         if event.mimeData().hasFormat(MIME):
             self._mark(self._rows.folder_at(self.indexAt(event.position().toPoint())))
             event.setDropAction(Qt.DropAction.MoveAction)
             event.accept()
 
     def dragLeaveEvent(self, event: QDragLeaveEvent) -> None:
-        """Mark no folder any more."""
+        """Remove the mark from the folder."""
         super().dragLeaveEvent(event)
         self._mark(None)
 
     def dropEvent(self, event: QDropEvent) -> None:
-        """Put the conversations into the folder below the mouse, or out of theirs."""
+        """Put the conversations into the folder below the mouse, or out of their folder."""
         if event.mimeData().hasFormat(MIME):
             folder = self._rows.folder_at(self.indexAt(event.position().toPoint()))
             event.setDropAction(Qt.DropAction.MoveAction)

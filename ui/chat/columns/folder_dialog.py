@@ -1,4 +1,4 @@
-"""The dialog of a folder: its name, and what new conversations in it begin with. Main thread."""
+"""The dialog of a folder: its name, and settings for new conversations in it. Main thread."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -26,12 +26,12 @@ _WIDTH_PX = 460
 
 
 class FolderDialog(QDialog):
-    """Edits a folder; what is in it already stays as it is.
+    """Edits a folder; the conversations in it stay unchanged.
 
     Args:
         theme: The look.
-        folder: The folder as it is.
-        keep: Called with the folder as it was edited.
+        folder: The folder.
+        keep: Called with the edited folder.
         parent: The window that it belongs to.
     """
 
@@ -57,14 +57,14 @@ class FolderDialog(QDialog):
         self._shown_prompt = self.prompt.toPlainText()
         self.stops = StopListModel(list(folder.stops), self)
         self.editor = StopListEditor(theme)
-        self.editor.end_tokens.hide()  # they belong to a model
+        self.editor.end_tokens.hide()  # end tokens belong to a model
         self.editor.show_model(self.stops)
         buttons = QDialogButtonBox(
             QDialogButtonBox.StandardButton.Save | QDialogButtonBox.StandardButton.Cancel
         )
         buttons.accepted.connect(self.accept)
         buttons.rejected.connect(self.reject)
-        hint = "New conversations in the folder begin with these; those in it stay as they are."
+        hint = "New conversations in this folder begin with these. Existing ones do not change."
         layout = QVBoxLayout(self)
         layout.setContentsMargins(18, 16, 18, 16)
         layout.setSpacing(8)
@@ -79,13 +79,13 @@ class FolderDialog(QDialog):
         self.name.selectAll()
 
     def accept(self) -> None:
-        """Keep what was edited."""
-        # What was typed and not added yet is meant to be in the list.
+        """Save the edited folder."""
+        # A stop sequence that was typed but not added yet belongs to the list.
         if self.editor.input.text():
             self.editor.add.click()
             if self.editor.input.text():
-                return  # it cannot be used; the editor says why
-        # A text field keeps some characters in another form: only what was edited is taken.
+                return  # the typed sequence is invalid; the editor says why
+        # A text field changes some characters, so its text is used only if a person edited it.
         prompt = self.prompt.toPlainText()
         if prompt == self._shown_prompt:
             prompt = self._folder.system_prompt

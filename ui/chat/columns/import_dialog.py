@@ -1,4 +1,4 @@
-"""Shows which conversations a file holds, and asks which of them to import. Main thread."""
+"""Shows the conversations in a file, and asks which of them to import. Main thread."""
 
 from collections.abc import Callable, Sequence
 from datetime import datetime
@@ -28,12 +28,12 @@ Take = Callable[[Sequence[Conversation], str], object]
 
 
 class ImportDialog(QDialog):
-    """The conversations of the file, each with a check box; those already here are optional.
+    """Lists the conversations of the file with check boxes; those already here are optional.
 
     Args:
         theme: The look.
-        preview: What the file holds.
-        take: Called with the conversations that are wanted, and a folder's name or nothing.
+        preview: The contents of the file.
+        take: Called with the chosen conversations, and the name of a folder for them or "".
         parent: The window that it belongs to.
     """
 
@@ -72,12 +72,12 @@ class ImportDialog(QDialog):
         self._fill()
 
     def accept(self) -> None:
-        """Import what is marked."""
+        """Import the checked conversations."""
         self._take(self.wanted(), self._preview.found.program if self.folder.isChecked() else "")
         super().accept()
 
     def wanted(self) -> list[Conversation]:
-        """Return the conversations that are marked."""
+        """Return the checked conversations."""
         shown = self._shown()
         rows = range(self.list.count())
         return [
@@ -148,4 +148,4 @@ def _damage(preview: ImportPreview) -> str:
     tail = f"\n• and {counted(more, 'more part')}" if more > 0 else ""
     verb = "is" if len(damaged) == 1 else "are"
     parts = f"{counted(len(damaged), 'part')} {verb} damaged"
-    return f"{parts}, and what cannot be read is left out:\n{named}{tail}"
+    return f"{parts} and left out:\n{named}{tail}"

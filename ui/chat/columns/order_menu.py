@@ -1,6 +1,6 @@
-"""The menu entries that put conversations in order: folders, tags, archive. Main thread.
+"""The menu entries that organize conversations: folders, tags, archive. Main thread.
 
-The sidebar's own menu and the menu bar have the same ones, for one conversation or for several.
+The sidebar's own menu and the menu bar have the same entries, for one conversation or several.
 """
 
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ from ui.records.placement import clean_tags, typed_tags
 
 
 class Ordering:
-    """What can be done with conversations to put them in order; each is undone in one step.
+    """Organizes conversations; each action is undone in one step.
 
     Args:
         conversations: All conversations.
@@ -32,7 +32,7 @@ class Ordering:
         self._fill_folders(menu.addMenu("Move to &Folder"), chosen)
         self._fill_tags(menu.addMenu("&Tags"), chosen)
         is_archived = all(one.placement.is_archived for one in chosen)
-        words = "Take Out of the &Archive" if is_archived else "&Archive"
+        words = "Un&archive" if is_archived else "&Archive"
         add_entry(menu, words, lambda: self.archive(chosen, not is_archived))
 
     def move(self, chosen: Sequence[Conversation], folder: ConversationFolder | None) -> None:
@@ -46,7 +46,7 @@ class Ordering:
         )
 
     def tag(self, chosen: Sequence[Conversation], *tags: str) -> None:
-        """Give conversations tags beside those that they have."""
+        """Add tags to conversations."""
         listed = " ".join(f"#{tag}" for tag in tags)
         self._list.place(
             chosen,
@@ -55,7 +55,7 @@ class Ordering:
         )
 
     def untag(self, chosen: Sequence[Conversation], tag: str) -> None:
-        """Take a tag from conversations."""
+        """Remove a tag from conversations."""
         self._list.place(
             chosen,
             lambda old: replace(old, tags=tuple(one for one in old.tags if one != tag)),
@@ -63,8 +63,8 @@ class Ordering:
         )
 
     def archive(self, chosen: Sequence[Conversation], is_archived: bool) -> None:
-        """Put conversations into the archive, or take them out."""
-        done = "Archived {}" if is_archived else "Took {} out of the archive"
+        """Archive or unarchive conversations."""
+        done = "Archived {}" if is_archived else "Unarchived {}"
         self._list.place(
             chosen,
             lambda old: replace(old, is_archived=is_archived),
@@ -82,7 +82,7 @@ class Ordering:
         ask_text(self._parent, "New Folder", "Name of the folder:", make)
 
     def new_tags(self, chosen: Sequence[Conversation]) -> None:
-        """Ask for tags and give them to some conversations."""
+        """Ask for tags and add them to some conversations."""
         ask_text(
             self._parent,
             "New Tag",

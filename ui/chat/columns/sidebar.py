@@ -26,11 +26,11 @@ _LEAST_PX = 190
 
 
 class Sidebar(QFrame):
-    """New, open, search, rename, pin, order, copy and delete conversations; all can be undone.
+    """The sidebar: creates, opens, finds and organizes conversations; every change can be undone.
 
     Signals:
-        export_wanted: Conversations are to be written to a file; carries them.
-        writing_wanted: A conversation was picked, or a new one begun, to write in it.
+        export_wanted: A person wants to export conversations; carries them.
+        writing_wanted: A person opened or began a conversation to write in it.
     """
 
     export_wanted = Signal(list)
@@ -89,11 +89,11 @@ class Sidebar(QFrame):
         self._show_search()
 
     def minimumSizeHint(self) -> QSize:
-        """Return a width in which titles can be told apart, and in which all else fits."""
+        """Return a width at which titles can be distinguished and all controls fit."""
         return super().minimumSizeHint().expandedTo(QSize(_LEAST_PX, 0))
 
     def search(self) -> None:
-        """Begin to search: show the field and put the caret into it."""
+        """Begin a search: put the caret into the search field."""
         self.show()
         self.search_field.setFocus()
         self.search_field.selectAll()
@@ -105,12 +105,12 @@ class Sidebar(QFrame):
         self.list.edit(self.rows.index_of(self._workspace.selected))
 
     def chosen(self) -> list[Conversation]:
-        """Return the conversations that are chosen, or else the one that is selected."""
+        """Return the selected conversations, or else the current one."""
         several = self.list.chosen()
         return several if len(several) > 1 else [self._workspace.selected]
 
     def delete_current(self) -> None:
-        """Delete what is chosen, also while it is still being loaded."""
+        """Delete the selected conversations, even while one is still being loaded."""
         self._workspace.delete(*self.chosen())
 
     def _delete_at_keyboard(self) -> None:
@@ -120,7 +120,7 @@ class Sidebar(QFrame):
             self.delete_current()
 
     def fill_order(self, menu: QMenu) -> None:
-        """Add the entries that put what is chosen in order."""
+        """Add the entries that organize the selected conversations."""
         self.ordering.fill(menu, self.chosen())
 
     def new_folder(self) -> None:

@@ -28,7 +28,7 @@ WIDTH_PX = 366
 
 
 class StopPanel(QDockWidget):
-    """Closable and detachable; follows the open conversation and the shown run."""
+    """Follows the open conversation and the shown run; can be closed and detached."""
 
     def __init__(self, theme: Theme, workspace: Workspace) -> None:
         super().__init__("Stops")
@@ -120,7 +120,7 @@ class StopPanel(QDockWidget):
         self._show_run(opened.shown_run)
 
     def _say_source(self) -> None:
-        """Say where the stop list came from, and whether it is still the same."""
+        """Say where the stop list came from, and whether it was changed since."""
         conversation = self._workspace.current.conversation
         kind, _, name = conversation.stops_from.partition(":")
         words, stops = "", tuple[StopEntry, ...]()
@@ -166,7 +166,7 @@ class StopPanel(QDockWidget):
 
 
 class _TitleBar(QFrame):
-    """A title as high as the other columns' heads; a dock asks for the hint and nothing else."""
+    """A title as high as the other columns' heads; a dock uses only its size hint."""
 
     def __init__(self, theme: Theme) -> None:
         super().__init__()
@@ -179,7 +179,7 @@ class _TitleBar(QFrame):
 
 
 class _Sized(QFrame):
-    """Content that asks for the panel's usual width, and for no less than fits."""
+    """The content: asks for the panel's usual width, and at least for the width it needs."""
 
     def __init__(self, column: QWidget, area: QScrollArea) -> None:
         super().__init__()
@@ -188,7 +188,7 @@ class _Sized(QFrame):
         column.installEventFilter(self)
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:  # noqa: N802 - Qt's name
-        """Ask for another width when the content needs one: a scroll area does not pass it on."""
+        """Ask for another width if the content needs it, because a scroll area does not do so."""
         if event.type() == QEvent.Type.LayoutRequest:
             self.updateGeometry()
         return False
@@ -198,7 +198,7 @@ class _Sized(QFrame):
         return QSize(WIDTH_PX, 600)
 
     def minimumSizeHint(self) -> QSize:
-        """Return the least useful width."""
-        # Asked for each time: the bar that the area had first may be gone.
+        """Return the smallest useful width."""
+        # Asked for each time, because the area may have replaced its first scroll bar.
         bar = self._area.verticalScrollBar().sizeHint().width()
         return QSize(max(340, self._column.minimumSizeHint().width() + bar), 240)

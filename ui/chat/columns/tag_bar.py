@@ -1,4 +1,4 @@
-"""The tags in use, as buttons that filter the sidebar and take what is dropped on them.
+"""The tags in use, as buttons that filter the sidebar and accept dropped conversations.
 
 Main thread.
 """
@@ -12,7 +12,7 @@ from ui.chat.history.sidebar_rows import MIME, SidebarRows
 from ui.kit.controls.flow_layout import FlowLayout
 from ui.kit.text.elided import ElidedButton
 
-# More would push the conversations out of the column.
+# More tags would take the room of the conversations.
 _MOST_SHOWN = 12
 
 
@@ -51,7 +51,7 @@ class TagBar(QWidget):
         return self._inner.findChildren(QPushButton)
 
     def show_unless(self, is_searching: bool) -> None:
-        """Hide the tags while hits are listed in the list's place."""
+        """Hide the tags while search results replace the list."""
         self._is_searching = is_searching
         self._refresh()
 
@@ -83,10 +83,10 @@ class TagBar(QWidget):
 
 
 class _TagButton(ElidedButton):
-    """A tag; takes conversations that are dropped on it.
+    """A tag; accepts conversations that are dropped on it.
 
     Signals:
-        taken: Carries them.
+        taken: Conversations were dropped on it; carries them.
     """
 
     taken = Signal(list)
@@ -101,11 +101,11 @@ class _TagButton(ElidedButton):
         self.setAccessibleName(f"Show only conversations tagged {tag}")
 
     def dragEnterEvent(self, event: QDragEnterEvent) -> None:
-        """Take conversations, and nothing else."""
+        """Accept conversations only."""
         if event.mimeData().hasFormat(MIME):
             event.acceptProposedAction()
 
     def dropEvent(self, event: QDropEvent) -> None:
-        """Say what was dropped."""
+        """Emit ``taken`` with the dropped conversations."""
         event.acceptProposedAction()
         self.taken.emit(self._rows.dropped(event.mimeData()))

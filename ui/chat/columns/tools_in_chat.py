@@ -1,4 +1,4 @@
-"""Joins the Tools button of the composer, its card, and the tool servers. Main thread."""
+"""Connects the Tools button of the composer, its card, and the tool servers. Main thread."""
 
 from functools import partial
 
@@ -22,13 +22,13 @@ from ui.tools.toolbox import Toolbox
 
 
 class ToolsInChat(QObject):
-    """The tools of whichever conversation is open.
+    """The tools of the open conversation.
 
     Args:
         theme: The look.
         workspace: The open conversation.
         toolbox: The servers.
-        composer: Where the button is, and where resources and prompts go.
+        composer: Has the button, and gets resources and prompts.
         parent: The chat, to which dialogs belong.
 
     Attributes:
@@ -68,13 +68,13 @@ class ToolsInChat(QObject):
         self.popover.pop_up(self._composer.tools)
 
     def follow_view(self, view: AnswerView) -> None:
-        """Do what the cards of an answer's calls ask for."""
+        """Connect the cards of an answer's calls with their actions."""
         message = view.message
         view.calls.decided.connect(self._decide)
         view.calls.continue_wanted.connect(lambda: self._continue(message))
 
     def _decide(self, call_id: str, decision: Decision) -> None:
-        """Say whether a call may run; the composer gets the keyboard, as the buttons disappear."""
+        """Allow or deny a call, and focus the composer, because the buttons disappear."""
         self._workspace.current.session.decide(call_id, decision)
         self._composer.input.setFocus()
 
@@ -83,7 +83,7 @@ class ToolsInChat(QObject):
         self._composer.input.setFocus()
 
     async def finish(self) -> None:
-        """Wait for what is being started or read."""
+        """Wait until servers have started and resources are read."""
         await self._tasks.finish()
         await self.popover.finish()
 
@@ -109,7 +109,7 @@ class ToolsInChat(QObject):
     def _ask_for_arguments(
         self, prompt: PromptInfo, known: tuple[tuple[str, str], ...] = ()
     ) -> None:
-        """Ask for a prompt's arguments one after another, and then for the prompt."""
+        """Ask the person for a prompt's arguments one by one, then get the prompt."""
         if len(known) < len(prompt.arguments):
             wanted = prompt.arguments[len(known)]
             words = f"{wanted.name}: {wanted.description}" if wanted.description else wanted.name

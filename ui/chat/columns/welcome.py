@@ -25,13 +25,13 @@ from ui.words.visible import visible
 
 @dataclass(frozen=True, slots=True)
 class Suggestion:
-    """Something to try: a question, and the stop sequence it is to run with.
+    """Something to try: a question, with a stop sequence for its answer.
 
     Attributes:
-        title: What it shows.
-        question: What is sent.
-        stop: Put into the stop list first; empty for none.
-        is_thinking: Whether the model shall reason first.
+        title: Its title.
+        question: The question to send.
+        stop: The stop sequence to add to the stop list first; empty for none.
+        is_thinking: Whether the model should reason first.
     """
 
     title: str
@@ -57,11 +57,11 @@ SUGGESTIONS = (
 
 
 class Welcome(QScrollArea):
-    """Greets, says how the model is, and offers suggestions.
+    """Greets, shows the state of the model, and offers suggestions.
 
     Signals:
-        suggestion_chosen: Carries the ``Suggestion``.
-        find_wanted: A model is to be found on the hub.
+        suggestion_chosen: A person chose a suggestion; carries the ``Suggestion``.
+        find_wanted: A person wants to find a model on the hub.
     """
 
     suggestion_chosen = Signal(object)
@@ -131,7 +131,7 @@ class Welcome(QScrollArea):
         return self._buttons
 
     def resizeEvent(self, event: QResizeEvent) -> None:
-        """Put the cards below one another where they would be narrow side by side."""
+        """Put the cards below one another if they would be too narrow side by side."""
         super().resizeEvent(event)
         self._arrange()
 
@@ -145,7 +145,7 @@ class Welcome(QScrollArea):
             self._grid.addWidget(button, number // columns, number % columns)
 
     def refresh(self) -> None:
-        """Show how the model is."""
+        """Show the state of the model."""
         model = self._model
         words = {
             "none": "No model is loaded. Find one below, or open a folder from the File menu.",
@@ -168,7 +168,7 @@ class Welcome(QScrollArea):
 
 
 class _SuggestionButton(QPushButton):
-    """A card with a title, the question, and the stop it runs with."""
+    """A card with a title, the question, and its stop sequence."""
 
     def __init__(self, theme: Theme, suggestion: Suggestion, is_primary: bool) -> None:
         super().__init__()
@@ -198,9 +198,9 @@ class _SuggestionButton(QPushButton):
         theme.follow(self, lambda: self.setMinimumHeight(theme.gap(_CARD_PX)))
 
     def sizeHint(self) -> QSize:
-        """Leave the width to the column; the layout finds the height of the words."""
+        """Leave the width to the column; the layout computes the height of the text."""
         return QSize(280, self.minimumHeight())
 
     def minimumSizeHint(self) -> QSize:
-        """Two cards fit side by side in the narrowest chat that has two columns."""
+        """Return a width at which two cards fit into the narrowest chat with two columns."""
         return QSize(self._theme.px(_NARROW_CARD_PX), self.minimumHeight())

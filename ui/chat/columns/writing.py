@@ -1,6 +1,6 @@
-"""What a person writes in the open conversation: sent, kept as a draft, counted, given back.
+"""Handles the text in the composer: sends it, saves the draft, counts tokens, restores it.
 
-Main thread. Joins the composer with the workspace.
+Main thread. Connects the composer with the workspace.
 """
 
 from functools import partial
@@ -19,11 +19,11 @@ _MOST_PROMPTS = 200
 
 
 class Writing(QObject):
-    """Sends what the composer holds and keeps it until then.
+    """Sends the message in the composer, and saves it as a draft until then.
 
     Args:
         workspace: Has the open conversation.
-        composer: Where one writes.
+        composer: Has the message.
         parent: Its owner.
     """
 
@@ -37,7 +37,7 @@ class Writing(QObject):
         self._connect_signals()
 
     def show_draft(self, opened: OpenConversation) -> None:
-        """Show what was being written in a conversation; what is written next belongs to it."""
+        """Show the draft of a conversation; further changes of the text belong to it."""
         composer, conversation = self._composer, opened.conversation
         self._opened = None
         composer.set_text(conversation.draft)
@@ -77,23 +77,23 @@ class Writing(QObject):
         self._sent = [*(one for one in self._sent if one != typed), typed][-_MOST_PROMPTS:]
 
     def _prompts(self) -> list[str]:
-        """Return what was asked before, oldest first: here, and before that elsewhere."""
+        """Return earlier questions, oldest first: those of other conversations, then this one's."""
         messages = self._workspace.current.conversation.messages
         here = [one.typed for one in messages if one.run is None]
         asked = (*(one for one in self._sent if one not in here), *here)
-        # A prompt that was asked several times stands at its latest place.
+        # A question that was asked several times is listed at its latest place.
         return list(dict.fromkeys(one for one in reversed(asked) if one.strip()))[::-1]
 
     def _give_back(
         self, opened: OpenConversation, typed: str, files: tuple[Attachment, ...], run: Run
     ) -> None:
-        """Put a message that was refused back where it was written, unless another is there.
+        """Restore a refused message in the composer, unless there is another draft.
 
         Args:
             opened: The conversation that it was sent in.
-            typed: What was written.
-            files: What was attached.
-            run: How it ended.
+            typed: The typed text.
+            files: The attached files.
+            run: The run of its answer.
         """
         conversation = opened.conversation
         if run.state is not RunState.REFUSED or conversation.draft or conversation.attachments:

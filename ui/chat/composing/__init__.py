@@ -1,1 +1,1 @@
-"""What goes with the next message: text, files, settings and presets."""
+"""The next message: its text, files, settings and presets."""

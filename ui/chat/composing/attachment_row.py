@@ -1,4 +1,4 @@
-"""The files that go with the message being written, and why one does not. Main thread."""
+"""The files attached to the message, and why a file could not be attached. Main thread."""
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -25,10 +25,10 @@ class AttachmentRow(QWidget):
     """One chip for each file, with its size, its tokens, and a button that removes it.
 
     Signals:
-        changed: Other files are attached now, or are being read.
-        read_for_another: A file has been read whose owner is not shown any more; carries the owner
-            and the ``Attachment``.
-        left: The keyboard is no longer needed here: the chip that had it is gone.
+        changed: The attached files, or the files being read, have changed.
+        read_for_another: A file was read, but its owner is no longer shown; carries the owner and
+            the ``Attachment``.
+        left: The chip with the focus is gone, so another widget should get the focus.
     """
 
     changed = Signal()
@@ -58,7 +58,7 @@ class AttachmentRow(QWidget):
 
     @property
     def is_reading(self) -> bool:
-        """Whether a file is being read that will go with the message."""
+        """Whether a file for the message is still being read."""
         return any(file.owner is self._owner for file in self.reading.files)
 
     @property
@@ -71,17 +71,17 @@ class AttachmentRow(QWidget):
         return self._preview
 
     def attach(self, paths: Iterable[Path]) -> None:
-        """Add files once they have been read; others are named with the reason."""
+        """Add files once they have been read; for the others, show the reasons."""
         self._say("")
         self.reading.begin(paths, self._owner)
 
     def add(self, file: Attachment) -> None:
-        """Add a file that has been read."""
+        """Add a file that was read already."""
         if file not in self.files:
             self.show_files((*self.files, file), self._owner)
 
     def refuse(self, why: str) -> None:
-        """Say why a file is not attached, below what was said of others before."""
+        """Show why a file is not attached, below earlier reasons."""
         self._say("\n".join(filter(None, (self.refusal.text(), why))))
 
     def refuse_picture(self) -> None:
@@ -93,14 +93,14 @@ class AttachmentRow(QWidget):
 
         Args:
             files: The files.
-            owner: Whose they are; files that are being read for others are not shown.
+            owner: The owner of the files; files being read for other owners are not shown.
         """
         self.files, self._owner = tuple(files), owner
         self._say("")
         self._tell()
 
     def show_tokens(self, tokens: Mapping[Attachment, int]) -> None:
-        """Say how many tokens the files have."""
+        """Show how many tokens the files have."""
         self._tokens = tokens
         for number, file in enumerate(self.files):
             if (chip := self.chip(number)) is not None:
@@ -158,7 +158,7 @@ class AttachmentRow(QWidget):
         had_focus = self._has_focus()
         self._show()
         if had_focus and not self._has_focus():
-            self.left.emit()  # the chip that had the keyboard is gone
+            self.left.emit()  # the chip that had the focus is gone
         self.changed.emit()
 
     def _has_focus(self) -> bool:

@@ -1,4 +1,4 @@
-"""Where a person writes: the text, what goes with it, Send and Stop. Main thread."""
+"""The composer: the text field, the attachments, Send and Stop. Main thread."""
 
 from collections.abc import Callable, Sequence
 
@@ -30,16 +30,16 @@ class Composer(QFrame):
     """A card with a growing text field and a row of buttons.
 
     Signals:
-        submitted: The message is to be sent. The field keeps it until ``clear``.
-        stop_wanted: The running answer is to end.
-        draft_left: A draft gave way to a changed earlier prompt; carries it, for the arrow keys.
+        submitted: A person wants to send the message. The field keeps it until ``clear``.
+        stop_wanted: A person wants to stop the running answer.
+        draft_left: An edited earlier prompt replaced the draft; carries the draft.
 
     Attributes:
         input: The field.
-        prompts: Returns what was asked before, oldest first, for the arrow keys.
+        prompts: Returns earlier questions, oldest first, for the arrow keys.
         thinking: The switch that lets the model reason first.
         stops: The button that shows the stop list.
-        tools: The button that shows which tools the model may use; hidden until there are any.
+        tools: The button that shows the tools of the conversation; hidden until there are tools.
         settings: The button that shows the conversation's settings.
     """
 
@@ -86,16 +86,16 @@ class Composer(QFrame):
 
     @property
     def draft(self) -> str:
-        """What the person has written; an earlier prompt that was only looked at is none."""
+        """The text that the person has written; an unchanged earlier prompt does not count."""
         return self._history.draft(self.text)
 
     @property
     def message(self) -> str:
-        """What would be sent: the text with its files."""
+        """The message as it would be sent: the text with its files."""
         return with_attachments(self.text, self.attachments.files)
 
     def set_text(self, text: str) -> None:
-        """Put text into the field, the caret at its end."""
+        """Put text into the field, with the caret at its end."""
         hidden = self._history.hidden_draft(self.text)
         self._history.end()
         if hidden.strip():
@@ -106,20 +106,20 @@ class Composer(QFrame):
         self.input.setTextCursor(cursor)
 
     def _recall(self, by: int) -> None:
-        """Show the prompt before or after, in one step that can be undone."""
+        """Show the previous or next prompt, in one step that can be undone."""
         text = self._history.step(by, self.text, self.prompts())
         if text is None:
             return
         cursor = self.input.textCursor()
         cursor.select(cursor.SelectionType.Document)
         cursor.insertText(text)
-        if by < 0:  # the next press leads further up, also from a text of several lines
+        if by < 0:  # the next press goes further up, even from a text of several lines
             cursor.movePosition(cursor.MoveOperation.Start)
             cursor.movePosition(cursor.MoveOperation.EndOfBlock)
         self.input.setTextCursor(cursor)
 
     def quote(self, quotation: str) -> None:
-        """Insert a quotation at the caret, on lines of its own, and write on below it."""
+        """Insert a quotation at the caret, on lines of its own, with the caret below it."""
         cursor = self.input.textCursor()
         before = self.text[: cursor.position()]
         gap = "" if not before.strip() else "\n" * max(0, 2 - _line_ends(before))
@@ -128,12 +128,12 @@ class Composer(QFrame):
         self.input.setFocus()
 
     def clear(self) -> None:
-        """Empty the field and remove the files; a draft from before an earlier prompt is back."""
+        """Clear the field and remove the files; a draft from before the history returns."""
         self.attachments.clear()
         self.set_text(self._history.end())
 
     def show_count(self, count: Count | None) -> None:
-        """Say how many tokens the message has and how full the context would be."""
+        """Show how many tokens the message has and how full the context would be."""
         self._full_because = "" if count is None else full_words(count)
         self.attachments.show_tokens({} if count is None else count.files)
         self._refresh()
@@ -151,38 +151,38 @@ class Composer(QFrame):
         restyle(self.meter, "role", role)
 
     def show_stage(self, is_ready: bool, is_running: bool, placeholder: str) -> None:
-        """Say whether a message can be sent, and whether there is an answer to stop.
+        """Show whether a message can be sent, and whether there is an answer to stop.
 
         Args:
             is_ready: Whether a message can be sent.
             is_running: Whether there is an answer to stop.
-            placeholder: What the empty field says.
+            placeholder: The text in the empty field.
         """
         self._is_ready, self._is_running = is_ready, is_running
         self.input.setPlaceholderText(placeholder)
         self._refresh()
 
     def show_stops(self, count: int) -> None:
-        """Say how many stop sequences count."""
+        """Show how many stop sequences are enabled."""
         words = counted(count, "stop") if count else "No stops"
         self.stops.say(words, f"{words}: show the stop sequences")
         self._fit()
 
     def show_thinking(self, can_think: bool, is_thinking: bool) -> None:
-        """Offer reasoning where the model can."""
+        """Offer reasoning if the model can reason."""
         self.thinking.setVisible(can_think)
         self.thinking.setChecked(is_thinking)
         self._fit()
 
     def show_tools(self, words: str, says: str) -> None:
-        """Offer tools, and say which are in use."""
+        """Offer tools, and show which are in use."""
         self.tools.setVisible(True)
         self.tools.say(words, says)
         self.tools.setToolTip(f"{says} (Ctrl+T)")
         self._fit()
 
     def show_settings(self, words: str) -> None:
-        """Name the settings that differ from the usual; empty where none does."""
+        """Name the settings that differ from the defaults; empty if none does."""
         marked = "Settings ●" if words else "Settings"
         self.settings.say(marked, f"Conversation settings: {words or 'the defaults'}")
         self.settings.setToolTip(words or _SETTINGS_HINT)
@@ -206,12 +206,12 @@ class Composer(QFrame):
         layout.addWidget(row)
 
     def resizeEvent(self, event: QResizeEvent) -> None:
-        """Leave words out where there is no room for them."""
+        """Shorten the buttons if there is no room for their words."""
         super().resizeEvent(event)
         self._fit()
 
     def _fit(self) -> None:
-        """Shorten the row of buttons to what the field is wide: first the count, then the chips."""
+        """Shorten the row of buttons to the width of the field: first the count, then the chips."""
         chips = [chip for chip in self._chips if not chip.isHidden()]
         row = self._row.layout()
         if row is None:
@@ -280,5 +280,5 @@ class Composer(QFrame):
 
 
 def _line_ends(text: str) -> int:
-    """Return how many line ends stand at the end of a text."""
+    """Return the number of line ends at the end of a text."""
     return len(text) - len(text.rstrip("\n"))

@@ -1,6 +1,6 @@
-"""How many tokens a message has and how full the context would be, counted while one types.
+"""Counts the tokens of a message, and how full the context would be, while a person types.
 
-Main thread; the engine's thread counts, a moment after the last key and never while it answers.
+Main thread; the engine's thread counts, a moment after the last key and not while it answers.
 """
 
 from collections.abc import Callable, Mapping
@@ -17,8 +17,8 @@ from ui.records.messages import question
 from ui.records.sending.asking import request_for
 
 _COUNTED_AFTER_MS = 250
-# Longer texts are counted in parts, so that nothing else waits long and little memory is taken. A
-# word that is cut may be a token more.
+# Longer texts are counted in parts, so that other work does not wait long, and to save memory. A
+# word that is cut may count as one token more.
 _PART_CHARS = 100_000
 
 
@@ -34,16 +34,16 @@ class CountingEngine(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Count:
-    """What was counted.
+    """The result of a count.
 
     Attributes:
-        message: Tokens of the message alone.
-        prompt: Tokens of the whole prompt with it.
-        context: Tokens that the model's context holds.
-        without_files: Tokens of the whole prompt without the message's files; None where it has
+        message: The tokens of the message alone.
+        prompt: The tokens of the whole prompt, including the message.
+        context: The tokens that fit into the model's context.
+        without_files: The tokens of the whole prompt without the message's files; None if it has
             none.
         files: The tokens of each file's text.
-        is_least: Whether ``prompt`` is only the least that it can be, which is too much already.
+        is_least: Whether ``prompt`` is a lower bound, which already exceeds the context.
     """
 
     message: int
@@ -55,7 +55,7 @@ class Count:
 
     @property
     def share(self) -> float:
-        """How full the context would be; 1 or more where no answer fits."""
+        """How full the context would be; 1 or more if there is no room for an answer."""
         return self.prompt / self.context if self.context else 0.0
 
     @property
@@ -66,10 +66,10 @@ class Count:
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """What is to be counted.
+    """A message to count.
 
     Attributes:
-        conversation: What was said before.
+        conversation: The conversation with the earlier messages.
         model: The model that would answer.
         typed: The text of the message.
         files: Its files.
@@ -82,15 +82,15 @@ class Counted:
 
 
 class ContextMeter(QObject):
-    """Counts the latest message that it was asked about.
+    """Counts the present message; a newer text replaces one that waits.
 
     Signals:
-        counted: Carries the ``Count``, or None where there is nothing to count.
+        counted: A count has ended; carries the ``Count``, or None if there is nothing to count.
 
     Args:
         engine: Counts tokens.
         parent: Owns this object.
-        tools_of: Returns the tools that a conversation's model is told of.
+        tools_of: Returns the tools that a conversation's requests name.
     """
 
     counted = Signal(object)
@@ -107,17 +107,17 @@ class ContextMeter(QObject):
         self._tasks = Tasks()
         self._is_counting = False
         self._ask: Callable[[], Counted | None] = lambda: None
-        # A file is counted once, however much is typed beside it.
+        # A file is counted once, however often the typed text changes.
         self._files: dict[tuple[str, Attachment], int] = {}
         self._timer = QTimer(self, singleShot=True, interval=_COUNTED_AFTER_MS)
         self._timer.timeout.connect(self._begin)
 
     def watch(self, ask: Callable[[], Counted | None]) -> None:
-        """Say where what is to be counted comes from; None for not now."""
+        """Set the function that returns the message to count; it returns None for no message."""
         self._ask = ask
 
     def recount(self) -> None:
-        """Count soon; asked again before that, once."""
+        """Count in a moment; several calls before that lead to one count."""
         self._timer.start()
 
     async def finish(self) -> None:
@@ -147,7 +147,7 @@ class ContextMeter(QObject):
         if self._ask() == asked:
             self.counted.emit(count)
         else:
-            self.recount()  # another text, or another conversation, is to be counted by now
+            self.recount()  # the text or the conversation has changed meanwhile
 
     async def _counted(self, asked: Counted) -> Count:
         files = await self._file_tokens(asked)
@@ -163,7 +163,7 @@ class ContextMeter(QObject):
     async def _prompt_tokens(
         self, asked: Counted, files: tuple[Attachment, ...]
     ) -> tuple[int, bool]:
-        """Return the tokens of the whole prompt, and whether it may have more."""
+        """Return the tokens of the whole prompt, and whether that is only a lower bound."""
         shown = asked.conversation.messages
         message = question(asked.typed, files)
         message.parent = shown[-1] if shown else None
@@ -173,7 +173,7 @@ class ContextMeter(QObject):
         try:
             return await self._engine.count_tokens(request), False
         except PromptTooLong as too_long:
-            # It is told as soon as it is sure, and may be a little less than the context.
+            # Counting ends as soon as the context is surely full; the sum may be a little less.
             return max(too_long.prompt_tokens, asked.model.context_length), True
 
     async def _file_tokens(self, asked: Counted) -> dict[Attachment, int]:
@@ -186,7 +186,7 @@ class ContextMeter(QObject):
         return {file: self._files[name, file] for file in asked.files}
 
     async def _tokens(self, asked: Counted, text: str) -> int:
-        """Return the tokens of a text, part by part if it is long."""
+        """Return the number of tokens of a text; a long text is counted in parts."""
         count = 0
         for start in range(0, len(text), _PART_CHARS):
             if start and self._is_out_of_date(asked):
@@ -196,10 +196,10 @@ class ContextMeter(QObject):
         return count
 
     def _is_out_of_date(self, asked: Counted) -> bool:
-        """Return whether other files are attached by now, or none can be counted."""
+        """Return whether the attached files have changed meanwhile, or counting is impossible."""
         now = self._ask()
         return now is None or now.files != asked.files
 
 
 class _OutOfDate(Exception):
-    """What is being counted is no longer what is written."""
+    """The text has changed since the count began."""

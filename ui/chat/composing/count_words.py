@@ -5,7 +5,7 @@ from ui.chat.composing.context_meter import Count
 
 
 def row_words(count: Count) -> tuple[str, str]:
-    """Return what stands beside Send: in full, and where there is little room."""
+    """Return the words beside Send: the full ones, and a short form."""
     if count.is_full:
         return f"Context full: {_remedy(count)}", "Context full"
     share = share_words(count)
@@ -24,7 +24,7 @@ def hint_words(count: Count) -> str:
 
 
 def full_words(count: Count) -> str:
-    """Return why a message cannot be sent; empty where it can."""
+    """Return why a message cannot be sent; empty if it can."""
     if not count.is_full:
         return ""
     return (

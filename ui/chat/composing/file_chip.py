@@ -26,9 +26,9 @@ class FileChip(QFrame):
     Args:
         theme: The look.
         name: The file's name.
-        words: What is said of it.
-        icon: What the button shows.
-        says: What the button does, for the tool tip and for screen readers.
+        words: The words beside the name.
+        icon: The button's icon.
+        says: The button's tool tip and accessible name.
 
     Signals:
         opened: It was clicked, or Enter or Space was pressed on it.
@@ -63,11 +63,11 @@ class FileChip(QFrame):
         theme.follow(self, self._tint)
 
     def say(self, words: str, more: str = "") -> None:
-        """Say something else of the file.
+        """Change the words beside the name.
 
         Args:
-            words: What stands beside the name.
-            more: What only the tool tip and screen readers say.
+            words: The words beside the name.
+            more: More words, only for the tool tip and screen readers.
         """
         name = self.name.text()
         self._words.setText(words)
@@ -77,16 +77,16 @@ class FileChip(QFrame):
         self.updateGeometry()
 
     def show_progress(self, done: int, total: int) -> None:
-        """Say how much of it has been read.
+        """Show how much of the file has been read.
 
         Args:
-            done: Pages that have been read.
-            total: Pages that there are; 0 where a file has none.
+            done: The number of pages that have been read.
+            total: The number of all pages; 0 for a file without pages.
         """
         self.say(f"{done:,} of {total:,} pages" if total else "reading…")
 
     def take_keys(self) -> None:
-        """Be a place that Tab reaches, and that a click opens."""
+        """Let Tab reach the chip, and a click open it."""
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self.setCursor(Qt.CursorShape.PointingHandCursor)
         self.button.setCursor(Qt.CursorShape.ArrowCursor)
@@ -111,7 +111,7 @@ class FileChip(QFrame):
             self.opened.emit()
 
     def mousePressEvent(self, event: QMouseEvent) -> None:
-        """Take the press, so that the release is told to the chip."""
+        """Accept the press, so that the chip gets the release."""
         event.accept()
 
     def sizeHint(self) -> QSize:
@@ -128,7 +128,7 @@ class FileChip(QFrame):
 
 
 def words_of(file: Attachment, tokens: int | None = None) -> str:
-    """Return what a chip says of a file: its pages, or its size, and its tokens if they are known.
+    """Return the words of a chip: the file's pages or size, and its tokens if they are known.
 
     Args:
         file: The file.

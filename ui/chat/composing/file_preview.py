@@ -1,4 +1,4 @@
-"""What the model will read of a file, in a small card; of a PDF file, the pages are chosen here.
+"""A card with the text of a file as the model reads it; for PDF files it also chooses the pages.
 
 Main thread.
 """
@@ -28,11 +28,11 @@ _PAD_PX = 14
 
 
 class FilePreview(QFrame):
-    """A card above the chip.
+    """A card above the file's chip.
 
     Signals:
-        chosen: Other pages were chosen; carries the ``Attachment`` with them.
-        remove_wanted: The file is not to be sent.
+        chosen: A person chose other pages; carries the ``Attachment`` with these.
+        remove_wanted: A person wants to remove the file.
 
     Attributes:
         file: The file that is shown.
@@ -89,7 +89,7 @@ class FilePreview(QFrame):
             self.text.setPlainText(shown_text(file.text))
 
     def show_tokens(self, tokens: int | None) -> None:
-        """Say how many tokens the text has; None while that is not known."""
+        """Show how many tokens the text has; None while that is not known."""
         self.facts.setText(words_of(self.file, tokens))
 
     def pop_up(self, anchor: QWidget) -> None:
@@ -166,7 +166,7 @@ def _page_field(says: str) -> QSpinBox:
 
 
 def shown_text(text: str) -> str:
-    """Return as much of a file's text as is shown at once."""
+    """Return a file's text, shortened to what the card shows."""
     left = len(text) - MOST_SHOWN_CHARS
     if left <= 0:
         return text.rstrip("\n")

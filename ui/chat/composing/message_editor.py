@@ -1,4 +1,4 @@
-"""The field that stands in a message's place while its text is changed. Main thread."""
+"""The field that replaces a message while a person edits it. Main thread."""
 
 from collections.abc import Iterable
 
@@ -16,15 +16,15 @@ class MessageEditor(QFrame):
     """A field with the text of a message, below its files.
 
     Signals:
-        submitted: The message is to be as it is written now; carries its text and its files.
-        left: Nothing is to be changed.
+        submitted: A person confirmed the edited message; carries its text and its files.
+        left: A person cancelled the editing.
 
     Args:
         theme: The look.
         text: The text.
         files: The files.
-        says: What kind of message it is, for screen readers.
-        sends: The words of the button that takes the text over.
+        says: The kind of message, for its accessible name.
+        sends: The words of the button that confirms the text.
     """
 
     submitted = Signal(str, object)
@@ -74,16 +74,16 @@ class MessageEditor(QFrame):
         cancel.clicked.connect(self.left)
 
     def show_busy(self, is_busy: bool) -> None:
-        """Send nothing while an answer is running."""
+        """Disable sending while an answer is running."""
         self._is_busy = is_busy
         self._allow()
 
     def _allow(self) -> None:
-        """Send only once every file has been read."""
+        """Allow sending once every file has been read."""
         self.send.setEnabled(not self._is_busy and not self.attachments.is_reading)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
-        """Leave with Escape."""
+        """Cancel with Escape."""
         if event.key() == Qt.Key.Key_Escape:
             self.left.emit()
         else:

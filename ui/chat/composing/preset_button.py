@@ -20,8 +20,8 @@ class PresetButton(QPushButton):
     """Opens a menu of presets.
 
     Signals:
-        chosen: A preset is to be used; carries the ``Preset``.
-        save_wanted: The present settings are to be kept; carries the name.
+        chosen: A person wants to use a preset; carries the ``Preset``.
+        save_wanted: A person wants to save the present settings; carries the name.
 
     Args:
         theme: The look.

@@ -1,4 +1,4 @@
-"""The presets of this person: kept by name, in files for others. Main thread."""
+"""The presets of this person: saved by name, imported from and exported to files. Main thread."""
 
 import asyncio
 from collections.abc import Iterable
@@ -19,8 +19,8 @@ class PresetList(QObject):
     """All presets, by name.
 
     Signals:
-        changed: There are other presets now.
-        refused: A file could not be read or written; carries why, in words.
+        changed: The presets have changed.
+        refused: A file could not be read or written; carries the reason in words.
     """
 
     changed = Signal()
@@ -41,22 +41,22 @@ class PresetList(QObject):
         return self._presets.get(name)
 
     def take_found(self, presets: Iterable[Preset]) -> None:
-        """Show presets that the store found late; newer ones of the same name stay."""
+        """Add presets that the store found later; newer ones of the same name stay."""
         for preset in presets:
             self._presets.setdefault(preset.name, preset)
         self.changed.emit()
 
     def take_new(self, presets: Iterable[Preset]) -> None:
-        """Keep presets of a file; those of the same name that are here stay."""
+        """Save presets of a file, except those whose names exist here."""
         if new := [preset for preset in presets if preset.name not in self._presets]:
             self._keep_all(new)
 
     def keep(self, preset: Preset) -> None:
-        """Keep a preset; one of the same name is replaced."""
+        """Save a preset; one of the same name is replaced."""
         self._keep_all([preset])
 
     def delete(self, name: str) -> None:
-        """Forget a preset."""
+        """Delete a preset."""
         if self._presets.pop(name, None) is not None:
             self._store.delete_preset(name)
             self.changed.emit()
@@ -66,11 +66,11 @@ class PresetList(QObject):
         self._tasks.start(self._export(path, self.all()), "export presets")
 
     def import_from(self, path: Path) -> None:
-        """Take over the presets of a JSON file; those of the same name are replaced."""
+        """Import the presets of a JSON file; those of the same name are replaced."""
         self._tasks.start(self._import(path), "import presets")
 
     async def finish(self) -> None:
-        """Wait until nothing is being read or written."""
+        """Wait until reading and writing have ended."""
         await self._tasks.finish()
 
     async def _export(self, path: Path, presets: list[Preset]) -> None:

@@ -1,6 +1,6 @@
-"""The list that a slash in the empty message field opens: presets to use. Main thread.
+"""The list of presets that a slash in the empty message field opens. Main thread.
 
-The keyboard stays in the field, which goes on filtering the list.
+The focus stays in the field; further typing filters the list.
 """
 
 from collections.abc import Sequence
@@ -27,13 +27,13 @@ class PresetOffers(QListWidget):
     Up and Down choose, Tab or Return uses the preset, Escape closes the list.
 
     Signals:
-        chosen: A preset is to be used; carries the ``Preset``.
+        chosen: A person wants to use a preset; carries the ``Preset``.
 
     Args:
         theme: The look.
         presets: All presets.
         composer: The message field.
-        around: What the list is shown over.
+        around: The widget that the list is shown over.
     """
 
     chosen = Signal(object)
@@ -61,11 +61,11 @@ class PresetOffers(QListWidget):
 
     @property
     def names(self) -> list[str]:
-        """The presets that are offered, in their order."""
+        """The names of the offered presets, in their order."""
         return [preset.name for preset in self._offered] if self.isVisible() else []
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:  # noqa: N802 - Qt's name
-        """Take the keys that belong to the list while it is open."""
+        """Handle the keys of the list while it is open."""
         if self.isHidden():
             return False
         if watched is not self._composer.input:
@@ -75,7 +75,7 @@ class PresetOffers(QListWidget):
         if not isinstance(event, QKeyEvent) or event.modifiers() != Qt.KeyboardModifier.NoModifier:
             return False
         if event.type() == QEvent.Type.ShortcutOverride and event.key() == Qt.Key.Key_Escape:
-            event.accept()  # elsewhere it ends the running answer
+            event.accept()  # otherwise Escape would stop the running answer
             return True
         return event.type() == QEvent.Type.KeyPress and self._take_key(event.key())
 
@@ -93,7 +93,7 @@ class PresetOffers(QListWidget):
         return True
 
     def _offer(self) -> None:
-        """Offer the presets that fit what is written, if that begins with a slash."""
+        """Offer the matching presets, if the text begins with a slash."""
         text = self._composer.text
         is_asked = text.startswith("/") and "\n" not in text
         if not is_asked or not self._declined or not text.startswith(self._declined):
@@ -131,7 +131,7 @@ class PresetOffers(QListWidget):
             self.hide()
 
     def hideEvent(self, event: QEvent) -> None:
-        """Say no longer which preset is chosen."""
+        """Stop announcing the chosen preset."""
         self._composer.input.setAccessibleDescription("")
 
     def _place(self) -> None:
@@ -147,7 +147,7 @@ class PresetOffers(QListWidget):
 
 
 def fitting(presets: Sequence[Preset], typed: str) -> list[Preset]:
-    """Return the presets whose names have what was typed, those that begin with it first."""
+    """Return the presets whose names contain the typed text, those that begin with it first."""
     wanted = typed.strip().casefold()
     found = [one for one in presets if wanted in one.name.casefold()]
     return sorted(found, key=lambda one: not one.name.casefold().startswith(wanted))

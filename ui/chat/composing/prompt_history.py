@@ -1,12 +1,12 @@
-"""Goes through what was asked before, as a shell does, and keeps what is being written. Pure."""
+"""Steps through earlier prompts, as a shell does, and keeps the draft. Pure."""
 
 from collections.abc import Sequence
 
 
 class PromptHistory:
-    """A walk through earlier prompts; the last step of it is the person's own draft.
+    """Steps through earlier prompts; the last step is the person's own draft.
 
-    What is changed on the way stays as it was left until the walk ends.
+    Prompts that a person edits on the way keep their changes until the walk ends.
     """
 
     def __init__(self) -> None:
@@ -16,19 +16,19 @@ class PromptHistory:
 
     @property
     def is_walking(self) -> bool:
-        """Whether an earlier prompt stands where the draft stood."""
+        """Whether the field shows an earlier prompt instead of the draft."""
         return bool(self._lines) and self._place < len(self._lines) - 1
 
     def step(self, by: int, text: str, prompts: Sequence[str]) -> str | None:
-        """Go to the prompt before (-1) or after (1).
+        """Go to the previous (-1) or next (1) prompt.
 
         Args:
             by: The direction.
-            text: What stands in the field now.
-            prompts: What was asked before, oldest first.
+            text: The present text of the field.
+            prompts: The earlier prompts, oldest first.
 
         Returns:
-            What is to stand in the field; None at either end.
+            The new text of the field; None at either end.
         """
         if not self._lines:
             self._recalled = list(prompts)
@@ -42,20 +42,20 @@ class PromptHistory:
         return self._lines[place]
 
     def draft(self, text: str) -> str:
-        """Return what a person has written, given what stands in the field.
+        """Return the person's draft, given the present text of the field.
 
-        An earlier prompt that nobody has changed is not a draft.
+        An unchanged earlier prompt is not a draft.
         """
         if self.is_walking and text == self._recalled[self._place]:
             return self._lines[-1]
         return text
 
     def hidden_draft(self, text: str) -> str:
-        """Return the earlier draft if a changed prompt is the draft now; the walk would lose it."""
+        """Return the earlier draft, which would be lost, if an edited prompt is the draft now."""
         return self._lines[-1] if self.is_walking and self.draft(text) == text else ""
 
     def end(self) -> str:
-        """End the walk; returns the draft that it began with, empty if there was no walk."""
+        """End the walk; return the draft at its beginning, empty if there was no walk."""
         draft = self._lines[-1] if self.is_walking else ""
         self._lines, self._recalled, self._place = [], (), 0
         return draft

@@ -1,4 +1,4 @@
-"""Files that are being read for a message, beside the window's thread. Main thread."""
+"""Reads files for a message on another thread. Main thread."""
 
 import asyncio
 from collections.abc import Iterable
@@ -12,38 +12,38 @@ from ui.records.documents.reading import FileReader, ReadingEnded
 
 
 class ReadingFile(QObject):
-    """One file that is being read.
+    """A file that is being read.
 
     Signals:
-        progressed: Pages have been read; carries how many, and how many there are.
+        progressed: Pages have been read; carries their number and the number of all pages.
 
     Attributes:
         name: The file's name.
-        owner: Whom it is read for.
+        owner: The owner of the message that the file is for.
     """
 
     progressed = Signal(int, int)
 
     def __init__(self, path: Path, owner: object) -> None:
-        # Without a parent: the reading thread may outlive the widget that shows the file.
+        # It has no parent, because the reading thread may outlive the widget that shows the file.
         super().__init__()
         self.owner = owner
         self.is_given_up = False
-        # Told on another thread; the signal crosses to this one.
+        # Called on the reading thread; the signal crosses to the main thread.
         self.reader = FileReader(path, self.progressed.emit)
         self.name = self.reader.name
 
     def give_up(self) -> None:
-        """Stop reading, and tell nobody."""
+        """Stop reading, without a signal."""
         self.is_given_up = True
         self.reader.close()
 
 
 class ReadingFiles(QObject):
-    """Reads files one after another, in the order in which they were given.
+    """Reads files one after another, in their order.
 
     Signals:
-        changed: Other files are being read now.
+        changed: The files being read have changed.
         read: A file has been read; carries its owner and the ``Attachment``.
         refused: A file cannot be attached; carries the reason.
     """
@@ -61,7 +61,7 @@ class ReadingFiles(QObject):
         self.destroyed.connect(lambda: _give_up(files))
 
     def begin(self, paths: Iterable[Path], owner: object) -> None:
-        """Read files for somebody."""
+        """Read files for an owner."""
         self.files.extend(ReadingFile(path, owner) for path in paths)
         self.changed.emit()
         if self.files and not self._is_reading:
@@ -74,11 +74,11 @@ class ReadingFiles(QObject):
         self._forget(file)
 
     def end(self) -> None:
-        """Stop reading all files, and tell nobody."""
+        """Stop reading all files, without a signal."""
         _give_up(self.files)
 
     async def finish(self) -> None:
-        """End all reading, and wait for its end."""
+        """Stop all reading, and wait for its end."""
         self.end()
         await self._tasks.finish()
 

@@ -1,4 +1,4 @@
-"""The controls for how tokens are drawn, made of the engine's table. Main thread."""
+"""The controls for sampling, made from the engine's table of options. Main thread."""
 
 from engine import SAMPLING_OPTIONS
 from ui.kit.controls.number_field import NumberField
@@ -7,7 +7,7 @@ _OPTIONS = {option.name: option for option in SAMPLING_OPTIONS}
 
 
 def sampling_field(name: str) -> NumberField:
-    """Return the control of a setting, by its name."""
+    """Return the control for a sampling option, by its name."""
     option = _OPTIONS[name]
     says = f"{option.title}: {option.help}" if option.help else option.title
     return NumberField(

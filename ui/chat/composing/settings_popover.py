@@ -1,4 +1,4 @@
-"""What belongs to a conversation beside its messages, in a small card. Main thread."""
+"""The settings of a conversation, in a small card. Main thread."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -31,15 +31,15 @@ from ui.kit.text.labels import label
 from ui.records.conversations import ConversationSettings
 
 _MOST_TOKENS = 1_000_000
-# What most people ever set; the rest is folded away.
+# The settings that most people use; the others are folded away.
 _COMMON = ("temperature", "max_tokens")
 
 
 class SettingsPopover(QFrame):
-    """System prompt, sampling and length, and the presets that hold them.
+    """Shows system prompt, sampling and length, and the presets.
 
     Signals:
-        edited: The settings are others now; carries the ``ConversationSettings``.
+        edited: A person changed the settings; carries the ``ConversationSettings``.
 
     Args:
         theme: The look.
@@ -93,7 +93,7 @@ class SettingsPopover(QFrame):
                 control.number_edited.connect(changed)
 
     def show_settings(self, settings: ConversationSettings) -> None:
-        """Show settings without telling of a change."""
+        """Show settings without emitting ``edited``."""
         self._settings = settings
         for name, field in self._fields().items():
             field.show_number(getattr(settings, name))
@@ -117,16 +117,16 @@ class SettingsPopover(QFrame):
         self.system_prompt.setFocus()
 
     def hideEvent(self, event: QHideEvent) -> None:
-        """Take over the system prompt when the card closes."""
+        """Apply the system prompt when the card closes."""
         super().hideEvent(event)
-        # A text field keeps some characters in another form: only what was edited is taken.
+        # A text field changes some characters, so its text is used only if a person edited it.
         prompt = self.system_prompt.toPlainText()
         if prompt != self._shown_prompt:
             self._shown_prompt = prompt
             self._edit(system_prompt=prompt)
 
     def _fields(self) -> dict[str, NumberField]:
-        """Return the fields of numbers by the names of the settings."""
+        """Return the number fields, by the names of their settings."""
         common = {
             "temperature": self.sampling["temperature"],
             "max_tokens": self.max_tokens,
@@ -169,7 +169,7 @@ class SettingsPopover(QFrame):
         layout.addWidget(label(hint, "faint", 0.9, is_wrapped=True))
 
     def _fit(self) -> None:
-        # One left edge for all fields, also for those that are folded away.
+        # All fields have one left edge, including those that are folded away.
         names = [name for grid in self._grids for name in _first_column(grid)]
         widest = max(name.sizeHint().width() for name in names)
         for grid in self._grids:
@@ -198,7 +198,7 @@ class SettingsPopover(QFrame):
             self.edited.emit(settings)
 
 
-# In the window each stop has a scope of its own.
+# In the window, each stop has its own scope.
 _STOP_OPTIONS = tuple(option for option in STOP_OPTIONS if option.name != "scope")
 
 
@@ -222,7 +222,7 @@ def _grid() -> QGridLayout:
 
 
 def _first_column(grid: QGridLayout) -> Iterator[QWidget]:
-    """Yield the names of fields; a check box takes the whole width and has its own."""
+    """Yield the labels of the fields; a check box takes the whole width and has its own label."""
     for row in range(grid.rowCount()):
         item = grid.itemAtPosition(row, 0)
         widget = None if item is None else item.widget()
@@ -231,7 +231,7 @@ def _first_column(grid: QGridLayout) -> Iterator[QWidget]:
 
 
 def settings_words(settings: ConversationSettings) -> str:
-    """Name what differs from the usual; empty where nothing does."""
+    """Name the settings that differ from the defaults; empty if none does."""
     parts: list[str] = []
     if settings.system_prompt.strip():
         parts.append("system prompt")

@@ -1,4 +1,4 @@
-"""Which tools the model may use in a conversation, in a small card. Main thread."""
+"""The tools that the model may use in a conversation, in a small card. Main thread."""
 
 from functools import partial
 
@@ -31,33 +31,33 @@ from ui.tools.server_words import stage_words
 from ui.tools.tool_host import ToolsRefused
 from ui.tools.toolbox import Toolbox
 
-# The list keeps its height while it is open, so it has room for tools from the start.
+# The list keeps its height while it is open, so it needs room for tools from the start.
 _LEAST_HEIGHT_PX, _MOST_HEIGHT_PX = 220, 340
 _WIDTH_PX = 360
 _INDENT_PX = 24
-# What the card's edges and the scroll bar take from its width.
+# The width of the card's edges and the scroll bar.
 _SIDES_PX = 46
 _BETWEEN_SERVERS_PX, _WITHIN_SERVER_PX = 11, 4
 
 
 class ToolsPopover(QFrame):
-    """Servers and their tools, each on or off.
+    """Switches servers and their tools on and off.
 
     Signals:
-        edited: Other tools may be used now; carries the ``ToolsInUse``.
-        servers_wanted: The window of tool servers is to be shown.
-        resource_wanted: A resource is to be attached; carries the ``ResourceInfo``.
-        prompt_wanted: A prompt is to be put into the message; carries the ``PromptInfo``.
+        edited: A person changed which tools may be used; carries the ``ToolsInUse``.
+        servers_wanted: A person wants to see the window of tool servers.
+        resource_wanted: A person wants to attach a resource; carries the ``ResourceInfo``.
+        prompt_wanted: A person wants to insert a prompt; carries the ``PromptInfo``.
 
     Args:
         theme: The look.
         parent: The widget above which it opens.
-        toolbox: The tool servers, and what they may do.
+        toolbox: The tool servers, their limits and approvals.
 
     Attributes:
         boxes: The check boxes: of servers by their names, of tools by server and name.
-        approved: The buttons of tools that run here without asking, which have them ask again.
-        attach: The button with what can be attached.
+        approved: The buttons that remove the approvals of tools in this conversation.
+        attach: The button with the resources and prompts that can be attached.
         manage: The button that shows the window of tool servers.
     """
 
@@ -110,7 +110,7 @@ class ToolsPopover(QFrame):
         toolbox.changed.connect(self._refresh)
 
     def show_choice(self, choice: ToolsInUse, can_call: bool) -> None:
-        """Show what may be used, and whether the model can call tools at all."""
+        """Show which tools may be used, and whether the model can call tools at all."""
         self._choice, self._can_call = choice, can_call
         self._shown = None
         self._refresh()
@@ -132,7 +132,7 @@ class ToolsPopover(QFrame):
         return move_focus(self, is_next)
 
     async def finish(self) -> None:
-        """Wait for servers that are being started."""
+        """Wait until servers have started."""
         await self._tasks.finish()
 
     # -- inside ----------------------------------------------------------------------------
@@ -143,7 +143,7 @@ class ToolsPopover(QFrame):
         column = self._list.layout()
         assert column is not None
         column.activate()
-        # What is wrapped has a height only in this width; the stretch at the end takes the rest.
+        # Wrapped text has its height only at this width; the stretch at the end takes the rest.
         wanted = column.totalHeightForWidth(width - _SIDES_PX)
         least, most = self._theme.px(_LEAST_HEIGHT_PX), self._theme.px(_MOST_HEIGHT_PX)
         self._scroll.setFixedHeight(min(most, max(least, wanted)))
@@ -173,17 +173,17 @@ class ToolsPopover(QFrame):
         in_use = [one for one in servers if one.name in self._choice.servers]
         self.attach.setVisible(any(one.resources or one.prompts for one in in_use))
         if self.isVisible():
-            # New boxes have no size, and take no keys, before the loop has shown them.
+            # New boxes have no size and get no keys before the event loop has shown them.
             place = None if had_list == bool(servers) else bottom + 1
             QTimer.singleShot(0, self, partial(self._settle, place, scrolled, focused))
 
     def _settle(self, bottom: int | None, scrolled: int, focused: tuple[str, ...] | None) -> None:
-        """Leave each server where it was under the pointer, and give the keyboard back.
+        """Keep each server at its place under the pointer, and restore the focus.
 
         Args:
-            bottom: Where the card ends; None where it keeps its size, too.
+            bottom: The lower edge of the card; None if the card keeps its size, too.
             scrolled: How far the list was scrolled.
-            focused: The box that had the keyboard.
+            focused: The box that had the focus.
         """
         if bottom is not None:
             self._place(QPoint(self.x(), bottom), self)
@@ -220,7 +220,7 @@ class ToolsPopover(QFrame):
         column.addWidget(box)
         said = label(words, "fault" if server.problem else "faint", 0.9, is_wrapped=True)
         said.setContentsMargins(_INDENT_PX, 0, 0, 0)
-        # Its least height would be that of its narrowest shape; what counts is that in this width.
+        # Its minimum height is that of its narrowest shape; what counts is the one at this width.
         said.setMinimumHeight(1)
         column.addWidget(said)
         if not is_used:
