@@ -121,7 +121,7 @@ class ToolsPopover(QFrame):
         self.show()
         first = next((box for box in self.boxes.values() if box.isEnabled()), None)
         (first or self.manage).setFocus()
-        # What they offer to this conversation is to be seen, and attached, before it is used.
+        # Start the servers now, so that the person can see and attach what they offer.
         known = (one for one in self._toolbox.servers if one.name in self._choice.servers)
         stopped = [one.name for one in known if one.stage is ServerStage.STOPPED]
         if stopped:
@@ -241,7 +241,7 @@ class ToolsPopover(QFrame):
                 column.addWidget(inner)
 
     def _with_approval(self, tool: ToolInfo, box: CheckBox) -> QHBoxLayout:
-        """Return the row of a tool that runs here without asking, and how that is taken back."""
+        """Return the row of a tool that runs here without asking, and a button that revokes it."""
         again = self.approved[tool.key] = QPushButton("Ask Again")
         again.setProperty("kind", "link")
         again.setToolTip("It is allowed in this conversation and runs without asking.")
@@ -253,7 +253,7 @@ class ToolsPopover(QFrame):
         return row
 
     def _ask_again(self, tool: ToolInfo) -> None:
-        # The button goes away; the keyboard stays with the tool.
+        # The button disappears, so the tool's check box gets the focus.
         self.boxes[tool.key].setFocus()
         self._take(self._choice.without_approval(tool))
 
