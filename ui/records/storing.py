@@ -110,7 +110,7 @@ class ConversationStore(Protocol):
         """Restore a deleted conversation."""
 
     async def search(self, query: str) -> list[Hit]:
-        """Return where the words of a query were said, best first."""
+        """Return the places where the words of a query occur, best first."""
 
     async def recent_runs(self, limit: int) -> list[PastRun]:
         """Return the newest answers of all conversations, newest first."""
@@ -231,7 +231,7 @@ class MemoryConversationStore:
         self.save(conversation)
 
     async def search(self, query: str) -> list[Hit]:
-        """Return where the words of a query were said, newest first."""
+        """Return the places where the words of a query occur, newest first."""
         words = words_of(query)
         hits: list[Hit] = []
         for conversation in self._kept.values() if words else ():

@@ -29,9 +29,9 @@ async def read_text(
     Args:
         path: The file.
         most_bytes: The largest size that such a file has.
-        encoding: How its text is encoded.
-        decode: Makes text of the bytes in a way of its own; it raises ``ValueError`` with the end
-            of a sentence where it cannot.
+        encoding: The encoding of its text.
+        decode: Decodes the bytes in place of ``encoding``; it raises ``ValueError`` with the end
+            of a sentence if it cannot.
 
     Raises:
         FileRefused: It cannot be read, is too large, or is not text.
