@@ -13,10 +13,11 @@ from pydantic import Field
 from typing_extensions import TypedDict
 
 from api.dialects.chat.read import requests_from_wire
-from api.dialects.chat.wire import ChatCompletionParams, ChatTool, ChatTurn
+from api.dialects.chat.wire import ChatCompletionParams, ChatTool, ChatTurn, GatewayReasoning
 from api.dialects.openai.parameters import TOOL_CHOICE, ChatTemplateKwargs
 from api.dialects.shared.body import WireModel
 from api.dialects.shared.dialect import QueryRoute
+from api.dialects.shared.parameters.extension import FullstopOptions
 from api.dialects.shared.requested import Asked
 from api.transport.context import Service, addressed, check_model, engine_name, loaded_model
 from api.transport.errors import invalid, unsupported
@@ -40,8 +41,12 @@ class TokenizeParams(WireModel):
     tools: list[ChatTool] | None = None
     tool_choice: Annotated[Any, TOOL_CHOICE] = None
     enable_thinking: bool | None = None
+    thinking_budget: int | None = Field(default=None, ge=-1)
+    thinking_token_budget: int | None = Field(default=None, ge=-1)
     reasoning_effort: str | None = None
+    reasoning: GatewayReasoning | None = None
     chat_template_kwargs: ChatTemplateKwargs | None = None
+    fullstop: FullstopOptions | None = None
     chat_template: str | None = None
 
 
@@ -85,8 +90,12 @@ def prompt_from_wire(params: TokenizeParams, *, strict: bool = False) -> list[Ge
         tools=params.tools,
         tool_choice=params.tool_choice,
         enable_thinking=params.enable_thinking,
+        thinking_budget=params.thinking_budget,
+        thinking_token_budget=params.thinking_token_budget,
         reasoning_effort=params.reasoning_effort,
+        reasoning=params.reasoning,
         chat_template_kwargs=params.chat_template_kwargs,
+        fullstop=params.fullstop,
     )
     [wanted] = requests_from_wire(chat, strict=strict)
     return [replace(wanted, opens_answer=params.add_generation_prompt is not False)]

@@ -38,7 +38,17 @@ def test_a_text_is_tokenized_as_a_raw_prompt_is(site: Site, tokenizer: Any) -> N
 
 
 def test_a_conversation_is_counted_as_chat_completions_reads_it(site: Site) -> None:
-    for more in ({}, {"tools": [TOOL]}, {"chat_template_kwargs": {"enable_thinking": False}}):
+    image = {"role": "user", "content": [{"type": "image_url", "image_url": {"url": "x"}}]}
+    for more in (
+        {},
+        {"tools": [TOOL]},
+        {"chat_template_kwargs": {"enable_thinking": False}},
+        {"reasoning": {"max_tokens": 4}},
+        {"reasoning": {"effort": "high"}},
+        {"enable_thinking": True, "thinking_budget": 0},
+        {"enable_thinking": True, "thinking_token_budget": 0},
+        {"messages": [image], "fullstop": {"images": "note"}},
+    ):
         asked = {"messages": TURNS, **more}
         answer = site.send(
             "POST", "/v1/chat/completions", {"model": "m", "max_tokens": 1, **asked}
