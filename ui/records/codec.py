@@ -20,7 +20,7 @@ from engine import (
     stop_options_from_fields,
     stop_options_to_fields,
 )
-from engine.files.fields import Fields
+from engine.files.fields import DamagedFile, Fields
 from engine.recording.saved_run import budget_end_from, speculation_from, stop_from
 from ui.records.chosen_model import ChosenModel
 from ui.records.conversations import (
@@ -37,6 +37,23 @@ from ui.records.tooling.calls import result_from, result_values
 _LAST_MOMENT_S = 253_370_000_000.0
 # Ranks only grow, one at a time: a person never reaches this limit.
 _HIGHEST_RANK = 1 << 52
+
+
+def check_version(top: Fields, name: str, newest: int) -> None:
+    """Refuse a file of another kind, or of a later version.
+
+    Args:
+        top: The file's fields.
+        name: The field that has the version.
+        newest: The newest version that can be read.
+
+    Raises:
+        DamagedFile: With the field and the cause.
+    """
+    if not top.has(name):
+        raise DamagedFile(f"{name}: is missing")
+    if top.take(name, int) > newest:
+        raise DamagedFile(f"{name}: the file was made by a newer version of Fullstop")
 
 
 def moment(unix_s: float | None) -> float:

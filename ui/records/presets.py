@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from engine.files.fields import DamagedFile, Fields, parsed_json
+from engine.files.fields import Fields, parsed_json
 from ui.records import codec
 from ui.records.conversations import ConversationSettings, StopEntry
 
@@ -39,12 +39,8 @@ def presets_from_json(text: str) -> list[Preset]:
     Raises:
         DamagedFile: It is not a file of presets; the message names the field.
     """
-    values = parsed_json(text)
-    top = Fields(values)
-    if not top.has("fullstop_presets"):
-        raise DamagedFile("fullstop_presets: is missing")
-    if top.take("fullstop_presets", int) > VERSION:
-        raise DamagedFile("fullstop_presets: the file was made by a newer version of Fullstop")
+    top = Fields(parsed_json(text))
+    codec.check_version(top, "fullstop_presets", VERSION)
     return [preset_from(fields) for fields in top.items("presets")]
 
 

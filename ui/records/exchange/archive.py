@@ -81,12 +81,7 @@ def archive_from(values: Any) -> FoundConversations:
         DamagedFile: It is not an archive.
     """
     top = Fields(values)
-    if not top.has("fullstop_conversations"):
-        raise DamagedFile("fullstop_conversations: is missing")
-    if top.take("fullstop_conversations", int) > VERSION:
-        raise DamagedFile(
-            "fullstop_conversations: the file was made by a newer version of Fullstop"
-        )
+    codec.check_version(top, "fullstop_conversations", VERSION)
     found = FoundConversations(OURS)
     found.read_each(top.items("conversations"), _conversation, found.conversations)
     found.read_each(top.items("folders"), codec.folder_from, found.folders)

@@ -14,6 +14,7 @@ from api.conformance.probe.baseline import Baseline
 from api.conformance.probe.cases import Case
 from api.conformance.probe.catalogue.every_case import case_of
 from api.conformance.probe.judging import Judgement
+from api.conformance.probe.planning.plan import StopCase, simplest_case
 from api.conformance.probe.values import CheckOutcome, CheckResult, Fault, ProbeOptions
 
 # Why a check is undecided where the server answered none of its requests.
@@ -192,6 +193,13 @@ def without_premise(setting: CheckSetting) -> Seen | None:
         outcome=CheckOutcome.UNDECIDED,
         cause=setting.broken_by,
     )
+
+
+def working_case(setting: CheckSetting) -> StopCase | Seen:
+    """Return the simplest stop that works on this server; else why nothing can be decided."""
+    if (broken := without_premise(setting)) is not None:
+        return broken
+    return simplest_case(setting.baselines) or undecided(NO_ANSWER)
 
 
 def not_asked(sentence: str) -> Seen:

@@ -15,15 +15,14 @@ from api.conformance.probe.asking.client import Client
 from api.conformance.probe.asking.exchange import Exchange
 from api.conformance.probe.baseline import Baseline
 from api.conformance.probe.checks.checking import (
-    NO_ANSWER,
     Check,
     CheckSetting,
     Seen,
     confirmed,
     fault,
     skipped,
-    undecided,
     without_premise,
+    working_case,
 )
 from api.conformance.probe.dialects.asks import Ask, Body
 from api.conformance.probe.dialects.features import (
@@ -35,7 +34,7 @@ from api.conformance.probe.dialects.features import (
     with_tool,
 )
 from api.conformance.probe.judging import Judgement, judge, no_answer
-from api.conformance.probe.planning.plan import StopCase, simple_case, simplest_case
+from api.conformance.probe.planning.plan import StopCase, simple_case
 from api.conformance.probe.values import Fault
 
 _CHOICES = 2
@@ -44,11 +43,9 @@ _TOKENS = 256
 
 async def _choices(setting: CheckSetting) -> Seen:
     """Each of several choices ends at the stop."""
-    if (broken := without_premise(setting)) is not None:
-        return broken
-    client, case = setting.client, simplest_case(setting.baselines)
-    if case is None:
-        return undecided(NO_ANSWER)
+    client, case = setting.client, working_case(setting)
+    if isinstance(case, Seen):
+        return case
     faults: list[Fault] = []
     for is_streamed in (False, True):
         ask = replace(case.baseline.ask, stops=case.stops, is_streamed=is_streamed)
@@ -97,11 +94,9 @@ def _choices_in(raw: str) -> list[dict[str, Any]]:
 
 async def _logprobs(setting: CheckSetting) -> Seen:
     """Logprobs are listed for tokens of the text alone."""
-    if (broken := without_premise(setting)) is not None:
-        return broken
-    client, case = setting.client, simplest_case(setting.baselines)
-    if case is None:
-        return undecided(NO_ANSWER)
+    client, case = setting.client, working_case(setting)
+    if isinstance(case, Seen):
+        return case
     ask = replace(case.baseline.ask, stops=case.stops)
     body = with_logprobs(client.driver.dialect, client.driver.body(ask, client.model))
     if body is None:

@@ -9,16 +9,15 @@ from dataclasses import replace
 
 from api.conformance.probe.asking.exchange import Exchange
 from api.conformance.probe.checks.checking import (
-    NO_ANSWER,
     Check,
     CheckSetting,
     Seen,
     faults_of,
     undecided,
-    without_premise,
+    working_case,
 )
 from api.conformance.probe.judging import Judgement, no_answer
-from api.conformance.probe.planning.plan import StopCase, simplest_case
+from api.conformance.probe.planning.plan import StopCase
 from api.conformance.probe.values import Fault
 
 _DIFFERS = "The same question got another answer, which no stop explains."
@@ -26,11 +25,9 @@ _DIFFERS = "The same question got another answer, which no stop explains."
 
 async def _sticky(setting: CheckSetting) -> Seen:
     """A request without stops has none, whatever the request before it had."""
-    if (broken := without_premise(setting)) is not None:
-        return broken
-    case = simplest_case(setting.baselines)
-    if case is None:
-        return undecided(NO_ANSWER)
+    case = working_case(setting)
+    if isinstance(case, Seen):
+        return case
     client, given = setting.client, case.baseline
     faults: list[Fault] = []
     for is_streamed in (False, True):
@@ -49,11 +46,9 @@ async def _sticky(setting: CheckSetting) -> Seen:
 
 async def _concurrent(setting: CheckSetting) -> Seen:
     """Requests at the same time each have their own stops."""
-    if (broken := without_premise(setting)) is not None:
-        return broken
-    case = simplest_case(setting.baselines)
-    if case is None:
-        return undecided(NO_ANSWER)
+    case = working_case(setting)
+    if isinstance(case, Seen):
+        return case
     client, given = setting.client, case.baseline
     with_stop = replace(given.ask, stops=case.stops)
     asks = [with_stop, given.ask, with_stop, given.ask]

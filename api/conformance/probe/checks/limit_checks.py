@@ -12,18 +12,17 @@ from api.conformance.probe.asking.client import Client
 from api.conformance.probe.asking.exchange import Exchange
 from api.conformance.probe.baseline import Baseline
 from api.conformance.probe.checks.checking import (
-    NO_ANSWER,
     Check,
     CheckSetting,
     Seen,
     confirmed,
     fault,
     undecided,
-    without_premise,
+    working_case,
 )
 from api.conformance.probe.dialects.asks import Ask
 from api.conformance.probe.judging import Judgement, judge, no_answer
-from api.conformance.probe.planning.plan import NEVER, StopCase, simplest_case
+from api.conformance.probe.planning.plan import NEVER, StopCase
 from api.conformance.probe.values import Fault
 
 _SMALL = 5
@@ -156,12 +155,10 @@ def _released(setting: CheckSetting, text: str, run: Exchange) -> list[Judgement
 
 async def _on_last_token(setting: CheckSetting) -> Seen:
     """A stop that the last allowed token completes is a stop, not the limit."""
-    if (broken := without_premise(setting)) is not None:
-        return broken
     client = setting.client
-    case = simplest_case(setting.baselines)
-    if case is None:
-        return undecided(NO_ANSWER)
+    case = working_case(setting)
+    if isinstance(case, Seen):
+        return case
     first = await client.ask(replace(case.baseline.ask, stops=case.stops))
     usage = first.capture.usage
     guess = usage.output_tokens if usage is not None else None

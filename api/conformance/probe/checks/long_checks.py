@@ -10,7 +10,6 @@ from api.conformance.probe.asking.client import Client
 from api.conformance.probe.asking.exchange import Exchange
 from api.conformance.probe.baseline import Baseline
 from api.conformance.probe.checks.checking import (
-    NO_ANSWER,
     Check,
     CheckSetting,
     Seen,
@@ -18,9 +17,10 @@ from api.conformance.probe.checks.checking import (
     skipped,
     undecided,
     without_premise,
+    working_case,
 )
 from api.conformance.probe.judging import Judgement, judge
-from api.conformance.probe.planning.plan import NEVER, StopCase, simplest_case
+from api.conformance.probe.planning.plan import NEVER, StopCase
 from api.conformance.probe.values import Fault
 
 _COUNTS = (5, 8, 16)
@@ -32,11 +32,9 @@ _FEWEST_CHARS = 24
 
 async def _many(setting: CheckSetting) -> Seen:
     """Every stop of a long list counts, or the list is refused."""
-    if (broken := without_premise(setting)) is not None:
-        return broken
-    client, case = setting.client, simplest_case(setting.baselines)
-    if case is None:
-        return undecided(NO_ANSWER)
+    client, case = setting.client, working_case(setting)
+    if isinstance(case, Seen):
+        return case
     for count in _COUNTS:
         others = tuple(f"{NEVER}{number}" for number in range(1, count))
         ask = replace(case.baseline.ask, stops=(*others, *case.stops))
