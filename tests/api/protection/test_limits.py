@@ -188,8 +188,8 @@ def test_other_protocols_get_an_error_and_no_more(site: Any, raw: bytes) -> None
 def test_a_long_answer_outlives_the_other_limits(
     serve: Callable[..., Any], staged: Callable[..., Any]
 ) -> None:
-    stage = staged(step_s=0.005)
-    site = serve(stage.engine, header_timeout_s=0.1, body_timeout_s=0.1, idle_timeout_s=0.1)
-    ask = ASK | {"max_tokens": 100, "messages": [{"role": "user", "content": LONG}]}
+    stage = staged(step_s=0.01)
+    site = serve(stage.engine, header_timeout_s=1.0, body_timeout_s=1.0, idle_timeout_s=1.0)
+    ask = ASK | {"max_tokens": 120, "messages": [{"role": "user", "content": LONG}]}
 
-    assert site.send("POST", "/v1/messages", ask).json["content"][0]["text"] == "word " * 100
+    assert site.send("POST", "/v1/messages", ask).json["content"][0]["text"] == "word " * 120

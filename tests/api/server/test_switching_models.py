@@ -23,7 +23,7 @@ def test_a_request_waits_for_the_model_that_is_being_loaded(tmp_path: Path, path
 
     def slow_load(*words: Any, **options: Any) -> Any:
         has_begun.set()
-        may_go_on.wait(10)
+        may_go_on.wait(60)
         return stage.load(*words, **options)
 
     async def ask_meanwhile() -> tuple[int, str]:

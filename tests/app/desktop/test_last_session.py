@@ -40,7 +40,7 @@ def test_a_second_start_is_told_and_the_first_comes_forward(
             assert not window.isVisible()
             with only_instance() as second:
                 assert second is None
-            qtbot.waitUntil(window.isVisible, timeout=3000)
+            qtbot.waitUntil(window.isVisible, timeout=60_000)
     with only_instance() as next_one:
         assert next_one is not None
 

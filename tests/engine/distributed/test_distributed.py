@@ -9,7 +9,7 @@ from typing import Any
 import mlx.core as mx
 import pytest
 
-from engine.distributed import sharding
+from engine.distributed import following, sharding
 from engine.distributed.copies import fingerprint_of, portable
 from engine.distributed.followers import Followers
 from engine.distributed.following import FollowerFailed, follow
@@ -37,6 +37,7 @@ def test_a_follower_obeys_and_what_it_cannot_do_it_says_once(
     lost: list[str] = []
     leader = Followers(TWO, sharding.versions(), lost.append, silence_s=10)
     monkeypatch.setattr(sharding, "shared", lambda *_: leader.invitation())
+    monkeypatch.setattr(following, "NOTICED_S", 0.1)  # rank 0 does not end
     said: list[ShardLoaded] = []
 
     def lead() -> None:
@@ -63,7 +64,7 @@ def test_a_follower_obeys_and_what_it_cannot_do_it_says_once(
     ended: list[str] = []
     with pytest.raises(FollowerFailed, match="row 2 with 0 cached tokens, where rank 0 has row 9"):
         follow(Meeting(World(1, TWO.hosts, "ring"), alone), ended.append)
-    leading.join(5)
+    leading.join(60)
     assert "/nowhere does not exist" in said[0].error
     assert "is not the model that rank 0 has" in said[1].error
     assert said[2].error == ""
@@ -158,9 +159,9 @@ def test_an_engine_that_is_given_up_ends_its_answers_although_its_thread_is_stuc
     async def play() -> None:
         engine = Engine(loader=stage.load)
         await engine.load(tmp_path)
-        stage.model.fault = lambda number: None if number < 8 else (goes_on.wait(30), None)[1]
+        stage.model.fault = lambda number: None if number < 8 else (goes_on.wait(180), None)[1]
         running = await engine.generate(request("go"))
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             while len(stage.model.calls) < 8:  # noqa: ASYNC110 - another thread's
                 await asyncio.sleep(0.01)
         waiting = asyncio.ensure_future(ask(engine, "go"))  # behind the step that never ends
@@ -177,6 +178,6 @@ def test_an_engine_that_is_given_up_ends_its_answers_although_its_thread_is_stuc
         await engine.aclose()  # does not wait for the thread
 
     try:
-        run(play(), timeout_s=10)
+        run(play(), timeout_s=180)
     finally:
         goes_on.set()

@@ -59,7 +59,7 @@ class SlowLoading:
 
 
 async def until(holds: Callable[[], bool]) -> None:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while not holds():  # noqa: ASYNC110 - what changes is another thread's
             await asyncio.sleep(0.005)
 

@@ -67,12 +67,12 @@ def test_a_cancelled_task_cancels_its_generation(tmp_path: Path) -> None:
         engine = Engine(loader=stage.load)
         await engine.load(tmp_path)
         task = asyncio.ensure_future(ask(engine, "long"))
-        await asyncio.sleep(0.2)
+        await until(lambda: engine.status.running == 1)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
-        await asyncio.sleep(0.2)
-        assert engine.status.running == 0
+        await until(lambda: engine.status.running == 0)
+        assert len(stage.model.calls) < 400
         await engine.aclose()
 
     run(play())
@@ -165,8 +165,9 @@ def test_a_request_given_up_before_a_change_of_model_never_runs(tmp_path: Path) 
         await asyncio.sleep(0.02)
         behind.cancel()
         await asyncio.gather(first.collect(), loading)
-        await asyncio.sleep(0.1)
-        assert engine.status.running == 0
+        await until(lambda: engine.status.running + engine.status.waiting == 0)
+        # The model was not asked for the other's 400 words.
+        assert len(stage.model.calls) < 100
         await engine.aclose()
 
     run(play())

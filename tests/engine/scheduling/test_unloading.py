@@ -1,6 +1,8 @@
 """Models that are unloaded, at once or while idle, and read again for the next request."""
 
 import asyncio
+import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -117,16 +119,28 @@ def test_a_question_given_up_while_the_model_is_read_again_is_never_answered(
 
 
 def test_a_busy_model_is_not_unloaded(tmp_path: Path) -> None:
+    stage = stage_of(tmp_path)
+    is_late, goes_on = threading.Event(), threading.Event()
+
+    def fault(number: int) -> None:
+        time.sleep(0.01)
+        if number == 50:
+            is_late.set()
+            goes_on.wait(60)
+
     async def play() -> None:
-        loader = SlowLoading(stage_of(tmp_path, step_s=0.01), part_s=0)
+        loader = SlowLoading(stage, part_s=0)
         engine = Engine(loader=loader)
         await engine.load(tmp_path)
-        engine.unload_after(0.2)
-        answer = await ask(engine, "long", max_tokens=60)
-        assert answer.finished.usage.output_tokens == 60
-        assert loader.loaded == 1
+        stage.model.fault = fault
+        answer = await engine.generate(request("long", max_tokens=60))
+        engine.unload_after(0.1)
+        await until(is_late.is_set)  # after half a second
         engine.unload_after(None)
-        await asyncio.sleep(0.4)
+        goes_on.set()
+        assert (await answer.collect()).finished.usage.output_tokens == 60
+        assert loader.loaded == 1
+        await asyncio.sleep(0.2)
         assert not engine.status.is_unloaded
         await engine.aclose()
 

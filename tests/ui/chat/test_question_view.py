@@ -16,9 +16,9 @@ def view(theme: Theme, qtbot: QtBot) -> QuestionView:
     view.setGeometry(100, 100, 600, 120)
     view.show()
     view.activateWindow()
-    qtbot.waitUntil(view.isActiveWindow)
+    qtbot.waitUntil(view.isActiveWindow, timeout=60_000)
     # Qt gives the keyboard to the first control of a window.
-    qtbot.waitUntil(lambda: QApplication.focusWidget() is not None)
+    qtbot.waitUntil(lambda: QApplication.focusWidget() is not None, timeout=60_000)
     QApplication.focusWidget().clearFocus()
     return view
 

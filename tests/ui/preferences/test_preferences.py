@@ -137,7 +137,7 @@ def test_with_high_contrast_lesser_texts_and_lines_stand_out(usual: object) -> N
 
 
 def test_high_contrast_is_switched_live(plain_theme: Theme, qtbot: QtBot) -> None:
-    with qtbot.waitSignal(plain_theme.changed, timeout=1000):
+    with qtbot.waitSignal(plain_theme.changed, timeout=60_000):
         plain_theme.set_high_contrast(True)
     assert plain_theme.colors.muted == "#000000"
     plain_theme.set_high_contrast(False)
