@@ -90,7 +90,9 @@ def test_a_slow_reader_finds_its_deltas_merged_and_nothing_lost(tmp_path: Path) 
         engine = Engine(loader=stage.load)
         await engine.load(tmp_path)
         generation = await engine.generate(request("long"))
-        time.sleep(1.0)  # noqa: ASYNC251  the reader's loop is busy elsewhere
+        ends_at = time.monotonic() + 60
+        while len(stage.model.calls) < 400 and time.monotonic() < ends_at:
+            time.sleep(0.01)  # noqa: ASYNC251  the reader's loop is busy elsewhere
         events = [event async for event in generation.events()]
         texts = [event for event in events if isinstance(event, TextDelta)]
         assert "".join(event.text for event in texts) == "".join(f"w{n} " for n in range(400))

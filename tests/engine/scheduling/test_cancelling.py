@@ -1,6 +1,7 @@
 """Answers that are cancelled while they wait, are read, decoded or held back."""
 
 import asyncio
+import threading
 from pathlib import Path
 
 import pytest
@@ -153,7 +154,8 @@ def test_a_change_of_model_happens_after_the_last_row_was_cancelled(tmp_path: Pa
 
 
 def test_a_request_given_up_before_a_change_of_model_never_runs(tmp_path: Path) -> None:
-    stage = stage_of(tmp_path, step_s=0.005)
+    stage, goes_on = stage_of(tmp_path), threading.Event()
+    stage.model.fault = lambda number: None if number != 20 else (goes_on.wait(60), None)[1]
 
     async def play() -> None:
         engine = Engine(loader=stage.load)
@@ -164,6 +166,7 @@ def test_a_request_given_up_before_a_change_of_model_never_runs(tmp_path: Path) 
         behind = asyncio.ensure_future(engine.generate(request("long")))
         await asyncio.sleep(0.02)
         behind.cancel()
+        goes_on.set()
         await asyncio.gather(first.collect(), loading)
         await until(lambda: engine.status.running + engine.status.waiting == 0)
         # The model was not asked for the other's 400 words.

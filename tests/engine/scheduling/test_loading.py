@@ -1,6 +1,7 @@
 """Loading a model: its progress, cancelling it, unloading it while idle, failures in words."""
 
 import asyncio
+import threading
 from pathlib import Path
 
 import pytest
@@ -64,7 +65,9 @@ def test_loading_that_is_cancelled_ends_soon_and_another_model_can_be_loaded(
 
 def test_a_change_that_is_cancelled_while_it_waits_keeps_model_and_answer(tmp_path: Path) -> None:
     async def play() -> None:
-        loader = SlowLoading(stage_of(tmp_path, step_s=0.005), part_s=0)
+        stage, goes_on = stage_of(tmp_path), threading.Event()
+        stage.model.fault = lambda number: None if number != 20 else (goes_on.wait(60), None)[1]
+        loader = SlowLoading(stage, part_s=0)
         engine = Engine(loader=loader)
         await engine.load(tmp_path)
         generation = await engine.generate(request("long", max_tokens=60))
@@ -72,6 +75,7 @@ def test_a_change_that_is_cancelled_while_it_waits_keeps_model_and_answer(tmp_pa
         asked_later = asyncio.ensure_future(ask(engine, "short"))
         await asyncio.sleep(0.05)
         engine.cancel_load()
+        goes_on.set()
         with pytest.raises(LoadCancelled):
             await change
         assert (await asked_later).text == "yes"
