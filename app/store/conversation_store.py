@@ -38,7 +38,9 @@ class SqliteConversationStore:
         self._path = path
         self._database = Database(path)
         self._saving = Saving(path, self._database, loop, self._hand_over)
-        self._reading = StoreReads(self._database, loop, self._tell_unreadable)
+        self._reading = StoreReads(
+            self._database, loop, self._saving.write_what_was_put, self._tell_unreadable
+        )
         self._saved: dict[str, tuple[Any, ...]] = {}
         # The files that wait to be sent, as they are in the file or soon will be.
         self._attached: dict[str, tuple[Attachment, ...]] = {}

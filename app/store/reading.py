@@ -25,6 +25,7 @@ class StoreReads:
     Args:
         database: What is read.
         loop: The main thread's loop.
+        before_reading: Called on the main thread before each read.
         on_failure: Told on the main thread why the file could not be read.
     """
 
@@ -32,10 +33,12 @@ class StoreReads:
         self,
         database: Database,
         loop: asyncio.AbstractEventLoop,
+        before_reading: Callable[[], None],
         on_failure: Callable[[str], None],
     ) -> None:
         self._database = database
         self._loop = loop
+        self._before_reading = before_reading
         self._on_failure = on_failure
 
     async def read(
@@ -60,4 +63,5 @@ class StoreReads:
                 self._loop.call_soon_threadsafe(self._on_failure, store_cause(error))
                 raise
 
+        self._before_reading()
         return self._database.submit(run)

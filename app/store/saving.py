@@ -74,6 +74,15 @@ class Saving:
         self._is_write_due = True
         return self._database.submit(self._write)
 
+    def write_what_was_put(self) -> None:
+        """Have changes written before what is asked of the file next.
+
+        One that is put while the main thread has not heard of the last attempt yet would
+        otherwise be written only afterwards.
+        """
+        if len(self.pending) and not self.failing_because:
+            self.begin()
+
     def open_later(self, cause: str) -> None:
         """Try again to open the file, until that works; changes are pending meanwhile."""
         self._is_waiting = self._is_failing = True

@@ -65,7 +65,7 @@ class ReadingPace:
         if not share_s:
             return 0
         rate = self._rates.expected(lane, depth)
-        least = self._rates.least(lane, depth) if decoding else 1
+        least = self._rates.least(lane, depth)
         if rate is None:
             fitting = float(least if decoding else _FIRST)
         else:
@@ -85,7 +85,8 @@ class ReadingPace:
 
     def _share_s(self, decoding: int) -> float:
         if not decoding:
-            return _ALONE_S
+            # Where one token takes longer, many of them hardly take longer than one.
+            return max(_ALONE_S, 2 * self.decode_s)
         share_s = max(_BESIDE_S, self.decode_s)
         if self.decode_s < _LONG_S:
             share_s = min(share_s, max(_LEAST_BESIDE_S, _GAP_S - self.decode_s))

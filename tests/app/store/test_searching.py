@@ -1,7 +1,10 @@
+import time
+from pathlib import Path
+
 import pytest
 
 from app.store.conversation_store import SqliteConversationStore
-from tests.app.store.conftest import Use
+from tests.app.store.conftest import Use, stored
 from tests.support.answers.said import conversation, finished_run
 from ui.records.conversations import Conversation
 from ui.records.finding import MOST_HITS
@@ -84,6 +87,18 @@ def test_a_title_comes_first_and_has_no_message(use: Use) -> None:
             "title",
         )
         assert [hit.role for hit in hits] == ["title", "user"]
+
+    use(steps)
+
+
+def test_what_was_said_a_moment_ago_is_found(use: Use, path: Path) -> None:
+    async def steps(store: SqliteConversationStore) -> None:
+        await keep(store, "about cats")
+        ends_at = time.monotonic() + 60
+        while not stored(path) and time.monotonic() < ends_at:
+            time.sleep(0.01)  # noqa: ASYNC251 - the loop must not hear that it is written
+        await keep(store, "and dogs")
+        assert len(await store.search("dogs")) == 1
 
     use(steps)
 

@@ -263,3 +263,22 @@ def test_streams_make_up_for_the_time_that_they_waited_for_another_model() -> No
     assert steps > 30
     pace.waited(0.03, 0)
     assert pace.free_s(1) > 0, "nobody waited"
+
+
+@pytest.mark.parametrize("pass_s", [0.28, 0.5, 1.0])
+def test_a_prompt_is_read_in_parts_where_a_single_token_takes_longer_than_a_step_may(
+    pass_s: float,
+) -> None:
+    pace = ReadingPace(512)
+    chunks = []
+    for _ in range(40):
+        chunks.append(pace.chunk(0, 1))
+        pace.read(pass_s + chunks[-1] * 0.002, chunks[-1], is_whole=True, decoding=0)
+    assert min(chunks[:20]) >= 8
+    assert min(chunks[20:]) >= 16
+    # Once it is known how long a token takes by itself, a step takes twice that.
+    pace.decoded(pass_s)
+    for _ in range(20):
+        chunks.append(pace.chunk(0, 1))
+        pace.read(pass_s + chunks[-1] * 0.002, chunks[-1], is_whole=True, decoding=0)
+    assert chunks[-1] > pass_s / 0.002 / 2
