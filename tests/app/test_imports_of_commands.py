@@ -13,7 +13,7 @@ REPOSITORY = Path(__file__).parents[2]
 REPORT = """
 import json, sys
 loaded = [name for name in FORBIDDEN if name in sys.modules]
-print("loaded:", json.dumps(loaded), file=sys.__stdout__)
+print("loaded:", json.dumps(loaded), file=sys.__stdout__, flush=True)
 """
 WINDOW = ("PySide6", "qasync", "prompt_toolkit", "ui.window", "ui.chat")
 MODEL = ("mlx", "mlx_lm", "transformers", "tokenizers", "engine.inference.mlx_loading")
@@ -48,7 +48,7 @@ def ask(address):
     )
     try:
         with urllib.request.urlopen(request, timeout=120) as answer:
-            print(json.load(answer)["usage"]["completion_tokens"], file=real)
+            print(json.load(answer)["usage"]["completion_tokens"], file=real, flush=True)
     finally:
         os.kill(os.getpid(), signal.SIGINT)
 

@@ -66,7 +66,7 @@ def test_inspect_says_in_a_line_what_it_cannot_read(program: Program, tmp_path: 
 
 def test_a_reader_that_leaves_ends_inspect_without_a_traceback(headless: dict[str, str]) -> None:
     body = {"choices": [{"message": {"content": "x" * 500_000}, "finish_reason": "stop"}]}
-    words = f"{sys.executable} -m app inspect - --json | head -c 5"
+    words = f"'{sys.executable}' -m app inspect - --json | head -c 5"
     done = subprocess.run(
         ["bash", "-o", "pipefail", "-c", words],
         input=json.dumps(body),

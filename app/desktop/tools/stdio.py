@@ -65,6 +65,8 @@ class ProgramTransport:
         self._args = args
         self._env = environment(env)
         self._cwd = os.path.expanduser(cwd or "~")
+        if not cwd and not os.path.isdir(self._cwd):
+            self._cwd = os.sep  # as a login does where a user has no home folder
         self._log = log
         self._tell_ended = ended
         self._process: asyncio.subprocess.Process | None = None

@@ -69,7 +69,9 @@ def test_a_shell_completes_with_the_script(shell: str, tmp_path: Path) -> None:
     if shutil.which(shell) is None:
         pytest.skip(f"{shell} is not installed")
     program = tmp_path / "fullstop"
-    program.write_text(f'#!/bin/sh\nPYTHONPATH="{REPOSITORY}" exec {sys.executable} -m app "$@"\n')
+    program.write_text(
+        f'#!/bin/sh\nPYTHONPATH="{REPOSITORY}" exec "{sys.executable}" -m app "$@"\n'
+    )
     program.chmod(0o755)
     done = subprocess.run(
         [shell, "-c", _TRIES[shell]],

@@ -7,7 +7,9 @@ from typing import Any
 
 CODE = 7
 
-_PROGRAM = """#!{python}
+# A shell starts it, because the path of Python may have spaces; Python takes the line for a text.
+_PROGRAM = """#!/bin/sh
+"exec" "{python}" "$0" "$@"
 import json, os, signal, sys, urllib.request
 url = os.environ["ANTHROPIC_BASE_URL"]
 found = {{"arguments": sys.argv[1:], "variables": dict(os.environ)}}

@@ -8,6 +8,7 @@ from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 
@@ -122,7 +123,7 @@ def test_no_name_reaches_a_folder_that_is_not_offered(
     before = [one.id for one in several.models]
     for asked in (name, str(models[2].folder)):
         assert site.send("POST", "/v1/chat/completions", ask("chat", asked)).status == 404
-        assert site.send("GET", f"/v1/models/{asked}").status == 404
+        assert site.send("GET", f"/v1/models/{quote(asked)}").status == 404
     assert [one.id for one in several.models] == before
 
 

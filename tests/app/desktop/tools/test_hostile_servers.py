@@ -56,6 +56,14 @@ def test_one_that_ends_at_once_is_named_with_its_last_words(served: Served) -> N
     )
 
 
+def test_a_user_without_a_home_folder_can_start_one(
+    served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(served.folder / "none"))
+    started(served, "gone")
+    assert "it ended with code 2" in served.state("gone").problem
+
+
 def test_one_that_never_answers_is_ended_when_its_time_is_over(served: Served) -> None:
     # The room reads the limit when a server starts.
     room = served.host._room
