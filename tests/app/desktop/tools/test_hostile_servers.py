@@ -1,5 +1,7 @@
 """Servers that flood, hang, die, or send nonsense: each is named, and nothing else suffers."""
 
+from dataclasses import replace
+
 import pytest
 
 from tests.app.desktop.tools.served import Served, hostile
@@ -60,8 +62,9 @@ def test_a_user_without_a_home_folder_can_start_one(
     served: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HOME", str(served.folder / "none"))
-    started(served, "gone")
-    assert "it ended with code 2" in served.state("gone").problem
+    served.do(served.host.put(replace(hostile("gone"), name="homeless")))
+    served.do(served.host.ready(["homeless"]))
+    assert "it ended with code 2" in served.state("homeless").problem
 
 
 def test_one_that_never_answers_is_ended_when_its_time_is_over(served: Served) -> None:
