@@ -175,6 +175,8 @@ class ConversationFiles(QObject):
             raise
         if missing:
             self.refused.emit(f"{_named(missing)} could not be read. {target.name} has the others.")
+        else:
+            transfer.outcome = f"Exported {named(conversations)} to {target.name}."
         return True
 
     async def _add_traces(

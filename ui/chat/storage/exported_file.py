@@ -1,6 +1,7 @@
 """The file that conversations are exported to: JSON, Markdown, or a ZIP archive with traces."""
 
 import contextlib
+import time
 import zipfile
 from pathlib import Path
 from typing import IO
@@ -42,7 +43,10 @@ class ExportedFile:
         self._file.open()
         if self.takes_traces:
             self._archive = zipfile.ZipFile(self._file.raw, "w", zipfile.ZIP_DEFLATED)
-            self._json = self._archive.open(CONVERSATIONS, "w", force_zip64=True)
+            # Without a date it would be a file of 1980 once it is unpacked.
+            part = zipfile.ZipInfo(CONVERSATIONS, time.localtime()[:6])
+            part.compress_type = zipfile.ZIP_DEFLATED
+            self._json = self._archive.open(part, "w", force_zip64=True)
         if not self._is_markdown:
             self._write(ARCHIVE_BEGIN)
 
