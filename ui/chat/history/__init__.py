@@ -1,1 +1,1 @@
-"""The list of conversations, and the search in all that was said."""
+"""The list of conversations, and the search in all messages."""

@@ -23,7 +23,7 @@ _ELIDE = Qt.TextElideMode.ElideRight
 
 
 class ConversationDelegate(QStyledItemDelegate):
-    """Two lines a row; the open one is a raised card."""
+    """Draws two lines per row; the open conversation is a raised card."""
 
     def __init__(self, theme: Theme, view: QWidget) -> None:
         super().__init__(view)
@@ -77,14 +77,14 @@ class ConversationDelegate(QStyledItemDelegate):
         *,
         is_current: bool,
     ) -> None:
-        """Draw a folder: an arrow, its name, and how many conversations are in it.
+        """Draw a folder: an arrow, its name, and the number of its conversations.
 
         Args:
             painter: Draws.
             area: Its place.
             index: Its row.
             folder: The folder.
-            is_current: Whether the keyboard is at it.
+            is_current: Whether its row is the current one.
         """
         colors = self._theme.colors
         if is_current or self._takes(folder):
@@ -149,7 +149,7 @@ class ConversationDelegate(QStyledItemDelegate):
         painter.setPen(QColor(colors.muted))
         bottom = QRect(inner.left(), inner.top() + half, inner.width(), inner.height() - half)
         if tags := " ".join(f"#{tag}" for tag in index.data(ConversationRole.TAGS) or ()):
-            # The tags leave half of the line to what was said.
+            # The tags leave half of the line to the preview.
             shown = small_metrics.elidedText(tags, _ELIDE, bottom.width() // 2)
             painter.setPen(QColor(colors.link))
             painter.drawText(bottom, Qt.AlignmentFlag.AlignVCenter, shown)

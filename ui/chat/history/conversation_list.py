@@ -1,4 +1,4 @@
-"""All conversations in their order, and what is done with some of them at once. Main thread."""
+"""All conversations in their order, and actions on one or several of them. Main thread."""
 
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -31,13 +31,13 @@ Index = QModelIndex | QPersistentModelIndex
 
 
 class ConversationList(QAbstractListModel):
-    """All conversations, pinned ones first; what is done with several is undone in one step.
+    """All conversations, pinned ones first; an action on several is undone in one step.
 
     Signals:
         renamed: A conversation has another title; carries the ``Conversation``.
-        placed: Conversations are in other folders, have other tags, or were archived or not.
-        undoable: Something was done that can be undone; carries what, in words.
-        undone: It was undone.
+        placed: Conversations changed their folder or tags, or were archived or unarchived.
+        undoable: An action was done that can be undone; carries its name.
+        undone: The last action was undone.
         restored: A deleted conversation is back; carries the ``Conversation``.
     """
 
@@ -54,7 +54,7 @@ class ConversationList(QAbstractListModel):
         self._items = sorted(store.load_all(), key=self._key)
         self._undos: list[Callable[[], None]] = []
         self.folders = FolderList(store, self)
-        self.new_settings = ConversationSettings()  # what a new conversation begins with
+        self.new_settings = ConversationSettings()  # the settings of a new conversation
 
     # -- reading ---------------------------------------------------------------------------
 
@@ -96,7 +96,7 @@ class ConversationList(QAbstractListModel):
 
     @property
     def order(self) -> ListOrder:
-        """What the list is sorted by."""
+        """The order of the list."""
         return self._order
 
     # -- intents ---------------------------------------------------------------------------
@@ -107,7 +107,7 @@ class ConversationList(QAbstractListModel):
         An unused one that begins in another way than its folder says by now is left as it is.
 
         Args:
-            folder: The folder that it is to be in, whose settings it begins with; None for none.
+            folder: The folder to put it in, whose settings it gets; None for none.
         """
         fresh = Conversation(settings=self.new_settings)
         if folder is not None:
@@ -119,7 +119,7 @@ class ConversationList(QAbstractListModel):
                 and conversation.settings.system_prompt == fresh.settings.system_prompt
             )
             if is_free and begins_alike and conversation.placement == fresh.placement:
-                conversation.model = None  # the model that is loaded by now answers it
+                conversation.model = None  # the model that is loaded now will answer it
                 self.touch(conversation)
                 return conversation
         self.insert(fresh)
@@ -140,12 +140,12 @@ class ConversationList(QAbstractListModel):
         change: Callable[[Placement], Placement],
         words: Callable[[str], str],
     ) -> None:
-        """Give conversations another folder, other tags, or put them into the archive.
+        """Change the folder or tags of conversations, or archive them.
 
         Args:
             conversations: The conversations.
-            change: Returns where one belongs from now on.
-            words: Says what was done, given what it was done with.
+            change: Returns the new placement of a conversation.
+            words: Returns the name of the action, given the words for the conversations.
         """
         before = [(one, one.placement) for one in conversations]
         changed = [(one, old) for one, old in before if change(old) != old]
@@ -162,7 +162,7 @@ class ConversationList(QAbstractListModel):
         self.placed.emit()
 
     def delete_folder(self, folder: ConversationFolder) -> None:
-        """Delete a folder; the conversations in it stay, without one."""
+        """Delete a folder; the conversations in it stay, without a folder."""
         inside = [one for one in self._items if one.placement.folder_id == folder.id]
         self._place_all((one, replace(one.placement, folder_id="")) for one in inside)
         self.folders.delete(folder)
@@ -175,17 +175,17 @@ class ConversationList(QAbstractListModel):
         self.undoable.emit(f"Deleted the folder “{folder.name}”; its conversations stay")
 
     def insert(self, conversation: Conversation) -> None:
-        """Take a new conversation into the list, with its messages."""
+        """Add a new conversation to the list, and save its messages."""
         self.add(conversation)
         self._store.save_messages(conversation, list(conversation.tree))
 
     def add(self, conversation: Conversation) -> None:
-        """Take a new conversation into the list; its messages are for the caller to save."""
+        """Add a new conversation to the list; the caller saves its messages."""
         self._insert(conversation)
         self._store.save(conversation)
 
     def setData(self, index: Index, value: Any, role: int = int(Qt.ItemDataRole.EditRole)) -> bool:
-        """Rename a conversation; an empty title is not taken."""
+        """Rename a conversation; an empty title is ignored."""
         if role != Qt.ItemDataRole.EditRole or not index.isValid():
             return False
         title = str(value).strip()
@@ -195,7 +195,7 @@ class ConversationList(QAbstractListModel):
         return True
 
     def rename(self, conversation: Conversation, title: str) -> None:
-        """Give a conversation another title."""
+        """Change the title of a conversation."""
         conversation.title = title
         self._put_in_place(conversation)
         self.changed(conversation)
@@ -223,11 +223,11 @@ class ConversationList(QAbstractListModel):
 
     @property
     def can_undo(self) -> bool:
-        """Whether something was done that can be undone."""
+        """Whether there is an action to undo."""
         return bool(self._undos)
 
     def undo_last(self) -> None:
-        """Undo what was done last: a deletion, a move, tags or archiving, of however many."""
+        """Undo the last action: deleting, moving, tagging or archiving conversations."""
         if self._undos:
             self._undos.pop()()
             self.undone.emit()
@@ -244,7 +244,7 @@ class ConversationList(QAbstractListModel):
             self.rename(conversation, title_of(question))
 
     def touch(self, conversation: Conversation) -> None:
-        """Move a conversation to the top of its kind: something was just said in it."""
+        """Move a conversation to the top of its group, because it has a new message."""
         conversation.updated_at = time.time()
         self._put_in_place(conversation)
         self.changed(conversation)
@@ -262,7 +262,7 @@ class ConversationList(QAbstractListModel):
             self.dataChanged.emit(self.index(row), self.index(row))
 
     def take_found(self, conversations: Iterable[Conversation]) -> None:
-        """Show conversations that the store found late, beside those that are here."""
+        """Add conversations that the store found later."""
         self.folders.take_found(self._store.load_folders())
         for conversation in conversations:
             if self.with_id(conversation.id) is None:
@@ -287,7 +287,7 @@ class ConversationList(QAbstractListModel):
         self.endMoveRows()
 
     def _row_for(self, conversation: Conversation) -> int:
-        """Return the row at which a conversation belongs, itself left out."""
+        """Return the row where a conversation belongs among the others."""
         key = self._key(conversation)
         return sum(self._key(other) < key for other in self._items if other is not conversation)
 
@@ -296,7 +296,7 @@ class ConversationList(QAbstractListModel):
 
 
 def named(conversations: Sequence[Conversation]) -> str:
-    """Return one conversation's title, or how many they are."""
+    """Return the title of a single conversation, or the number of several."""
     if len(conversations) == 1:
         return f"“{conversations[0].title}”"
     return counted(len(conversations), "conversation")

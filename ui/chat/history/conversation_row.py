@@ -1,4 +1,4 @@
-"""What the row of a conversation shows, by role, and where it stands in the list. Main thread."""
+"""The values of a conversation's row, by role, and its sort key. Main thread."""
 
 from collections.abc import Callable
 from enum import IntEnum
@@ -11,7 +11,7 @@ from ui.records.placement import ListOrder
 
 
 class ConversationRole(IntEnum):
-    """What a row is asked for, beside Qt's own roles."""
+    """The roles of a row, besides Qt's own ones."""
 
     TITLE = int(Qt.ItemDataRole.UserRole) + 1
     UPDATED_AT = int(Qt.ItemDataRole.UserRole) + 2
@@ -22,13 +22,13 @@ class ConversationRole(IntEnum):
 
 
 def row_value(conversation: Conversation, role: int) -> Any:
-    """Return what a row shows of a conversation; None for a role that no row has."""
+    """Return the value of a role for a conversation; None for a role that rows do not have."""
     show = _SHOWN.get(role)
     return None if show is None else show(conversation)
 
 
 def sort_key(conversation: Conversation, order: ListOrder) -> tuple[bool, float, str]:
-    """Return what the list is sorted by: pinned conversations come first in each order."""
+    """Return the sort key of a conversation; pinned ones come first in each order."""
     by_title = order is ListOrder.TITLE
     key = {
         ListOrder.RECENT: -conversation.updated_at,
@@ -45,7 +45,7 @@ def _title(conversation: Conversation) -> str:
 
 
 def _spoken(conversation: Conversation) -> str:
-    """Return what a screen reader says of a row."""
+    """Return what a screen reader says about a row."""
     pinned = ", pinned" if conversation.is_pinned else ""
     running = ", answering" if conversation.is_running else ""
     tags = "".join(f", {tag}" for tag in conversation.placement.tags)

@@ -12,10 +12,10 @@ _FROM_FOLDER = "folder:"
 
 
 class FolderList(QObject):
-    """All folders; what is in one is said by each conversation's placement.
+    """All folders; each conversation's placement names its folder.
 
     Signals:
-        changed: There are other folders, or one is another.
+        changed: A folder was added, changed or removed.
     """
 
     changed = Signal()
@@ -44,26 +44,26 @@ class FolderList(QObject):
         return folder
 
     def keep(self, folder: ConversationFolder) -> None:
-        """Keep a folder as it is now; one of the same id is replaced."""
+        """Save a folder; one of the same id is replaced."""
         if self._folders.get(folder.id) != folder:
             self._folders[folder.id] = folder
             self._store.save_folder(folder)
             self.changed.emit()
 
     def delete(self, folder: ConversationFolder) -> None:
-        """Forget a folder; the conversations in it stay."""
+        """Delete a folder; the conversations in it stay."""
         if self._folders.pop(folder.id, None) is not None:
             self._store.delete_folder(folder.id)
             self.changed.emit()
 
     def take_found(self, folders: Iterable[ConversationFolder]) -> None:
-        """Show folders that were found late; those that are here stay as they are."""
+        """Add folders that were found later; existing ones stay unchanged."""
         for folder in folders:
             self._folders.setdefault(folder.id, folder)
         self.changed.emit()
 
     def begin(self, conversation: Conversation, folder: ConversationFolder) -> None:
-        """Let a new conversation begin with what its folder says."""
+        """Give a new conversation the settings of its folder."""
         if folder.system_prompt.strip():
             settings = replace(conversation.settings, system_prompt=folder.system_prompt)
             conversation.settings = settings

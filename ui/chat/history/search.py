@@ -1,4 +1,4 @@
-"""Search over everything ever said: a query, and the list of its hits. Main thread."""
+"""Search in all messages: a query, and the list of its hits. Main thread."""
 
 from typing import Any
 
@@ -25,7 +25,7 @@ class Search(QAbstractListModel):
     """The hits of the newest query, best first.
 
     Signals:
-        changed: There are other hits, or the query is another.
+        changed: The hits or the query have changed.
     """
 
     changed = Signal()
@@ -44,7 +44,7 @@ class Search(QAbstractListModel):
 
     @property
     def is_active(self) -> bool:
-        """Whether there is anything to look for."""
+        """Whether there is a query."""
         return bool(words_of(self.query))
 
     def rowCount(self, parent: Index = QModelIndex()) -> int:  # noqa: B008 - Qt's signature
@@ -52,7 +52,7 @@ class Search(QAbstractListModel):
         return 0 if parent.isValid() else len(self._hits)
 
     def data(self, index: Index, role: int = int(Qt.ItemDataRole.DisplayRole)) -> Any:
-        """Return a hit, or its words."""
+        """Return a hit, or its text."""
         if not index.isValid() or index.row() >= len(self._hits):
             return None
         hit = self._hits[index.row()]
@@ -83,7 +83,7 @@ class Search(QAbstractListModel):
         self.changed.emit()
 
     async def finish(self) -> None:
-        """Wait until nothing is being searched."""
+        """Wait until the search has ended."""
         self._wait.stop()
         await self._tasks.finish()
 

@@ -1,4 +1,4 @@
-"""The field that searches everything ever said, and the list of what it finds. Main thread."""
+"""The field that searches all messages, and the list of results. Main thread."""
 
 from PySide6.QtCore import QModelIndex, QPersistentModelIndex, QRect, QSize, Qt, Signal
 from PySide6.QtGui import QColor, QFont, QFontMetrics, QKeyEvent, QPainter
@@ -26,10 +26,10 @@ _ELIDE = Qt.TextElideMode.ElideRight
 
 
 class SearchField(QLineEdit):
-    """Where the words are typed.
+    """The field for the words.
 
     Signals:
-        entered: The list below is wanted: Down or Enter was pressed.
+        entered: Down or Enter was pressed, to go to the list.
     """
 
     entered = Signal()
@@ -54,10 +54,10 @@ class SearchField(QLineEdit):
 
 
 class SearchResults(QWidget):
-    """The hits, best first, or a word about why there are none.
+    """The hits, best first, or a message that there are none.
 
     Signals:
-        chosen: A hit is to be shown; carries the ``Hit``.
+        chosen: A person chose a hit; carries the ``Hit``.
     """
 
     chosen = Signal(object)
@@ -80,7 +80,7 @@ class SearchResults(QWidget):
         layout.setSpacing(0)
         layout.addWidget(self.count)
         layout.addWidget(self.list, 1)
-        # Whether a person came from the field with the keyboard, and has not chosen a hit yet.
+        # Whether a person came here from the field by keyboard, and has not chosen a hit yet.
         self._is_entered = False
         self.list.clicked.connect(self._take)
         self.list.activated.connect(self._take)
@@ -88,7 +88,7 @@ class SearchResults(QWidget):
         self._refresh()
 
     def enter(self) -> None:
-        """Take the keyboard and show the first hit, or the one that is chosen."""
+        """Take the focus and show the first hit, or the chosen one."""
         if self._search.rowCount():
             if not self.list.currentIndex().isValid():
                 self.list.setCurrentIndex(self._search.index(0))
@@ -98,7 +98,7 @@ class SearchResults(QWidget):
 
     @property
     def is_walked(self) -> bool:
-        """Whether a person is in the list with the keyboard, and stays there."""
+        """Whether a person moves through the list with the keyboard."""
         return self._is_entered and self.list.hasFocus()
 
     def _take(self, index: QModelIndex) -> None:
@@ -126,7 +126,7 @@ class _ResultList(QListView):
     """A list that leaves letters to the composer."""
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
-        """Walk through the rows."""
+        """Move through the rows."""
         if is_typed_text(event):
             event.ignore()
         else:
@@ -134,7 +134,7 @@ class _ResultList(QListView):
 
 
 class _HitDelegate(QStyledItemDelegate):
-    """Two lines: who said it where and when, and the words with the matches in bold."""
+    """Draws two lines: role, conversation and time; then the text with the matches in bold."""
 
     def __init__(self, theme: Theme, view: QWidget) -> None:
         super().__init__(view)

@@ -1,6 +1,6 @@
-"""The rows of the sidebar: folders with what is in them, then all other conversations.
+"""The rows of the sidebar: folders with their conversations, then all other conversations.
 
-Main thread. Shows ``ConversationList`` through two filters: the archive, and a tag. Has no widgets.
+Main thread. Filters ``ConversationList`` by the archive and by a tag. Has no widgets.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -24,7 +24,7 @@ from ui.records.conversations import Conversation, ConversationFolder
 
 Index = QModelIndex | QPersistentModelIndex
 MIME = "application/x-fullstop-conversations"
-# More changes than this reset the list: one by one they would take longer.
+# If there are more changes than this, the list is reset: single changes would take longer.
 _MOST_STEPS = 64
 
 
@@ -34,7 +34,7 @@ class FolderHead:
 
     Attributes:
         folder: The folder.
-        count: How many conversations are in it, as the filters have it.
+        count: How many conversations are in it, after filtering.
     """
 
     folder: ConversationFolder
@@ -45,10 +45,10 @@ Row = FolderHead | Conversation
 
 
 class SidebarRows(QAbstractListModel):
-    """What the sidebar lists.
+    """The rows of the sidebar.
 
     Signals:
-        filtered: Another filter is used.
+        filtered: The filters have changed.
 
     Attributes:
         shows_archive: Whether the archived conversations are listed instead of the others.
@@ -85,7 +85,7 @@ class SidebarRows(QAbstractListModel):
         return 0 if parent.isValid() else len(self._rows)
 
     def data(self, index: Index, role: int = int(Qt.ItemDataRole.DisplayRole)) -> Any:
-        """Return what a row shows."""
+        """Return the value of a role for a row."""
         if not index.isValid() or index.row() >= len(self._rows):
             return None
         row = self._rows[index.row()]
@@ -107,7 +107,7 @@ class SidebarRows(QAbstractListModel):
         return None
 
     def setData(self, index: Index, value: Any, role: int = int(Qt.ItemDataRole.EditRole)) -> bool:
-        """Rename a conversation or a folder; an empty name is not taken."""
+        """Rename a conversation or a folder; an empty name is ignored."""
         name = str(value).strip()
         if role != Qt.ItemDataRole.EditRole or not index.isValid() or not name:
             return False
@@ -119,7 +119,7 @@ class SidebarRows(QAbstractListModel):
         return True
 
     def flags(self, index: Index) -> Qt.ItemFlag:
-        """Names are edited in place; conversations are dragged into folders, which take them."""
+        """Return flags: names can be edited, conversations dragged, and folders accept them."""
         flags = Qt.ItemFlag.ItemIsEnabled | Qt.ItemFlag.ItemIsEditable
         if not index.isValid():
             return Qt.ItemFlag.ItemIsDropEnabled
@@ -138,7 +138,7 @@ class SidebarRows(QAbstractListModel):
         return [row for row in map(self._rows.__getitem__, rows) if isinstance(row, Conversation)]
 
     def index_of(self, conversation: Conversation) -> QModelIndex:
-        """Return where a conversation is listed; an invalid index where it is not."""
+        """Return the index of a conversation; an invalid index if it is not listed."""
         return self._index(conversation)
 
     # -- intents ---------------------------------------------------------------------------
@@ -151,7 +151,7 @@ class SidebarRows(QAbstractListModel):
             self.filtered.emit()
 
     def show_tag(self, tag: str) -> None:
-        """List only what has a tag; empty for all."""
+        """List only conversations with a tag; empty for all."""
         if self.tag != tag:
             self.tag = tag
             self._refresh()
@@ -162,19 +162,19 @@ class SidebarRows(QAbstractListModel):
         self._conversations.folders.keep(replace(folder, is_open=not folder.is_open))
 
     def carried(self, conversations: Sequence[Conversation]) -> QMimeData:
-        """Return conversations as something that can be dragged."""
+        """Return the drag data for conversations."""
         data = QMimeData()
         data.setData(MIME, "\n".join(one.id for one in conversations).encode())
         return data
 
     def dropped(self, data: QMimeData) -> list[Conversation]:
-        """Return the conversations that were dragged."""
+        """Return the conversations in drag data."""
         named = bytes(data.data(MIME).data()).decode("utf-8", "replace").split("\n")
         found = map(self._conversations.with_id, named)
         return [one for one in found if one is not None]
 
     def folder_at(self, index: Index) -> ConversationFolder | None:
-        """Return the folder that takes what is dropped at a row."""
+        """Return the folder that a drop at a row goes into."""
         if not index.isValid():
             return None
         row = self._rows[index.row()]
@@ -213,7 +213,7 @@ class SidebarRows(QAbstractListModel):
             self.endResetModel()
 
     def _stepwise(self, wanted: list[Row]) -> bool:
-        """Change the rows one by one, so that views keep their place; False if there are many."""
+        """Change the rows one by one, so that views keep their place; False for many changes."""
         kept, listed = set(map(_key, wanted)), set(map(_key, self._rows))
         if len(kept ^ listed) > _MOST_STEPS:
             return False
@@ -235,7 +235,7 @@ class SidebarRows(QAbstractListModel):
                 self.beginInsertRows(QModelIndex(), place, place)
                 self._rows.insert(place, row)
                 self.endInsertRows()
-        if self._rows != wanted:  # a folder's name or count is another
+        if self._rows != wanted:  # the name or count of a folder has changed
             self._rows = wanted
         if wanted:
             self.dataChanged.emit(self.index(0), self.index(len(wanted) - 1))

@@ -1,6 +1,6 @@
-"""An answer on screen: thinking, text, and the line with the reason of its end.
+"""The view of an answer: thinking, text, and the line with the reason of its end.
 
-Main thread. A signal of the session costs one edit block here, thirty times a second at most.
+Main thread. A signal of the session leads to one edit of the document, at most 30 times a second.
 """
 
 from PySide6.QtCore import QPoint, Signal
@@ -34,14 +34,13 @@ from ui.words.visible import quoted, visible
 
 
 class AnswerView(QWidget):
-    """What the model wrote: thinking, text, and the line that says why it stopped.
+    """Shows the thinking, the text, and the line that says why the answer stopped.
 
     Signals:
-        regenerate_wanted: The question is to be answered again: "Try again" or "Regenerate" was
-            pressed.
-        rewritten: A person wrote another text in its place; carries it.
-        left: Its editor was put away; nothing is to be changed.
-        menu_wanted: Its menu is to be opened; carries the place on the screen.
+        regenerate_wanted: A person pressed "Try Again" or "Regenerate".
+            rewritten: A person replaced the text; carries the new text.
+        left: A person cancelled the editing.
+        menu_wanted: A person wants its menu; carries the place on the screen.
 
     Args:
         theme: The look.
@@ -49,17 +48,17 @@ class AnswerView(QWidget):
         reasons: The reason lines of all answers, of which one is marked.
 
     Attributes:
-        editor: The field in which its text is changed; None while it is not.
+        editor: The field for editing the text; None while it is not edited.
         more: The button that opens its menu.
         message: The answer.
         run: The run that made it.
         text_view: The view of its text.
         thinking: Its reasoning.
         calls: The cards of its tool calls.
-        raw_view: Its raw text, hidden until it is wanted.
-        pace: How fast the answer is written, while it is.
-        reason: The line that says why it ended; a click asks for more.
-        proceed: The button that lets the model go on where the answer ends.
+        raw_view: Its raw text, hidden until a person wants to see it.
+        pace: The speed, while the answer is written.
+        reason: The line that says why it ended; a click shows more.
+        proceed: The button that continues the answer.
         raw: The button that shows the raw text.
     """
 
@@ -86,7 +85,7 @@ class AnswerView(QWidget):
         self.pace = label("", "faint", 0.92)
         self.reason = ReasonLine(theme)
         reasons.addButton(self.reason)
-        self._retry = QPushButton("Try again")
+        self._retry = QPushButton("Try Again")
         self._retry.setAccessibleName("Ask this question again")
         self.action_row = MessageActions(theme, self, is_quiet=False)
         self.proceed = self.action_row.add("continue", "Continue this answer (Ctrl+Shift+Return)")
@@ -122,28 +121,28 @@ class AnswerView(QWidget):
 
     @property
     def held_words(self) -> str:
-        """What is said of text that is held back; empty while there is nothing to say."""
+        """The note about text that is held back; empty if there is none."""
         return self._held.text() if self._held.isVisible() else ""
 
     def show_busy(self, is_busy: bool) -> None:
-        """Allow no other answer while one is running."""
+        """Disable actions that begin an answer while one is running."""
         for button in (self.proceed, self._regenerate, self._retry):
             button.setEnabled(not is_busy)
         if self.editor is not None:
             self.editor.show_busy(is_busy)
 
     def searched_parts(self) -> list[SearchedPart]:
-        """Return the thinking, the text and the calls, to be searched."""
+        """Return the thinking, the text and the calls, for the search."""
         text = SearchedText(lambda: self.text_view, None, lambda: self.raw.setChecked(False))
         return [self.thinking.searched_part(), text, *self.calls.searched_parts()]
 
     def contextMenuEvent(self, event: QContextMenuEvent) -> None:
-        """Ask for the menu of the message."""
+        """Ask for the message's menu."""
         self.menu_wanted.emit(event.globalPos())
         event.accept()
 
     def begin_editing(self) -> None:
-        """Put an editor in the text's place."""
+        """Replace the text by an editor."""
         if self.editor is None:
             self.editor = MessageEditor(self._theme, self.run.text, says="answer", sends="Save")
             self.editor.submitted.connect(lambda text, _: self._submit(text))
@@ -238,7 +237,7 @@ class AnswerView(QWidget):
 
 
 def continue_words(run: Run) -> str:
-    """Return what continuing an answer means: past the stop that ended it, if one did."""
+    """Return the words of the Continue button: past the stop that ended the answer, if one did."""
     match run.stopped_by:
         case None:
             return "Continue this answer"

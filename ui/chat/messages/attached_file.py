@@ -13,7 +13,7 @@ from ui.words.visible import lines_of
 
 
 class AttachedFile(QWidget):
-    """The chip, and below it the text while that is unfolded.
+    """The chip, with the unfolded text below it.
 
     Signals:
         unfolded: The text is shown or hidden; carries whether it is shown.
@@ -44,7 +44,7 @@ class AttachedFile(QWidget):
         return self.text_view is not None and not self.text_view.isHidden()
 
     def searched_parts(self) -> list[SearchedPart]:
-        """Return its name and its text, to be searched."""
+        """Return its name and its text, for the search."""
         text = SearchedText(
             lambda: self.text_view, lambda: lines_of(shown_text(self._file.text)), self._toggle
         )

@@ -1,7 +1,7 @@
-"""What can be done with a message: small buttons beside it, and the switch of its versions.
+"""The small buttons beside a message, and the switch of its versions.
 
-Main thread. The buttons of a question are not drawn until the pointer or the keyboard is there; the
-keyboard and screen readers reach them at all times.
+Main thread. The buttons of a question are drawn only while the pointer or the focus is there; the
+keyboard and screen readers can reach them at all times.
 """
 
 from PySide6.QtCore import QEvent, QObject, QPoint, Signal
@@ -19,12 +19,12 @@ class MessageActions(QWidget):
     """A row of buttons.
 
     Signals:
-        version_stepped: Another version is wanted: -1 the one before, 1 the next.
+        version_stepped: A person wants another version: -1 for the previous one, 1 for the next.
 
     Args:
         theme: The look.
-        message_view: The message, on which the pointer shows the buttons.
-        is_quiet: Whether the buttons are hidden until the pointer is there.
+        message_view: The view of the message; the buttons appear while the pointer is over it.
+        is_quiet: Whether the buttons are hidden otherwise.
     """
 
     version_stepped = Signal(int)
@@ -58,13 +58,13 @@ class MessageActions(QWidget):
     def add(self, icon: str, says: str) -> IconButton:
         """Add a button and return it."""
         button = _ActionButton(self, self._theme, icon, says)
-        # The switch is always drawn, so it stays at the outer edge, where it leaves no gap.
+        # The switch is always drawn, so it is at the outer edge, where it leaves no gap.
         before_switch = self._layout.indexOf(self.earlier)
         self._layout.insertWidget(before_switch if self._is_quiet else -1, button)
         return button
 
     def show_versions(self, number: int, count: int) -> None:
-        """Say that this is version ``number``, from 1, of ``count``."""
+        """Show that this is version ``number``, from 1, of ``count``."""
         for part in (self.earlier, self.place, self.later):
             part.setVisible(count > 1)
         self.place.setText(f"{number}/{count}")
@@ -79,7 +79,7 @@ class MessageActions(QWidget):
         return False
 
     def repaint_all(self) -> None:
-        """Draw the buttons, or remove them from sight."""
+        """Draw the buttons, or stop drawing them."""
         for button in self.findChildren(_ActionButton):
             button.update()
 
@@ -97,7 +97,7 @@ class _ActionButton(IconButton):
         self._row = row
 
     def paintEvent(self, event: QPaintEvent) -> None:
-        """Draw nothing while the row is hidden; the switch of versions is always drawn."""
+        """Draw nothing while the row is hidden, except for the switch of versions."""
         if self._row.are_drawn or self in (self._row.earlier, self._row.later):
             super().paintEvent(event)
 

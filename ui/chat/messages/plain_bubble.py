@@ -24,7 +24,7 @@ class PlainBubble(QWidget):
         theme: The look.
         text: The text; empty for none.
         files: The files above it.
-        beside: What stands at the left of the card, at its foot.
+        beside: The widget at the left of the card, at its bottom.
     """
 
     def __init__(
@@ -37,7 +37,7 @@ class PlainBubble(QWidget):
         self._text.setPlainText(text)
         self._text.setAccessibleName(f"You: {text}")
         if self.files and not text:
-            self._text.hide()  # never shown here: a part without a parent would be a window
+            self._text.hide()  # not shown here; without a parent it would become a window
         self._card = QFrame()
         self._card.setObjectName("bubble")
         inner = QVBoxLayout(self._card)
@@ -53,7 +53,7 @@ class PlainBubble(QWidget):
         outer.addStretch(1)
         outer.addWidget(beside, 0, Qt.AlignmentFlag.AlignBottom)
         outer.addWidget(self._card)
-        # Text of another size needs another card, also where the column stays as wide as it is.
+        # Text of another size needs another card size, even if the column keeps its width.
         theme.changed.connect(self._fit)
 
     @property

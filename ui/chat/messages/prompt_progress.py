@@ -1,4 +1,4 @@
-"""What an answer waits for before its first word. Main thread."""
+"""The progress of an answer before its first word. Main thread."""
 
 from PySide6.QtWidgets import QProgressBar, QVBoxLayout, QWidget
 
@@ -25,7 +25,7 @@ class PromptProgressBar(QWidget):
         layout.addWidget(self._bar)
 
     def show_run(self, run: Run) -> None:
-        """Show how far the prompt is read; hide once there is text."""
+        """Show how much of the prompt is read; hide once there is text."""
         waits = not run.is_over and not (run.text or run.thinking or run.tool_calls)
         self.setVisible(waits)
         if not waits:

@@ -1,4 +1,4 @@
-"""A question on screen: its bubble, what can be done with it, and its editor. Main thread."""
+"""The view of a question: its bubble, its buttons, and its editor. Main thread."""
 
 from PySide6.QtCore import QPoint, Signal
 from PySide6.QtGui import QContextMenuEvent
@@ -16,16 +16,16 @@ from ui.records.messages import ConversationMessage
 
 
 class QuestionView(QWidget):
-    """What the person wrote; editing it asks anew and keeps the old version.
+    """Shows a question; editing it asks again and keeps the old version.
 
     Signals:
-        edited: Another question is to be asked in this one's place; carries its text and files.
-        left: Its editor was put away; nothing is to be changed.
-        menu_wanted: Its menu is to be opened; carries the place on the screen.
+        edited: A person edited the question; carries the new text and files.
+        left: A person cancelled the editing.
+        menu_wanted: A person wants its menu; carries the place on the screen.
 
     Attributes:
         message: The question.
-        editor: The field in which it is changed; None while it is not.
+        editor: The field for editing it; None while it is not edited.
         edit: The button that opens that field.
         more: The button that opens its menu.
     """
@@ -58,23 +58,23 @@ class QuestionView(QWidget):
         return self.bubble.text_view
 
     def searched_parts(self) -> list[SearchedPart]:
-        """Return its files and its text, to be searched."""
+        """Return its files and its text, for the search."""
         files = [part for file in self.bubble.files for part in file.searched_parts()]
         return [*files, SearchedText(lambda: self.text_view)]
 
     def contextMenuEvent(self, event: QContextMenuEvent) -> None:
-        """Ask for the menu of the message."""
+        """Ask for the message's menu."""
         self.menu_wanted.emit(event.globalPos())
         event.accept()
 
     def show_busy(self, is_busy: bool) -> None:
-        """Allow no change while an answer is running."""
+        """Disable changes while an answer is running."""
         self.edit.setEnabled(not is_busy)
         if self.editor is not None:
             self.editor.show_busy(is_busy)
 
     def begin_editing(self) -> None:
-        """Put an editor in the bubble's place."""
+        """Replace the bubble by an editor."""
         if self.editor is None:
             self.editor = MessageEditor(self._theme, self.message.typed, self.message.files)
             self.editor.submitted.connect(self._submit)

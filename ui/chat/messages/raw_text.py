@@ -1,4 +1,4 @@
-"""An answer as it came, sign by sign: white space and control characters visible. Main thread."""
+"""An answer's text exactly as the model wrote it, with visible white space. Main thread."""
 
 from PySide6.QtGui import QColor, QTextCharFormat, QTextCursor
 
@@ -10,7 +10,7 @@ from ui.words.visible import visible
 
 
 class RawText(FlowText):
-    """No Markdown, nothing hidden: the text, then what was cut off or what ended it."""
+    """Shows the text without Markdown, then the text that was cut off, or the end token."""
 
     def __init__(self, theme: Theme) -> None:
         super().__init__()

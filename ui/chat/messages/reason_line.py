@@ -1,4 +1,4 @@
-"""The line under an answer: figures, then the reason of its end with icon and color.
+"""The line under an answer: figures, and the reason of its end with icon and color.
 
 Main thread.
 """
@@ -19,7 +19,7 @@ _ICON = 15
 
 
 class ReasonLine(QAbstractButton):
-    """A button: pressing it shows that run in the stop panel."""
+    """A button that shows the run in the stop panel."""
 
     def __init__(self, theme: Theme) -> None:
         super().__init__()
@@ -45,7 +45,7 @@ class ReasonLine(QAbstractButton):
             figures: Speed, times and counts.
             word: Why the answer ended.
             icon: The name of the icon.
-            tone: Its color.
+            tone: Its tone, which gives the color.
         """
         self._figures = " · ".join(figures)
         self._word, self._icon, self._tone = word, icon, tone
@@ -69,7 +69,7 @@ class ReasonLine(QAbstractButton):
         )
 
     def paintEvent(self, event: QPaintEvent) -> None:
-        """Draw the reason as a pill, then the figures; the pill is what may not be cut."""
+        """Draw the reason as a pill, then the figures; the pill is never cut."""
         colors = self._theme.colors
         color, soft = colors.tone(self._tone)
         painter = QPainter(self)

@@ -66,11 +66,11 @@ class ThinkingView(QWidget):
             self.preview.setText(last_line(self._tail))
 
     def searched_part(self) -> SearchedPart:
-        """Return the reasoning, to be searched, also while it is folded."""
+        """Return the reasoning for the search, even while it is folded."""
         return SearchedText(lambda: self.text_view, None, lambda: self.head.setChecked(True))
 
     def show_stage(self, run: Run) -> None:
-        """Say whether it still lasts, or how long it took."""
+        """Show whether the reasoning continues, or how long it took."""
         if run.thinking_s is not None:
             self.head.setText(f"Thought for {seconds(run.thinking_s)}")
         elif run.is_over:
@@ -90,5 +90,5 @@ class ThinkingView(QWidget):
 
 
 def last_line(text: str) -> str:
-    """Return the last line of a text that has words, of a long one its newest part."""
+    """Return the last line with words; of a long line, the newest part."""
     return text.rstrip().rpartition("\n")[2].strip()[-_LINE_CHARS:]

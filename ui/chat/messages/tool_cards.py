@@ -1,4 +1,4 @@
-"""The tool calls of an answer, a card each. Main thread."""
+"""The tool calls of an answer, each in a card. Main thread."""
 
 from collections.abc import Collection
 
@@ -17,17 +17,17 @@ from ui.words.tones import Tone
 
 
 class ToolCards(QWidget):
-    """Shows what a run called; a call that the end cut short is shown as such.
+    """Shows the calls of a run, including a call that the end cut short.
 
     A call that is being written has a card that grows.
 
     Signals:
-        decided: The person said whether a call may run; carries its id and the ``Decision``.
-        continue_wanted: The person lets the model go on beyond the limit of calls.
+        decided: The person allowed or denied a call; carries its id and the ``Decision``.
+        continue_wanted: The person allows more calls than the limit.
 
     Attributes:
         cards: The cards, by the ids of their calls.
-        paused: What is said where the limit of calls was reached.
+        paused: The row that says that the limit of calls was reached.
     """
 
     decided = Signal(str, object)
@@ -48,7 +48,7 @@ class ToolCards(QWidget):
         self.hide()
 
     def show_run(self, run: Run) -> None:
-        """Show a run's calls as they are now."""
+        """Show a run's calls in their present state."""
         unfinished = run.finished.unfinished_tool_call if run.finished is not None else ""
         if not (run.tool_calls or run.growing_calls or self._growing or unfinished):
             return
@@ -78,13 +78,13 @@ class ToolCards(QWidget):
         self.setVisible(bool(self.cards or self._growing or self._unfinished))
 
     def words(self) -> str:
-        """Return all that the cards say."""
+        """Return all text of the cards."""
         parts = [item.text() for item in self.findChildren(QLabel)]
         parts += [item.toPlainText() for item in self.findChildren(FlowText)]
         return "\n".join(part for part in parts if part)
 
     def searched_parts(self) -> list[SearchedPart]:
-        """Return what the cards say of the calls, in the order of the calls."""
+        """Return the text of the cards for the search, in the order of the calls."""
         cards = [*self.cards.values(), *([self._unfinished] if self._unfinished else [])]
         return [part for card in cards for part in card.searched_parts()]
 

@@ -1,1 +1,1 @@
-"""Reading along: finding in the conversation, and what can be done with one message."""
+"""Finding text in a conversation, and the actions for a single message."""

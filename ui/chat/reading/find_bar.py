@@ -13,18 +13,18 @@ _FIELD_CHARS = 26
 
 
 class FindBar(QFrame):
-    """A field with the count, next, previous and match case; hidden until it is wanted.
+    """A field with count, next, previous and match case; hidden until a person opens it.
 
-    Return goes to the next place, Shift+Return to the one before, Escape closes the bar.
+    Return goes to the next place, Shift+Return to the previous one, Escape closes the bar.
 
     Signals:
-        closed: The bar was closed; the composer gets the keyboard.
+        closed: The bar was closed; the composer gets the focus.
 
     Attributes:
-        field: What is looked for.
-        case: Whether capital letters differ from small ones.
-        count: Which place of how many is looked at.
-        earlier: Goes to the place before.
+        field: The field for the text.
+        case: The switch for upper and lower case.
+        count: The number of the current place, and of all places.
+        earlier: Goes to the previous place.
         later: Goes to the next place.
     """
 
@@ -67,32 +67,32 @@ class FindBar(QFrame):
         self._show_count()
 
     def begin(self, text: str = "") -> None:
-        """Show the bar with the caret in its field; a text that is given is looked for."""
+        """Show the bar with the caret in its field; search for a given text."""
         is_new = self.isHidden()
         self.show()
         self.field.setFocus()
         if text and text != self.field.text():
             self.field.setText(text)
         elif is_new:
-            self._look()  # what was looked for before
+            self._look()  # search for the text of the last time
         self.field.selectAll()
 
     def step(self, by: int) -> None:
-        """Go to the next (1) or previous (-1) place; asks what to look for if that is not said."""
+        """Go to the next (1) or previous (-1) place; open the bar if there is no text to find."""
         if self.isHidden() or not self.field.text():
             self.begin()
         if self.field.text():
             self._finder.step(by)
 
     def put_away(self) -> None:
-        """Hide the bar and take the marks away."""
+        """Hide the bar and remove the highlights."""
         if not self.isHidden():
             self.hide()
             self._finder.end()
             self.closed.emit()
 
     def event(self, event: QEvent) -> bool:
-        """Keep Escape for the bar: elsewhere it ends the running answer."""
+        """Keep Escape for the bar; otherwise it would stop the running answer."""
         if (
             event.type() == QEvent.Type.ShortcutOverride
             and isinstance(event, QKeyEvent)
@@ -124,7 +124,7 @@ class FindBar(QFrame):
         elif found:
             words = f"{finder.number} of {found:,}{'…' if finder.is_counting else ''}"
         else:
-            words = "Looking…" if finder.is_counting else "Not found"
+            words = "Searching…" if finder.is_counting else "Not found"
         self.count.setText(words)
         self.field.setAccessibleDescription(words)
         is_missing = is_wanted and not found and not finder.is_counting

@@ -1,4 +1,4 @@
-"""Joins the find bar, the finder and the column of messages. Main thread."""
+"""Connects the find bar, the finder and the column of messages. Main thread."""
 
 from PySide6.QtCore import QObject
 from PySide6.QtWidgets import QWidget
@@ -14,7 +14,7 @@ from ui.records.messages import ConversationMessage
 
 
 class FindingText(QObject):
-    """Finds text in whichever conversation is open.
+    """Finds text in the open conversation.
 
     Args:
         theme: The look.
@@ -23,8 +23,8 @@ class FindingText(QObject):
         parent: The chat.
 
     Attributes:
-        bar: The bar, hidden until it is wanted.
-        finder: What is looked for, and what was found.
+        bar: The bar, hidden until a person opens it.
+        finder: The query and its places.
     """
 
     def __init__(
@@ -46,7 +46,7 @@ class FindingText(QObject):
         self._follow(workspace.current)
 
     def _follow(self, opened: OpenConversation) -> None:
-        """Look in the conversation that is open now."""
+        """Search in the conversation that is open now."""
         finder = self.finder
         if self._opened is not None:
             session = self._opened.session

@@ -1,6 +1,6 @@
-"""Changes of single messages: add, rewrite, delete with undo, branch. Main thread.
+"""Changes single messages: add, rewrite, delete with undo, branch. Main thread.
 
-Nothing here asks the model; the session does.
+Nothing here generates an answer; the session does that.
 """
 
 import time
@@ -24,9 +24,9 @@ class MessageChanges(QObject):
     """Changes the messages of the open conversation.
 
     Signals:
-        deleted: Messages were deleted; carries in words what, and the conversation's undo stack
-            can bring them back.
-        restored: They are back.
+        deleted: Messages were deleted; carries the name of the action. The conversation's undo
+            stack can restore them.
+        restored: Deleted messages were restored.
     """
 
     deleted = Signal(str)
@@ -37,7 +37,7 @@ class MessageChanges(QObject):
         self._workspace = workspace
 
     def add(self, text: str, files: Sequence[Attachment] = ()) -> bool:
-        """Add a question that nobody answers yet; returns whether it was added."""
+        """Add a question without generating an answer; return whether it was added."""
         current = self._workspace.current
         added = question(text, files)
         if current.is_busy or not added.text.strip():
@@ -53,10 +53,10 @@ class MessageChanges(QObject):
         return True
 
     def rewrite(self, answer: ConversationMessage, text: str) -> bool:
-        """Put another text in an answer's place; the old one stays as a version.
+        """Replace an answer's text; the old text stays as a version.
 
         Returns:
-            Whether there is another text now.
+            Whether the text was changed.
         """
         current = self._workspace.current
         if current.is_busy or answer.run is None or not text.strip() or text == answer.text:
@@ -77,9 +77,9 @@ class MessageChanges(QObject):
         return True
 
     def delete(self, message: ConversationMessage) -> bool:
-        """Delete a message with what follows it; returns whether it was deleted.
+        """Delete a message with the messages after it; return whether it was deleted.
 
-        Another version of it is shown then, if there is one. The undo stack brings all of it back.
+        If there is another version of it, that is shown. The undo stack can restore all of them.
         """
         current = self._workspace.current
         if current.is_busy or current.conversation.tree.get(message.id) is not message:
@@ -88,7 +88,7 @@ class MessageChanges(QObject):
         return True
 
     def branch(self, message: ConversationMessage) -> None:
-        """Begin a conversation of its own with the messages up to one."""
+        """Begin a new conversation with the messages up to a message."""
         source = self._workspace.current.conversation
         twin = Conversation(
             f"{source.title} (branch)", settings=source.settings, stops=source.stops
@@ -101,7 +101,7 @@ class MessageChanges(QObject):
         self._workspace.take_in(twin)
 
     def remove(self, opened: OpenConversation, message: ConversationMessage) -> "_Removed":
-        """Take a message out of its conversation; the undo stack calls this."""
+        """Remove a message from its conversation; the undo stack calls this."""
         conversation, workspace = opened.conversation, self._workspace
         index = _place(conversation, message)
         removed = conversation.tree.remove(message)
@@ -114,13 +114,13 @@ class MessageChanges(QObject):
         return removed
 
     def put_back(self, opened: OpenConversation, removed: "_Removed") -> None:
-        """Bring messages back; the undo stack calls this."""
+        """Restore messages; the undo stack calls this."""
         conversation = opened.conversation
         conversation.tree.put_back(removed)
         self._workspace.traces.restore(_run_ids(removed))
         self._workspace.store.save_messages(conversation, removed)
         running = [one for one in conversation.tree if not one.is_settled]
-        for one in running:  # what is being written stays in sight
+        for one in running:  # a running answer stays visible
             changed = conversation.tree.show(one)
             self._workspace.store.save_messages(conversation, changed)
         if not running:
@@ -128,7 +128,7 @@ class MessageChanges(QObject):
         self.restored.emit()
 
     def _show(self, opened: OpenConversation, index: int) -> None:
-        """Show a conversation from an index on, as it is now."""
+        """Update the shown messages from an index on."""
         opened.session.path_changed.emit(index)
         answers = [one.run for one in opened.conversation.messages if one.run is not None]
         shown = answers[-1] if answers else None
@@ -143,7 +143,7 @@ _Removed = list[ConversationMessage]
 
 
 class _Deletion(QUndoCommand):
-    """One deletion. While an answer is written nothing is deleted again."""
+    """One deletion. It is not redone while an answer is running."""
 
     def __init__(
         self, changes: MessageChanges, opened: OpenConversation, message: ConversationMessage
@@ -160,7 +160,7 @@ class _Deletion(QUndoCommand):
             self._removed = self._changes.remove(self._opened, self._message)
 
     def undo(self) -> None:
-        """Bring back what was deleted."""
+        """Restore the deleted messages."""
         removed, self._removed = self._removed, []
         if removed:
             self._changes.put_back(self._opened, removed)
@@ -171,6 +171,6 @@ def _run_ids(messages: _Removed) -> frozenset[str]:
 
 
 def _place(conversation: Conversation, message: ConversationMessage) -> int:
-    """Return from which message on another one changes what is shown."""
+    """Return the index from which on a changed message affects the shown ones."""
     shown = conversation.messages
     return shown.index(message) if message in shown else max(0, len(shown) - 1)

@@ -1,4 +1,4 @@
-"""Joins the messages on screen with what can be done to them: menu, changes, undo. Main thread."""
+"""Connects the shown messages with their menu, changes and undo. Main thread."""
 
 from functools import partial
 
@@ -24,19 +24,19 @@ from ui.records.messages import ConversationMessage
 
 
 class MessageHandling(QObject):
-    """Does what the menus of messages ask for.
+    """Does the actions of the messages' menus.
 
     Args:
         theme: The look.
         workspace: The open conversation.
         column: Shows its messages.
-        composer: Takes quotations, and what is added without an answer.
+        composer: Gets quotations, and has the text to add without an answer.
         parent: The widget that shows them.
 
     Attributes:
         changes: Changes single messages.
         menu: The menu of one message.
-        undo_bar: Offers to bring deleted messages back.
+        undo_bar: Offers to restore deleted messages.
     """
 
     def __init__(
@@ -64,7 +64,7 @@ class MessageHandling(QObject):
         workspace.opened.connect(self._leave)
 
     def quote(self, text: str) -> None:
-        """Quote a text in the message that is being written."""
+        """Quote a text in the composer."""
         if text.strip():
             self._composer.quote(quotation(text))
 
@@ -83,7 +83,7 @@ class MessageHandling(QObject):
         return next(filter(None, map(selection_of, views)), "")
 
     def add_written(self) -> None:
-        """Add what is written as a message that nobody answers yet."""
+        """Add the text in the composer as a message, without generating an answer."""
         composer = self._composer
         if composer.attachments.is_reading:
             return

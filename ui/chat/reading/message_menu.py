@@ -21,16 +21,16 @@ MessageView = QuestionView | AnswerView
 
 
 class MessageMenu(QObject):
-    """Shows what can be done with a message.
+    """Shows the actions for a message.
 
     Signals:
-        quoted: A part of a message is to be quoted; carries its text.
-        answer_wanted: A question that nobody has answered is to be answered; carries its message.
+        quoted: A person wants to quote a part of a message; carries its text.
+        answer_wanted: A person wants an answer to an unanswered question; carries its message.
 
     Args:
         workspace: The open conversation and its model.
-        changes: Carries out what changes the conversation.
-        parent: The widget below whose messages the menu opens.
+        changes: Makes the changes of the conversation.
+        parent: The widget that shows the messages.
 
     Attributes:
         speech: Reads messages aloud.
@@ -59,7 +59,7 @@ class MessageMenu(QObject):
         Args:
             menu: The menu.
             view: The message.
-            place: Where on the screen it was asked for; None for no place.
+            place: The place on the screen; None if there is none.
         """
         message, current = view.message, self._workspace.current
         is_free, is_over = not current.is_busy, message.is_settled
@@ -88,7 +88,7 @@ class MessageMenu(QObject):
             add("Speak", lambda: self.speech.speak(spoken), bool(spoken.strip()))
         menu.addSeparator()
         is_last = current.conversation.messages[-1:] == [message]
-        words = "Delete" if is_last else "Delete With What Follows"
+        words = "Delete" if is_last else "Delete This and All Below"
         add(words, lambda: self._changes.delete(message), is_free and is_over)
 
 
@@ -118,13 +118,13 @@ def markdown_of(view: MessageView) -> str:
 
 
 def selection_of(view: MessageView) -> str:
-    """Return the text that is selected somewhere in a message; empty for none."""
+    """Return the selected text of a message; empty for none."""
     found = (selected_text(text) for text in view.findChildren(FlowText) if text.isVisible())
     return next((text for text in found if text), "")
 
 
 def link_at(view: MessageView, place: QPoint) -> str:
-    """Return where the link at a place of the screen leads; empty for none."""
+    """Return the target of the link at a place of the screen; empty for none."""
     for text in view.findChildren(FlowText):
         inside = text.viewport().mapFromGlobal(place)
         if text.isVisible() and text.viewport().rect().contains(inside):
@@ -134,12 +134,12 @@ def link_at(view: MessageView, place: QPoint) -> str:
 
 
 def quotation(text: str) -> str:
-    """Return a text as a quotation in Markdown, with an empty line behind it."""
+    """Return a text as a quotation in Markdown, followed by an empty line."""
     lines = text.strip("\n").split("\n")
     return "\n".join(f"> {line}".rstrip() for line in lines) + "\n\n"
 
 
 def defer_menus(view: MessageView) -> None:
-    """Let the message open the menu, not each text in it by itself."""
+    """Let the message open the menu, not each text in it."""
     for text in view.findChildren(FlowText):
         text.setContextMenuPolicy(Qt.ContextMenuPolicy.NoContextMenu)

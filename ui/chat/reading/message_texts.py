@@ -1,7 +1,7 @@
-"""The text of messages as the screen shows it, also where they are folded or far from the screen.
+"""The text of messages as the screen shows it, even if they are folded or far from the screen.
 
-Main thread. Markdown is written into a document that nobody sees; the texts are kept, so that each
-message is written once.
+Main thread. Markdown is written into a hidden document; the texts are kept, so that each message is
+written only once.
 """
 
 from collections.abc import Callable
@@ -18,7 +18,7 @@ from ui.kit.text.places import block_texts
 from ui.records.messages import ConversationMessage
 from ui.words.visible import lines_of
 
-# Only what is wider than the view depends on the width, never the text.
+# The text does not depend on the width of the view.
 _ROOM_PX = 700.0
 
 
@@ -41,7 +41,7 @@ class MessageTexts:
         return [*thought, *said, *call_lines(run)]
 
     def forget(self) -> None:
-        """Drop what is kept."""
+        """Drop the kept texts."""
         self._kept.clear()
         self._document = self._writer = None
 

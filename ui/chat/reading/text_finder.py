@@ -12,9 +12,9 @@ from ui.chat.messages.column.query import Query
 from ui.chat.reading.message_texts import MessageTexts
 from ui.records.messages import ConversationMessage
 
-# The search may keep the window from painting for this long.
+# The search may delay the painting of the window by this time.
 _SLICE_S = 0.008
-# A running answer is looked through again this often.
+# A running answer is searched again at this interval.
 _RECOUNT_MS = 300
 
 Place = tuple[ConversationMessage, int]
@@ -24,19 +24,19 @@ class TextFinder(QObject):
     """Counts the places of a query, and goes from one to the next.
 
     Signals:
-        changed: The count, or the place that is looked at, is another one.
-        marked: Other places are to be marked.
-        place_chosen: A place is to be seen; carries its message.
+        changed: The count or the current place has changed.
+        marked: The places to highlight have changed.
+        place_chosen: A place should be scrolled to; carries its message.
 
     Args:
-        texts: What the messages show.
+        texts: Returns the text of messages.
         messages: Returns the messages of the open conversation.
-        begins_at: Returns the number of the message from which on one searches.
+        begins_at: Returns the index of the message at which the search begins.
         parent: Owns this object.
 
     Attributes:
-        query: What is looked for; None while nothing is.
-        current: The message, and which of its places, that is looked at; None for none.
+        query: The text to find; None for none.
+        current: The message and the number of the current place in it; None for none.
     """
 
     changed = Signal()
@@ -72,7 +72,7 @@ class TextFinder(QObject):
 
     @property
     def number(self) -> int:
-        """Which of them is looked at, from 1; 0 for none."""
+        """The number of the current place, from 1; 0 for none."""
         if self.current is None:
             return 0
         message, place = self.current
@@ -85,17 +85,17 @@ class TextFinder(QObject):
 
     @property
     def is_counting(self) -> bool:
-        """Whether there are messages that were not looked through yet."""
+        """Whether some messages have not been searched yet."""
         return self._is_counting
 
     def look_for(self, text: str, has_case: bool) -> None:
-        """Look for a text from the messages on the screen on; white space alone is nothing."""
+        """Search for a text, beginning at the messages on the screen; white space finds nothing."""
         self.query = Query(text, has_case) if text.strip() else None
         self.current = None
         self._begin(self._begins_at())
 
     def look_again(self) -> None:
-        """Count again: the conversation has other messages now."""
+        """Count again, because the messages have changed."""
         if self.query is not None:
             shown = self._messages()
             if self.current is not None and self.current[0] not in shown:
@@ -103,18 +103,18 @@ class TextFinder(QObject):
             self._begin(self._begins_at() if self.current is None else 0)
 
     def look_again_soon(self) -> None:
-        """Count again in a moment: an answer grows."""
+        """Count again in a moment, because an answer grows."""
         if self.query is not None and not self._again.isActive():
             self._again.start()
 
     def end(self) -> None:
-        """Stop looking."""
+        """Stop searching."""
         self.look_for("", False)
         self._again.stop()
         self._texts.forget()
 
     def step(self, by: int) -> None:
-        """Go to the next place (1) or to the one before (-1); behind the last comes the first."""
+        """Go to the next (1) or previous (-1) place; after the last place comes the first."""
         self._finish_counting()
         found = self.count
         if found:
@@ -159,7 +159,7 @@ class TextFinder(QObject):
                 self._choose((message, 0))
 
     def _settle(self) -> None:
-        """Let go of a place that is no longer there."""
+        """Forget the current place if it no longer exists."""
         if self.current is not None:
             message, place = self.current
             found = self._counts.get(message.id, 0)

@@ -132,7 +132,7 @@ def test_a_deleted_message_goes_with_what_follows_it_and_comes_back(use: Use) ->
         views = await talk(window)
         conversation = window.workspace.current.conversation
         before = texts(conversation)
-        choose(window, views[2], "Delete With What Follows")
+        choose(window, views[2], "Delete This and All Below")
         assert texts(conversation) == before[:2]
         bar = window.chat.handling.undo_bar
         await eventually(bar.button.isVisible)

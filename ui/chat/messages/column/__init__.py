@@ -1,1 +1,1 @@
-"""The scrolling column of a conversation's messages: places, views near the screen, marks."""
+"""The scrolling column of a conversation's messages: slots, views near the screen, highlights."""

@@ -1,7 +1,7 @@
-"""The marks of what was searched for or found in the messages. Main thread.
+"""The highlights of searched words in the messages. Main thread.
 
-The search of all conversations marks words in one message; the find bar marks a text in all
-messages, one of its places as the current one.
+The search of all conversations highlights words in one message; the find bar highlights a text in
+all messages, with one current place.
 """
 
 from collections.abc import Iterable, Sequence
@@ -13,7 +13,7 @@ from ui.records.messages import ConversationMessage
 
 
 class FoundMarks:
-    """What is marked in the messages that have views."""
+    """Highlights words in the messages that have views."""
 
     def __init__(self, theme: Theme) -> None:
         self._theme = theme
@@ -22,29 +22,29 @@ class FoundMarks:
         self._current: tuple[ConversationMessage, int] | None = None
 
     def forget_found(self) -> None:
-        """Mark no words of a search any more."""
+        """Stop highlighting the words of a search."""
         self._found = None
 
     def choose_found(self, message: ConversationMessage, words: Sequence[str]) -> None:
-        """Mark words of a search in one message."""
+        """Highlight the words of a search in one message."""
         self._found = message, tuple(words)
 
     def choose_query(
         self, query: Query | None, current: tuple[ConversationMessage, int] | None
     ) -> None:
-        """Mark what was looked for in every message.
+        """Highlight a query in every message.
 
         Args:
-            query: What was looked for; None for nothing.
-            current: The message, and which of its places, that is marked as the present one.
+            query: The query; None for none.
+            current: The message and the number of its place that is highlighted as the current one.
         """
         self._found, self._query, self._current = None, query, current
 
     def mark(self, slot: MessageSlot) -> int | None:
-        """Mark a message.
+        """Highlight the places in a message.
 
         Returns:
-            How far down the current place, or the first one, stands; None where there is none.
+            The distance of the current or first place from the top; None for none.
         """
         if self._query is not None:
             message, place = self._current or (None, None)
@@ -55,7 +55,7 @@ class FoundMarks:
         return slot.show_found(self._found[1])
 
     def mark_all(self, slots: Iterable[MessageSlot]) -> None:
-        """Mark messages again, and take away marks that no longer hold."""
+        """Highlight the places in messages again, and remove outdated highlights."""
         for slot in slots:
             if self._query is None and self._found is None:
                 slot.show_found(())
@@ -63,7 +63,7 @@ class FoundMarks:
                 self.mark(slot)
 
     def unfold_current(self, slot: MessageSlot) -> None:
-        """Unfold what holds the current place of a message."""
+        """Unfold the part with the current place of a message."""
         if self._query is not None and self._current is not None:
             current = self._current[1] if self._current[0] is slot.message else None
             slot.unfold_place(self._query.highlight(self._theme.colors, current))

@@ -1,4 +1,4 @@
-"""The button over the messages that leads to the end of the conversation. Main thread."""
+"""The button over the messages that scrolls to the end of the conversation. Main thread."""
 
 from PySide6.QtCore import QSize, Qt
 from PySide6.QtWidgets import QPushButton, QWidget
@@ -12,9 +12,9 @@ _LATEST, _NEW_TEXT = "Jump to latest", "New text below"
 
 
 class JumpButton(QPushButton):
-    """Floats at the foot of its parent while the end is out of sight.
+    """Floats at the bottom of its parent while the end is out of sight.
 
-    The keyboard's shortcut is the menu's; the mouse leaves the keyboard where it is.
+    Its shortcut belongs to the menu; clicking it does not move the focus.
     """
 
     def __init__(self, theme: Theme, parent: QWidget) -> None:
@@ -31,11 +31,11 @@ class JumpButton(QPushButton):
 
     @property
     def has_news(self) -> bool:
-        """Whether text was added below what the reader sees."""
+        """Whether text was added below the visible part."""
         return self._has_news
 
     def show_place(self, is_end_seen: bool) -> None:
-        """Appear, or go once the reader is at the end."""
+        """Show the button, or hide it once the reader is at the end."""
         if is_end_seen:
             self._tell(has_news=False)
         if self.isHidden() != is_end_seen:
@@ -43,12 +43,12 @@ class JumpButton(QPushButton):
             self.raise_()
 
     def tell_of_news(self) -> None:
-        """Say that there is new text, if the end is out of sight."""
+        """Show that there is new text, if the end is out of sight."""
         if not self.isHidden():
             self._tell(has_news=True)
 
     def place(self) -> None:
-        """Take the place at the foot of the parent."""
+        """Move to the bottom of the parent."""
         around = self._around
         size = self.sizeHint()
         self.resize(size)

@@ -1,8 +1,8 @@
 """The scrolling column of a conversation's messages. Main thread.
 
-Follows the session of the conversation that is shown. ``slot_stack`` holds the places of the
-messages, ``near_views`` makes the views of those near the screen, ``found_marks`` marks what was
-searched for, and ``readers_place`` scrolls for the reader.
+Follows the session of the shown conversation. ``slot_stack`` has a slot for each message,
+``near_views`` creates the views of those near the screen, ``found_marks`` highlights searched
+words, and ``readers_place`` scrolls for the reader.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -30,11 +30,11 @@ class MessageColumn(QScrollArea):
     """Shows messages.
 
     Signals:
-        view_made: A message near the screen has a view now; carries the ``QuestionView`` or
+        view_made: A message near the screen got a view; carries the ``QuestionView`` or
             ``AnswerView``, whose signals say what a person wants.
 
     Attributes:
-        jump: The button that leads to the end while that is out of sight.
+        jump: The button that scrolls to the end while that is out of sight.
     """
 
     view_made = Signal(object)
@@ -67,7 +67,7 @@ class MessageColumn(QScrollArea):
     # -- what is shown ---------------------------------------------------------------------
 
     def show_conversation(self, opened: OpenConversation) -> None:
-        """Show another conversation's messages, the last ones first."""
+        """Show another conversation's messages, beginning at its end."""
         if self._opened is not None:
             for signal, slot in self._connections(self._opened):
                 signal.disconnect(slot)
@@ -88,7 +88,7 @@ class MessageColumn(QScrollArea):
                 view.mark_shown(view.message.run is run)
 
     def show_message(self, message: ConversationMessage, words: Sequence[str] = ()) -> None:
-        """Scroll to a message and mark words in it, or the message where it shows none of them."""
+        """Scroll to a message and highlight words in it, or all of it if it shows none of them."""
         self.forget_found()
         slot = self._stack.slot_of(message)
         if slot is None:
@@ -100,28 +100,28 @@ class MessageColumn(QScrollArea):
         self._place.go_to(slot)
 
     def jump_to_latest(self) -> None:
-        """Scroll to the end, and stay there while it grows."""
+        """Scroll to the end, and stay there while the answer grows."""
         self._place.go_to_end()
 
     def forget_found(self) -> None:
-        """Take the marks of found words away."""
+        """Remove the highlights of found words."""
         self._marks.forget_found()
         self._mark_again()
 
     def show_query(
         self, query: Query | None, current: tuple[ConversationMessage, int] | None = None
     ) -> None:
-        """Mark what was looked for in every message.
+        """Highlight a query in every message.
 
         Args:
-            query: What was looked for; None takes the marks away.
-            current: The message, and which of its places, that is marked as the present one.
+            query: The query; None removes the highlights.
+            current: The message and the number of its place that is highlighted as the current one.
         """
         self._marks.choose_query(query, current)
         self._mark_again()
 
     def go_to_message(self, message: ConversationMessage) -> None:
-        """Scroll to a message, or to the marked place in it, and unfold what holds that."""
+        """Scroll to a message, or to the current place in it, and unfold the part with it."""
         slot = self._stack.slot_of(message)
         if slot is not None:
             self._near.fill(slot)
@@ -130,7 +130,7 @@ class MessageColumn(QScrollArea):
 
     @property
     def first_seen(self) -> int:
-        """The number of the first message that is on the screen."""
+        """The index of the first message on the screen."""
         return self._stack.first_at(self.verticalScrollBar().value())
 
     @property
@@ -140,13 +140,13 @@ class MessageColumn(QScrollArea):
         return [one for one in found if isinstance(one, QuestionView | AnswerView)]
 
     def answer_view(self, run: Run) -> AnswerView | None:
-        """Return the view of a run's answer, None while it is far from the screen."""
+        """Return the view of a run's answer; None while it is far from the screen."""
         slot = self._stack.slot_of_run(run)
         view = None if slot is None else slot.view
         return view if isinstance(view, AnswerView) else None
 
     def question_view(self, message: ConversationMessage) -> QuestionView | None:
-        """Return the view of a question, made if it is far from the screen."""
+        """Return the view of a question; create it if the question is far from the screen."""
         slot = self._stack.slot_of(message)
         if slot is None:
             return None
@@ -154,10 +154,10 @@ class MessageColumn(QScrollArea):
         return slot.view if isinstance(slot.view, QuestionView) else None
 
     def focusNextPrevChild(self, is_next: bool) -> bool:  # noqa: N802 - Qt's name
-        """Move the focus by Tab, and scroll only to what has it then.
+        """Move the focus by Tab, and scroll only to the widget that gets it.
 
-        Qt's own way also follows the focus that a button loses when it is switched off or goes
-        away: it scrolls to whatever had the focus here before.
+        Qt's own way also follows the focus that a button loses when it is disabled or disappears:
+        it scrolls to the widget that had the focus here before.
         """
         if not QWidget.focusNextPrevChild(self, is_next):
             return False
@@ -167,7 +167,7 @@ class MessageColumn(QScrollArea):
         return True
 
     def resizeEvent(self, event: QResizeEvent) -> None:
-        """Keep the column in the middle and no wider than is good to read."""
+        """Keep the column centered and no wider than is readable."""
         super().resizeEvent(event)
         self._fit_sides()
         self._near.fill_near()
@@ -181,7 +181,7 @@ class MessageColumn(QScrollArea):
     def _add_all(self, messages: Sequence[ConversationMessage]) -> None:
         self._stack.setUpdatesEnabled(False)
         self._stack.add(messages)
-        # Whoever comes to a conversation sees its end; the views above are made when needed.
+        # A conversation opens at its end; the views above are created when they are needed.
         self._near.fill_end()
         self._stack.setUpdatesEnabled(True)
 
@@ -209,7 +209,7 @@ class MessageColumn(QScrollArea):
     def _mark_again(self) -> None:
         self._marks.mark_all(self._near.slots)
 
-    # -- what the session tells ------------------------------------------------------------
+    # -- signals of the session ------------------------------------------------------------
 
     def _connections(
         self, opened: OpenConversation
@@ -225,7 +225,7 @@ class MessageColumn(QScrollArea):
 
     def _append(self, message: ConversationMessage) -> None:
         if message.role == "user":
-            self._place.follow_end()  # whoever sends wants to see the answer
+            self._place.follow_end()  # a person who sends a message wants to see the answer
         self._add_all([message])
         self._near.fill(self._stack.slots[-1])
 
@@ -258,6 +258,6 @@ class MessageColumn(QScrollArea):
             view.show_busy(is_busy)
 
     def wheelEvent(self, event: QWheelEvent) -> None:
-        """Let the reader go where they want."""
+        """Let the reader scroll freely."""
         self._place.forget_wanted()
         super().wheelEvent(event)

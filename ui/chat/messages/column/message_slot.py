@@ -1,6 +1,6 @@
-"""The place of one message in the column: its view while that is near the screen, else its height.
+"""The slot of one message in the column: its view if that is near the screen, else its height.
 
-A long conversation has as many views as fit on a few screens. Main thread.
+A long conversation has only the views that fit on a few screens. Main thread.
 """
 
 from collections.abc import Sequence
@@ -20,13 +20,13 @@ from ui.records.messages import ConversationMessage
 
 _UNBOUND_PX = 16777215
 _CHARS_A_LINE = 88
-# What is around the text: a bubble's edge; the line below an answer.
+# The height around the text: the edge of a bubble; the line below an answer.
 _QUESTION_PX, _ANSWER_PX = 22, 54
 _MARKED_MS = 1600
 
 
 class MessageSlot(QWidget):
-    """Holds a view, or its place.
+    """Contains the view of a message, or keeps its height.
 
     Signals:
         height_changed: The height changed; carries the slot, the old and the new height.
@@ -45,7 +45,7 @@ class MessageSlot(QWidget):
     def fill(self, view: QWidget) -> None:
         """Show the message."""
         self.view = view
-        # Laid out at its width from the start, so that its height is right at once.
+        # Laid out at its final width from the start, so that its height is right at once.
         view.resize(self.width(), self.height())
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
@@ -55,7 +55,7 @@ class MessageSlot(QWidget):
 
     @property
     def can_be_emptied(self) -> bool:
-        """Whether nobody uses the view, and the message no longer grows."""
+        """Whether the view is not in use, and the message no longer grows."""
         focused = QApplication.focusWidget()
         is_used = focused is not None and self.isAncestorOf(focused)
         view = self.view
@@ -66,7 +66,7 @@ class MessageSlot(QWidget):
         """Drop the view and keep its height."""
         if self.view is not None:
             self.setFixedHeight(self.height())
-            # A thousand layouts that hold nothing would cost as much as their messages.
+            # A thousand empty layouts would cost as much as their messages.
             if (layout := self.layout()) is not None:
                 shiboken6.delete(layout)
             self.view.hide()
@@ -74,37 +74,37 @@ class MessageSlot(QWidget):
             self.view = None
 
     def show_found(self, words: Sequence[str]) -> int | None:
-        """Mark words in the text of the message; none takes the marks away.
+        """Highlight words in the text of the message; an empty list removes the highlights.
 
         Returns:
-            How far down the first one stands; None where the text shows none.
+            The distance of the first one from the top; None if the text shows none.
         """
         colors = self._theme.colors
         return self.highlight(Highlight(tuple(words), colors.found, colors.text))
 
     def highlight(self, wanted: Highlight) -> int | None:
-        """Mark words in the text of the message.
+        """Highlight words in the text of the message.
 
         Returns:
-            How far down the current one, or the first one, stands; None where the text shows none.
+            The distance of the current or first one from the top; None if the text shows none.
         """
         if not isinstance(self.view, QuestionView | AnswerView):
             return None
         return mark_parts(self.view.searched_parts(), wanted, self)
 
     def unfold_place(self, wanted: Highlight) -> None:
-        """Unfold what holds the current place: thinking, a result, a file."""
+        """Unfold the part with the current place: thinking, a result, a file."""
         if isinstance(self.view, QuestionView | AnswerView):
             unfold_place(self.view.searched_parts(), wanted)
 
     def mark(self) -> None:
-        """Highlight this message for a moment."""
+        """Highlight the whole message for a moment."""
         self._is_marked = True
         self.update()
         QTimer.singleShot(_MARKED_MS, self, self._unmark)
 
     def paintEvent(self, event: QPaintEvent) -> None:
-        """Draw the mark."""
+        """Draw the highlight."""
         if self._is_marked:
             painter = QPainter(self)
             painter.setRenderHint(QPainter.RenderHint.Antialiasing)
@@ -126,7 +126,7 @@ class MessageSlot(QWidget):
 
 
 def estimated_height(message: ConversationMessage, line_px: int) -> int:
-    """Return about how high a message will be, in pixels, before it has been laid out."""
+    """Return an estimate of a message's height, in pixels, before it is laid out."""
     text = message.said if message.run is not None else message.typed
     lines = sum(max(1, ceil(len(line) / _CHARS_A_LINE)) for line in text.split("\n"))
     lines += 2 * len(message.files)

@@ -1,4 +1,4 @@
-"""Makes the views of the messages near the screen, and gives up those far from it. Main thread."""
+"""Creates the views of messages near the screen, and drops those far from it. Main thread."""
 
 from collections.abc import Callable, Iterable
 
@@ -11,7 +11,7 @@ from ui.chat.messages.column.slot_stack import SlotStack
 from ui.chat.messages.question_view import QuestionView
 from ui.records.messages import ConversationMessage
 
-# In heights of the screen: views are made this near to it, and given up beyond.
+# In heights of the screen: views nearer than this are created, and views beyond are dropped.
 _MADE_WITHIN, _KEPT_WITHIN = 0.75, 3.0
 _RETRY_MS = 20
 
@@ -22,10 +22,10 @@ class NearViews(QObject):
     Args:
         area: Scrolls the slots.
         stack: The slots.
-        make_view: Makes the view of a message.
+        make_view: Creates the view of a message.
 
     Signals:
-        filled: A slot has a view now; carries the slot.
+        filled: A slot got a view; carries the slot.
 
     Attributes:
         slots: The slots that have views.
@@ -49,14 +49,14 @@ class NearViews(QObject):
         stack.height_changed.connect(self._notice_height)
 
     def fill(self, slot: MessageSlot) -> None:
-        """Make the view of a message, unless it has one."""
+        """Create the view of a message, unless it has one."""
         if slot.view is None:
             slot.fill(self._make_view(slot.message))
             self.slots.add(slot)
             self.filled.emit(slot)
 
     def fill_end(self) -> None:
-        """Make the views of the last messages, as many as the screen has room for."""
+        """Create the views of the last messages that fit on the screen."""
         room = self._area.viewport().height()
         for slot in reversed(self._stack.slots):
             if room < 0:
@@ -65,9 +65,9 @@ class NearViews(QObject):
             room -= slot.sizeHint().height()
 
     def fill_near(self) -> None:
-        """Make the views that are near the screen, and give up those that are far."""
+        """Create the views near the screen, and drop those far from it."""
         if not self._stack.is_laid_out:
-            # Crowded together, all slots would be near, and would keep heights that are wrong.
+            # Before they are laid out, all slots would seem near, and would get wrong heights.
             self.fill_later()
             return
         top, height = self._area.verticalScrollBar().value(), self._area.viewport().height()
@@ -78,19 +78,19 @@ class NearViews(QObject):
         self.empty(slot for slot in self.slots - near if slot.can_be_emptied)
 
     def fill_later(self) -> None:
-        """Make the views near the screen once all slots have their places."""
+        """Create the views near the screen once all slots have their places."""
         self._filling.start(0)
 
     def empty(self, slots: Iterable[MessageSlot]) -> None:
-        """Give up the views of messages, which keep their heights."""
+        """Drop the views of messages; the slots keep their heights."""
         for slot in slots:
             slot.empty()
             self.slots.discard(slot)
 
     def _lay_out_and_fill(self) -> None:
-        """Give all slots their places now, and make the views near the screen."""
+        """Lay out all slots now, and create the views near the screen."""
         if self._area.isVisible():
-            # The stack lays out its slots first, and only then becomes as high as they are.
+            # The stack first lays out its slots, and gets their total height only after that.
             QCoreApplication.sendPostedEvents(None, int(QEvent.Type.LayoutRequest))
             if self._stack.is_laid_out:
                 self.fill_near()
@@ -99,6 +99,6 @@ class NearViews(QObject):
 
     def _notice_height(self, slot: MessageSlot, before: int, after: int) -> None:
         if after < before:
-            # A message that takes less room leaves some to those above it, and where nothing
-            # is to be scrolled, nothing else would make their views.
+            # A message that is lower than estimated leaves room for those above it. If nothing
+            # is scrolled, nothing else would create their views.
             self.fill_later()

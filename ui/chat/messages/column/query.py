@@ -1,4 +1,4 @@
-"""What is looked for in the messages of a conversation. Pure; main thread."""
+"""A text to find in the messages of a conversation. Pure; main thread."""
 
 import re
 from dataclasses import dataclass
@@ -10,11 +10,11 @@ from ui.kit.text.places import words_pattern
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """A text that is looked for.
+    """A text to find.
 
     Attributes:
         text: The text; its white space matches any white space.
-        has_case: Whether capital letters differ from small ones.
+        has_case: Whether upper and lower case differ.
     """
 
     text: str
@@ -22,11 +22,11 @@ class Query:
 
     @property
     def pattern(self) -> re.Pattern[str]:
-        """What matches the text."""
+        """The pattern that matches the text."""
         return words_pattern((self.text,), self.has_case)
 
     def highlight(self, colors: Colors, current: int | None = None) -> Highlight:
-        """Return how its places are marked; ``current`` is the one that is looked at."""
+        """Return the highlight of its places; ``current`` is the number of the current one."""
         return Highlight(
             (self.text,),
             colors.found,

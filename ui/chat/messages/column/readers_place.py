@@ -1,7 +1,7 @@
-"""Where a reader is in the column of messages: at its end, at a wanted message, or elsewhere.
+"""The reader's place in the column of messages: at its end, at a wanted message, or elsewhere.
 
-Main thread. Keeps a reader at the end while the column grows, and moves nobody who is elsewhere:
-what changes its height above the screen is scrolled away.
+Main thread. Keeps a reader at the end while the column grows. For a reader elsewhere, scrolling
+makes up for changed heights above the screen, so that the visible text stays.
 """
 
 from collections.abc import Callable
@@ -12,7 +12,7 @@ from PySide6.QtWidgets import QScrollArea
 from ui.chat.messages.column.message_slot import MessageSlot
 
 _NEAR_END_PX = 12
-# Whoever is nearer to the end than this sees the last lines.
+# A reader nearer to the end than this sees the last lines.
 _END_SEEN_PX = 80
 _ABOVE_WANTED_PX = 40
 _ARRIVING_MS = 500
@@ -23,12 +23,12 @@ class ReadersPlace(QObject):
 
     Args:
         area: The column.
-        found_in: Returns how far down in a message the words are that were searched for; None
-            where there are none.
+        found_in: Returns the distance of the searched words from the top of a message; None
+            if there are none.
 
     Signals:
-        moved: Another part of the column is seen.
-        grown: The column has another height.
+        moved: Another part of the column is visible.
+        grown: The height of the column has changed.
     """
 
     moved = Signal()
@@ -39,7 +39,7 @@ class ReadersPlace(QObject):
         self._area = area
         self._found_in = found_in
         self._is_at_end = True
-        # What the heights above the screen have changed by since the last scrolling.
+        # How much the heights above the screen have changed since the last scrolling.
         self._owed_px = 0
         self._wanted: MessageSlot | None = None
         self._arriving = QTimer(self, singleShot=True, interval=_ARRIVING_MS)
@@ -58,7 +58,7 @@ class ReadersPlace(QObject):
         self.forget_wanted()
         self.follow_end()
         self._bar.setValue(self._bar.maximum())
-        # The views that are made there have other heights than the places they take.
+        # The heights of the new views there differ from the estimates.
         self._is_at_end = True
         self.moved.emit()
 
@@ -69,20 +69,20 @@ class ReadersPlace(QObject):
     def go_to(self, slot: MessageSlot) -> None:
         """Scroll to a message, and stay with it until the heights around it are settled."""
         self._wanted = slot
-        # Views that are made on the way there correct the heights above, for a moment.
+        # The views that are created on the way change the heights above, for a moment.
         self._arriving.start()
         self._scroll_to(slot)
 
     def forget_wanted(self) -> None:
-        """Let the reader go on from where they are."""
+        """Stop scrolling to the wanted message."""
         self._arriving.stop()
         self._wanted = None
 
     def owe(self, slot: MessageSlot, before: int, after: int) -> None:
-        """Note that a message has another height than it had.
+        """Note that the height of a message has changed.
 
         Args:
-            slot: The message; what is below the top of the screen moves nobody.
+            slot: The message; below the top of the screen a change needs no scrolling.
             before: Its height before, in pixels.
             after: Its height now.
         """
@@ -92,17 +92,17 @@ class ReadersPlace(QObject):
     def _scroll_to(self, slot: MessageSlot) -> None:
         down = self._found_in(slot) or 0
         height = self._area.viewport().height()
-        # The head of the message, unless what was found in it would be out of sight then.
+        # Scroll to the top of the message, unless the found words would then be out of sight.
         top = slot.y() - _ABOVE_WANTED_PX if down < height // 2 else slot.y() + down - height // 3
         self._bar.setValue(max(0, top))
         self._is_at_end = False
         self.moved.emit()
 
     def _end_arriving(self) -> None:
-        """Let go of the wanted message once it is in its place and stays there."""
+        """Forget the wanted message once it is in its place and stays there."""
         if self._wanted is None:
             return
-        # On a slow machine, heights that are known already may still be waiting to be used.
+        # On a slow machine, known heights may still wait for their layout.
         QCoreApplication.sendPostedEvents(None, int(QEvent.Type.LayoutRequest))
         before = self._bar.value()
         self._scroll_to(self._wanted)
@@ -118,7 +118,7 @@ class ReadersPlace(QObject):
     def _keep_place(self, least: int, most: int) -> None:
         owed, self._owed_px = self._owed_px, 0
         if self._wanted is not None:
-            self._arriving.start()  # heights still change: arriving is not over
+            self._arriving.start()  # heights still change, so wait again
             self._scroll_to(self._wanted)
         elif self._is_at_end:
             self._bar.setValue(most)

@@ -1,6 +1,6 @@
 """The slots of a conversation's messages, one below another. Main thread.
 
-Knows where each message stands, and nothing of what is shown in it.
+Knows the place of each message, but nothing about its content.
 """
 
 from bisect import bisect_right
@@ -20,7 +20,7 @@ _ABOVE_PX, _BELOW_PX, _BETWEEN_PX = 24, 18, 14
 
 
 class SlotStack(QWidget):
-    """Holds the slots.
+    """The column of slots.
 
     Signals:
         height_changed: The height of a slot changed; carries the slot, its old and its new height.
@@ -42,7 +42,7 @@ class SlotStack(QWidget):
 
     @property
     def is_laid_out(self) -> bool:
-        """Whether the slots are below one another, each as high as it has to be."""
+        """Whether the slots are laid out at their present heights."""
         if len(self.slots) > 1 and self.slots[-1].y() <= self.slots[0].y():
             return False
         return self.height() >= self.minimumSizeHint().height()
@@ -65,23 +65,23 @@ class SlotStack(QWidget):
         return gone
 
     def slot_of(self, message: ConversationMessage) -> MessageSlot | None:
-        """Return the slot of a message, None for a message that is not shown."""
+        """Return the slot of a message; None for a message that is not shown."""
         return next((slot for slot in reversed(self.slots) if slot.message is message), None)
 
     def slot_of_run(self, run: Run) -> MessageSlot | None:
-        """Return the slot of a run's answer, None for an answer that is not shown."""
+        """Return the slot of a run's answer; None for an answer that is not shown."""
         return next((slot for slot in reversed(self.slots) if slot.message.run is run), None)
 
     def first_at(self, top: int) -> int:
-        """Return the number of the slot that stands at a height; 0 above the first one."""
+        """Return the index of the slot at a height; 0 above the first one."""
         return max(0, bisect_right(self.slots, top, key=MessageSlot.y) - 1)
 
     def within(self, top: int, bottom: int) -> list[MessageSlot]:
-        """Return the slots that stand between two heights, also partly."""
+        """Return the slots that are at least partly between two heights."""
         last = bisect_right(self.slots, bottom, key=MessageSlot.y)
         return self.slots[self.first_at(top) : last]
 
     def fit_sides(self, width: int) -> None:
-        """Keep the slots in the middle of a width, and no wider than is good to read."""
+        """Center the slots in a width, and keep them no wider than is readable."""
         side = max(_LEAST_SIDE_PX, (width - self._theme.px(_WIDEST_PX)) // 2)
         self._layout.setContentsMargins(side, _ABOVE_PX, side, _BELOW_PX)
