@@ -152,7 +152,7 @@ class Welcome(QScrollArea):
             "loading": f"Loading {model.name}. You can write your first message meanwhile.",
             "ready": f"{model.name} is ready. It runs on this computer, and nothing leaves it.",
             "unloaded": f"{model.name} is not loaded. Your first message loads it.",
-            "gone": f"{model.name} is not on this computer any more. Choose another model.",
+            "gone": f"{model.name} is no longer on this computer. Choose another model.",
             "failed": f"{model.name} could not be loaded: {model.message}",
         }
         self._state.setText(words[model.stage])

@@ -20,29 +20,29 @@ AnsweringStage = Literal["none", "unloaded", "loading", "ready", "failed", "gone
 
 
 class ModelFinder(Protocol):
-    """The part of the library that finds a model again."""
+    """The part of the library that finds a model by its name."""
 
     @property
     def has_looked(self) -> bool:
-        """Whether the disks have been looked at since the start."""
+        """Whether the disks were scanned since the program started."""
 
     def folder_named(self, name: str) -> Path | None:
         """Return the folder of a model by its name."""
 
     def refresh(self) -> None:
-        """Look at the disks again."""
+        """Scan the disks again."""
 
 
 class AnsweringModel(QObject):
     """Follows the open conversation and the engine's model.
 
     Signals:
-        changed: The stage or the model is another now.
-        chosen: A conversation has another model now; carries the ``Conversation``.
+        changed: The stage or the model has changed.
+        chosen: The model of a conversation has changed; carries the ``Conversation``.
 
     Attributes:
         loaded: The engine's model.
-        library: Finds models by their names; None until there is one.
+        library: Finds models by their names; None until it is set.
     """
 
     changed = Signal()
@@ -68,11 +68,11 @@ class AnsweringModel(QObject):
 
     @property
     def stage(self) -> AnsweringStage:
-        """What there is of the conversation's model."""
+        """The stage of the conversation's model."""
         choice = self.choice
         if choice is None:
             return self.loaded.stage
-        # One of several may be in memory while another one is loaded or has failed.
+        # The model may be one of several in memory while another one is loading or has failed.
         if self.loaded.in_memory.may_be_several and self.loaded.info_of(choice.folder) is not None:
             return "ready"
         if self.loaded.is_at(choice.folder):
@@ -81,7 +81,7 @@ class AnsweringModel(QObject):
 
     @property
     def name(self) -> str:
-        """The model's name; empty where there is none."""
+        """The model's name; empty if there is none."""
         choice = self.choice
         return self.loaded.name if choice is None else choice.name
 
@@ -98,7 +98,7 @@ class AnsweringModel(QObject):
 
     @property
     def progress(self) -> LoadProgress | None:
-        """How far loading has come."""
+        """The progress of loading."""
         return self.loaded.progress if self.stage == "loading" else None
 
     @property
@@ -118,7 +118,7 @@ class AnsweringModel(QObject):
         self._conversation = conversation
 
     def settle(self) -> bool:
-        """Let the conversation remember the model that answers it; returns whether there is one."""
+        """Let the conversation remember the model that answers it; return whether there is one."""
         if not self.can_answer:
             return False
         if self.choice is None:
@@ -138,7 +138,7 @@ class AnsweringModel(QObject):
             self.loaded.load(folder)
 
     def remember(self, choice: ChosenModel) -> None:
-        """Let the conversation go on with a model, which the next message loads if need be."""
+        """Let the conversation use a model; the next message loads it if necessary."""
         self._remember(choice)
         self._refresh()
 
@@ -164,7 +164,7 @@ class AnsweringModel(QObject):
             self.chosen.emit(self._conversation)
 
     def _take_choice(self, folder: Path) -> None:
-        """Note that a person wants another model; if it cannot be loaded, the earlier one stays."""
+        """Note that a person chose another model; if loading it fails, the earlier one stays."""
         if self._before is None or self._before[0] is not self._conversation:
             self._before = self._conversation, self.choice
         self._remember(ChosenModel.of(folder))
@@ -178,7 +178,7 @@ class AnsweringModel(QObject):
         self.changed.emit()
 
     def _settle_choice(self) -> None:
-        """Go back to the earlier model where the chosen one could not be loaded."""
+        """Go back to the earlier model if the chosen one could not be loaded."""
         before, self._before = self._before, None
         if before is None:
             return
@@ -196,9 +196,9 @@ class AnsweringModel(QObject):
         is_there = folder is not None and await asyncio.to_thread(_is_model, folder)
         if not is_there and (library := self.library) is not None:
             if not library.has_looked:
-                library.refresh()  # its end asks again
+                library.refresh()  # the end of the scan leads here again
                 return
-            # It may have been moved; and an imported conversation knows only the name.
+            # The model may have been moved, and an imported conversation has only its name.
             folder = library.folder_named(choice.name)
             is_there = folder is not None and await asyncio.to_thread(_is_model, folder)
         if conversation is not self._conversation or self.choice != choice:

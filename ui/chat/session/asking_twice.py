@@ -1,4 +1,4 @@
-"""Asks the open conversation's question twice, and goes on with one of the answers. Main thread."""
+"""Answers a question of the open conversation twice, and keeps one answer. Main thread."""
 
 from collections.abc import Sequence
 
@@ -24,12 +24,12 @@ class AskingTwice(QObject):
         self._workspace = workspace
 
     def begin(self, variant: Variant, text: str, files: Sequence[Attachment] = ()) -> bool:
-        """Answer a question twice: as the open conversation is set, and with a variant of it.
+        """Answer a question twice: with the conversation's own settings, and with a variant.
 
         Args:
-            variant: What the second answer runs with.
+            variant: The settings of the second answer.
             text: The question; the last one is answered again if this is empty.
-            files: The files that go with it.
+            files: The files of the question.
 
         Returns:
             Whether the answers were begun.
@@ -53,7 +53,7 @@ class AskingTwice(QObject):
         return True
 
     def keep(self, side: Side | None) -> None:
-        """Go on with one of two answers, with its model, settings and stops; None leaves both."""
+        """Continue with one of two answers, its model, settings and stops; None keeps both."""
         workspace, current = self._workspace, self._workspace.current
         sides = current.sides
         if sides is None or sides.is_running:
@@ -68,6 +68,6 @@ class AskingTwice(QObject):
         workspace.conversations.repaint(current.conversation)
 
     def _show_again(self, run: Run) -> None:
-        """Show how one of two answers goes on, if it is the one that is looked at."""
+        """Update the shown run, if it is the run of one of the two answers."""
         if run is self._workspace.current.shown_run:
             self._workspace.run_shown.emit(run)

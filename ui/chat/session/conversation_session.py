@@ -1,7 +1,7 @@
-"""What a person does in one conversation: ask, edit, regenerate, continue, show a version, cancel.
+"""The actions in one conversation: ask, edit, regenerate, continue, show a version, cancel.
 
-Main thread. ``ui.chat.session.answer`` runs the answers, ``ui.chat.calling`` carries out their
-calls; the session stores what comes of them and tells the views.
+Main thread. ``ui.chat.session.answer`` runs the answers, and ``ui.chat.calling`` runs their calls;
+the session saves the results and emits signals for the views.
 """
 
 from collections.abc import Sequence
@@ -27,27 +27,27 @@ from ui.tools.toolbox import Toolbox
 
 
 class ConversationSession(QObject):
-    """Sends what a person writes and keeps the answer's run up to date, here and in the store.
+    """Sends messages, and keeps the runs of their answers up to date, here and in the store.
 
     Signals:
         message_appended: A message was added at the end; carries the ``ConversationMessage``.
         path_changed: Other versions are shown; carries the index of the first such message.
         text_appended: The running answer grew; carries the ``Run`` and the new text.
         thinking_appended: Its reasoning grew; carries the ``Run`` and the new text.
-        run_changed: A run went to another stage, read more of its prompt, or began or ended a
+        run_changed: A run changed its stage, read more of its prompt, or began or ended a
             call; carries the ``Run``.
         run_finished: A run ended; carries the ``Run``.
         is_running_changed: An answer began or ended; carries whether one is running.
-        went_on: The model goes on with the results of its calls; carries the new ``Run``.
+        went_on: The model continues with the results of its calls; carries the new ``Run``.
 
     Args:
         engine: Generates the answers.
-        conversation: What is said in it.
-        store: Keeps what is said.
+        conversation: The conversation.
+        store: Saves the messages.
         traces: Keeps the traces of runs.
         models: Knows and loads models.
         parent: Owns this object.
-        toolbox: Runs what the model calls; None for no tools.
+        toolbox: Runs the tools that the model calls; None for no tools.
     """
 
     message_appended = Signal(object)
@@ -89,7 +89,7 @@ class ConversationSession(QObject):
 
     @property
     def is_running(self) -> bool:
-        """Whether an answer is on its way, or its calls are being carried out."""
+        """Whether an answer or its calls are running."""
         return self._pacing.run is not None or self._calls.is_running
 
     @property
@@ -98,7 +98,7 @@ class ConversationSession(QObject):
         return self._pacing.run
 
     def send(self, text: str, files: Sequence[Attachment] = ()) -> Run | None:
-        """Ask a question; returns the run of its answer, None if one is still running."""
+        """Ask a question; return the run of its answer, or None if another one is still running."""
         asked = question(text, files)
         if self.is_running or not asked.text.strip():
             return None
@@ -109,12 +109,12 @@ class ConversationSession(QObject):
     def edit(
         self, replaced: ConversationMessage, text: str, files: Sequence[Attachment] = ()
     ) -> Run | None:
-        """Ask another question in a question's place; the old one stays as a version.
+        """Replace a question and answer the new one; the old one stays as a version.
 
         Args:
             replaced: The question.
-            text: What is asked in its place.
-            files: The files that go with it.
+            text: The new text.
+            files: The new files.
         """
         edited = question(text, files)
         if self.is_running or not edited.text.strip() or replaced.role != "user":
@@ -124,7 +124,7 @@ class ConversationSession(QObject):
         return self._begin(edited, [edited])
 
     def answer(self, asked: ConversationMessage) -> Run | None:
-        """Answer a question that is in the conversation, beside the answers that it has."""
+        """Answer a question of the conversation again; existing answers stay as versions."""
         return None if self.is_running else self._begin(asked)
 
     def regenerate(self, answer: ConversationMessage) -> Run | None:
@@ -136,13 +136,13 @@ class ConversationSession(QObject):
     def continue_answer(
         self, answer: ConversationMessage, without: str | int | None = None
     ) -> Run | None:
-        """Let the model go on where an answer ends; the short one stays as a version.
+        """Let the model continue an answer; the short one stays as a version.
 
-        A stop that ended it does not count for the rest, or it would end there again.
+        The stop that ended it is left out for the rest, because it would end there again.
 
         Args:
-            answer: What is to be longer.
-            without: Another stop of the conversation that does not count this time.
+            answer: The answer to continue.
+            without: Another stop of the conversation to leave out this time.
         """
         run = answer.run
         if self.is_running or answer.parent is None or run is None:
@@ -162,7 +162,7 @@ class ConversationSession(QObject):
         return self._begin(answer.parent, without=past, replaced=answer)
 
     def continue_calls(self, answer: ConversationMessage) -> bool:
-        """Carry out the calls of an answer that was paused; returns whether that was begun."""
+        """Run the calls of a paused answer; return whether that was begun."""
         run = answer.run
         if self._tools is None or self.is_running or run is None or not run.paused_at:
             return False
@@ -172,12 +172,12 @@ class ConversationSession(QObject):
         return True
 
     def decide(self, call_id: str, decision: Decision) -> None:
-        """Say whether a call that waits for it may run."""
+        """Allow or deny a call that waits for permission."""
         if self._tools is not None:
             self._tools.decide(call_id, decision)
 
     def show_version(self, message: ConversationMessage) -> None:
-        """Show a version of a message, with all that follows it."""
+        """Show a version of a message, with the messages after it."""
         if self.is_running:
             return
         before = self.conversation.messages
@@ -191,14 +191,14 @@ class ConversationSession(QObject):
     def cancel(self) -> None:
         """End the running answer within one step of the model; its text is kept.
 
-        So do calls that are being carried out, and their server is told. An answer that the engine
-        has not taken yet, because a model is being read for it, ends at once.
+        Running calls are cancelled too, also on their server. An answer that the engine has not
+        accepted yet, because its model is still loading, ends at once.
         """
         self._calls.cancel()
         self._pacing.cancel()
 
     async def finish(self) -> None:
-        """Cancel what runs and wait for its end."""
+        """Cancel the running answer, and wait for its end."""
         self.cancel()
         await self._tasks.finish()
 
@@ -213,11 +213,11 @@ class ConversationSession(QObject):
         """Add an answer to a question, store what is new, and start generating it.
 
         Args:
-            asked: What is answered.
-            unsaved: Messages that are not stored yet.
-            continued: The run whose text the answer goes on from.
-            without: A stop of the conversation that does not count this time.
-            replaced: The answer whose place this one takes; what follows it stays in sight.
+            asked: The question.
+            unsaved: Messages that are not saved yet.
+            continued: The run whose text the answer continues.
+            without: A stop of the conversation to leave out this time.
+            replaced: The answer that this one replaces; the messages after it stay visible.
         """
         conversation, model = self.conversation, self._model.info
         begun = "" if continued is None else continued.text

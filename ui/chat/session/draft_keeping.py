@@ -11,7 +11,7 @@ _KEPT_AFTER_MS = 400
 
 
 class DraftKeeping(QObject):
-    """The draft of the conversation that is being written in.
+    """Saves the draft of the open conversation.
 
     Args:
         save: Stores a conversation.
@@ -26,21 +26,21 @@ class DraftKeeping(QObject):
         self._later.timeout.connect(self.keep)
 
     def change(self, conversation: Conversation, text: str) -> None:
-        """Note what was typed; it is saved a moment later."""
+        """Note the typed text; it is saved a moment later."""
         if conversation.draft != text:
             conversation.draft = text
             self._changed = conversation
             self._later.start()
 
     def attach(self, conversation: Conversation, files: tuple[Attachment, ...]) -> None:
-        """Note which files go with the draft; they are saved a moment later."""
+        """Note the files of the draft; they are saved a moment later."""
         if conversation.attachments != files:
             conversation.attachments = files
             self._changed = conversation
             self._later.start()
 
     def keep(self) -> None:
-        """Save what was typed and is not saved yet."""
+        """Save unsaved changes of the draft now."""
         self._later.stop()
         changed, self._changed = self._changed, None
         if changed is not None:

@@ -1,4 +1,4 @@
-"""How long held text has waited, while it grows at its end and is released from its beginning.
+"""Measures for how long text is held back, while it grows at its end and shrinks at its beginning.
 
 Pure; any thread.
 """
@@ -9,38 +9,38 @@ from engine import TokenTrace
 
 
 class HeldText:
-    """The text that the stop matcher holds back, each part with the time at which it came.
+    """The text that the stop matcher holds back, with the arrival time of each part.
 
     Attributes:
-        text: What is held now; empty for nothing.
+        text: The text that is held now; empty for none.
     """
 
     def __init__(self) -> None:
         self.text = ""
-        self._parts: deque[tuple[int, float]] = deque()  # characters, and since when they wait
+        self._parts: deque[tuple[int, float]] = deque()  # the number of characters, their arrival
 
     @property
     def since_s(self) -> float | None:
-        """When the oldest held character came; None while nothing is held."""
+        """The arrival of the oldest held character; None while nothing is held."""
         return self._parts[0][1] if self._parts else None
 
     def take(self, token: TokenTrace, time_s: float) -> list[tuple[int, float]]:
-        """Note what is held after a token.
+        """Note the held text after a token.
 
         Args:
             token: The token.
-            time_s: When it came.
+            time_s: The time at which it arrived.
 
         Returns:
-            The characters that no longer wait, oldest first: how many, and since when they waited.
+            The characters that are no longer held, oldest first: their number and their arrival.
         """
         self.text = token.held
         if not token.held and not self._parts:
-            return []  # as nearly always
+            return []  # this is the usual case
         if token.piece:
             self._parts.append((len(token.piece), time_s))
         surplus = sum(count for count, _ in self._parts) - len(token.held)
-        if surplus < 0:  # text that was held for a tag is in no piece yet
+        if surplus < 0:  # text that was held back for a tag is not in a piece yet
             self._parts.append((-surplus, time_s))
         released: list[tuple[int, float]] = []
         while surplus > 0:

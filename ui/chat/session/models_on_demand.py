@@ -1,4 +1,4 @@
-"""The model of a conversation, loaded when a message needs it. Main thread."""
+"""Loads the model of a conversation when a message needs it. Main thread."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -20,11 +20,11 @@ class ModelsOnDemand(Protocol):
     def ready(
         self, wanted: Callable[[], Path | None]
     ) -> AbstractAsyncContextManager[ModelInfo | None]:
-        """Load the model of a folder if it is not loaded, and hold it for a moment."""
+        """Load the model of a folder if necessary, and keep it loaded inside the ``with`` block."""
 
 
 class ModelOfConversation:
-    """The model that answers a conversation, whichever that is by now.
+    """The model that answers a conversation at this moment.
 
     Args:
         conversation: Says which model is wanted.
@@ -42,7 +42,7 @@ class ModelOfConversation:
 
     @asynccontextmanager
     async def held(self) -> AsyncIterator[ModelInfo | None]:
-        """Load the model if it is not loaded, and hold it for a moment.
+        """Load the model if necessary, and keep it loaded inside the ``with`` block.
 
         Raises:
             ModelLoadFailed: It cannot be loaded, or loading was cancelled.
@@ -59,11 +59,11 @@ class RequestForModel:
     """A request that is completed once its model is loaded.
 
     Args:
-        request: What is asked, whatever model answers.
-        settings: The settings that it was asked with.
-        without: A stop of the conversation that does not count this time.
-        hold: Loads the model and holds it until the engine has taken the request.
-        offered: Starts tool servers and returns what the model may call; None for no tools.
+        request: The request, independent of the model.
+        settings: The settings of the question.
+        without: A stop of the conversation to leave out this time.
+        hold: Loads the model and keeps it loaded until the engine has accepted the request.
+        offered: Starts tool servers and returns the tools; None for no tools.
     """
 
     def __init__(
@@ -82,7 +82,7 @@ class RequestForModel:
 
     @asynccontextmanager
     async def held(self) -> AsyncIterator[tuple[GenerationRequest, ModelInfo | None]]:
-        """Hold the model; yield the request as that model is asked, and the model.
+        """Keep the model loaded; yield the request adapted to the model, and the model.
 
         Raises:
             ModelLoadFailed: The model cannot be loaded, or loading was cancelled.

@@ -1,4 +1,4 @@
-"""A conversation that is or was shown: its session, its stop list, the run that is looked at.
+"""A conversation that is or was shown: its session, its stop list, its shown run.
 
 Main thread. Knows no widgets and no other conversation.
 """
@@ -24,12 +24,12 @@ from ui.tools.toolbox import Toolbox
 
 
 class OpenConversation(QObject):
-    """A conversation with its session and its stop list; lives on while another one is shown.
+    """A conversation with its session and its stop list; it stays while another one is shown.
 
     Signals:
         went_on: The answer continues with another stop list; carries its new ``Run``.
         is_running_changed: An answer began or ended; carries whether one is running.
-        sides_changed: Answering side by side began or is over.
+        sides_changed: Answering side by side has begun or ended.
 
     Args:
         engine: Generates the answers.
@@ -37,11 +37,11 @@ class OpenConversation(QObject):
         store: Keeps conversations.
         traces: Keeps the traces of runs.
         models: Knows and loads models.
-        toolbox: Runs what the model calls.
+        toolbox: Runs the tools that the model calls.
         parent: Owns this object.
 
     Attributes:
-        sides: The two answers, while a question is answered side by side; else None.
+        sides: The two answers, while a question is answered side by side; otherwise None.
     """
 
     went_on = Signal(object)
@@ -79,22 +79,22 @@ class OpenConversation(QObject):
 
     @property
     def is_running(self) -> bool:
-        """Whether an answer is on its way, alone or beside another one."""
+        """Whether an answer is running, alone or beside another one."""
         return self.session.is_running or (self.sides is not None and self.sides.is_running)
 
     @property
     def is_busy(self) -> bool:
-        """Whether nothing can be asked now: an answer is running, or one of two is to be kept."""
+        """Whether no question can be asked: an answer is running, or one of two must be chosen."""
         return self.session.is_running or self.sides is not None
 
     @property
     def latest_run(self) -> Run | None:
-        """The run of the last answer in sight."""
+        """The run of the last shown answer."""
         shown = reversed(self.conversation.messages)
         return next((m.run for m in shown if m.run is not None), None)
 
     def step_version(self, message: ConversationMessage, step: int) -> bool:
-        """Show the version before (-1) or after (1) a message; returns whether there is one."""
+        """Show the previous (-1) or next (1) version of a message; return whether there is one."""
         versions = self.conversation.tree.versions(message)
         place = versions.index(message) + step
         if self.is_busy or not 0 <= place < len(versions):
@@ -103,25 +103,25 @@ class OpenConversation(QObject):
         return True
 
     def cancel(self) -> None:
-        """End the running answer, or both of two."""
+        """Stop the running answer, or both answers."""
         self.session.cancel()
         if self.sides is not None:
             self.sides.cancel()
 
     async def finish(self) -> None:
-        """Cancel what runs and wait for its end."""
+        """Cancel the running answers, and wait for their end."""
         await self.session.finish()
         if self.sides is not None:
             await self.sides.finish()
 
     def begin_sides(self, left: Variant, right: Variant) -> SideBySide:
-        """Get ready to answer a question twice."""
+        """Prepare answering a question twice."""
         self.sides = self._make_sides((left, right), self)
         self.sides.is_running_changed.connect(self.is_running_changed)
         return self.sides
 
     def end_sides(self, kept: Side | None) -> None:
-        """Go on with one of the two answers; None leaves the left one, whose settings stay."""
+        """Continue with one of the two answers; None shows the left one and keeps the settings."""
         sides, self.sides = self.sides, None
         if sides is None:
             return
@@ -131,20 +131,20 @@ class OpenConversation(QObject):
         self.sides_changed.emit()
 
     def look_back(self) -> None:
-        """Count again what the stop sequences did."""
+        """Count again how often the stop sequences ended answers."""
         self.stops.set_history(history_of(self.conversation))
 
     def has_other_stops(self, model: ModelInfo | None) -> bool:
-        """Return whether the running answer would run with other stops if it began now."""
+        """Return whether the stop list has changed since the running answer began."""
         run = self.session.run
         if run is None or model is None:
             return False
         return run.rules != stop_rules(self.conversation, model, run.without)
 
     def apply_stops(self) -> None:
-        """Continue the running answer with the stop list as it is now.
+        """Continue the running answer with the present stop list.
 
-        It ends where it is and is continued from there; the record of both parts stays.
+        The answer is cancelled and continued from there; the records of both parts are kept.
         """
         if self.session.is_running:
             self._is_applying, self._applied = True, self.session.run
@@ -163,8 +163,8 @@ class OpenConversation(QObject):
         if answer is None or run is None or run.finished is None:
             return
         if run.finished.stop.kind is not StopKind.CANCELLED:
-            return  # it came to its end before the cancel did
-        # A stop that was left out this time is left out of the rest of the answer as well.
+            return  # the answer ended before it was cancelled
+        # A stop that was left out for this answer is also left out for the rest of it.
         if run.can_be_continued:
             begun = self.session.continue_answer(answer, run.without)
         else:

@@ -1,4 +1,4 @@
-"""The conversations in memory: those that were shown last, and those that are being answered.
+"""The conversations in memory: those that were shown last, and those with running answers.
 
 Main thread. Knows no widgets.
 """
@@ -18,24 +18,24 @@ from ui.records.conversations import Conversation
 from ui.records.storing import ConversationStore
 from ui.tools.toolbox import Toolbox
 
-# So many conversations stay in memory beside those that are being answered.
+# How many conversations stay in memory besides those with running answers.
 MOST_OPEN = 6
 
 
 class OpenConversations(QObject):
-    """Opens conversations and releases those that nobody has looked at for a while.
+    """Opens conversations, and unloads those that were not shown for a while.
 
     Signals:
         answer_ended: An answer ended; carries its ``Conversation`` and its ``Run``.
 
     Args:
-        engine: Answers.
+        engine: Generates the answers.
         model: The loaded model.
         store: Keeps conversations.
         traces: Keeps the traces of runs.
         conversations: The list of all conversations.
-        is_wanted: Whether a conversation must stay in memory because it is shown, or will be.
-        toolbox: What models may call.
+        is_wanted: Returns whether a conversation must stay in memory: it is shown, or will be.
+        toolbox: Runs the tools that models call.
         parent: Owns this object.
     """
 
@@ -60,7 +60,7 @@ class OpenConversations(QObject):
         self._traces = traces
         self._conversations = conversations
         self._is_wanted = is_wanted
-        self._open: dict[str, OpenConversation] = {}  # the one opened last stands last
+        self._open: dict[str, OpenConversation] = {}  # the one that was opened last comes last
         self._tasks = Tasks()
         self._is_releasing = False
         model.changed.connect(self.offer_tokenizer)
@@ -87,23 +87,23 @@ class OpenConversations(QObject):
         return opened
 
     def cancel(self, conversation: Conversation) -> None:
-        """End the running answer of a conversation, if it has one."""
+        """Stop the running answer of a conversation, if it has one."""
         if conversation.id in self._open:
             self._open[conversation.id].cancel()
 
     def cancel_all(self) -> None:
-        """End every running answer."""
+        """Stop every running answer."""
         for opened in self._open.values():
             opened.cancel()
 
     def release_unseen(self) -> None:
-        """Drop the conversations from memory that nobody has looked at for a while."""
+        """Unload the conversations that were not shown for a while."""
         if not self._is_releasing:
             self._is_releasing = True
             self._tasks.start(self._release_unseen(), "release conversations")
 
     async def finish(self) -> None:
-        """End every running answer, and wait until nothing is under way."""
+        """Stop every running answer, and wait until the background work has ended."""
         for opened in list(self._open.values()):
             await opened.finish()
         await self._tasks.finish()
@@ -117,14 +117,14 @@ class OpenConversations(QObject):
             if not opened.is_busy and self._release(opened.conversation):
                 del self._open[opened.conversation.id]
                 opened.deleteLater()
-        # Those that came in by an import or a copy were never opened.
+        # Imported and copied conversations were never opened.
         for row in range(self._conversations.rowCount()):
             conversation = self._conversations.at(row)
             if conversation.is_loaded and conversation.id not in self._open:
                 self._release(conversation)
 
     def _release(self, conversation: Conversation) -> bool:
-        """Unload a conversation if all of it can be loaded again; returns whether it can go."""
+        """Unload a conversation if all of it can be loaded again; return whether it was."""
         if self._is_wanted(conversation) or not self._store.is_kept(conversation):
             return False
         if len(conversation.tree):
@@ -135,7 +135,7 @@ class OpenConversations(QObject):
         self._conversations.changed(conversation)
 
     def offer_tokenizer(self) -> None:
-        """Show the stops' tokens in the model of each conversation, as far as it is loaded."""
+        """Show the tokens of stops for each conversation whose model is loaded."""
         for opened in self._open.values():
             self._offer(opened)
 

@@ -1,4 +1,4 @@
-"""Changes what the open conversation runs with: its settings, its tools, a preset. Main thread."""
+"""Changes the settings and tools of the open conversation, and uses presets. Main thread."""
 
 from collections.abc import Callable
 
@@ -13,14 +13,14 @@ from ui.records.tooling.choice import ToolsInUse
 
 
 class SettingsInUse(QObject):
-    """The settings of whichever conversation is open; a change counts from the next answer on.
+    """The settings of the open conversation; a change applies from the next answer on.
 
     Signals:
         changed: The settings or the tools of the open conversation were changed.
 
     Args:
         current: Returns the open conversation.
-        conversations: Keeps it.
+        conversations: Saves it.
         presets: The presets of this person.
         parent: Owns this object.
     """
@@ -40,7 +40,7 @@ class SettingsInUse(QObject):
         self._presets = presets
 
     def change(self, settings: ConversationSettings) -> None:
-        """Give the open conversation other settings."""
+        """Change the settings of the open conversation."""
         conversation = self._current().conversation
         if settings != conversation.settings:
             conversation.settings = settings
@@ -48,7 +48,7 @@ class SettingsInUse(QObject):
             self.changed.emit()
 
     def change_tools(self, tools: ToolsInUse) -> None:
-        """Let the open conversation's model use other tools."""
+        """Change the tools of the open conversation."""
         conversation = self._current().conversation
         if tools != conversation.tools:
             conversation.tools = tools
@@ -56,13 +56,13 @@ class SettingsInUse(QObject):
             self.changed.emit()
 
     def use_preset(self, preset: Preset) -> None:
-        """Give the open conversation a preset's settings and stop list, which can be undone."""
+        """Use a preset's settings and stop list in the open conversation; this can be undone."""
         self.change(preset.settings)
         current = self._current()
         current.conversation.stops_from = f"preset:{preset.name}"
         current.stops.replace_all(preset.stops, f"use preset {preset.name}")
 
     def save_preset(self, name: str) -> None:
-        """Keep the open conversation's settings and stop list under a name."""
+        """Save the open conversation's settings and stop list as a preset."""
         conversation = self._current().conversation
         self._presets.keep(Preset(name, conversation.settings, tuple(conversation.stops)))

@@ -1,7 +1,7 @@
-"""One question, two answers at the same time: the state of a conversation that is answered twice.
+"""Two answers to one question at the same time: the state of such a conversation.
 
 Main thread. Knows no widgets. Both answers are versions of one message from the beginning, so that
-nothing is lost whatever happens before one of them is kept.
+none is lost if the program ends before one of them is chosen.
 """
 
 from collections.abc import Sequence
@@ -24,14 +24,14 @@ class Side(QObject):
     """One of the two answers.
 
     Args:
-        variant: What the answer runs with.
-        session: Asks for it.
+        variant: The settings of the answer.
+        session: Requests the answer.
         parent: Owns this object.
 
     Attributes:
-        variant: What it runs with.
-        session: Asks for it.
-        message: The answer, once it was asked for.
+        variant: The settings of the answer.
+        session: Requests the answer.
+        message: The answer, once it was requested.
     """
 
     def __init__(self, variant: Variant, session: ConversationSession, parent: QObject) -> None:
@@ -54,17 +54,17 @@ class SideBySide(QObject):
         side_ended: One of the answers has ended.
 
     Args:
-        engine: Answers.
+        engine: Generates the answers.
         conversation: The conversation that the question belongs to.
         store: Keeps the answers.
         traces: Keeps the traces of both runs.
-        models: Loads a side's model where it is not loaded.
-        variants: What the two answers run with.
+        models: Loads the model of a side if necessary.
+        variants: The settings of the two answers.
         parent: Owns this object.
 
     Attributes:
-        sides: The left and the right one.
-        question: What was asked, once it was.
+        sides: The left and the right answer.
+        question: The question, once it was asked.
     """
 
     is_running_changed = Signal(bool)
@@ -100,7 +100,7 @@ class SideBySide(QObject):
 
     @property
     def is_running(self) -> bool:
-        """Whether an answer is on its way."""
+        """Whether an answer is running."""
         return any(side.session.is_running for side in self.sides)
 
     @property
@@ -109,7 +109,7 @@ class SideBySide(QObject):
         return [side.run for side in self.sides if side.run is not None]
 
     def ask(self, text: str, files: Sequence[Attachment] = ()) -> bool:
-        """Ask a new question at the conversation's end; returns whether it was asked."""
+        """Ask a new question at the conversation's end; return whether it was asked."""
         left, right = self.sides
         if left.session.send(text, files) is None:
             return False
@@ -121,7 +121,7 @@ class SideBySide(QObject):
         return True
 
     def ask_again(self, question: ConversationMessage) -> bool:
-        """Answer a question of the conversation once more, twice."""
+        """Answer an existing question of the conversation again, twice."""
         self.question = question
         for side in self.sides:
             side.session.answer(question)
@@ -132,18 +132,18 @@ class SideBySide(QObject):
         return True
 
     def keep(self, side: Side) -> None:
-        """Let the conversation go on from one of the answers; the other stays as a version."""
+        """Continue the conversation with one of the answers; the other one stays as a version."""
         if side.message is not None:
             changed = self._conversation.tree.show(side.message)
             self._store.save_messages(self._conversation, changed)
 
     def cancel(self) -> None:
-        """End both answers."""
+        """Stop both answers."""
         for side in self.sides:
             side.session.cancel()
 
     async def finish(self) -> None:
-        """Cancel what runs and wait for its end."""
+        """Cancel both answers, and wait for their end."""
         for side in self.sides:
             await side.session.finish()
 
@@ -155,20 +155,20 @@ class SideBySide(QObject):
 
 
 class _OneConversation:
-    """Keeps what both sides save under the conversation that they were made from."""
+    """Saves the messages of both sides in the conversation that they were made from."""
 
     def __init__(self, store: AnswerStore, conversation: Conversation) -> None:
         self._store = store
         self._conversation = conversation
 
     def save(self, _twin: Conversation) -> None:
-        """Keep the conversation, not what a side runs with."""
+        """Save the conversation, without the settings of a side."""
         self._store.save(self._conversation)
 
     def save_messages(self, _twin: Conversation, messages: Sequence[ConversationMessage]) -> None:
-        """Keep messages of the conversation."""
+        """Save messages of the conversation."""
         self._store.save_messages(self._conversation, messages)
 
     async def settled(self) -> None:
-        """Wait until all that was saved before is kept."""
+        """Wait until all earlier changes are saved."""
         await self._store.settled()

@@ -1,7 +1,7 @@
-"""The traces of the newest runs: each token and what the stop matcher made of it.
+"""The traces of the newest runs: each token, and what the stop matcher did with it.
 
-Main thread. Memory is bounded by runs, by tokens a run and by tokens altogether. What is kept on
-disk beyond that, of the window's own answers alone, is the business of a ``TraceKeeper``.
+Main thread. Memory is limited by the number of runs, by tokens per run and by all tokens. A
+``TraceKeeper`` also keeps the traces of the window's own answers on disk.
 """
 
 import asyncio
@@ -23,13 +23,13 @@ from engine.recording.run_trace import RunTrace
 from ui.records.runs import Run
 
 MAX_RUNS = 64
-# A traced token takes about half a kilobyte: 64 long runs would be more than half a gigabyte.
+# A traced token takes about 0.5 KB: 64 long runs would take more than half a gigabyte.
 MAX_TOKENS = 200_000
 TOP_LOGPROBS = 5
 
 
 class TraceKeeper(Protocol):
-    """Keeps traces beyond the end of the program. Returns at once; works on its own thread."""
+    """Keeps traces on disk. Its methods return at once; it works on its own thread."""
 
     def keep(self, conversation_id: str, run_id: str, trace: RunTrace) -> None:
         """Keep the trace of a run that has ended.
@@ -41,16 +41,16 @@ class TraceKeeper(Protocol):
         """
 
     async def load(self, run_id: str) -> RunTrace | None:
-        """Return the trace of a run; None where none is kept."""
+        """Return the trace of a run; None if none is kept."""
 
     def delete(self, run_ids: frozenset[str]) -> None:
         """Delete the traces of runs; ``restore`` can bring them back until the program ends."""
 
     def restore(self, run_ids: frozenset[str]) -> None:
-        """Bring back what was deleted, unless all traces were forgotten since."""
+        """Restore deleted traces, unless all traces were deleted since."""
 
     def copy(self, run_ids: Mapping[str, str], conversation_id: str) -> None:
-        """Keep copies of traces for runs that were copied; each is as old as its original.
+        """Keep copies of traces for copied runs; each copy has the age of its original.
 
         Args:
             run_ids: The ids of the originals, by those of their copies.
@@ -58,40 +58,40 @@ class TraceKeeper(Protocol):
         """
 
     def measured(self) -> "Future[int]":
-        """Return how many bytes are kept, once all that was asked for before is done."""
+        """Return how many bytes are kept, after all earlier calls are done."""
 
     def kept(self) -> "Future[list[KeptTrace]]":
-        """Return which traces are kept, the oldest first."""
+        """Return the kept traces, oldest first."""
 
     def content(self, run_id: str) -> "Future[bytes | None]":
-        """Return a trace as it is kept; None where it has gone or cannot be read."""
+        """Return the stored form of a trace; None if it is gone or cannot be read."""
 
     def take_in(self, kept: KeptTrace, content: bytes) -> "Future[bool]":
-        """Keep a trace from elsewhere, if there is room for one of its age.
+        """Keep a trace from an archive, if there is room for a trace of its age.
 
         Args:
-            kept: Whose it is, and how old.
+            kept: Its run and its age.
             content: The trace as ``content`` returned it.
 
         Returns:
-            Whether that run's trace is kept now; raises ``DamagedFile`` where it is none, and
-            ``OSError`` where the disk does not take it.
+            Whether that run's trace is kept now; raises ``DamagedFile`` if it is not a trace, and
+            ``OSError`` if it cannot be written.
         """
 
     def forget_all(self) -> "Future[None]":
-        """Delete all of them."""
+        """Delete all traces."""
 
 
 class Traces(QObject):
     """Keeps the traces of the newest runs, by the run's id.
 
     Signals:
-        forgotten: All traces have gone.
-        level_changed: The next runs are recorded in more or less detail.
+        forgotten: All traces were deleted.
+        level_changed: The level of detail for the next runs has changed.
 
     Attributes:
-        keeper: Keeps those of conversations on disk; None where nothing is kept.
-        level: How much of the next runs is recorded.
+        keeper: Keeps the traces of conversations on disk; None if none are kept there.
+        level: The level of detail for the next runs.
         top_logprobs: How many alternatives of each token, at the full level.
     """
 
@@ -105,7 +105,7 @@ class Traces(QObject):
         self.top_logprobs = TOP_LOGPROBS
         self._most_runs = most_runs
         self._traces: OrderedDict[str, RunTrace] = OrderedDict()
-        # Of messages that were deleted, for as long as that can be undone.
+        # The traces of deleted messages, for as long as the deletion can be undone.
         self._deleted: OrderedDict[str, RunTrace | None] = OrderedDict()
         self._times_forgotten = 0
 
@@ -117,25 +117,25 @@ class Traces(QObject):
         return self._traces.get(run_id)
 
     def traced(self, request: GenerationRequest) -> GenerationRequest:
-        """Return a request that asks for as much as is recorded now."""
+        """Return a request with the present level of detail."""
         level, count = self.wanted
         return replace(request, trace=level, top_logprobs=count)
 
     @property
     def wanted(self) -> tuple[TraceLevel, int]:
-        """How much of each token is recorded now, and how many alternatives of it."""
+        """The present level of detail, and how many alternatives of each token are recorded."""
         return self.level, self.top_logprobs if self.level is TraceLevel.FULL else 0
 
     def keep(self, run_id: str, trace: RunTrace) -> None:
-        """Keep the trace of a run that has ended elsewhere; the oldest ones make room."""
+        """Keep the trace of a run that ended elsewhere; the oldest traces are dropped."""
         self._traces[run_id] = trace
         self._prune()
 
     def begin(self, run_id: str, generation: Generation) -> RunTrace | None:
-        """Keep the trace of a run that was accepted; the oldest ones make room.
+        """Keep the trace of an accepted run; the oldest traces are dropped.
 
         Returns:
-            The trace; None where the run asks for none.
+            The trace; None if the run is not recorded.
         """
         request = generation.request
         if request.trace is TraceLevel.OFF:
@@ -148,25 +148,25 @@ class Traces(QObject):
         return trace
 
     def end(self, run_id: str, conversation_id: str) -> None:
-        """Keep the trace of a conversation's run, which has ended, on disk as well."""
+        """Also keep the trace of a conversation's ended run on disk."""
         trace = self._traces.get(run_id)
         if trace is not None and trace.stop is not None and self.keeper is not None:
             self.keeper.keep(conversation_id, run_id, trace)
 
     async def find(self, run_id: str) -> RunTrace | None:
-        """Return the trace of a run from memory or from disk; None where it is not kept."""
+        """Return the trace of a run from memory or from disk; None if it is not kept."""
         trace = self.get(run_id)
         if trace is None and self.keeper is not None:
             times_forgotten = self._times_forgotten
             trace = await self.keeper.load(run_id)
             if run_id in self._deleted or times_forgotten != self._times_forgotten:
-                return None  # it has gone while it was read
+                return None  # it was deleted while it was read
             if trace is not None and self.get(run_id) is None:
                 self.keep(run_id, trace)
         return trace
 
     def measured(self) -> "Future[int]":
-        """Return how many bytes of disk they take."""
+        """Return how many bytes the traces take on disk."""
         if self.keeper is not None:
             return self.keeper.measured()
         none: Future[int] = Future()
@@ -174,11 +174,11 @@ class Traces(QObject):
         return none
 
     async def kept(self) -> list[KeptTrace]:
-        """Return which traces are kept on disk, the oldest first."""
+        """Return the traces that are kept on disk, oldest first."""
         return [] if self.keeper is None else await asyncio.wrap_future(self.keeper.kept())
 
     async def content(self, run_id: str) -> bytes | None:
-        """Return a trace as it is kept on disk; None where it has gone or cannot be read."""
+        """Return the stored form of a trace on disk; None if it is gone or cannot be read."""
         if self.keeper is None:
             return None
         return await asyncio.wrap_future(self.keeper.content(run_id))
@@ -190,7 +190,7 @@ class Traces(QObject):
         return await asyncio.wrap_future(self.keeper.take_in(kept, content))
 
     def copy(self, copies: Iterable[Run], conversation_id: str) -> None:
-        """Give runs that were copied a trace of their own, where the original has one.
+        """Give copied runs a trace of their own, if the original has one.
 
         Args:
             copies: The copies; other runs among them are left alone.
@@ -205,7 +205,7 @@ class Traces(QObject):
             self.keeper.copy(originals, conversation_id)
 
     def record(self, level: TraceLevel) -> None:
-        """Record the next runs in this detail."""
+        """Record the next runs at this level of detail."""
         if level is not self.level:
             self.level = level
             self.level_changed.emit()
@@ -219,7 +219,7 @@ class Traces(QObject):
             self.keeper.delete(run_ids)
 
     def restore(self, run_ids: frozenset[str]) -> None:
-        """Bring back the traces of answers that are back; those forgotten since stay away."""
+        """Restore the traces of restored answers, except those that were deleted for good since."""
         for run_id in run_ids:
             trace = self._deleted.pop(run_id, None)
             if trace is not None:
@@ -228,7 +228,7 @@ class Traces(QObject):
             self.keeper.restore(run_ids)
 
     def forget_all(self) -> None:
-        """Drop every trace, also from disk; nobody sees what a run under way still records."""
+        """Delete every trace, also on disk; what a running answer still records is not shown."""
         self._times_forgotten += 1
         self._traces.clear()
         self._deleted = OrderedDict.fromkeys(self._deleted)
@@ -237,7 +237,7 @@ class Traces(QObject):
         self.forgotten.emit()
 
     def _prune_deleted(self) -> None:
-        """Let go of the traces that were deleted first; that they were deleted stays known."""
+        """Drop the traces that were deleted first, but remember that they were deleted."""
         kept = 0
         for run_id, trace in reversed(self._deleted.items()):
             kept += 0 if trace is None else len(trace.tokens)

@@ -1,4 +1,4 @@
-"""The conversation that was asked for, while its messages are loaded. Main thread."""
+"""Loads the messages of the conversation that a person wants to open. Main thread."""
 
 from collections.abc import Callable
 
@@ -10,19 +10,19 @@ from ui.records.storing import ConversationStore
 
 
 class WantedConversation(QObject):
-    """The conversation that was asked for last, until it is shown.
+    """The conversation that a person wants to open, until it is shown.
 
     Signals:
-        changed: Another conversation was asked for, or the wanted one cannot be read.
+        changed: Another conversation is wanted, or the wanted one cannot be read.
 
     Args:
         store: Loads conversations.
-        show: Shows a conversation that is in memory, at the message of an id if there is one.
+        show: Shows a conversation that is in memory, at the message with an id if one is given.
         give_up: Called when the wanted conversation cannot be read.
         parent: Owns this object.
 
     Attributes:
-        conversation: What was asked for; None once it is shown.
+        conversation: The wanted conversation; None once it is shown.
     """
 
     changed = Signal()
@@ -42,11 +42,11 @@ class WantedConversation(QObject):
         self._tasks = Tasks()
 
     def open(self, conversation: Conversation, message_id: str | None = None) -> None:
-        """Ask for a conversation; it is shown at once if only its end is wanted and is in memory.
+        """Open a conversation; it is shown at once if it is in memory and its end is wanted.
 
         Args:
-            conversation: What is asked for.
-            message_id: The message at which it is shown; None for its end.
+            conversation: The conversation.
+            message_id: The message to show; None for its end.
         """
         self._want(conversation)
         if conversation.is_loaded and message_id is None:
@@ -55,21 +55,21 @@ class WantedConversation(QObject):
             self._tasks.start(self._load(conversation, message_id), "open a conversation")
 
     def forget(self) -> None:
-        """Want nothing any more: what was asked for is shown."""
+        """Forget the wanted conversation, because it is shown."""
         self.conversation = None
 
     async def finish(self) -> None:
-        """Wait until nothing is being loaded."""
+        """Wait until loading has ended."""
         await self._tasks.finish()
 
     async def _load(self, conversation: Conversation, message_id: str | None) -> None:
         await self._store.fill(conversation)
         if self.conversation is not conversation:
-            return  # another one has been asked for meanwhile
+            return  # a person wants another one meanwhile
         if conversation.is_loaded:
             self._show(conversation, message_id)
         else:
-            self._want(None)  # it cannot be read, which the store has told
+            self._want(None)  # it cannot be read; the store has reported that
             self._give_up()
 
     def _want(self, conversation: Conversation | None) -> None:

@@ -1,4 +1,4 @@
-"""The whole window's state: conversations, the open one, the model, the server.
+"""The state of the whole window: conversations, the open one, the model, the server.
 
 Main thread. Knows no widgets; the main window and the panels render it.
 """
@@ -34,27 +34,27 @@ from ui.tools.toolbox import Toolbox
 
 
 class Workspace(QObject):
-    """Everything the window shows.
+    """The state behind the main window.
 
     Signals:
         opened: Another conversation is shown; carries its ``OpenConversation``.
-        selection_changed: Another conversation was asked for; it may still have to be loaded.
+        selection_changed: A person wants another conversation, which may still have to be loaded.
         run_shown: The stop panel shows another run; carries the ``Run`` or None.
-        answering_changed: The open conversation began or ended an answer; carries whether one is
-            running. Told of whichever conversation is open.
-        stops_edited: The stop list of the open conversation was edited; likewise.
-        message_wanted: A message of the open conversation is to be seen; carries it.
+        answering_changed: The open conversation began or ended an answer, or another one was
+            opened; carries whether an answer is running.
+        stops_edited: The stop list of the open conversation was edited.
+        message_wanted: A message of the open conversation should be scrolled to; carries it.
 
     Args:
         engine: Generates the answers.
         server: Starts and stops the local server.
         store: Keeps conversations.
-        toolbox: The tool servers, and what they may do.
+        toolbox: The tool servers, their limits and approvals.
         parent: Owns this object.
 
     Attributes:
-        in_memory: The open conversation and others that were open or are being answered.
-        settings: Changes what the open conversation runs with.
+        in_memory: The open conversation, and others that were open or have running answers.
+        settings: Changes the settings of the open conversation.
     """
 
     opened = Signal(object)
@@ -122,7 +122,7 @@ class Workspace(QObject):
 
     @property
     def selected(self) -> Conversation:
-        """The conversation that was asked for last: the open one, or one still being loaded."""
+        """The conversation that a person opened last; it may still be loading."""
         return self._wanted.conversation or self.current.conversation
 
     def open(self, conversation: Conversation) -> None:
@@ -130,13 +130,13 @@ class Workspace(QObject):
         self._wanted.open(conversation)
 
     def open_at(self, conversation_id: str, message_id: str | None) -> None:
-        """Show a conversation at one of its messages, whatever version that belongs to."""
+        """Show a conversation at one of its messages, in any version."""
         conversation = self.conversations.with_id(conversation_id)
         if conversation is not None:
             self._wanted.open(conversation, message_id)
 
     def delete(self, *conversations: Conversation) -> None:
-        """Delete conversations, ending their answers; another one is shown in their place."""
+        """Delete conversations and stop their answers; another conversation is shown."""
         row = min(map(self.conversations.row_of, conversations), default=-1)
         for conversation in conversations:
             self.in_memory.cancel(conversation)
@@ -150,15 +150,15 @@ class Workspace(QObject):
             self.open(following[0] if following else self.conversations.create())
 
     def forget_read(self, conversation: Conversation) -> None:
-        """Forget what the model has read of a conversation: some of it was deleted."""
+        """Delete the cached prompts of a conversation, because some of it was deleted."""
         self._engine.forget(cache_owner(conversation))
 
     def answer(self, question: ConversationMessage) -> bool:
-        """Answer a question that has no answer yet; returns whether an answer was begun."""
+        """Answer a question that has no answer yet; return whether an answer was begun."""
         return self._can_ask() and self._begun(self.current.session.answer(question))
 
     def send(self, text: str, files: Sequence[Attachment] = ()) -> bool:
-        """Ask the open conversation's model; returns whether it was sent."""
+        """Send a message in the open conversation; return whether it was sent."""
         if not self._can_ask():
             return False
         title = text if text.strip() else ", ".join(file.name for file in files)
@@ -167,36 +167,36 @@ class Workspace(QObject):
     def edit(
         self, question: ConversationMessage, text: str, files: Sequence[Attachment] = ()
     ) -> bool:
-        """Ask another question in a question's place; returns whether it was sent.
+        """Replace a question and answer the new one; return whether it was sent.
 
         Args:
             question: The question.
-            text: What is asked in its place.
-            files: The files that go with it.
+            text: The new text.
+            files: The new files.
         """
         can_ask = self._can_ask()
         return can_ask and self._begun(self.current.session.edit(question, text, files))
 
     def regenerate(self, answer: ConversationMessage) -> bool:
-        """Answer a question again; returns whether an answer was begun."""
+        """Answer a question again; return whether an answer was begun."""
         return self._can_ask() and self._begun(self.current.session.regenerate(answer))
 
     def continue_answer(self, answer: ConversationMessage) -> bool:
         """Continue an answer, past the stop that ended it if one did.
 
         Returns:
-            Whether that was begun.
+            Whether an answer was begun.
         """
         can_ask = self._can_ask()
         return can_ask and self._begun(self.current.session.continue_answer(answer))
 
     def answer_without_stop(self, answer: ConversationMessage) -> bool:
-        """Answer again without the stop that ended an answer; returns whether one was begun."""
+        """Answer again without the stop that ended an answer; return whether one was begun."""
         can_ask = self._can_ask()
         return can_ask and self._begun(self.current.session.answer_without_stop(answer))
 
     def show_version(self, message: ConversationMessage, step: int) -> None:
-        """Show the version before (-1) or after (1) one that is shown."""
+        """Show the previous (-1) or next (1) version of a shown message."""
         if self.current.step_version(message, step):
             self.show_run(self.current.latest_run)
             self.conversations.repaint(self.current.conversation)
@@ -223,11 +223,11 @@ class Workspace(QObject):
         self.in_memory.offer_tokenizer()
 
     def cancel_all(self) -> None:
-        """End every running answer."""
+        """Stop every running answer."""
         self.in_memory.cancel_all()
 
     async def finish(self) -> None:
-        """End all that is under way: answers, loading, the server."""
+        """Stop answers, loading and the server, and wait for their end."""
         self.keep_draft()
         await self.in_memory.finish()
         await self._wanted.finish()
@@ -250,7 +250,7 @@ class Workspace(QObject):
         return self.current.sides is None and self.answering.settle()
 
     def _begun(self, run: Run | None, question: str = "") -> bool:
-        """Show a run that was begun; returns whether one was."""
+        """Show a run, if one was begun; return whether one was."""
         if run is None:
             return False
         self.conversations.name_after(self.current.conversation, question)
@@ -259,7 +259,7 @@ class Workspace(QObject):
         return True
 
     def _replace_deleted(self) -> None:
-        """Show a new conversation if the open one was deleted, and the wanted one cannot be."""
+        """Show a new conversation if the open one was deleted and the wanted one cannot be read."""
         if self.conversations.row_of(self.current.conversation) < 0:
             self.new_conversation()
 
@@ -285,7 +285,7 @@ class Workspace(QObject):
         self.in_memory.release_unseen()
 
     def _first(self) -> Conversation:
-        """Return what was last worked on, as far as it is in memory, or a new conversation."""
+        """Return the conversation that was used last, if it is in memory, or a new one."""
         loaded = [one for one in self.conversations.every() if one.is_loaded]
         latest = max(loaded, key=lambda one: one.updated_at, default=None)
         return self.conversations.create() if latest is None else latest

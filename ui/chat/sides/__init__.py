@@ -1,1 +1,1 @@
-"""One question answered twice, in two columns: what differs, both answers, the one that is kept."""
+"""One question answered twice, in two columns: the settings that differ, and both answers."""

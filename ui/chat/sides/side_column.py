@@ -1,4 +1,4 @@
-"""One of two answers in its column: what it runs with, the answer, and the button that keeps it.
+"""One of two answers in its column: its settings, the answer, and the button that keeps it.
 
 Main thread.
 """
@@ -16,22 +16,22 @@ from ui.words.differences import Spans
 
 
 class SideColumn(QFrame):
-    """Follows one answer.
+    """Shows one answer.
 
     Signals:
-        keep_wanted: The conversation is to go on with this answer.
-        reason_wanted: Why the answer ended is to be shown; carries its ``Run``.
+        keep_wanted: A person wants to continue with this answer.
+        reason_wanted: A person wants to see why the answer ended; carries its ``Run``.
 
     Args:
         theme: The look.
-        side: The answer and what it runs with.
-        title: What it runs with, in a few words.
-        detail: More about it; empty for nothing.
+        side: The answer and its settings.
+        title: Its settings, in a few words.
+        detail: More about them; empty for nothing.
         reasons: The reason lines of both answers, of which one is marked.
 
     Attributes:
-        side: The answer and what it runs with.
-        view: The answer on screen.
+        side: The answer and its settings.
+        view: The view of the answer.
         keep: The button that keeps it.
     """
 
@@ -57,7 +57,7 @@ class SideColumn(QFrame):
         self.keep.setProperty("kind", "primary")
         self.keep.setAccessibleName(f"Keep this answer: {title}")
         self.keep.setToolTip(
-            "The conversation goes on with this answer, its model, settings and stops. The other "
+            "The conversation continues with this answer, its model, settings and stops. The other "
             "one stays as a version."
         )
         column = QVBoxLayout(self)
@@ -69,7 +69,7 @@ class SideColumn(QFrame):
         column.addStretch(1)
         column.addWidget(self.keep)
         session = side.session
-        # Methods, not lambdas: the session outlives the column where another chat is shown.
+        # Methods, not lambdas: the session outlives the column if another chat is shown.
         session.text_appended.connect(self._append_text)
         session.thinking_appended.connect(self._append_thinking)
         session.run_changed.connect(self._refresh)
@@ -80,7 +80,7 @@ class SideColumn(QFrame):
 
     @property
     def shown_text(self) -> str:
-        """The answer as it is read on screen."""
+        """The text of the answer as it is shown."""
         return self.view.text_view.toPlainText()
 
     def show_differences(self, spans: Spans) -> None:
@@ -89,7 +89,7 @@ class SideColumn(QFrame):
         self._mark()
 
     def show_busy(self, is_busy: bool) -> None:
-        """Let the answer be kept once both have ended, unless it was never begun."""
+        """Enable keeping the answer once both have ended, unless it was never begun."""
         run = self.side.run
         self.keep.setEnabled(not is_busy and run is not None and bool(run.text or run.finished))
 

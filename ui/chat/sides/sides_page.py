@@ -1,6 +1,6 @@
 """The page that shows one question with two answers, side by side or below one another.
 
-Main thread. What differs is found on another thread once both answers have ended.
+Main thread. The differences are computed on another thread once both answers have ended.
 """
 
 import asyncio
@@ -37,12 +37,12 @@ class SidesPage(QWidget):
     """Shows the two answers of the open conversation.
 
     Signals:
-        kept: An answer is to be kept; carries its ``Side``, or None to keep both as versions.
-        compare_wanted: The inspector is to compare both runs; carries them.
-        run_wanted: Why an answer ended is to be shown; carries its ``Run``.
+        kept: A person chose an answer; carries its ``Side``, or None to keep both as versions.
+        compare_wanted: A person wants to compare both runs in the inspector; carries them.
+        run_wanted: A person wants to see why an answer ended; carries its ``Run``.
 
     Attributes:
-        columns: The left and the right one; empty while nothing is shown.
+        columns: The left and the right column; empty while nothing is shown.
         words: How much the answers differ.
         compare: The button that opens the inspector.
         leave: The button that keeps both as versions.
@@ -64,7 +64,7 @@ class SidesPage(QWidget):
         self.words = label("", "muted", is_wrapped=True)
         self.compare = QPushButton("Compare in the Inspector")
         self.leave = QPushButton("Keep Both as Versions")
-        self.leave.setToolTip("The conversation goes on with the left answer and its own settings.")
+        self.leave.setToolTip("The conversation continues with the left answer. Its settings stay.")
         for button in (self.compare, self.leave):
             button.setAccessibleName(button.text())
         texts = QVBoxLayout()
@@ -138,7 +138,7 @@ class SidesPage(QWidget):
         self.question.setText(_question(sides))
         others = difference_words(right.variant, left.variant)
         own = "" if left.variant.model is None else left.variant.model.name
-        details = (own, others or "The same settings, drawn anew")
+        details = (own, others or "The same settings")
         titles = ("As this conversation", "With the changes")
         for side, title, detail in zip(sides.sides, titles, details, strict=True):
             column = SideColumn(self._theme, side, title, detail, self._reasons)
@@ -156,7 +156,7 @@ class SidesPage(QWidget):
         await self._tasks.finish()
 
     def resizeEvent(self, event: QResizeEvent) -> None:
-        """Put the columns below one another where they would be narrow."""
+        """Put the columns below one another if they would be too narrow side by side."""
         super().resizeEvent(event)
         self._arrange()
 

@@ -1,4 +1,4 @@
-"""The sheet that says what differs between two answers to the same question. Main thread."""
+"""The sheet with the settings of the second of two answers to a question. Main thread."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -42,27 +42,27 @@ _NO_TOOLS = (
 
 
 class SidesSheet(QDialog):
-    """Asks what the second answer is to run with.
+    """Asks for the settings of the second answer.
 
     Args:
         theme: The look.
-        question: What is asked.
-        now: What the conversation's own answer runs with.
+        question: The question.
+        now: The settings of the conversation's own answer.
         models: The models that can be chosen, the conversation's own first.
-        answer: Called with what the second answer runs with; returns whether both were begun.
+        answer: Called with the settings of the second answer; returns whether both were begun.
         parent: The window.
-        has_tools: Whether the conversation has tools, which neither answer is given.
+        has_tools: Whether the conversation has tools; neither answer can use them.
 
     Attributes:
         model: The model of the second answer.
-        stops: Its stop list, a sequence a line.
+        stops: Its stop list, one sequence per line.
         temperature: Its temperature.
         max_tokens: Its limit.
         seed: Its seed.
         thinking: Whether it reasons first.
         system_prompt: Its system prompt.
-        no_tools: Says that neither answer can call tools, where the conversation has some.
-        problem: Why it cannot be asked.
+        no_tools: The note that neither answer can call the conversation's tools.
+        problem: Why the question cannot be asked.
         buttons: Answer and Cancel.
     """
 
@@ -87,7 +87,7 @@ class SidesSheet(QDialog):
         for name, folder in models:
             self.model.addItem(name, folder)
         self.stops = QPlainTextEdit()
-        self.stops.setAccessibleName("Stop sequences of the second answer, one a line")
+        self.stops.setAccessibleName("Stop sequences of the second answer, one per line")
         self.stops.setPlaceholderText("No stop sequences")
         self._shown_stops = "\n".join(
             escaped(stop.sequence) for stop in now.stops if stop.is_enabled and stop.sequence
@@ -145,7 +145,7 @@ class SidesSheet(QDialog):
         form.addRow(label("Seed"), self.seed)
         form.addRow(label("Thinking"), self.thinking)
         form.addRow(label("System prompt"), self.system_prompt)
-        hint = r"One stop sequence a line; \n stands for a line break."
+        hint = r"One stop sequence per line; \n stands for a line break."
         inner = QWidget()
         inner.setObjectName("scrolled")
         column = self._column = QVBoxLayout(inner)
@@ -156,8 +156,8 @@ class SidesSheet(QDialog):
         )
         column.addWidget(
             label(
-                "The question is answered twice at the same time: as this conversation is set, "
-                "and with what you change here.",
+                "The question is answered twice at the same time: with this conversation’s "
+                "settings, and with the changes that you make here.",
                 "muted",
                 is_wrapped=True,
             )
@@ -167,8 +167,8 @@ class SidesSheet(QDialog):
         column.addWidget(label(hint, "faint", 0.92, is_wrapped=True))
         column.addStretch(1)
         for words in inner.findChildren(QLabel):
-            words.setMinimumHeight(1)  # the least of wrapped words is that of a narrower column
-        # On a small screen with large text there is more than fits.
+            words.setMinimumHeight(1)  # Qt's minimum would be the height in a narrower column
+        # On a small screen with large text the form does not fit without scrolling.
         self._area = QScrollArea()
         self._area.setWidgetResizable(True)
         self._area.setFrameShape(QFrame.Shape.NoFrame)
@@ -187,7 +187,7 @@ class SidesSheet(QDialog):
             text.setFixedHeight(theme.px(_TEXT_PX))
         self.setMinimumWidth(min(theme.px(_WIDTH_PX), room.width() - 40))
         width = self.minimumWidth() - 44
-        self._form.invalidate()  # while it is hidden it does not notice other heights
+        self._form.invalidate()  # a hidden form does not notice changed heights
         self._column.invalidate()
         wanted = self._column.totalHeightForWidth(width)
         self._area.setMinimumHeight(min(wanted, room.height() * 3 // 4))
@@ -216,7 +216,7 @@ class SidesSheet(QDialog):
         if self._answer(Variant(settings, stops, model)):
             self.accept()
         else:
-            self._say("No answer can be begun now.")
+            self._say("No answer can be started now.")
 
     def _stops(self) -> tuple[StopEntry, ...]:
         """Return the stop list; sequences that the conversation has keep their scope."""

@@ -1,1 +1,1 @@
-"""Conversations in files: import and export, recovery, and what went wrong."""
+"""Conversations in files: import and export, recovery, and problems with saving."""

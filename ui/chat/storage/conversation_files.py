@@ -1,7 +1,7 @@
-"""Copies of conversations: duplicates, files to and from other places.
+"""Copies of conversations: duplicates, exports and imports.
 
-Main thread; files are read, written and turned into conversations on other threads, conversation
-by conversation, so that the window goes on and memory holds one of them at a time.
+Main thread; files are read, written and converted on other threads, one conversation at a time, so
+that the window stays responsive and memory holds only one of them.
 """
 
 import asyncio
@@ -24,7 +24,7 @@ from ui.records.exchange.archive import archive_end
 from ui.records.messages import runs_of
 from ui.records.storing import ConversationStore
 
-# So many are named where conversations cannot be read.
+# How many unreadable conversations are named.
 _MOST_NAMED = 3
 
 
@@ -39,7 +39,7 @@ class ConversationFiles(QObject):
         added: A conversation was imported or copied; carries the ``Conversation``.
         grown: Conversations were imported or copied and are still in memory.
         written: A file has been written; carries its path.
-        refused: A file could not be read or written; carries why, in words.
+        refused: A file could not be read or written; carries the reason in words.
 
     Args:
         store: Keeps conversations.
@@ -84,7 +84,7 @@ class ConversationFiles(QObject):
         self._tasks.start(self._duplicate(conversation), "duplicate a conversation")
 
     def export_to(self, path: Path, *conversations: Conversation) -> None:
-        """Write conversations to a file: Markdown for ``.md``, else JSON."""
+        """Write conversations to a file: Markdown for ``.md``, otherwise JSON."""
         inside = {one.placement.folder_id for one in conversations}
         folders = [one for one in self._conversations.folders.all() if one.id in inside]
         self.transfers.start(
@@ -106,15 +106,15 @@ class ConversationFiles(QObject):
         )
 
     def import_from(self, path: Path) -> None:
-        """Import all conversations of a file, also beside copies that are here."""
+        """Import all conversations of a file, even if they are here already."""
         self.imports.take_all_of(path)
 
     async def traces_bytes(self) -> int:
-        """Return how many bytes of recorded tokens a ``.zip`` file of everything gets."""
+        """Return how many bytes of recorded tokens a ``.zip`` file of everything would have."""
         return await asyncio.wrap_future(self._traces.measured())
 
     async def finish(self) -> None:
-        """Wait until nothing is read or written."""
+        """Wait until reading and writing have ended."""
         await self._tasks.finish()
         await self.transfers.finish()
 
@@ -148,7 +148,7 @@ class ConversationFiles(QObject):
     async def _write(
         self, target: ExportedFile, conversations: Sequence[Conversation], transfer: Transfer
     ) -> bool:
-        """Write conversations one after the other; returns whether it came to the end."""
+        """Write conversations one after the other; return whether all were written."""
         missing: list[str] = []
         await asyncio.to_thread(target.open)
         try:
@@ -157,7 +157,7 @@ class ConversationFiles(QObject):
                 try:
                     snapshot = await self._snapshot(conversation)
                 except Unreadable:
-                    # The others are exported all the more: the disk may be about to fail.
+                    # The others are exported nevertheless: the disk may be about to fail.
                     missing.append(conversation.title)
                 else:
                     await asyncio.to_thread(target.add, snapshot)
@@ -182,7 +182,7 @@ class ConversationFiles(QObject):
     async def _add_traces(
         self, target: ExportedFile, conversations: Sequence[Conversation], transfer: Transfer
     ) -> bool:
-        """Add the recorded tokens of answers; returns whether it came to the end."""
+        """Add the recorded tokens of answers; return whether all were added."""
         inside = {one.id for one in conversations}
         wanted = [one for one in await self._traces.kept() if one.conversation_id in inside]
         lost = 0
@@ -203,7 +203,7 @@ class ConversationFiles(QObject):
         return True
 
     async def _snapshot(self, conversation: Conversation) -> Conversation:
-        """Return a conversation with its messages as they are now, for another thread.
+        """Return a copy of a conversation and its messages as they are now, for another thread.
 
         Raises:
             Unreadable: Its messages cannot be read.

@@ -1,7 +1,7 @@
 """Imports conversations from files, archives and folders of this and other programs.
 
-Main thread; files are read and turned into conversations on another thread. A person sees what
-will come before it comes, and what is here already comes only if it is asked for.
+Main thread; files are read and converted on another thread. A person sees the contents before the
+import; conversations that are here already are imported only if the person wants that.
 """
 
 import asyncio
@@ -30,22 +30,22 @@ from ui.records.exchange.reading import find_conversations
 from ui.records.messages import ConversationMessage, runs_of
 from ui.records.storing import ConversationStore
 
-# The store gets so many messages at a time; the window is served in between.
+# How many messages the store gets at a time; the window is responsive in between.
 _STEP_MESSAGES = 50
-# A file may always have so many bytes, and more where memory is plenty.
+# A file may always have this many bytes, and more if there is enough memory.
 _LEAST_LIMIT_BYTES = 128 << 20
 _MEMORY_SHARE = 32
 
 
 @dataclass(frozen=True, slots=True)
 class ImportPreview:
-    """What a file holds, before any of it is imported.
+    """The contents of a file, before any of it is imported.
 
     Attributes:
         name: The name of the file or folder.
-        found: All that is in it.
+        found: Everything that is in it.
         new: Its conversations that are not here.
-        here: Its conversations that were imported before, or come from here.
+        here: Its conversations that were imported before, or exported from here.
     """
 
     name: str
@@ -55,20 +55,20 @@ class ImportPreview:
 
 
 class ConversationImports(QObject):
-    """Looks into files, and takes over what a person wants of them.
+    """Reads files of conversations, and imports the conversations that a person chooses.
 
     Signals:
         looked: A file was read; carries an ``ImportPreview``.
         added: A conversation was imported; carries the ``Conversation``. Of many, the first.
         grown: Conversations were imported and are still in memory.
-        refused: A file could not be read; carries why, in words.
+        refused: A file could not be read; carries the reason in words.
 
     Args:
         store: Keeps conversations.
         conversations: All conversations.
         presets: All presets, to which those of an archive are added.
         traces: The recorded tokens of answers, to which those of an archive are added.
-        transfers: Does one thing after the other.
+        transfers: Runs one import or export after the other.
         parent: Owns this object.
     """
 
@@ -94,18 +94,18 @@ class ConversationImports(QObject):
         self._transfers = transfers
 
     def look_into(self, path: Path) -> None:
-        """Read a file, an archive or a folder, and tell what is in it."""
+        """Read a file, an archive or a folder, and emit ``looked`` with its contents."""
         self._transfers.start(f"Reading {path.name}", lambda transfer: self._look(path, transfer))
 
     def take(
         self, preview: ImportPreview, conversations: Sequence[Conversation], folder: str = ""
     ) -> None:
-        """Import conversations of a file that was looked into.
+        """Import conversations of a file that was read.
 
         Args:
-            preview: What is in the file.
-            conversations: Those of its conversations that are wanted.
-            folder: The name of a folder for those that are in none; empty for none.
+            preview: The contents of the file.
+            conversations: The conversations to import.
+            folder: The name of a folder for conversations without one; empty for none.
         """
         self._transfers.start(
             f"Importing {preview.name}",
@@ -113,7 +113,7 @@ class ConversationImports(QObject):
         )
 
     def take_all_of(self, path: Path) -> None:
-        """Import all conversations of a file without a question, copies of what is here too."""
+        """Import all conversations of a file without asking, even those that are here already."""
         self._transfers.start(
             f"Importing {path.name}", lambda transfer: self._take_all_of(path, transfer)
         )
@@ -148,7 +148,7 @@ class ConversationImports(QObject):
                 self.refused.emit(f"Not all of {path.name} could be read: {found.damaged[0]}.")
 
     async def _read(self, path: Path, transfer: Transfer) -> FoundConversations | None:
-        """Return what is in a file; None where it was cancelled, or was refused in words."""
+        """Return the contents of a file; None if it was cancelled or refused."""
         most = _most_bytes()
         try:
             reading = asyncio.ensure_future(asyncio.to_thread(find_conversations, path, most))
@@ -193,7 +193,7 @@ class ConversationImports(QObject):
             for run in answers:
                 if run.copied_from:
                     wanted[run.copied_from].append(Owner(run.id, conversation.id))
-            # Of a copy of what is here, the traces may be here alone.
+            # For a copy of a conversation of this computer, the traces may exist only here.
             here = (run for run in answers if run.copied_from not in found.traces.members)
             self._traces.copy(here, conversation.id)
             if number == 0:
@@ -208,7 +208,7 @@ class ConversationImports(QObject):
     def _take_folders(
         self, found: FoundConversations, conversations: Sequence[Conversation], name: str
     ) -> None:
-        """Make the folders of conversations that are about to come, and those that are empty."""
+        """Create the folders of the conversations to import, and the empty folders."""
         folders = self._conversations.folders
         inside = {one.placement.folder_id for one in conversations}
         not_wanted = {one.placement.folder_id for one in found.conversations} - inside
@@ -217,7 +217,7 @@ class ConversationImports(QObject):
                 folders.keep(folder)
         if not name:
             return
-        # A second import puts what is new beside what came with the first.
+        # A second import puts new conversations into the folders of the first.
         same = next((one for one in folders.all() if one.name == name), None)
         target = same or ConversationFolder(name)
         folders.keep(target)
@@ -231,24 +231,24 @@ def _next(messages: Iterator[ConversationMessage]) -> list[ConversationMessage]:
 
 
 def _outcome(found: FoundConversations, taken: int, wanted: int, traces: TakenTraces) -> str:
-    """Return what was imported, in sentences.
+    """Return the result of an import, in sentences.
 
     Args:
-        found: What the file holds.
+        found: The contents of the file.
         taken: How many conversations were imported.
-        wanted: How many were to be imported.
-        traces: What came of the recorded tokens of their answers.
+        wanted: How many should have been imported.
+        traces: The result for the recorded tokens of their answers.
     """
     if not wanted:
         return ""
     whole = counted(wanted, "conversation")
     if taken < wanted:
-        said = f"Cancelled: {taken:,} of {whole} from {found.program} came, and stay."
+        said = f"Cancelled after {taken:,} of {whole} from {found.program}; these stay."
     else:
         said = f"Imported {whole} from {found.program}."
     return f"{said} {traces.words}".rstrip()
 
 
 def _most_bytes() -> int:
-    """Return the size of the largest file that is imported: its values take many times as much."""
+    """Return the size of the largest file to import: its values take many times as much memory."""
     return max(_LEAST_LIMIT_BYTES, memory().total // _MEMORY_SHARE)

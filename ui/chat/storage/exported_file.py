@@ -19,7 +19,7 @@ class ExportedFile:
     """A file that conversations are written to one by one; blocks, so not on the main thread.
 
     Args:
-        path: Its place, whose suffix says what it becomes.
+        path: Its path; the suffix determines the format.
         end: The end of its JSON.
 
     Attributes:
@@ -39,7 +39,7 @@ class ExportedFile:
         self._count = 0
 
     def open(self) -> None:
-        """Open a file beside its place."""
+        """Open a temporary file beside the path."""
         self._file.open()
         if self.takes_traces:
             self._archive = zipfile.ZipFile(self._file.raw, "w", zipfile.ZIP_DEFLATED)
@@ -51,7 +51,7 @@ class ExportedFile:
             self._write(ARCHIVE_BEGIN)
 
     def add(self, conversation: Conversation) -> None:
-        """Write a conversation; all of them come before the traces."""
+        """Write a conversation; all conversations come before the traces."""
         if self._is_markdown:
             self._write(conversation_markdown(conversation))
         else:
@@ -62,15 +62,15 @@ class ExportedFile:
         """Write the trace of an answer.
 
         Args:
-            kept: Whose it is, and how old.
-            content: The trace as it is kept.
+            kept: Its run and its age.
+            content: The stored form of the trace.
         """
         assert self._archive is not None
         self._end_json()
         self._archive.writestr(trace_member(kept.run_id, kept.written_at), content)
 
     def close(self) -> None:
-        """Put the file in its place."""
+        """Move the finished file to its path."""
         if not self._is_markdown:
             self._end_json()
         if self._archive is not None:
@@ -78,7 +78,7 @@ class ExportedFile:
         self._file.commit()
 
     def forget(self) -> None:
-        """Discard the new file; the one that was there stays."""
+        """Discard the new file; an earlier file stays."""
         for part in (self._json, self._archive):
             if part is not None:
                 with contextlib.suppress(OSError, ValueError):

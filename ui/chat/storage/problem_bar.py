@@ -1,4 +1,4 @@
-"""A line above the chat that says what is wrong with keeping conversations. Main thread."""
+"""A line above the chat about a problem with saving conversations. Main thread."""
 
 from PySide6.QtCore import Signal
 from PySide6.QtGui import QFont
@@ -13,14 +13,14 @@ from ui.words.tones import Tone
 
 
 class ProblemBar(QFrame):
-    """What happened, why, the file it is about, and a way to put it away.
+    """Shows the problem, its cause and the file, with a button that dismisses it.
 
     Signals:
         solved: The problem is over.
         recovery_declined: The message was dismissed although the file could be recovered.
 
     Attributes:
-        recover: The button that brings over what can be read of a damaged file.
+        recover: The button that recovers what can be read of a damaged file.
     """
 
     solved = Signal()
@@ -51,7 +51,7 @@ class ProblemBar(QFrame):
         row.addWidget(self.recover)
         row.addWidget(self.show_file)
         row.addWidget(close)
-        self.recover.clicked.connect(lambda: self.recover.setEnabled(False))  # once is enough
+        self.recover.clicked.connect(lambda: self.recover.setEnabled(False))  # not twice
         self.show_file.clicked.connect(self._show_file)
         close.clicked.connect(self._dismiss)
         self.hide()

@@ -16,7 +16,7 @@ class Recovery(QObject):
     """Recovers conversations from a damaged file.
 
     Signals:
-        told: The recovery ended; carries the ``StoreProblem`` that says how.
+        told: The recovery ended; carries a ``StoreProblem`` with the result.
 
     Args:
         store: Keeps conversations.
@@ -54,7 +54,7 @@ def outcome(
 
     Args:
         recovered: What was recovered.
-        damaged: What was wrong, with the file that was set aside.
+        damaged: The problem, with the damaged file that was set aside.
         is_cancelled: Whether a person cancelled it.
     """
     found = counted(recovered.conversations, "conversation")

@@ -1,4 +1,4 @@
-"""Where the recorded tokens of answers are taken from for an archive, and put from one.
+"""The source of recorded tokens for an archive, and their target when one is imported.
 
 Main thread.
 """
@@ -12,31 +12,31 @@ from ui.records.runs import Run
 
 
 class TraceArchive(Protocol):
-    """The traces that are kept beyond the end of the program."""
+    """The traces that are kept on disk."""
 
     def measured(self) -> "Future[int]":
         """Return how many bytes are kept."""
 
     async def kept(self) -> list[KeptTrace]:
-        """Return which traces are kept, the oldest first."""
+        """Return the kept traces, oldest first."""
 
     async def content(self, run_id: str) -> bytes | None:
-        """Return a trace as it is kept; None where it has gone or cannot be read."""
+        """Return the stored form of a trace; None if it is gone or cannot be read."""
 
     async def take_in(self, kept: KeptTrace, content: bytes) -> bool:
-        """Keep a trace from elsewhere, if there is room for one of its age.
+        """Keep a trace from an archive, if there is room for a trace of its age.
 
         Args:
-            kept: Whose it is, and how old.
+            kept: Its run and its age.
             content: The trace as ``content`` returned it.
 
         Returns:
-            Whether that run's trace is kept now; raises ``DamagedFile`` where it is none, and
-            ``OSError`` where the disk does not take it.
+            Whether that run's trace is kept now; raises ``DamagedFile`` if it is not a trace, and
+            ``OSError`` if it cannot be written.
         """
 
     def copy(self, copies: Iterable[Run], conversation_id: str) -> None:
-        """Give runs that were copied a trace of their own, where the original has one.
+        """Give copied runs a trace of their own, if the original has one.
 
         Args:
             copies: The copies; other runs among them are left alone.

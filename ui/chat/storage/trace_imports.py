@@ -1,4 +1,4 @@
-"""Brings the recorded tokens of answers over from an archive. Main thread."""
+"""Imports the recorded tokens of answers from an archive. Main thread."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -23,13 +23,13 @@ class Owner(NamedTuple):
 
 @dataclass(slots=True)
 class TakenTraces:
-    """What came of the traces of an archive.
+    """The result of importing the traces of an archive.
 
     Attributes:
-        came: Traces that are kept now.
-        damaged: Traces that cannot be read.
-        left_out: Traces for which the preferences leave no room.
-        cause: Why the rest did not come, as the end of a sentence; empty where all was tried.
+        came: How many traces were imported.
+        damaged: How many traces cannot be read.
+        left_out: How many traces exceed the space that the preferences allow.
+        cause: Why the rest was not imported, as the end of a sentence; empty if all were tried.
     """
 
     came: int = 0
@@ -39,10 +39,10 @@ class TakenTraces:
 
     @property
     def words(self) -> str:
-        """What a person should know, as sentences; empty where there were none."""
+        """The result for the person, as sentences; empty if there were no traces."""
         said = []
         if self.came:
-            said.append(f"The recorded tokens of {counted(self.came, 'answer')} came with them.")
+            said.append(f"The recorded tokens of {counted(self.came, 'answer')} were imported too.")
         if self.damaged:
             what = "Those" if self.came else "The recorded tokens"
             of = counted(self.damaged, "answer")
@@ -53,7 +53,7 @@ class TakenTraces:
                 f"{counted(self.left_out, 'answer')}."
             )
         if self.cause:
-            said.append(f"The other recorded tokens could not be brought over: {self.cause}.")
+            said.append(f"The other recorded tokens could not be imported: {self.cause}.")
         return " ".join(said)
 
 
@@ -63,13 +63,13 @@ async def take_traces(
     traces: TraceArchive,
     transfer: Transfer,
 ) -> TakenTraces:
-    """Keep the traces of answers that were just imported; one after the other.
+    """Import the traces of the imported answers, one after the other.
 
     Args:
         archive: The traces of the archive.
         wanted: The runs that were imported, by their ids in the archive.
-        traces: Keeps them.
-        transfer: Told the progress, and asked whether to end early; what came stays.
+        traces: Keeps the traces.
+        transfer: Gets the progress, and says whether to end early; imported traces stay.
     """
     taken = TakenTraces()
     total = sum(run_id in wanted for run_id in archive.members)

@@ -12,7 +12,7 @@ _OUTCOME_MS = 8_000
 
 
 class TransferBar(QStatusBar):
-    """What is running, its progress, and a Cancel button; then for a moment what came of it.
+    """The running transfer, its progress, and a Cancel button; then the result for a moment.
 
     Hidden while nothing runs.
     """

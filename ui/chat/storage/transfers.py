@@ -12,14 +12,14 @@ _T = TypeVar("_T")
 
 
 class Transfer:
-    """One export or import that is under way.
+    """A running export or import.
 
     Attributes:
-        words: What is being done, for a person.
+        words: What it does, for a person.
         done: How many conversations are finished.
-        total: How many there are; 0 while that is not known.
+        total: The number of all conversations; 0 while it is not known.
         is_cancelled: Whether a person cancelled it.
-        outcome: What came of it, as a sentence; empty where nothing needs to be said.
+        outcome: Its result, as a sentence; empty if nothing needs to be said.
     """
 
     def __init__(self, words: str, tell: Callable[[], None]) -> None:
@@ -32,7 +32,7 @@ class Transfer:
         self._waiters: list[asyncio.Event] = []
 
     def cancel(self) -> None:
-        """Note that a person cancelled it; what is waited for with ``result_of`` is left alone."""
+        """Note that a person cancelled it; ``result_of`` then no longer waits for its work."""
         self.is_cancelled = True
         for waiter in self._waiters:
             waiter.set()
@@ -40,7 +40,7 @@ class Transfer:
     async def result_of(self, work: asyncio.Future[_T]) -> _T | None:
         """Wait for work that cannot be interrupted, on another thread; None once cancelled.
 
-        The thread ends by itself; what it brings, or how it fails, is no longer wanted then.
+        After a cancel, the thread continues to its end, but its result or failure is ignored.
         """
         waiter = asyncio.Event()
         self._waiters.append(waiter)
@@ -68,7 +68,7 @@ class Transfers(QObject):
 
     Signals:
         changed: One began, made progress or ended; see ``now``.
-        ended: One ended; carries what came of it, as a sentence.
+        ended: One ended; carries its result, as a sentence.
 
     Attributes:
         now: The one that is running; None if there is none.
@@ -88,7 +88,7 @@ class Transfers(QObject):
         """Do work once earlier transfers have ended.
 
         Args:
-            words: What is being done, for a person.
+            words: What it does, for a person.
             work: Does it, and checks ``is_cancelled`` between its steps.
         """
         transfer = Transfer(words, self.changed.emit)
@@ -122,6 +122,6 @@ class Transfers(QObject):
 
 
 def _forget(work: asyncio.Future[Any]) -> None:
-    """Look at how work ended, which nobody wants to know: else it would be logged as lost."""
+    """Read the outcome of abandoned work, because asyncio would log an unread exception."""
     if not work.cancelled():
         work.exception()

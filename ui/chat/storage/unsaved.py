@@ -16,13 +16,13 @@ _DETAIL = (
 
 
 class UnsavedText(QObject):
-    """Says whether a window may close, and asks where text would be lost.
+    """Decides whether a window may close, and asks the person if text would be lost.
 
     Args:
         window: The window.
-        store: Where the text is to be saved.
+        store: Saves the text.
         export: Writes the conversations to a file that a person chooses.
-        leave: Closes the window; takes whether text may be lost.
+        leave: Closes the window; its argument says whether text may be lost.
     """
 
     def __init__(
@@ -45,7 +45,7 @@ class UnsavedText(QObject):
     def holds_window(self) -> bool:
         """Return whether the window must stay open for now.
 
-        It is asked to close again once everything is saved; where that fails, a person is asked.
+        It is closed once everything is saved; if saving fails, the person is asked.
         """
         if self._store.has_unsaved:
             self._ask()
@@ -56,7 +56,7 @@ class UnsavedText(QObject):
         return self._is_waiting
 
     def note_saved(self) -> None:
-        """Close the window that a person wanted to close: everything is saved after all."""
+        """Close the window that a person wanted to close, because everything is saved now."""
         if self._box is not None:
             self._box.close()
             self._leave(False)

@@ -8,15 +8,15 @@ from ui.kit.text.labels import label
 
 
 class GoneBar(QFrame):
-    """Says which model is gone, and offers what can answer instead.
+    """Says which model is gone, and offers other models.
 
     Signals:
-        switch_wanted: A model is to be chosen from the list.
+        switch_wanted: A person wants to choose a model from the list.
 
     Attributes:
-        words: What is said.
-        use: Takes the loaded model instead.
-        choose: Asks for the list.
+        words: The message.
+        use: The button that uses the loaded model instead.
+        choose: The button that opens the list.
     """
 
     switch_wanted = Signal()
@@ -52,12 +52,12 @@ class GoneBar(QFrame):
         self.setVisible(is_gone)
         if not is_gone:
             return
-        self.words.setText(f"{answering.name} is not on this computer any more.")
+        self.words.setText(f"{answering.name} is no longer on this computer.")
         folder = None if answering.choice is None else answering.choice.folder
         where = "" if folder is None else f" It was in {folder}."
         self.detail.setText(
-            f"It answered this conversation.{where} Choose the model that answers from here on; "
-            "what was said stays."
+            f"It answered this conversation.{where} Choose another model to continue; the messages "
+            "stay."
         )
         self.use.setVisible(loaded is not None)
         if loaded is not None:

@@ -23,15 +23,15 @@ _TONES: dict[AnsweringStage, Tone] = {
 
 
 class ModelBadge(QWidget):
-    """Says which model answers; while it loads it can be cancelled, after a failure tried again.
+    """Shows which model answers; loading can be cancelled, and retried after a failure.
 
     Signals:
-        switch_wanted: Another model is to be chosen.
+        switch_wanted: A person wants to choose another model.
 
     Attributes:
         name: The button with the model's name, which opens the list.
-        cancel: Ends loading.
-        again: Loads the model again.
+        cancel: The button that cancels loading.
+        again: The button that loads the model again.
     """
 
     switch_wanted = Signal()
@@ -47,7 +47,7 @@ class ModelBadge(QWidget):
         self._open.clicked.connect(self.switch_wanted)
         self.cancel = IconButton(theme, "close", "Cancel loading", size=14)
         self.cancel.clicked.connect(model.loaded.cancel_load)
-        self.again = QPushButton("Try again")
+        self.again = QPushButton("Try Again")
         self.again.setAccessibleName("Load the model again")
         self.again.clicked.connect(model.loaded.load_again)
         row = QHBoxLayout(self)
@@ -87,7 +87,7 @@ class ModelBadge(QWidget):
         if model.stage == "unloaded":
             return "The next message loads it."
         if model.stage == "gone":
-            return "It is not on this computer any more. Choose another one."
+            return "It is no longer on this computer. Choose another one."
         if info is None:
             return model.message
         return (

@@ -1,4 +1,4 @@
-"""Paints a model of the switcher: name and size, below them what it is and whether it fits.
+"""Paints a model of the switcher: name and size, and below them facts and whether it fits.
 
 Main thread.
 """
@@ -19,7 +19,7 @@ _RIGHT = Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignRight
 
 
 class ModelDelegate(QStyledItemDelegate):
-    """Two lines a row; the model of the open conversation has a tick."""
+    """Draws two lines per row; the model of the open conversation has a tick."""
 
     def __init__(self, theme: Theme, view: QWidget) -> None:
         super().__init__(view)
@@ -73,11 +73,11 @@ class ModelDelegate(QStyledItemDelegate):
 
 
 Words = tuple[str, QFont, str]
-"""Words with their font and color."""
+"""Text with its font and color."""
 
 
 def _draw(painter: QPainter, area: QRect, left: Words, right: Words) -> None:
-    """Draw words at both ends of a line; those at the right are never cut."""
+    """Draw text at both ends of a line; the text at the right is never shortened."""
     words, font, color = right
     painter.setFont(font)
     painter.setPen(QColor(color))

@@ -1,6 +1,6 @@
-"""The models that a conversation can be answered by, as rows that a few typed words narrow down.
+"""The models that can answer a conversation, as rows that typed words filter.
 
-Main thread. Looks at no disk: the library was listed on another thread.
+Main thread. Reads no disk: the library was listed on another thread.
 """
 
 from dataclasses import dataclass
@@ -27,7 +27,7 @@ class ModelRow:
     """One model of the list.
 
     Attributes:
-        model: What the library knows of it.
+        model: The model of the library.
         is_chosen: Whether it answers the open conversation.
         is_loaded: Whether it is in memory.
         is_loading: Whether it is being loaded.
@@ -45,7 +45,7 @@ class ModelRow:
 
     @property
     def facts(self) -> str:
-        """What it is, in a few words."""
+        """Its facts, in a few words."""
         found = self.model.found
         if not self.can_be_loaded:
             return "Incomplete" if found.is_partial else "Damaged"
@@ -64,7 +64,7 @@ class ModelRow:
 
     @property
     def state(self) -> tuple[str, Tone]:
-        """Whether it is in memory, or would fit; with the tone of that."""
+        """Whether it is in memory or would fit, with a tone."""
         if self.is_loading:
             return "Loading", Tone.LIMIT
         if self.is_loaded:
@@ -82,7 +82,7 @@ class ModelRow:
 
 
 class ModelRows(QAbstractListModel):
-    """The rows that match what was typed: the chosen one and the loaded one, then by last use."""
+    """The rows that match the typed words: the chosen and the loaded one, then by last use."""
 
     row_role = int(Qt.ItemDataRole.UserRole) + 1
 
@@ -93,18 +93,18 @@ class ModelRows(QAbstractListModel):
         self._words: tuple[str, ...] = ()
 
     def show(self, rows: list[ModelRow]) -> None:
-        """Show other models, narrowed down as before."""
+        """Show other models, with the same filter."""
         self._every = sorted(rows, key=_order)
         self._narrow()
 
     def look_for(self, text: str) -> None:
-        """Show only the models whose name or architecture has all of these words."""
+        """Show only the models whose name or architecture contains all of these words."""
         self._words = tuple(text.casefold().split())
         self._narrow()
 
     @property
     def total(self) -> int:
-        """How many there are, shown or not."""
+        """The number of all models, shown or not."""
         return len(self._every)
 
     def at(self, row: int) -> ModelRow:
@@ -147,7 +147,7 @@ class ModelRows(QAbstractListModel):
     def _narrow(self) -> None:
         self.beginResetModel()
         found = [row for row in self._every if self._matches(row)]
-        # A name that has the words stands before one whose architecture has them.
+        # Models whose name has the words come before those whose architecture has them.
         self._shown = sorted(found, key=lambda row: not self._is_named(row))
         self.endResetModel()
 

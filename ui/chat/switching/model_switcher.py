@@ -1,6 +1,6 @@
-"""The list that opens from the model's name: type to find, arrows and Return to choose.
+"""The list below the model's name: type to filter it, choose with the arrow keys and Return.
 
-Main thread. It shows what the library found last at once, and what it finds anew when that comes.
+Main thread. It shows the models of the last scan at once, and updates them after a new scan.
 """
 
 from PySide6.QtCore import QModelIndex, QPoint, Qt, Signal
@@ -41,8 +41,8 @@ class ModelSwitcher(QFrame):
     """Chooses the model of the open conversation.
 
     Signals:
-        more_wanted: The window of models is to be shown.
-        closed: It was closed; the composer gets the keyboard.
+        more_wanted: A person wants to see the window of models.
+        closed: It was closed; the composer gets the focus.
 
     Args:
         theme: The look.
@@ -51,9 +51,9 @@ class ModelSwitcher(QFrame):
         parent: The window.
 
     Attributes:
-        field: Where the words are typed.
+        field: The field for the words.
         list: The models.
-        anyway: Loads a model that may not fit.
+        anyway: The button that loads a model although it may not fit.
     """
 
     more_wanted = Signal()
@@ -100,7 +100,7 @@ class ModelSwitcher(QFrame):
         answering.changed.connect(self._refill)
 
     def pop_up(self, anchor: QWidget) -> None:
-        """Appear below a widget, at once with what is known."""
+        """Appear below a widget, with the models that are known."""
         self.field.clear()
         self._ask(None)
         self._fill()
@@ -117,7 +117,7 @@ class ModelSwitcher(QFrame):
         return move_focus(self, is_next)
 
     def hideEvent(self, event: QHideEvent) -> None:
-        """Tell that it was closed."""
+        """Emit ``closed``."""
         super().hideEvent(event)
         self.closed.emit()
 
@@ -150,7 +150,7 @@ class ModelSwitcher(QFrame):
     # -- rows ------------------------------------------------------------------------------
 
     def _refill(self) -> None:
-        """Show what was found meanwhile; what is selected stays selected."""
+        """Show the models that were found meanwhile, and keep the selection."""
         if not self.isVisible():
             return
         before = self._current()
@@ -176,9 +176,9 @@ class ModelSwitcher(QFrame):
     def _say(self) -> None:
         shown, total = self.rows.rowCount(), self.rows.total
         if not total:
-            words = "Searching…" if self._library.is_looking else "There is no model here yet."
+            words = "Searching…" if self._library.is_looking else "No models yet."
         elif not shown:
-            words = "No model has such a name."
+            words = "No model has this in its name."
         elif shown < total:
             words = f"{shown} of {counted(total, 'model')}"
         else:
@@ -242,12 +242,12 @@ class ModelSwitcher(QFrame):
 
 
 class _FindField(QLineEdit):
-    """The field; its arrows walk through the list below, which shows where one is.
+    """The field; its arrow keys move through the list below, which shows the selected row.
 
     Signals:
-        step_wanted: Another row is to be selected; carries how many further down.
-        chosen: The selected row is to be taken.
-        left: The list is to be closed.
+        step_wanted: An arrow key was pressed; carries how many rows to go down.
+        chosen: A person chose the selected row.
+        left: A person wants to close the list.
     """
 
     step_wanted = Signal(int)
@@ -259,10 +259,10 @@ class _FindField(QLineEdit):
         self.setPlaceholderText("Find a model")
         self.setAccessibleName("Find a model")
         add_leading_icon(theme, self, "search")
-        add_clear_button(theme, self, "Clear what was typed")
+        add_clear_button(theme, self, "Clear the text")
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
-        """Walk, choose, or close; everything else is typed."""
+        """Move, choose, or close; all other keys type."""
         key = event.key()
         if key in _STEPS:
             self.step_wanted.emit(_STEPS[Qt.Key(key)])

@@ -177,7 +177,7 @@ def test_a_model_that_is_gone_is_said_in_words_with_a_choice(
             several.workspace.open(first)
             bar, composer = several.window.chat.gone, several.window.chat.composer
             await eventually(bar.isVisible)
-            assert bar.words.text() == "alpha is not on this computer any more."
+            assert bar.words.text() == "alpha is no longer on this computer."
             assert several.header.name.text() == "alpha is gone"
             composer.input.setPlainText("Count from 1 to 3")
             assert not composer.action.isEnabled()

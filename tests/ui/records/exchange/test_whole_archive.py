@@ -154,7 +154,7 @@ def test_everything_comes_back_equal_from_one_archive(qapp: QApplication, tmp_pa
         assert order[0] == order[1], "the oldest go first on both"
         assert there.said == [
             "Imported 3 conversations from Fullstop. "
-            "The recorded tokens of 6 answers came with them."
+            "The recorded tokens of 6 answers were imported too."
         ]
         here.kept.close()
         there.kept.close()
@@ -185,7 +185,7 @@ def test_damaged_traces_of_an_archive_are_left_out_in_words(
         assert len(there.kept.kept().result(60)) == 3
         assert there.said == [
             "Imported 3 conversations from Fullstop. "
-            "The recorded tokens of 3 answers came with them. "
+            "The recorded tokens of 3 answers were imported too. "
             "Those of 3 answers are damaged and left out."
         ]
         here.kept.close()
@@ -248,7 +248,7 @@ def test_a_cancelled_import_says_how_much_came_and_keeps_it(
         await here.export(tmp_path / "all.zip")
         there.files.imports.added.connect(lambda _: there.files.transfers.cancel())
         await there.take(tmp_path / "all.zip")
-        assert there.said == ["Cancelled: 1 of 3 conversations from Fullstop came, and stay."]
+        assert there.said == ["Cancelled after 1 of 3 conversations from Fullstop; these stay."]
         assert len(there.every()) == 1
         here.kept.close()
         there.kept.close()

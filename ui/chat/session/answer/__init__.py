@@ -1,1 +1,1 @@
-"""One answer under way: asked for, collected, shown at a pace that people can follow, and kept."""
+"""A running answer: requests it, collects it, shows it at a readable pace, and saves it."""

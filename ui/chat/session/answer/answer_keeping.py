@@ -1,4 +1,4 @@
-"""Stores the running answer of a conversation as it grows. Main thread."""
+"""Saves the running answer of a conversation as it grows. Main thread."""
 
 from collections.abc import Sequence
 from typing import Protocol
@@ -8,32 +8,32 @@ from PySide6.QtCore import QObject, QTimer
 from ui.records.conversations import Conversation
 from ui.records.messages import ConversationMessage
 
-# A running answer is stored this often. With the time that a save takes, at most half a second of
-# it is missing after a crash.
+# A running answer is saved at this interval. Including the time that a save takes, at most half a
+# second of it is missing after a crash.
 KEEP_MS = 400
 
 
 class AnswerStore(Protocol):
-    """The part of the store that answers are kept in."""
+    """The part of the store that saves answers."""
 
     def save(self, conversation: Conversation) -> None:
-        """Keep a conversation's own row."""
+        """Save a conversation without its messages."""
 
     def save_messages(
         self, conversation: Conversation, messages: Sequence[ConversationMessage]
     ) -> None:
-        """Keep messages as they are now."""
+        """Save messages in their present state."""
 
     async def settled(self) -> None:
-        """Wait until all that was saved before is kept."""
+        """Wait until all earlier changes are saved."""
 
 
 class AnswerKeeping(QObject):
-    """Keeps what there is of one answer after another, a few times a second.
+    """Saves one answer at a time, a few times a second.
 
     Args:
-        store: Where it is kept.
-        conversation: What it belongs to.
+        store: Saves the answer.
+        conversation: The conversation of the answer.
         parent: Its owner.
     """
 
@@ -48,16 +48,16 @@ class AnswerKeeping(QObject):
         self._keeps.timeout.connect(self._keep)
 
     def begin(self, message: ConversationMessage) -> None:
-        """Keep the answer of a message from now on."""
+        """Save the answer of a message from now on."""
         self._message = message
         self._keeps.start()
 
     def note_growth(self) -> None:
-        """Note that the answer has more than was stored."""
+        """Note that the answer has more text than was saved."""
         self._has_grown = True
 
     def end(self) -> None:
-        """Stop keeping; the message of the answer has to be stored once more."""
+        """Stop saving; the caller saves the message of the answer once more."""
         self._keeps.stop()
         self._message = None
 

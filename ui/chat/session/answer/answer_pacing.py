@@ -1,8 +1,8 @@
-"""Takes what arrives of the running answer at 30 Hz, and tells of its end once.
+"""Takes the new events of the running answer at 30 Hz, and reports its end once.
 
-Main thread. An asyncio task (``ui.chat.session.answer.running_answer``) collects the engine's event
-batches; a timer takes them, so that a token costs an append and only a tick costs a signal and a
-repaint.
+Main thread. An asyncio task (``ui.chat.session.answer.running_answer``) collects the engine's
+batches of events; a timer takes them. So a token costs only an append, and only a tick costs a
+signal and a repaint.
 """
 
 import asyncio
@@ -26,13 +26,13 @@ TICK_MS = 33
 
 @dataclass(frozen=True, slots=True)
 class AnswerListeners:
-    """Who is told what happens to an answer.
+    """The functions that are called when something happens to an answer.
 
     Attributes:
-        text: Told of the run and of what its text grew by.
-        thinking: Told of the run and of what its reasoning grew by.
-        changed: Told of a run that went to another stage or pace.
-        ended: Told of the message of an answer that ended.
+        text: Called with the run and the new part of its text.
+        thinking: Called with the run and the new part of its reasoning.
+        changed: Called with a run whose stage or pace has changed.
+        ended: Called with the message of an answer that ended.
     """
 
     text: Callable[[Run, str], None]
@@ -42,12 +42,12 @@ class AnswerListeners:
 
 
 class AnswerPacing(QObject):
-    """Runs one answer at a time; its end is told once, also of a cancel.
+    """Runs one answer at a time; reports its end once, also after a cancel.
 
     Args:
-        tasks: Where an answer is collected.
-        keeping: Stores the answer as it grows.
-        listeners: Who is told.
+        tasks: Runs the task that collects the answer.
+        keeping: Saves the answer as it grows.
+        listeners: The functions to call.
         parent: Its owner.
     """
 
@@ -80,20 +80,20 @@ class AnswerPacing(QObject):
 
         Args:
             answer: The answer.
-            message: The message that it is kept in.
-            stored: Waits until all that was asked is on disk; the model begins after that.
+            message: The message of the answer.
+            stored: Waits until the question is on disk; the model begins after that.
         """
         self._answer, self._message = answer, message
         self._ticks.start()
         self._keeping.begin(message)
         self._task = self._tasks.start(self._collect(answer, stored), f"answer {answer.run.id}")
-        # A task that is cancelled before its first step never reaches its own end.
+        # A task that is cancelled before its first step never runs its own ending.
         self._task.add_done_callback(lambda _: self._end(answer))
 
     def cancel(self) -> None:
         """End the answer within one step of the model; its text is kept.
 
-        An answer that the engine has not taken yet, because a model is being read for it, ends at
+        An answer that the engine has not accepted yet, because its model is still loading, ends at
         once.
         """
         answer = self._answer
@@ -131,10 +131,10 @@ class AnswerPacing(QObject):
             self._listeners.changed(answer.run)
 
     def _take(self, answer: RunningAnswer) -> None:
-        """Apply what has arrived since the last tick: one call per kind of text."""
+        """Apply the events since the last tick, with one call for each kind of text."""
         run = answer.run
         if run.is_over:
-            answer.arrived.clear()  # what comes after a failure is not shown
+            answer.arrived.clear()  # events after a failure are not shown
             return
         events = answer.arrived.take_events()
         if not events:
@@ -156,10 +156,10 @@ class AnswerPacing(QObject):
     def _end(self, answer: RunningAnswer) -> None:
         message = self._message
         if self._answer is not answer or message is None:
-            return  # has been told
+            return  # the end was reported already
         run = answer.run
         if not run.is_over:
-            # Stopped before the engine took it, or the loop is closing: its text is kept.
+            # Stopped before the engine accepted it, or the loop is closing: its text is kept.
             run.apply(Finished(StopInfo(StopKind.CANCELLED), Usage(), Timing()))
         self._ticks.stop()
         self._keeping.end()
@@ -171,5 +171,5 @@ class AnswerPacing(QObject):
 
 
 def _stage(run: Run) -> tuple[object, ...]:
-    """Return what a run's views have to be told of at once."""
+    """Return the facts about a run whose change must be reported at once."""
     return run.state, run.prompt_processed, len(run.tool_calls), len(run.growing_calls)

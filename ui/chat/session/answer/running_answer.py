@@ -1,7 +1,7 @@
-"""One answer under way: asks the engine for it, and collects what the engine sends.
+"""A running answer: requests it from the engine, and collects the engine's events.
 
-Main thread, in an asyncio task. Knows no conversation and shows nothing; the session takes what has
-arrived at its own pace.
+Main thread, in an asyncio task. Knows no conversation and shows nothing; the session takes the
+events at its own pace.
 """
 
 import asyncio
@@ -43,13 +43,13 @@ class RunningAnswer:
 
     Args:
         engine: Generates it.
-        run: What is known of it; refusals and failures are noted here.
-        asking: What is asked, and the model that is asked.
+        run: The record of the answer; refusals and failures are noted in it.
+        asking: Gives the request and the model.
         traces: Records it.
 
     Attributes:
         run: The same run.
-        arrived: What has arrived and has not been taken yet.
+        arrived: The events that were not taken yet.
     """
 
     def __init__(
@@ -63,7 +63,7 @@ class RunningAnswer:
         self._generation: Generation | None = None
 
     async def collect(self, ready: Awaitable[None]) -> None:
-        """Ask the engine once ``ready`` is done, and collect the answer until it ends."""
+        """Send the request to the engine after ``ready``, and collect the answer until it ends."""
         run = self.run
         try:
             await ready
@@ -76,7 +76,7 @@ class RunningAnswer:
             async for batch in generation.batches():
                 self.arrived.add(batch)
         except RequestCancelled:
-            pass  # ends as an answer that was stopped
+            pass  # the answer ends as a stopped one
         except EngineError as error:
             run.refusal = failure_words(error)
             run.state = RunState.REFUSED
@@ -87,20 +87,20 @@ class RunningAnswer:
             self.fail()
 
     def note_pace(self) -> bool:
-        """Tell the run how fast it is written; returns whether there is news to show."""
+        """Note the speed in the run; return whether there is a change to show."""
         if self._generation is None:
             return False
         return self.run.pace.note(self._generation.written_tokens, time.monotonic())
 
     def cancel(self) -> bool:
-        """End the answer within one step; False if the engine has not taken it yet."""
+        """End the answer within one step; return False if the engine has not accepted it yet."""
         if self._generation is None:
             return False
         self._generation.cancel()
         return True
 
     def fail(self) -> None:
-        """End the answer because of the exception at hand, which nobody expected."""
+        """End the answer because of the unexpected exception that is being handled."""
         _log.exception("an answer failed unexpectedly")
         self.cancel()
         if not self.run.is_over:
