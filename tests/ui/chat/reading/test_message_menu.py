@@ -291,7 +291,7 @@ def spoken_failure(window: MainWindow) -> str:
     [
         (None, "no program that reads text aloud. Install speech-dispatcher"),
         ("echo no sound card >&2; exit 1", "espeak-ng says: no sound card"),
-        ("exit 3", "espeak-ng ended with code 3. Look whether"),
+        ("exit 3", "espeak-ng ended with code 3. Check that"),
     ],
 )
 def test_a_text_that_cannot_be_read_aloud_says_why(

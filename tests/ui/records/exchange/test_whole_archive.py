@@ -271,8 +271,8 @@ def test_the_traces_of_an_unpacked_archive_come_with_its_folder_and_with_its_fil
         traces[0].write_bytes(b"damaged")
         await there.take(unpacked / chosen)
         assert there.said == [
-            "Imported 3 conversations from Fullstop. The recorded tokens of 5 answers came with "
-            "them. Those of 1 answer are damaged and left out."
+            "Imported 3 conversations from Fullstop. The recorded tokens of 5 answers were "
+            "imported too. Those of 1 answer are damaged and left out."
         ]
         before = [here.kept.content(path.stem).result(60) for path in traces[:0:-1]]
         kept = [there.kept.content(one.run_id).result(60) for one in there.kept.kept().result(60)]
