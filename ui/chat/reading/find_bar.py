@@ -122,7 +122,7 @@ class FindBar(QFrame):
         if not is_wanted:
             words = ""
         elif found:
-            words = f"{finder.number} of {found:,}{'…' if finder.is_counting else ''}"
+            words = f"{finder.number:,} of {found:,}{'…' if finder.is_counting else ''}"
         else:
             words = "Searching…" if finder.is_counting else "Not found"
         self.count.setText(words)

@@ -52,7 +52,7 @@ class IconButton(QToolButton):
         color = getattr(colors, self._color)
         size = self._theme.px(self._size)
         self.setIconSize(QSize(size, size))
-        self.setIcon(icons.icon(self._name, color, size, disabled=colors.strong_line))
+        self.setIcon(icons.icon(self._name, color, size, disabled=colors.disabled))
 
 
 class ChipButton(QPushButton):
@@ -178,6 +178,6 @@ class ToggleSwitch(QAbstractButton):
         painter.setBrush(QColor(colors.accent if self.isChecked() else colors.control))
         painter.drawRoundedRect(QRectF(1, 1, 36, 20), 10, 10)
         painter.setPen(Qt.PenStyle.NoPen)
-        painter.setBrush(QColor("#ffffff"))
+        painter.setBrush(QColor(colors.on_accent if self.isChecked() else colors.knob))
         painter.drawEllipse(QRectF(19 if self.isChecked() else 3, 3, 16, 16))
         painter.end()

@@ -10,7 +10,9 @@ class Colors:
     """Every color of the window, as ``#rrggbb``. A ``soft`` color is the background of its tone.
 
     ``accent`` is for fills and frames, and ``link`` for words that can be clicked. ``token`` is for
-    the bars that separate the tokens of a tape.
+    the bars that separate the tokens of a tape. ``hint`` is for examples in empty fields and for
+    words that are switched off, ``disabled`` for such icons: they never have the color of plain
+    text, which would make an empty field look filled.
     """
 
     canvas: str
@@ -25,6 +27,9 @@ class Colors:
     text: str
     muted: str
     faint: str
+    hint: str
+    disabled: str
+    knob: str
     accent: str
     accent_hover: str
     on_accent: str
@@ -46,6 +51,11 @@ class Colors:
     found: str
     token: str
     is_dark: bool
+
+    @property
+    def is_strong(self) -> bool:
+        """Whether lines contrast as strongly as plain text."""
+        return self.control == self.text
 
     def tone(self, tone: Tone) -> tuple[str, str]:
         """Return the color and the soft background of a tone."""
@@ -74,6 +84,9 @@ LIGHT = Colors(
     text="#24211c",
     muted="#686257",
     faint="#70695d",
+    hint="#70695d",
+    disabled="#d3cec4",
+    knob="#ffffff",
     accent="#5a4fcf",
     accent_hover="#4a40b5",
     on_accent="#ffffff",
@@ -110,6 +123,9 @@ DARK = Colors(
     text="#ece9e4",
     muted="#aaa59f",
     faint="#8f8a86",
+    hint="#8f8a86",
+    disabled="#46434e",
+    knob="#ffffff",
     accent="#6c62e2",
     accent_hover="#7b72ea",
     on_accent="#ffffff",
@@ -144,6 +160,9 @@ def strengthened(colors: Colors) -> Colors:
         text=color,
         muted=color,
         faint=color,
+        hint="#a6a6ae" if colors.is_dark else "#5e5e5e",
+        disabled="#8c8c94" if colors.is_dark else "#8c8880",
+        knob=paper,
         quiet=color,
         token=color,
         line="#8c8c94" if colors.is_dark else "#75716a",

@@ -14,7 +14,9 @@ _GAPS = {"padding", "margin", "margin-right", "spacing", "left", "padding-right"
 
 def stylesheet(colors: Colors, text_percent: int = 100) -> str:
     """Return the Qt style sheet for a palette and a size of the text."""
-    sheet = Template(_SHEET).substitute(asdict(colors))
+    # Where all lines are strong, what has the keyboard stands out by a stronger one.
+    ring = f"2px solid {colors.link}" if colors.is_strong else f"1px solid {colors.accent}"
+    sheet = Template(_SHEET).substitute(asdict(colors), ring=ring)
     return sheet if text_percent == 100 else _LENGTH.sub(lambda m: _grown(m, text_percent), sheet)
 
 
@@ -42,7 +44,7 @@ QMenuBar::item:selected { background: $hover; }
 QMenu { background: $raised; border: 1px solid $strong_line; padding: 5px; }
 QMenu::item { padding: 5px 26px 5px 12px; border-radius: 5px; }
 QMenu::item:selected { background: $accent; color: $on_accent; }
-QMenu::item:disabled { color: $faint; background: transparent; }
+QMenu::item:disabled { color: $hint; background: transparent; }
 QMenu::separator { height: 1px; background: $line; margin: 5px 8px; }
 QMenu::indicator { width: 14px; height: 14px; left: 6px; }
 
@@ -74,14 +76,14 @@ QPushButton {
 }
 QPushButton:hover { background: $hover; }
 QPushButton:pressed { background: $line; }
-QPushButton:focus { border: 1px solid $accent; }
-QPushButton:disabled { color: $faint; background: $sunken; border-color: $line; }
+QPushButton:focus { border: $ring; }
+QPushButton:disabled { color: $hint; background: $sunken; border-color: $line; }
 QPushButton[kind="primary"] {
     background: $accent; border: 1px solid $accent; color: $on_accent; font-weight: 600;
 }
 QPushButton[kind="primary"]:hover { background: $accent_hover; border-color: $accent_hover; }
 QPushButton[kind="primary"]:disabled {
-    color: $faint; background: $sunken; border: 1px solid $line;
+    color: $hint; background: $sunken; border: 1px solid $line;
 }
 QPushButton[kind="primary"]:focus { border: 1px solid $text; }
 QPushButton[kind="link"] {
@@ -90,17 +92,17 @@ QPushButton[kind="link"] {
 }
 QPushButton[kind="link"][is_flush="true"] { padding: 3px 0; }
 QPushButton[kind="link"]:hover { text-decoration: underline; }
-QPushButton[kind="link"]:focus { border: 1px solid $accent; }
+QPushButton[kind="link"]:focus { border: $ring; }
 QPushButton[kind="chip"] {
     background: transparent; border: 1px solid $line; border-radius: 10px;
     padding: 3px 9px; color: $muted;
 }
 QPushButton[kind="chip"]:hover { background: $hover; color: $text; }
-QPushButton[kind="chip"]:focus { border: 1px solid $accent; }
+QPushButton[kind="chip"]:focus { border: $ring; }
 QPushButton[kind="chip"]:checked {
     background: $accent_soft; color: $match; border: 1px solid $accent_soft;
 }
-QPushButton[kind="chip"]:checked:focus { border: 1px solid $accent; }
+QPushButton[kind="chip"]:checked:focus { border: $ring; }
 
 QPushButton[kind="jump"] {
     background: $raised; border: 1px solid $strong_line; border-radius: 9px;
@@ -111,21 +113,21 @@ QPushButton[kind="jump"][has_news="true"] {
     background: $accent; border: 1px solid $accent; color: $on_accent;
 }
 QPushButton[kind="jump"][has_news="true"]:hover { background: $accent_hover; }
-QPushButton[kind="jump"]:focus { border: 1px solid $accent; }
+QPushButton[kind="jump"]:focus { border: $ring; }
 QPushButton[kind="jump"][has_news="true"]:focus { border: 1px solid $text; }
 
 QPushButton[kind="fold"] {
     background: transparent; border: 1px solid transparent; color: $muted; padding: 2px 5px 2px 0;
 }
 QPushButton[kind="fold"]:hover { color: $text; }
-QPushButton[kind="fold"]:focus { border: 1px solid $accent; }
+QPushButton[kind="fold"]:focus { border: $ring; }
 
 QToolButton {
     background: transparent; border: 1px solid transparent; border-radius: 6px; padding: 3px;
 }
 QToolButton:hover { background: $hover; }
 QToolButton:pressed, QToolButton:checked { background: $line; }
-QToolButton:focus { border: 1px solid $accent; }
+QToolButton:focus { border: $ring; }
 QToolButton::menu-indicator { image: none; }
 QToolButton[kind="send"] { background: $accent; border-radius: 16px; padding: 0; }
 QToolButton[kind="send"]:hover { background: $accent_hover; }
@@ -140,10 +142,10 @@ QLineEdit, QPlainTextEdit, QSpinBox, QDoubleSpinBox, QComboBox[kind="choice"] {
     background: $raised; border: 1px solid $strong_line; border-radius: 7px; padding: 5px 8px;
     selection-background-color: $accent; selection-color: $on_accent;
 }
-QLineEdit, QPlainTextEdit, QTextEdit { placeholder-text-color: $faint; }
+QLineEdit, QPlainTextEdit, QTextEdit { placeholder-text-color: $hint; }
 QLineEdit:focus, QPlainTextEdit:focus, QSpinBox:focus, QDoubleSpinBox:focus,
 QComboBox[kind="choice"]:focus {
-    border: 1px solid $accent;
+    border: $ring;
 }
 QLineEdit[invalid="true"] { border: 1px solid $fault; }
 QSpinBox::up-button, QSpinBox::down-button, QDoubleSpinBox::up-button,
@@ -153,7 +155,7 @@ QAbstractSpinBox QLineEdit { background: transparent; border: none; padding: 0; 
 
 QCheckBox, QRadioButton { spacing: 8px; background: transparent; }
 QCheckBox:focus, QRadioButton:focus { color: $link; }
-QCheckBox:disabled, QRadioButton:disabled { color: $faint; }
+QCheckBox:disabled, QRadioButton:disabled { color: $hint; }
 QCheckBox::indicator, QRadioButton::indicator {
     width: 15px; height: 15px; background: $raised; border: 1px solid $control;
 }
@@ -184,18 +186,18 @@ QTextEdit[kind="page"] {
     background: $raised; border: 1px solid $line; border-radius: 8px; padding: 2px;
     selection-background-color: $accent; selection-color: $on_accent;
 }
-QTextEdit[kind="page"]:focus { border: 1px solid $accent; }
+QTextEdit[kind="page"]:focus { border: $ring; }
 QTableView[kind="rows"] {
     background: $raised; border: 1px solid $line; border-radius: 8px;
     gridline-color: transparent; selection-background-color: $accent_soft;
     selection-color: $text; padding: 3px;
 }
-QTableView[kind="rows"]:focus { border: 1px solid $accent; }
+QTableView[kind="rows"]:focus { border: $ring; }
 QTableView[kind="rows"]::item { border: none; padding: 0 6px; }
 QListWidget[kind="rows"] {
     background: $raised; border: 1px solid $line; border-radius: 8px; padding: 4px; outline: none;
 }
-QListWidget[kind="rows"]:focus { border: 1px solid $accent; }
+QListWidget[kind="rows"]:focus { border: $ring; }
 QListWidget[kind="rows"]::item { border-radius: 6px; padding: 5px 8px; color: $text; }
 QListWidget[kind="rows"]::item:selected { background: $accent_soft; color: $text; }
 QListWidget[kind="rows"]::indicator {
@@ -238,7 +240,7 @@ QDockWidget > QWidget { background: $sidebar; }
 #dock_title { background: $sidebar; border-bottom: 1px solid $line; }
 #card { background: $raised; border: 1px solid $line; border-radius: 10px; }
 #sunken { background: $sunken; border: 1px solid $line; border-radius: 8px; }
-#bubble { background: $bubble; border-radius: 14px; }
+#bubble { background: $bubble; border-radius: 12px; }
 #undo_bar { background: $text; border-radius: 8px; }
 #undo_bar QLabel { color: $canvas; }
 #undo_bar QPushButton { background: transparent; border: 1px solid transparent; color: $canvas;
@@ -246,10 +248,10 @@ QDockWidget > QWidget { background: $sidebar; }
 #undo_bar QPushButton:focus { border: 1px solid $canvas; }
 
 #file_chip { background: $sunken; border: 1px solid $line; border-radius: 8px; }
-#file_chip:focus { border: 1px solid $accent; }
+#file_chip:focus { border: $ring; }
 
 #composer { background: $raised; border: 1px solid $strong_line; border-radius: 16px; }
-#composer[focused="true"] { border: 1px solid $accent; }
+#composer[focused="true"] { border: $ring; }
 #composer > QPlainTextEdit { background: transparent; border: none; padding: 0; }
 
 #find_bar { background: $sunken; border-bottom: 1px solid $line; }
@@ -259,7 +261,7 @@ QDockWidget > QWidget { background: $sidebar; }
 #problem_bar { background: $fault_soft; border-bottom: 1px solid $line; }
 
 #offer_list { background: $raised; border: 1px solid $line; border-radius: 8px; padding: 3px; }
-#offer_list:focus { border: 1px solid $accent; }
+#offer_list:focus { border: $ring; }
 #rule { background: $line; border: none; }
 #conversation_list { background: transparent; border: none; }
 #answer_text, #bubble QTextBrowser { background: transparent; border: none; }
@@ -270,17 +272,17 @@ QDockWidget > QWidget { background: $sidebar; }
     gridline-color: transparent; selection-background-color: $accent_soft;
     selection-color: $text; alternate-background-color: $raised; padding: 3px;
 }
-#stop_table:focus { border: 1px solid $accent; }
+#stop_table:focus { border: $ring; }
 #stop_table::item { border: none; padding: 0 4px; }
 #stop_table QLineEdit { border-radius: 4px; padding: 1px 4px; }
 
 #suggestion { background: $raised; border: 1px solid $line; border-radius: 12px;
     text-align: left; }
 #suggestion:hover { border: 1px solid $strong_line; background: $sunken; }
-#suggestion:focus { border: 1px solid $accent; }
+#suggestion:focus { border: $ring; }
 #suggestion[primary="true"] { background: $accent_soft; border: 1px solid $accent_soft; }
 #suggestion[primary="true"]:hover, #suggestion[primary="true"]:focus {
-    border: 1px solid $accent;
+    border: $ring;
 }
 
 #popover { background: $raised; border: 1px solid $strong_line; border-radius: 12px; }

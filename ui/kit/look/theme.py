@@ -232,7 +232,7 @@ def _qt_palette(colors: Colors) -> QPalette:
         role.Base: colors.raised,
         role.AlternateBase: colors.sunken,
         role.Text: colors.text,
-        role.PlaceholderText: colors.faint,
+        role.PlaceholderText: colors.hint,
         role.Button: colors.raised,
         role.ButtonText: colors.text,
         role.Highlight: colors.accent,
@@ -247,5 +247,5 @@ def _qt_palette(colors: Colors) -> QPalette:
     for key, value in pairs.items():
         palette.setColor(key, QColor(value))
     for key in (role.Text, role.ButtonText, role.WindowText):
-        palette.setColor(QPalette.ColorGroup.Disabled, key, QColor(colors.faint))
+        palette.setColor(QPalette.ColorGroup.Disabled, key, QColor(colors.hint))
     return palette

@@ -13,7 +13,7 @@ from pytestqt.qtbot import QtBot
 
 from tests.support.looks.contrast import SHAPE, TEXT, contrast
 from ui.kit.look.colors import DARK, LIGHT, Colors, strengthened
-from ui.kit.look.stylesheet import _SHEET
+from ui.kit.look.stylesheet import _SHEET, stylesheet
 from ui.kit.look.theme import Theme
 from ui.kit.look.theme_mode import ThemeMode
 
@@ -30,6 +30,7 @@ TONES = ("match", "done", "limit", "tool", "quiet", "fault")
 TEXTS = [
     *[(ink, ground) for ink in ("text", "muted") for ground in GROUNDS],
     *[("faint", ground) for ground in ("canvas", "sidebar", "raised", "sunken")],
+    *[("hint", ground) for ground in ("canvas", "raised")],
     # Links: the palette's, in answers, questions and notes.
     *[("link", ground) for ground in GROUNDS],
     # Badges, pills and findings: a tone's ink on its soft ground.
@@ -51,6 +52,8 @@ TEXTS = [
     ("muted", "hover"),
 ]
 SHAPES = [
+    ("knob", "control"),
+    ("on_accent", "accent"),
     # ui/inspector/tape/tape_marks.py: bars, hatching and outlines, in each band.
     *[(ink, band) for ink in ("token", "match", "text") for band in BANDS],
     ("limit", "limit_soft"),
@@ -111,4 +114,12 @@ def test_hints_in_empty_fields_are_drawn_in_their_color(
     field.clearFocus()
     image = field.grab().toImage()
     colors = {image.pixelColor(x, y).name() for x in range(300) for y in range(60)}
-    assert theme.colors.faint in colors
+    assert theme.colors.hint in colors
+
+
+def test_with_more_contrast_nothing_empty_or_off_looks_like_text_and_the_focus_is_strong() -> None:
+    for name in ("light, strong", "dark, strong"):
+        palette = PALETTES[name]
+        for color in (palette.hint, palette.disabled):
+            assert contrast(color, palette.text) >= 2
+        assert f"border: 2px solid {palette.link};" in stylesheet(palette)
