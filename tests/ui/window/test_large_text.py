@@ -1,7 +1,7 @@
 """What stands beside text grows with it, and the chat between the columns stays readable."""
 
 import pytest
-from PySide6.QtCore import Qt
+from PySide6.QtCore import QPoint, Qt
 from PySide6.QtGui import QFontMetrics
 from PySide6.QtWidgets import (
     QApplication,
@@ -14,6 +14,7 @@ from pytestqt.qtbot import QtBot
 
 from ui.chat.composing.composer import Composer
 from ui.chat.composing.context_meter import Count
+from ui.chat.messages.question_view import QuestionView
 from ui.chat.messages.reason_line import ReasonLine
 from ui.kit.controls.buttons import ChipButton, IconBadge, IconButton, ToggleSwitch
 from ui.kit.controls.check_box import CheckBox
@@ -23,6 +24,7 @@ from ui.kit.look.stylesheet import stylesheet
 from ui.kit.look.theme import Theme, restyle
 from ui.kit.text.labels import label
 from ui.kit.text.pill import StatusPill
+from ui.records.messages import question
 from ui.server.request_log import RequestLogPanel
 from ui.server.requests import RequestLog
 from ui.words.tones import Tone
@@ -44,6 +46,27 @@ def controls(theme: Theme) -> dict[str, QWidget]:
         "pill": pill,
         "reason": reason,
     }
+
+
+def test_the_corners_of_a_short_question_are_round_at_every_size(
+    sized: Theme, qtbot: QtBot
+) -> None:
+    for size in SIZES:
+        sized.set_text_size(size)
+        view = QuestionView(sized, question("Why?"))
+        qtbot.addWidget(view)
+        view.show()
+        bubble = view.findChild(QWidget, "bubble")
+        assert isinstance(bubble, QWidget)
+        QApplication.processEvents()
+        view.resize(400, view.sizeHint().height())
+        QApplication.processEvents()
+        corner = bubble.mapTo(view, QPoint())
+        image = view.grab().toImage()
+        edge = image.pixelColor(corner + QPoint(bubble.width() // 2, 1))
+        assert edge.name() == sized.colors.bubble
+        assert image.pixelColor(corner + QPoint(1, 1)) != edge, f"square at {size} %"
+        view.hide()
 
 
 @pytest.mark.parametrize("order", ["made before", "made after"])

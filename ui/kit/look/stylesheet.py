@@ -240,7 +240,7 @@ QDockWidget > QWidget { background: $sidebar; }
 #dock_title { background: $sidebar; border-bottom: 1px solid $line; }
 #card { background: $raised; border: 1px solid $line; border-radius: 10px; }
 #sunken { background: $sunken; border: 1px solid $line; border-radius: 8px; }
-#bubble { background: $bubble; border-radius: 12px; }
+#bubble { background: $bubble; border-radius: 11px; }
 #undo_bar { background: $text; border-radius: 8px; }
 #undo_bar QLabel { color: $canvas; }
 #undo_bar QPushButton { background: transparent; border: 1px solid transparent; color: $canvas;
