@@ -6,6 +6,7 @@ Configures the standard library's logging; knows no component. Main thread, at s
 import json
 import logging
 import logging.handlers
+import os
 import sys
 from datetime import UTC, datetime
 from io import TextIOWrapper
@@ -64,7 +65,8 @@ class _Terminal(logging.StreamHandler[TextIO]):
 
     def format(self, record: logging.LogRecord) -> str:
         # Here rather than in ``emit``: an error must not reach the caller that logs.
-        return f"{_CLEAR_LINE if self.stream.isatty() else ''}{super().format(record)}"
+        has_status = self.stream.isatty() and os.environ.get("TERM") != "dumb"
+        return f"{_CLEAR_LINE if has_status else ''}{super().format(record)}"
 
 
 class _JsonLines(logging.Formatter):

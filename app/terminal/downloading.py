@@ -4,13 +4,13 @@ Main thread; the download itself runs on a thread of its own.
 """
 
 import os
-import shutil
 import sys
 import threading
 import time
 from concurrent.futures import Future, wait
 from pathlib import Path
 
+from app.process.terminals import columns_of, takes_controls
 from app.terminal.printer import Printer
 from engine.library.download_progress import DownloadCancelled, DownloadProgress
 from engine.library.downloads import download
@@ -51,7 +51,7 @@ def fetch(repository: str, cache: Path, printer: Printer) -> Path:
         else:
             outcome.set_result(folder)
 
-    if not sys.stderr.isatty():
+    if not takes_controls(sys.stderr):
         printer.remark(f"downloading {repository} …")
     meter = _Meter()
     threading.Thread(target=work, name=f"download {repository}", daemon=True).start()
@@ -89,4 +89,4 @@ class _Meter:
             done = percent(progress.done_bytes, progress.total_bytes)
             full = _BAR_CHARS * done // 100
             words = f"[{'#' * full}{'.' * (_BAR_CHARS - full)}] {done:3} %  {words}"
-        return words[: shutil.get_terminal_size().columns - 1]
+        return words[: columns_of(sys.stderr) - 1]

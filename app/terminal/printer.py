@@ -7,6 +7,7 @@ import sys
 from typing import TextIO
 
 from api.conformance.captures.harmless import harmless, on_one_line
+from app.process.terminals import takes_controls
 
 _DIM, _PLAIN, _CLEAR_LINE = "\x1b[2m", "\x1b[0m", "\r\x1b[K"
 
@@ -30,7 +31,7 @@ class Printer:
         self._out = sys.stdout if out is None else out
         self._err = sys.stderr if err is None else err
         self._shows_controls = self._out.isatty() or not is_exact
-        self._err_is_terminal = self._err.isatty()
+        self._err_is_terminal = takes_controls(self._err)
         self._last_out = "\n"
         self._last_err = "\n"
 

@@ -5,12 +5,12 @@ Knows no socket. Runs on the server's loop.
 
 import asyncio
 import contextlib
-import shutil
 from collections.abc import AsyncIterator, Callable
 from typing import TextIO
 
 from api.transport.config import ServerConfig
 from api.transport.metrics.counting import Metrics
+from app.process.terminals import columns_of, takes_controls
 from engine import EngineStatus, ModelInfo, counted, size_in_words
 
 _EACH_S = 1.0
@@ -77,7 +77,7 @@ async def live_line(words: Callable[[], str], terminal: TextIO) -> AsyncIterator
         words: Returns the line of this moment, without control characters.
         terminal: Where a person may watch.
     """
-    if not terminal.isatty():
+    if not takes_controls(terminal):
         yield
         return
     showing = asyncio.create_task(_show(words, terminal))
@@ -99,8 +99,7 @@ async def _show(words: Callable[[], str], terminal: TextIO) -> None:
 
 def _write(terminal: TextIO, line: str) -> None:
     # A line that is wider than the terminal would wrap, and the part above would stay.
-    width = shutil.get_terminal_size().columns - 1
-    terminal.write(f"{_CLEAR_LINE}{line[:width]}")
+    terminal.write(f"{_CLEAR_LINE}{line[: columns_of(terminal) - 1]}")
     terminal.flush()
 
 

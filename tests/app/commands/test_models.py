@@ -1,6 +1,7 @@
 """``fullstop models`` against a hub on this machine."""
 
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -70,7 +71,12 @@ def run(capfd: pytest.CaptureFixture[str]) -> Run:
 def spawn(*words: str) -> pexpect.spawn:
     command = ["-m", "app", "models", *words]
     return pexpect.spawn(
-        sys.executable, command, cwd=str(REPOSITORY), encoding="utf-8", timeout=120
+        sys.executable,
+        command,
+        cwd=str(REPOSITORY),
+        env=os.environ | {"TERM": "xterm"},
+        encoding="utf-8",
+        timeout=120,
     )
 
 

@@ -1,5 +1,7 @@
 import io
 
+import pytest
+
 from api.conformance.captures.harmless import harmless
 from app.terminal.printer import Printer
 
@@ -49,9 +51,21 @@ def test_an_empty_answer_prints_no_line() -> None:
     assert out.getvalue() == ""
 
 
-def test_a_status_line_is_for_people_only() -> None:
+def test_a_status_line_is_for_people_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "xterm")
     piped, watched = io.StringIO(), Terminal()
     Printer(io.StringIO(), piped).status("loading")
     Printer(io.StringIO(), watched).status("loading")
     assert piped.getvalue() == ""
     assert "loading" in watched.getvalue()
+
+
+def test_a_terminal_that_would_show_controls_as_text_gets_none(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("TERM", "dumb")
+    watched = Terminal()
+    printer = Printer(io.StringIO(), watched)
+    printer.status("loading")
+    printer.remark("loaded")
+    assert watched.getvalue() == "loaded\n"

@@ -1,8 +1,16 @@
 """What a person who serves is told: address, model, key and load."""
 
 import asyncio
+import fcntl
 import io
+import os
+import pty
+import select
+import struct
+import termios
 from pathlib import Path
+
+import pytest
 
 from api.transport.config import ServerConfig
 from api.transport.metrics.counting import Metrics
@@ -28,6 +36,11 @@ class Terminal(io.StringIO):
         if "1 answering" in text:
             self.has_shown.set()
         return super().write(text)
+
+
+@pytest.fixture(autouse=True)
+def usual_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "xterm")
 
 
 def test_the_banner_names_model_context_address_and_key() -> None:
@@ -59,6 +72,38 @@ def test_the_line_is_renewed_on_a_terminal_and_removed_at_the_end() -> None:
 
     asyncio.run(play())
     assert terminal.getvalue().endswith("\r\x1b[K")
+
+
+def test_a_terminal_that_would_show_controls_as_text_gets_no_line(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("TERM", "dumb")
+    terminal = Terminal()
+
+    async def play() -> None:
+        async with live_line(lambda: "1 answering", terminal):
+            await asyncio.sleep(0)
+
+    asyncio.run(play())
+    assert terminal.getvalue() == ""
+
+
+def test_the_line_is_no_wider_than_its_own_terminal_wherever_standard_output_goes() -> None:
+    watched, shown = pty.openpty()
+    fcntl.ioctl(shown, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 12, 0, 0))
+
+    async def play() -> None:
+        async with asyncio.timeout(60), live_line(lambda: "1 answering · 0 waiting", terminal):
+            while not select.select([watched], [], [], 0)[0]:  # noqa: ASYNC110 - no event tells it
+                await asyncio.sleep(0.005)
+
+    with open(shown, "w") as terminal:
+        asyncio.run(play())
+        found = ""
+        while not found.endswith("\r\x1b[K") or len(found) < 5:  # cleared at the end
+            found += os.read(watched, 100).decode()
+    assert found == "\r\x1b[K1 answering\r\x1b[K"
+    os.close(watched)
 
 
 def test_a_pipe_gets_no_line() -> None:
