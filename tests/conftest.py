@@ -5,6 +5,7 @@ import gc
 import itertools
 import logging
 import os
+import signal
 import sys
 from collections import Counter
 from collections.abc import Iterator
@@ -22,6 +23,17 @@ ROOT = Path(__file__).parents[1]
 # without that, each compiles some hundred modules anew.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
+
+# A shell's background job ignores Ctrl-C, nohup hang-ups; every program that a test starts would.
+for _number, _usual in (
+    (signal.SIGINT, signal.default_int_handler),
+    (signal.SIGHUP, signal.SIG_DFL),
+):
+    if signal.getsignal(_number) is signal.SIG_IGN:
+        signal.signal(_number, _usual)
+# Qt complains about the plain one, and takes this one instead.
+if os.environ.get("LC_ALL") in ("C", "POSIX"):
+    os.environ["LC_ALL"] = "C.UTF-8"
 
 # By default Hypothesis fails a test on a slow machine, which says nothing about the program.
 settings.register_profile("any speed", deadline=None, suppress_health_check=[HealthCheck.too_slow])

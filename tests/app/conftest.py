@@ -10,5 +10,3 @@ import pytest
 def pytest_configure(config: pytest.Config) -> None:
     # The offscreen platform says so of every window; it is no fault of ours.
     config.addinivalue_line("qt_log_ignore", "This plugin does not support")
-    # Of LC_ALL=C, once in each process.
-    config.addinivalue_line("qt_log_ignore", "Detected locale")

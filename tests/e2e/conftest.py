@@ -21,8 +21,6 @@ COUNT = "Count from 1 to 10, one number per line"
 def pytest_configure(config: pytest.Config) -> None:
     # The offscreen platform says so of every window; it is no fault of ours.
     config.addinivalue_line("qt_log_ignore", "This plugin does not support")
-    # Of LC_ALL=C, once in each process.
-    config.addinivalue_line("qt_log_ignore", "Detected locale")
 
 
 @dataclass(frozen=True)

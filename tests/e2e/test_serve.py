@@ -142,7 +142,8 @@ def test_qt_is_never_imported() -> None:
 
         real, sys.stdout = sys.stdout, EndsWhenReady()
         code = main(["serve", "--port", "0"])
-        print(code, [m for m in sys.modules if m.startswith(("PySide6", "qasync"))], file=real)
+        print(code, [m for m in sys.modules if m.startswith(("PySide6", "qasync"))], file=real,
+              flush=True)
     """
     done = subprocess.run(
         [sys.executable, "-c", code],

@@ -85,6 +85,8 @@ class Tray(QObject):
 
     def close(self) -> None:
         """Remove the icon from the tray."""
+        self._switch.changed.disconnect(self._refresh)
+        self._theme.changed.disconnect(self._refresh)
         self.icon.hide()
         self.menu.deleteLater()
 

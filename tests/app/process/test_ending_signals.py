@@ -12,11 +12,8 @@ from app.process.ending_signals import EndingSignals
 @pytest.fixture
 def signals() -> Iterator[EndingSignals]:
     """Signals that are taken for the length of a test."""
-    # Who runs the tests may ignore it, as nohup does.
-    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
     with contextlib.closing(EndingSignals(force=lambda: None)) as taken:
         yield taken
-    signal.signal(signal.SIGHUP, before)
 
 
 async def delivered(signals: EndingSignals, *, within_s: float = 60, number: int = 0) -> None:

@@ -169,7 +169,7 @@ def test_closing_asks_nothing_once_everything_could_be_saved_after_all(
                 await eventually(lambda: store.has_unsaved)
                 await limit(1 << 20)
                 await eventually(lambda: not store.has_unsaved)
-                assert not window.chat.problem.isVisible()
+                await eventually(lambda: not window.chat.problem.isVisible())
                 window.close()
                 assert not window.isVisible()
         finally:

@@ -1,3 +1,4 @@
+from PySide6.QtCore import QCoreApplication, QEvent
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QSystemTrayIcon
 
@@ -57,6 +58,16 @@ def test_its_entries_do_what_they_say(theme: Theme) -> None:
     tray.icon.activated.emit(QSystemTrayIcon.ActivationReason.Trigger)
     assert done == ["show", "show server", "quit", "show"]
     tray.close()
+
+
+def test_an_icon_that_was_removed_follows_nothing_any_more(theme: Theme) -> None:
+    switch = ServerSwitch(_Control())
+    tray = made(theme, switch, [])
+    tray.close()
+    QCoreApplication.sendPostedEvents(tray.menu, int(QEvent.Type.DeferredDelete))
+    # An error in what follows them would fail this test.
+    theme.changed.emit()
+    switch.changed.emit()
 
 
 def test_a_click_on_a_notification_does_what_it_is_about_once(theme: Theme) -> None:
