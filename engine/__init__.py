@@ -2,12 +2,12 @@
 
 Knows no HTTP, no Qt and no pydantic. This is the engine's door: ``api``, ``ui`` and ``app`` import
 its public names from here, and contracts keep them out of the rooms behind it. Four rooms are
-public as they are, because they work without an engine: ``engine.library`` (models on disk),
+public themselves, because they work without an engine: ``engine.library`` (models on disk),
 ``engine.recording`` (saved runs), ``engine.files`` (JSON files) and, for ``app.composition`` alone,
 ``engine.distributed``. A room never imports from this door.
 
-Each name is loaded from its room when it is first asked for, so that a command pays only for what
-it uses. No import of the door loads MLX.
+Each name is loaded from its room when it is first used, so that a command loads only what it needs.
+Importing a name from this door never loads MLX.
 """
 
 from importlib import import_module

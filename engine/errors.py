@@ -49,7 +49,7 @@ class UnknownModel(EngineError):
     """A request names a model that is not offered, or a name that several models have.
 
     Attributes:
-        name: What was asked for.
+        name: The name in the request.
     """
 
     def __init__(self, name: str, nearest: Sequence[str], *, is_ambiguous: bool = False) -> None:
@@ -77,7 +77,7 @@ class QueueFull(EngineError):
 
     Args:
         waiting: How many are waiting.
-        choices: The answers that were asked for together.
+        choices: How many answers were requested together.
         retry_after_s: A guess, in seconds, of when a place may be free.
     """
 
@@ -96,4 +96,4 @@ class EngineClosed(EngineError):
 
 
 class EngineStuck(EngineError):
-    """The model has not come back from a step; nothing can be answered until it does."""
+    """The model is stuck in a step; no request can be answered until it returns."""

@@ -40,7 +40,7 @@ def size_in_words(count: float) -> str:
 
 
 def quoted(text: str, max_chars: int | None = None) -> str:
-    r"""Return text in double quotes with what cannot be seen escaped: ``"\n\nUser:"``.
+    r"""Return text in double quotes with invisible characters escaped: ``"\n\nUser:"``.
 
     Two different texts never look the same (a backslash is doubled), unless they were cut.
 
@@ -54,12 +54,12 @@ def quoted(text: str, max_chars: int | None = None) -> str:
 
 
 def escaped(text: str) -> str:
-    r"""Return text on one line, what cannot be seen escaped; a backslash is doubled."""
+    r"""Return text on one line, with invisible characters escaped and backslashes doubled."""
     return "".join(_ESCAPES.get(char) or _unseen_escape(char) or char for char in text)
 
 
 def _unseen_escape(char: str) -> str:
-    """Return the escape of a character that shows nothing; empty for one that can be seen."""
+    """Return the escape of an invisible character; empty for a visible one."""
     if char == " " or unicodedata.category(char) not in _UNSEEN_CATEGORIES:
         return ""
     code = ord(char)

@@ -1,13 +1,15 @@
-"""Closes the objects of a JSON schema: afterwards they have only keys that the schema names.
+"""Closes the objects of a JSON schema: afterwards they allow only keys that the schema names.
 
 JSON Schema allows any further keys where ``additionalProperties`` is absent, and a model that is
-held to such a schema may add keys until it meets a limit. Where the schema itself speaks of
-further keys, it is left as it is. A schema that names no key at all stands for any object.
+constrained by such a schema may add keys until it reaches a limit. Objects for which the schema
+itself decides about further keys stay as they are. A schema that names no key at all stands for any
+object.
 
-Differences from JSON Schema, all of them narrower: an object without ``additionalProperties`` (or
-``unevaluatedProperties``) has the keys of its ``properties``, ``patternProperties`` and
-``required`` only. Parts that are combined (``allOf``, ``$ref`` with siblings, ``anyOf`` and
-``oneOf`` beside ``properties``) may each use the keys of the others.
+Differences from JSON Schema (https://json-schema.org/draft/2020-12/json-schema-core), all of them
+stricter: an object without ``additionalProperties`` (or ``unevaluatedProperties``) has the keys of
+its ``properties``, ``patternProperties`` and ``required`` only. Parts that are combined (``allOf``,
+``$ref`` with siblings, ``anyOf`` and ``oneOf`` beside ``properties``) may each use the keys of the
+others.
 
 Pure; knows no grammar and no model. Any thread.
 """
@@ -22,7 +24,7 @@ from engine.constraining.pointers import pointed_at
 Schema = Any
 """A JSON schema: an object, true or false."""
 
-# A schema of more parts, or of alternatives that repeat more keys, would take too long.
+# Closing a schema with more parts, or with alternatives that repeat more keys, takes too long.
 _MOST_PARTS = 10_000
 # How many references may follow one another in the same place.
 _DEEPEST = 100
@@ -58,7 +60,7 @@ class _Keys:
     is_open: bool = False
 
     def add(self, part: Mapping[str, Any]) -> None:
-        """Add what one part names."""
+        """Add the keys that one part names."""
         for name in _named(part):
             self.names[name] = self.names.get(name, 0) + 1
         self.patterns.update(dict.fromkeys(_mapping(part, "patternProperties")))
@@ -74,7 +76,7 @@ class _Closer:
     """Closes one document.
 
     Args:
-        root: The document, to which its references lead.
+        root: The document that its references point into.
     """
 
     def __init__(self, root: Mapping[str, Any]) -> None:
@@ -119,7 +121,7 @@ class _Closer:
         return inner
 
     def _close_sole(self, node: Mapping[str, Any], extra: _Names) -> Schema | None:
-        """Close an ``allOf`` of one part that stands alone, as some libraries write references."""
+        """Close an ``allOf`` of a single part, which is how some libraries write references."""
         parts = node["allOf"]
         is_sole = isinstance(parts, list) and len(parts) == 1
         if not is_sole or node.keys() & (_ABOUT_OBJECTS | _SAYS_MORE | {"$ref"}) - {"allOf"}:
@@ -127,7 +129,7 @@ class _Closer:
         return {**self._with_inner(node), "allOf": [self.close(parts[0], extra)]}
 
     def _merge(self, node: Mapping[str, Any], extra: _Names) -> Schema:
-        """Close parts that are combined, over the keys of all of them."""
+        """Close parts that are combined; each may use the keys of all of them."""
         parts = list(self._parts(node))
         keys = _Keys()
         for part in parts:
@@ -225,7 +227,7 @@ class _Closer:
         return inner
 
     def _target(self, node: Mapping[str, Any]) -> Schema | None:
-        """Return what a reference leads to, None where that is not in this document."""
+        """Return the target of a reference; None where it is not in this document."""
         reference = node["$ref"]
         if not isinstance(reference, str) or not _POINTER.fullmatch(reference):
             return None

@@ -1,6 +1,6 @@
-"""Compiles grammars with llguidance, and puts its errors into words.
+"""Compiles grammars with llguidance, and turns its errors into plain words.
 
-Needs no other part of the program, so that the trial process starts fast. Any thread; the library
+Imports no other part of the program, so that the trial process starts fast. Any thread; the library
 lets other threads run meanwhile.
 """
 
@@ -11,18 +11,19 @@ from typing import Any
 
 _PLACE = re.compile(r'^(at \d+\(\d+\): )?(failed to (compile JSON schema|parse "%json"): )?')
 _MOST_WORDS = 120
-# Each optional property that may come next takes four of the 2,000 items that a row may have.
+# Part of the library's error where a place has too many alternatives: each optional property that
+# may come next takes four of at most 2,000 items.
 _TOO_WIDE = "Current row has"
 _QUOTATION = re.compile(r"\n +\d+ \| |\n<")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ModelTokens:
-    """A model's vocabulary, as the library is told it.
+    """A model's vocabulary in the form that the library needs.
 
     Attributes:
         raw: The bytes of each id.
-        special: Ids whose bytes are only a name: no text of an answer is written with them.
+        special: Ids whose bytes are only a name; they never stand for text of an answer.
         eos: The ids that end an answer, at least one.
     """
 
@@ -32,7 +33,7 @@ class ModelTokens:
 
 
 class _Told:
-    """A vocabulary with the attributes that the library asks for."""
+    """A vocabulary with the attributes that the library reads."""
 
     is_tokenizer_wrapper = True
     bos_token_id = None
@@ -50,9 +51,9 @@ class _Told:
 def new_tokenizer(tokens: ModelTokens, encode: Callable[[str], list[int]] | None = None) -> Any:
     """Return the library's form of a model's vocabulary.
 
-    The library keeps every thread of Python waiting meanwhile, for 0.1 to 0.3 s where there are
-    150,000 tokens. (A tokenizer as JSON would take it more than a second. Its slices, which save a
-    tenth of a millisecond for each token of an answer, would take as long again.)
+    The library blocks all Python threads meanwhile, for 0.1 to 0.3 s with 150,000 tokens. (Passing
+    the tokenizer as JSON would take more than a second. The library's slices, which save a tenth of
+    a millisecond per token of an answer, would double the time.)
 
     Args:
         tokens: The vocabulary.
@@ -84,10 +85,10 @@ def new_tokenizer(tokens: ModelTokens, encode: Callable[[str], list[int]] | None
 
 
 def new_matcher(tokenizer: Any, grammar: str) -> Any:
-    """Return a matcher at the beginning of a grammar.
+    """Compile a grammar; return a matcher at its beginning.
 
     Args:
-        tokenizer: What ``new_tokenizer`` returned.
+        tokenizer: The result of ``new_tokenizer``.
         grammar: In llguidance's Lark dialect, or several such grammars as JSON.
 
     Raises:
@@ -100,9 +101,9 @@ def new_matcher(tokenizer: Any, grammar: str) -> Any:
         # No rule of Lark begins with a brace.
         whole = grammar if grammar.startswith("{") else LLMatcher.grammar_from_lark(grammar)
         matcher = LLMatcher(tokenizer, whole, log_level=0, limits=limits)
-        # Copies share what these find out: in a schema with thousands of properties that takes
-        # longer than a token may. What is forced is asked of a copy: afterwards a matcher expects
-        # it, and an answer that reasons first has no mask for what comes between.
+        # All copies share these results. Computing them for a schema with thousands of properties
+        # takes longer than one token may. The forced text is computed on a copy: it changes the
+        # matcher, which would then have no mask for reasoning before the answer.
         matcher.compute_bitmask()
         matcher.deep_copy().compute_ff_bytes()
     except BaseException as error:
@@ -117,7 +118,7 @@ def new_matcher(tokenizer: Any, grammar: str) -> Any:
 
 
 def as_lark(grammar: str) -> str:
-    """Return a grammar of a request in Lark; GBNF (llama.cpp's dialect) is translated.
+    """Return a grammar of a request in Lark; one in GBNF is translated.
 
     Raises:
         ValueError: It is neither.
@@ -132,12 +133,12 @@ def as_lark(grammar: str) -> str:
 
 
 def is_panic(error: BaseException) -> bool:
-    """Say whether an exception is a Rust library's panic, which is no ``Exception``."""
+    """Return whether an exception is a panic of a Rust library, which is not an ``Exception``."""
     return type(error).__name__ == "PanicException"
 
 
 def in_words(error: str) -> str:
-    """Return the library's error about a grammar, without its quotation of the grammar."""
+    """Return the library's error about a grammar in plain words, without its quotation of it."""
     if _TOO_WIDE in error:
         return (
             "it has too many optional properties or alternatives in one place (about 500 optional "

@@ -1,6 +1,6 @@
-"""Checks that an answer can be held to the form that a request asks for, and holds it to that.
+"""Checks whether an answer can be constrained to the form that a request asks for, and does it.
 
-Knows no MLX and no batch. Grammars are compiled elsewhere (``form_compiler``).
+Knows no MLX and no batch. ``form_compiler`` compiles the grammars.
 """
 
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ from engine.values.request import GenerationRequest
 
 
 class Constraints:
-    """What the answers of one loaded model can be held to.
+    """The constraints for the answers of one loaded model.
 
     Args:
         tokenizer: The Hugging Face tokenizer.
@@ -35,15 +35,15 @@ class Constraints:
         self.compiler = FormCompiler(tokenizer, vocabulary, family)
 
     def check(self, request: GenerationRequest, form: Form | None) -> None:
-        """Check, before a prompt is rendered, that its answer can be held to what is asked.
+        """Check, before the prompt is rendered, that the answer can be constrained as requested.
 
         Args:
             request: The request, constrained or not.
-            form: What was prepared for it, if it is constrained.
+            form: The form that was prepared for it, if it is constrained.
 
         Raises:
-            InvalidRequest: It cannot; the message names the field and says what would do.
-            FormMissing: It is constrained, and nothing was prepared, or for another model.
+            InvalidRequest: It cannot; the message names the field and the remedy.
+            FormMissing: It is constrained, and no form was prepared, or one for another model.
         """
         choice = request.tool_choice
         if choice.name is not None and choice.mode != "required":
@@ -58,8 +58,8 @@ class Constraints:
     ) -> Family:
         """Return the family of the answer to a checked request.
 
-        It has no tags that cannot occur in the answer: what only looks like one, in a string of
-        the JSON for instance, is text.
+        It has only the tags that can occur in the answer. Anything else that looks like a tag, for
+        instance in a string of the JSON, is text.
 
         Args:
             request: The request, constrained or not.
@@ -87,7 +87,7 @@ class Constraints:
         Args:
             request: The request, which has passed ``check``.
             prompt: Its token ids.
-            form: What was prepared for it, if it is constrained.
+            form: The form that was prepared for it, if it is constrained.
             thinks: Whether the prompt leaves reasoning open.
 
         Raises:
@@ -131,7 +131,7 @@ class Constraints:
         return ConstraintPhase.ANSWER
 
     def _is_over(self, prompt: Sequence[int]) -> bool:
-        """Say whether the prompt ends with reasoning that is closed already."""
+        """Return whether the prompt ends with reasoning that is closed already."""
         text = "".join(self._vocabulary.text_of(token_id) for token_id in prompt[-16:])
         tag = self._family.think_end
         return bool(tag) and text.rstrip().endswith(str(tag))

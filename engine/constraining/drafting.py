@@ -1,6 +1,6 @@
-"""Drafts of the forms of answers: what a request asks for, within its bounds. Any thread.
+"""Drafts the forms of answers: checks that a request's schemas keep within bounds. Any thread.
 
-Takes a few milliseconds at most, whatever is asked for; nothing is compiled here.
+Takes some ten milliseconds at most; nothing is compiled here.
 """
 
 from collections.abc import Iterator, Mapping
@@ -17,11 +17,11 @@ from engine.values.request import GenerationRequest, TextForm
 
 @dataclass(frozen=True, slots=True)
 class FormDraft:
-    """A request whose schemas, or other form, keep within the bounds.
+    """A request whose schemas or other form keep within the bounds.
 
     Attributes:
         request: The request, without its conversation.
-        digest: Of all that decides its grammar, for one model.
+        digest: A digest of everything that decides its grammar, for one model.
     """
 
     request: GenerationRequest
@@ -33,7 +33,7 @@ def draft_of(request: GenerationRequest, last: FormDraft | None = None) -> FormD
 
     Args:
         request: The request.
-        last: The draft before, which another choice of the same answer shares.
+        last: The previous draft, which the choices of one request share.
 
     Raises:
         InvalidRequest: A schema or another form goes beyond what is supported.
@@ -55,22 +55,22 @@ def draft_of(request: GenerationRequest, last: FormDraft | None = None) -> FormD
         except ValueError as error:
             raise InvalidRequest(field_of(form), str(error)) from error
         digest.update(fingerprint(form).encode())
-    # Without the conversation, which may be long and decides nothing here.
+    # Without the conversation, which may be long and does not matter here.
     return FormDraft(replace(request, messages=(), prompt=None, prediction=None), digest.digest())
 
 
 def schemas_of(request: GenerationRequest) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Yield the schemas that an answer can be held to, each with its field."""
+    """Yield the schemas that may constrain an answer, each with its field."""
     if request.constraint is not None and request.constraint.text_form is None:
         yield "constraint.json_schema", answer_schema(request.constraint)
     if may_call(request):
-        # By name: a dialect may have left tools of other kinds out.
+        # By name, not by index: a dialect may have left out tools of other kinds.
         for tool in request.tools:
             yield f"tools.{tool.name}.parameters", arguments_schema(tool)
 
 
 def text_form_of(request: GenerationRequest) -> TextForm | None:
-    """Return the form of text other than JSON that an answer can be held to."""
+    """Return the form other than JSON that constrains an answer; None if there is none."""
     return None if request.constraint is None else request.constraint.text_form
 
 
@@ -80,7 +80,7 @@ def form_field(request: GenerationRequest) -> str:
 
 
 def is_same_form(one: GenerationRequest, other: GenerationRequest) -> bool:
-    """Say whether two requests share the very objects that decide their grammar."""
+    """Return whether two requests share the objects that decide their grammar."""
     return (
         one.constraint is other.constraint
         and one.tools is other.tools

@@ -1,6 +1,6 @@
-"""What a constrained answer is held to, as the rest of the engine hands it on.
+"""The compiled form of a constrained answer, for the rest of the engine.
 
-Imports nothing that compiles grammars: that is done for the first constrained answer. Any thread.
+Imports nothing that compiles grammars: the first constrained answer imports that. Any thread.
 """
 
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from engine.values.request import GenerationRequest
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Form:
-    """What an answer is held to, compiled for one model and one answer.
+    """A constraint, compiled for one model and one answer.
 
     Attributes:
         maker: The ``FormCompiler`` of the model, which made it.
@@ -36,5 +36,5 @@ class FormMissing(EngineError):
 
 
 def is_constrained(request: GenerationRequest) -> bool:
-    """Say whether an answer to this request is held to a grammar."""
+    """Return whether a grammar constrains the answer to a request."""
     return request.constraint is not None or request.tool_choice.mode == "required"

@@ -1,7 +1,7 @@
-"""Compiles the grammars of one loaded model's answers, and keeps those that were asked for lately.
+"""Compiles the grammars of one loaded model's answers, and keeps the recently used ones.
 
-Knows no MLX and no batch. Grammars are compiled on another thread than the engine's, and only
-after another process has survived them; the engine thread receives the result, a ``Form``.
+Knows no MLX and no batch. Grammars are compiled on another thread than the engine's, and only after
+the trial process has compiled them without crashing. The engine thread gets the result, a ``Form``.
 """
 
 import threading
@@ -32,7 +32,7 @@ from engine.processes.quiet_thread import done_quietly
 from engine.values.request import GenerationRequest
 
 _MOST_COMPILED = 64
-# Of all that are kept: a compiled grammar takes some 200 bytes for each of its characters.
+# Most characters of all kept grammars: a compiled one takes some 200 bytes per character.
 _MOST_COMPILED_CHARACTERS = 512 * 1024
 _MOST_REFUSED = 256
 
@@ -46,14 +46,14 @@ class FormCompiler:
         family: How it marks the channels of its output.
 
     Attributes:
-        grammar_vocabulary: What the grammar library knows of the model's tokens.
+        grammar_vocabulary: The model's tokens, for the grammar library.
     """
 
     def __init__(self, tokenizer: Any, vocabulary: Vocabulary, family: Family) -> None:
         self._vocabulary = vocabulary
         self._family = family
         self._lock = threading.Lock()
-        # With the size of its text.
+        # By digest: the matcher, and the characters of its grammar.
         self._compiled: OrderedDict[bytes, tuple[Any, int]] = OrderedDict()
         self._refused: OrderedDict[bytes, tuple[str, str]] = OrderedDict()
         self.grammar_vocabulary = GrammarVocabulary(tokenizer, vocabulary)
@@ -61,11 +61,11 @@ class FormCompiler:
 
     @cached_property
     def tokens(self) -> ConstraintTokens:
-        """What constraints know of the model's tokens."""
+        """The model's tokens, for constraints."""
         return ConstraintTokens(self._vocabulary, self._family)
 
     def drafted(self, request: GenerationRequest) -> FormDraft | None:
-        """Return the last draft if it is one of this request's form, too. Any thread."""
+        """Return the last draft if this request has the same form. Any thread."""
         last = self._last_draft
         return last if last is not None and is_same_form(last.request, request) else None
 
@@ -81,10 +81,10 @@ class FormCompiler:
         return draft
 
     def ready(self, draft: FormDraft) -> Form | None:
-        """Return the form of a draft that was prepared lately; None where it was not. Any thread.
+        """Return the form of a draft that was prepared recently, otherwise None. Any thread.
 
         Raises:
-            InvalidRequest: It was refused lately.
+            InvalidRequest: It was refused recently.
         """
         with self._lock:
             refused = self._refused.get(draft.digest)
@@ -96,9 +96,9 @@ class FormCompiler:
         return None if compiled is None else Form(self, compiled[0].deep_copy())
 
     def prepare(self, draft: FormDraft, helper: GrammarHelper) -> Form:
-        """Compile what holds an answer to its form: first where it can do no harm. Blocks.
+        """Compile the grammar of an answer, first in the trial process. Blocks.
 
-        One thread at a time, and not the engine thread: compiling takes up to seconds.
+        One thread at a time, and not the engine thread: compiling may take seconds.
 
         Args:
             draft: What ``draft`` returned.
@@ -143,7 +143,7 @@ class FormCompiler:
     def _culprit(
         self, request: GenerationRequest, reason: str, helper: GrammarHelper
     ) -> tuple[str, str]:
-        """Find what does not compile; return its field and what is wrong with it."""
+        """Find the part that does not compile; return its field and the reason."""
         for field, schema in schemas_of(request):
             try:
                 more = request.allows_more_keys
@@ -161,7 +161,7 @@ class FormCompiler:
         """Return the request's own grammar in Lark; None if it has none.
 
         Raises:
-            ValueError: It is no grammar, or about more than text.
+            ValueError: It is not a grammar, or not only about text.
         """
         form = text_form_of(request)
         if form is None or form.grammar is None:
@@ -174,10 +174,10 @@ class FormCompiler:
         return checked_lark(lark)
 
     def _compile(self, grammar: str, helper: GrammarHelper) -> Any:
-        """Compile a grammar that the helper has survived.
+        """Compile a grammar after the helper has compiled it without crashing.
 
         Raises:
-            ValueError: It has not, or the grammar is wrong.
+            ValueError: The helper refused it, or the grammar is wrong.
         """
         if len(grammar) > MOST_CHARACTERS:
             raise ValueError(f"longer than {MOST_CHARACTERS} characters, written as JSON")
@@ -190,22 +190,22 @@ class FormCompiler:
         return done_quietly(lambda: new_matcher(adapter, grammar))
 
     def learn_if_large(self) -> None:
-        """Hand the library a large vocabulary, which keeps every thread waiting for a while.
+        """Hand a large vocabulary to the library, which blocks all threads for a while.
 
-        To be called while the model is loaded, when no answer is under way that would stand still.
-        A small vocabulary takes milliseconds, and is handed over when it is first needed.
+        Call it while the model is being loaded, when no answer runs that would pause. A small
+        vocabulary takes milliseconds, and is handed over when it is first needed.
         """
         if self.grammar_vocabulary.is_large:
             self.grammar_vocabulary.hand_over(self.tokens)
 
     def _learn_tokenizer(self, request: GenerationRequest) -> None:
-        """Hand the library the model's vocabulary, once.
+        """Hand the model's vocabulary to the library, once.
 
         Raises:
             InvalidRequest: It cannot use this tokenizer.
         """
         if (problem := self.grammar_vocabulary.hand_over(self.tokens)) is not None:
-            reason = f"this model's tokenizer cannot be held to a form: {problem}"
+            reason = f"this model's answers cannot be constrained to a form: {problem}"
             raise InvalidRequest(form_field(request), reason)
 
 

@@ -1,7 +1,7 @@
-"""Prepares the forms of constrained answers, beside the engine thread.
+"""Prepares the forms of constrained answers on another thread than the engine's.
 
-A request whose schemas were prepared lately has its form at once. Any other waits for one thread
-that has the trial process compile it first. Any loop may ask.
+A request whose schemas were prepared recently gets its form at once. Any other waits for one
+thread, which lets the trial process compile it first. Any event loop may use it.
 """
 
 import asyncio
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from engine.constraining.form import Form
 from engine.errors import EngineClosed, QueueFull
 
-if TYPE_CHECKING:  # imported no sooner than there is something to compile
+if TYPE_CHECKING:  # imported only when there is something to compile
     from engine.constraining.drafting import FormDraft
     from engine.constraining.form_compiler import FormCompiler
     from engine.constraining.grammar_helper import GrammarHelper
@@ -26,7 +26,7 @@ class Forms:
     """The forms of one engine's answers.
 
     Args:
-        helper: Tries grammars; the default starts its process with the first one.
+        helper: Tries grammars; the default starts its process with the first grammar.
     """
 
     def __init__(self, helper: "GrammarHelper | None" = None) -> None:
@@ -35,12 +35,12 @@ class Forms:
         self._thread: ThreadPoolExecutor | None = None
         self._waiting = 0
         self._why_closed: str | None = None
-        # By the names of the models. Not kept alive: a model's memory may be freed.
+        # By the names of the models. Weak references, so that a model's memory can be freed.
         self._makers: dict[str | None, weakref.ref[FormCompiler]] = {}
 
     @property
     def helper(self) -> "GrammarHelper":
-        """What tries grammars."""
+        """The helper that tries grammars."""
         with self._lock:
             return self._made_helper()
 
@@ -52,7 +52,7 @@ class Forms:
         return self._helper
 
     def maker(self, model: str | None = None) -> "FormCompiler | None":
-        """Return who makes the forms of a model; None if it is not there any more.
+        """Return the compiler of a model's forms; None if the model is not loaded.
 
         Args:
             model: Its name among several; None for the default one.
@@ -61,7 +61,7 @@ class Forms:
         return None if known is None else known()
 
     def learn(self, maker: "FormCompiler", model: str | None = None) -> None:
-        """Note who makes the forms of a model. Any thread."""
+        """Note the compiler of a model's forms. Any thread."""
         self._makers[model] = weakref.ref(maker)
 
     async def prepared(self, maker: "FormCompiler", draft: "FormDraft") -> Form:
@@ -69,9 +69,9 @@ class Forms:
 
         Raises:
             InvalidRequest: It cannot be compiled; the message names the field.
-            QueueFull: Too many others wait to be compiled.
-            HelperUnavailable: Nothing can be tried.
-            EngineClosed: Closed.
+            QueueFull: Too many other forms wait to be compiled.
+            HelperUnavailable: The trial process does not start.
+            EngineClosed: ``close`` was called.
         """
         form = maker.ready(draft)
         if form is not None:
@@ -88,7 +88,7 @@ class Forms:
             ) from None  # by ``close``, which took it from the queue
 
     def close(self, why: str = _CLOSED) -> None:
-        """End the trial process and refuse what waits, for the first reason given. Any thread."""
+        """End the trial process and refuse waiting forms. The first reason is kept. Any thread."""
         with self._lock:
             why = self._why_closed = self._why_closed or why
             thread = self._thread

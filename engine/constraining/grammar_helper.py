@@ -1,7 +1,7 @@
-"""Starts the trial process, asks it, and says how it ended.
+"""Starts the trial process, asks it, and reports how it ended.
 
-A grammar that ends the process there is refused; the next one gets a fresh process. Blocks; one
-thread asks at a time, any thread may close.
+A grammar that crashes the process is refused; the next one gets a new process. Blocks; one thread
+asks at a time, any thread may close.
 """
 
 import signal
@@ -24,7 +24,7 @@ from engine.processes.helper_process import (
 
 _START_PATIENCE_S = 180.0
 _MEBIBYTE = 1 << 20
-# What the process may keep beyond the vocabulary of grammars that it has compiled.
+# Memory that the process may keep for compiled grammars, beyond the vocabulary.
 _MOST_KEPT_BYTES = 64 << 20
 _NOT_STARTED = (
     "forms of answers cannot be compiled: the process that compiles them first did not start"
@@ -36,8 +36,8 @@ class Refusal:
     """Why a grammar must not be compiled.
 
     Attributes:
-        reason: In words.
-        is_lasting: Whether it is the grammar's own fault, and so would be refused again.
+        reason: The reason in plain words.
+        is_lasting: Whether the grammar itself is the cause, so that it would be refused again.
     """
 
     reason: str
@@ -46,11 +46,11 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True)
 class TrialLimits:
-    """What one grammar may take.
+    """The limits for one grammar.
 
     Attributes:
         cpu_s: Processor time.
-        most_bytes: Memory, beyond what the vocabulary takes.
+        most_bytes: Memory beyond that of the vocabulary.
         patience_s: Time by the clock, however busy the machine is.
     """
 
@@ -67,7 +67,7 @@ class GrammarHelper:
     """At most one trial process, started by the first grammar.
 
     Args:
-        limits: What one grammar may take.
+        limits: The limits for one grammar.
     """
 
     def __init__(self, limits: TrialLimits | None = None) -> None:
@@ -75,7 +75,7 @@ class GrammarHelper:
         self._asking = threading.Lock()
         self._process = HelperProcess(grammar_trial.__name__)
         self._why_closed = ""
-        # The number of the process that was given a vocabulary last, and that vocabulary.
+        # The number of the last process that got a vocabulary, and that vocabulary.
         self._knows: tuple[int, ModelTokens] | None = None
         self._most_kept_bytes = _MOST_KEPT_BYTES
 
@@ -104,15 +104,15 @@ class GrammarHelper:
         return found if isinstance(found, Refusal) else None
 
     def translated(self, tokens: ModelTokens, grammar: str) -> str | Refusal:
-        """Return a request's own grammar in Lark, or why that cannot be done.
+        """Return a request's own grammar in Lark, or why it cannot be translated.
 
-        Takes and raises what ``refusal`` does.
+        Has the same arguments and errors as ``refusal``.
         """
         found = self._tried(tokens, {"translate": grammar})
         return found if isinstance(found, Refusal) else str(found["lark"])
 
     def close(self, why: str = "the engine has been shut down") -> None:
-        """End the process, whatever it does; nothing is tried any more, for the reason given."""
+        """End the process at once; later calls fail with the reason given."""
         self._why_closed = why
         self._process.close()
         with self._asking:
@@ -141,12 +141,12 @@ class GrammarHelper:
         bounds = {"cpu_s": limits.cpu_s, "most_bytes": limits.most_bytes}
         answer = self._ask(question | bounds, limits.patience_s)
         if self._process.memory_bytes > self._most_kept_bytes:
-            self._process.rest()  # the next grammar gets a fresh process
+            self._process.rest()  # the next grammar gets a new process
         reason = answer.get("refused")
         return answer if reason is None else Refusal(str(reason))
 
     def _prepare(self, tokens: ModelTokens) -> None:
-        """See to a process that lives and knows the vocabulary."""
+        """Make sure that a process runs and knows the vocabulary."""
         number = self._process.start()
         if self._knows is None or self._knows[0] != number or self._knows[1] is not tokens:
             given = {"special": list(tokens.special), "eos": list(tokens.eos)}
@@ -169,7 +169,7 @@ class GrammarHelper:
 
 
 def _cause(death: HelperDied, limits: TrialLimits) -> str:
-    """Return how a process ended, in words."""
+    """Return in plain words how a process ended."""
     if death.code is None:
         return f"it took longer than {limits.patience_s:.0f} s"
     if death.took_too_much_time:

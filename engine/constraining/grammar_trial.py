@@ -1,16 +1,16 @@
-"""The process that compiles each grammar first, because compiling may end the process.
+"""The process that compiles each grammar first, because compiling may crash a process.
 
 Started as ``python -m engine.constraining.grammar_trial``.
 Reads frames from its standard input and answers each on its standard output; ends with its input.
-The content of each frame is a line of JSON, and after that of a vocabulary the sizes of its tokens,
-four bytes each, and their bytes:
+The content of each frame is a line of JSON; for a vocabulary, the sizes of its tokens (four bytes
+each) and their bytes follow:
 
     {"tokens": n, "special": [ids], "eos": [ids]}                → {}
     {"tokens": 0, "grammar": text, "cpu_s": s, "most_bytes": n}  → {} or {"refused": reason}
     {"tokens": 0, "translate": text, …}                  → {"lark": text} or {"refused": reason}
 
-Imports neither MLX nor Qt. It has bounds that the program itself does not have (time, memory and a
-small stack), so that a grammar which compiles here compiles safely there.
+Imports neither MLX nor Qt. It has limits that the program itself does not have (time, memory and a
+small stack), so a grammar that compiles here also compiles safely in the program.
 """
 
 import itertools
@@ -36,7 +36,8 @@ from engine.processes.own_limits import CpuTimer, allow_memory, give_way
 
 _TOKENIZER_CPU_S = 120.0
 _STACK_BYTES = 3 << 19
-# Tokens that are drawn from the grammar, as a model would: masks are native code as well.
+# How many tokens are drawn from the grammar, as a model would: computing masks is native code that
+# may crash, too.
 _DRAWN = 48
 
 
@@ -44,7 +45,7 @@ def main() -> None:
     """Answer frames until the input ends."""
     give_way()
     threading.stack_size(_STACK_BYTES)
-    # What a library prints must not get among the answers.
+    # Output that a library prints must not get between the answers.
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
     tokenizer: Any = None
@@ -73,7 +74,7 @@ def _cut(joined: bytes, count: int) -> list[bytes]:
 
 
 def _answer(tokenizer: Any, asked: dict[str, Any]) -> dict[str, Any]:
-    """Translate a grammar, or compile it and draw some tokens, on a thread of a small stack."""
+    """Translate a grammar, or compile it and draw some tokens, on a thread with a small stack."""
     found: list[dict[str, Any]] = []
 
     def work() -> None:
@@ -101,13 +102,13 @@ def _answer(tokenizer: Any, asked: dict[str, Any]) -> dict[str, Any]:
 
 
 def _openings(tokenizer: Any) -> list[int]:
-    """Return the tokens that begin an object and a list, where there are such."""
+    """Return the tokens that begin an object and a list, if such tokens exist."""
     written = (tokenizer.greedy_tokenize(text) for text in "{[")
     return [ids[0] for ids in written if len(ids) == 1]
 
 
 def _follow(matcher: Any, openings: Sequence[int] = ()) -> None:
-    """Follow a grammar at random, and a second time into every object and list that may come.
+    """Follow a grammar at random, and a second time into every possible object and list.
 
     Raises:
         ValueError: It cannot be followed where an object or a list begins.

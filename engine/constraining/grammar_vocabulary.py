@@ -1,8 +1,8 @@
-"""A model's vocabulary as the grammar library is told it. Knows no request and no grammar.
+"""Hands a model's vocabulary to the grammar library. Knows no request and no grammar.
 
-The library (llguidance) is imported, and receives the vocabulary, for the first constrained answer:
-most programs never ask for one. A large vocabulary is handed over when the model is loaded, because
-that keeps every thread waiting: no answer is under way then.
+The first constrained answer imports the library (llguidance) and hands over the vocabulary: many
+runs of the program never need them. A large vocabulary is handed over while the model is loaded,
+because that blocks all threads, and no answer runs then.
 """
 
 import re
@@ -12,7 +12,7 @@ from engine.constraining.compiling import ModelTokens, new_tokenizer
 from engine.constraining.token_constraint import ConstraintTokens
 from engine.output.vocabulary import Vocabulary
 
-# A vocabulary of so many tokens is handed over within a few milliseconds.
+# Handing over a vocabulary of up to this many tokens takes a few milliseconds.
 _LARGE = 10_000
 # Added tokens of this form are structure, whether their tokenizer says so or not.
 _TAG = re.compile(r"<.+>", re.DOTALL)
@@ -26,8 +26,9 @@ class GrammarVocabulary:
         vocabulary: Its token ids.
 
     Attributes:
-        told: What the library was told; None before, or where it cannot use the tokenizer.
-        adapter: The library's own form of it; likewise.
+        told: The vocabulary as the library got it; None before, or where it cannot use the
+            tokenizer.
+        adapter: The library's own form of the vocabulary; None in the same cases.
     """
 
     def __init__(self, tokenizer: Any, vocabulary: Vocabulary) -> None:
@@ -39,14 +40,14 @@ class GrammarVocabulary:
 
     @property
     def is_large(self) -> bool:
-        """Whether handing it over keeps every thread waiting for a while."""
+        """Whether handing it over blocks all threads for a noticeable time."""
         return self._vocabulary.size > _LARGE
 
     def hand_over(self, tokens: ConstraintTokens) -> Exception | None:
-        """Hand the library the vocabulary, once; returns why it cannot use it.
+        """Hand the vocabulary to the library, once; return the reason if it cannot use it.
 
         Args:
-            tokens: Learn what they need of it.
+            tokens: Gets the library's form of the vocabulary.
         """
         if self.adapter is None and self._problem is None:
             try:
@@ -64,7 +65,7 @@ class GrammarVocabulary:
 
 
 def _told_of(tokenizer: Any, vocabulary: Vocabulary) -> ModelTokens:
-    """Return a vocabulary as the library is told it.
+    """Return a vocabulary in the form that the library needs.
 
     Raises:
         ValueError: Its tokens have no bytes, or no token ends an answer.

@@ -17,17 +17,17 @@ from engine.output.families.family import Family, Marks, OptionalMarks, OutputFr
 from engine.values.chat import Tool
 from engine.values.request import GenerationRequest, OutputConstraint, TextForm
 
-# One blank, or a new line and its indentation. JSON allows any amount of white space, and a model
-# that is unsure would write it until it meets the limit.
+# One blank, or a new line and its indentation. JSON allows any amount of white space, and an unsure
+# model would write it until it reaches the limit.
 _SPACE = r"[ ]|\n[ \t]{0,40}"
-# What is forced is decided in ``token_constraint``: the library would also force special tokens
-# whose names stand in a schema as text, and they do not fit.
+# ``token_constraint`` finds forced tokens itself: the library would also force special tokens whose
+# names occur in a schema as text, and these do not fit.
 _OPTIONS = '%llguidance {"no_forcing": true}'
 _CACHED_SCHEMAS = 256
 
 
 def may_call(request: GenerationRequest) -> bool:
-    """Say whether a constrained answer can be a tool call."""
+    """Return whether a constrained answer can be a tool call."""
     choice = request.tool_choice.mode
     return choice == "required" or (choice == "auto" and bool(request.tools))
 
@@ -35,12 +35,12 @@ def may_call(request: GenerationRequest) -> bool:
 def answer_grammar(request: GenerationRequest, family: Family, lark: str | None = None) -> str:
     """Return the grammar of a constrained request's answer.
 
-    Where the model may choose, both the text and a call are allowed; a call that is required
-    leaves no room for the text.
+    Where the model may choose, the grammar allows the text and a call; where a call is required, it
+    allows only calls.
 
     Args:
-        request: With a constraint, or with a tool call required.
-        family: How the model marks what it writes.
+        request: A request with a constraint, or one that requires a tool call.
+        family: How the model marks the parts of its output.
         lark: The request's own grammar in Lark, if it has one.
 
     Raises:
@@ -129,7 +129,7 @@ class _Rules:
         self._allows_more_keys = allows_more_keys
 
     def grammar(self, constraint: OutputConstraint | None, tools: Sequence[Tool]) -> str:
-        """Return the rules of text, if a constraint is given, or a call of one of the tools."""
+        """Return the rules of a text (if a constraint is given) or a call of one of the tools."""
         rules: list[str] = []
         choices: list[str] = []
         if constraint is not None:
@@ -173,7 +173,7 @@ class _Rules:
 
 
 def _framed(frame: OutputFrame, rule: str) -> str:
-    """Return a rule of the grammar between what stands before and after it."""
+    """Return a rule of the grammar between the marks before and after it."""
     return " ".join(part for part in (_spelled(frame.before), rule, _spelled(frame.after)) if part)
 
 
@@ -225,11 +225,11 @@ def _json_schema(schema: Mapping[str, Any], allows_more_keys: bool) -> str:
 
 @lru_cache(_CACHED_SCHEMAS)
 def _with_options(text: str, allows_more_keys: bool) -> str:
-    """Return the text of a schema with what we make of it."""
+    """Return the text of a schema, closed and with our options for the library."""
     if len(text) > MOST_CHARACTERS:
         raise ValueError(f"longer than {MOST_CHARACTERS} characters, written as JSON")
     schema = json.loads(text)
-    # The library's own switches are ours to set: "lenient", say, would break the promise.
+    # Overrides the library's options in the schema: "lenient", for example, would allow anything.
     options = {"x-guidance": {"whitespace_pattern": _SPACE}}
     held = schema if allows_more_keys else closed(schema)
     return json.dumps({**held, **options}, ensure_ascii=False)

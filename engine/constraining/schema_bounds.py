@@ -1,8 +1,8 @@
-"""Refuses a JSON schema that goes beyond bounds, before any of it reaches a native library.
+"""Refuses a JSON schema that exceeds the bounds, before any of it reaches a native library.
 
 The compiler of grammars (llguidance) recurses over references and computes with 64 bit integers:
-beyond these bounds it ends the process or takes seconds. Walks without recursion, and stops at the
-first bound that is passed. Pure; any thread.
+beyond these bounds it crashes the process or takes seconds. This module walks a schema without
+recursion, and stops at the first bound that is exceeded. Pure; any thread.
 """
 
 import math
@@ -21,15 +21,15 @@ MOST_PROPERTIES = 5_000
 MOST_CHOICES = 10_000
 MOST_PATTERN_CHARACTERS = 4_000
 MOST_COUNT = 2**31 - 1
-# The library rounds limits to doubles, cuts them to 64 bits and then negates them. For -2**63 there
-# has no result, and the process ends; numbers that are rounded to -2**63 are refused as well.
+# The library rounds limits to doubles, cuts them to 64 bits and then negates them. Negating -2**63
+# overflows and crashes the process, so numbers that round to -2**63 are refused as well.
 LEAST_NUMBER = -(2**63) + 1024
 MOST_NUMBER = 2**64
 
 _NUMBERS = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf")
 _COUNTS = ("minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties",
            "minContains", "maxContains")  # fmt: skip
-# Their values reach the compiler as limits do.
+# Their values reach the compiler in the same way as limits.
 _CHECKED = frozenset({"const", "enum"})
 _ANNOTATIONS = frozenset({"default", "example", "examples", "required"})
 _SCHEMAS_BY_NAME = frozenset(
@@ -77,7 +77,7 @@ class Bounds:
 
     def _count(self, place: "_Place") -> None:
         node = place.node
-        # Before its inner parts are looked at, of which there may be millions.
+        # Counted before its inner parts are visited, because there may be millions of them.
         self._parts += _size(node)
         if self._parts > MOST_PARTS:
             raise ValueError(f"it has more than {MOST_PARTS} parts")
@@ -132,7 +132,7 @@ _SCHEMA, _NAMES, _CHECKED_VALUE, _VALUE = object(), object(), object(), object()
 
 
 class _Place(NamedTuple):
-    """A part of a schema: what it is, what it stands for, and where it is."""
+    """A part of a schema, its kind, and its place."""
 
     node: Any
     kind: object
@@ -151,7 +151,7 @@ class _Place(NamedTuple):
 
 
 def is_nested_too_deeply(value: Any) -> bool:
-    """Say whether a JSON value has more levels than a schema may have."""
+    """Return whether a JSON value has more levels than a schema may have."""
     level = [value]
     for _ in range(MOST_LEVELS):
         level = [inner for node in level for inner in _containers(node)]
@@ -159,7 +159,7 @@ def is_nested_too_deeply(value: Any) -> bool:
 
 
 def _inner(place: _Place) -> Iterator[_Place]:
-    """Yield the parts of a part."""
+    """Yield the parts right below a part."""
     node, kind, level = place.node, place.kind, place.level + 1
     if isinstance(node, Mapping):
         for key, value in node.items():
@@ -173,7 +173,7 @@ def _inner(place: _Place) -> Iterator[_Place]:
 
 
 def _kind_of(keyword: Any) -> object:
-    """Return what the value of a schema's keyword is."""
+    """Return the kind of a keyword's value."""
     if keyword in _SCHEMAS_BY_NAME:
         return _NAMES
     if keyword in _CHECKED:
@@ -182,9 +182,9 @@ def _kind_of(keyword: Any) -> object:
 
 
 def _depth(schema: Mapping[str, Any], targets: dict[int, list[Any]]) -> int:
-    """Return the depth of a schema once each reference stands for what it leads to.
+    """Return the depth of a schema with each reference replaced by its target.
 
-    A reference that leads back to where it is adds nothing.
+    A reference to a part that contains it adds nothing.
     """
     depths: dict[int, int] = {}
     path: dict[int, Iterator[Any]] = {id(schema): _below(schema, targets)}
@@ -222,7 +222,7 @@ def _containers(node: Any) -> Iterator[Any]:
 
 
 def _target(root: Mapping[str, Any], reference: str) -> list[Any]:
-    """Return what a reference within the document leads to; nothing for any other."""
+    """Return the target of a reference within the document; an empty list for any other."""
     if not reference.startswith("#"):
         return []
     found = pointed_at(root, reference)

@@ -17,7 +17,7 @@ MOST_CHOICE_CHARACTERS = 128 * 1024
 # The name of a request's own grammar within the grammar of the whole answer.
 OWN_GRAMMAR = "own"
 
-# Texts, regular expressions and comments of Lark, in which everything may stand.
+# Texts, regular expressions and comments of Lark, which may contain anything.
 _QUOTED = re.compile(r'"(?:\\.|[^"\\\n])*"|/(?!/)(?:\\.|[^/\\\n])+/|//[^\n]*|#[^\n]*')
 _SPECIAL_TOKEN = re.compile(r"<[^<>\n]*>")
 _DIRECTIVE = re.compile(r"%(\w+)|@(\w+)")
@@ -91,10 +91,10 @@ def checked_lark(lark: str) -> str:
     """Return a request's grammar if it is only about text.
 
     Special tokens would open channels (reasoning, tool calls) or end the answer, and inner JSON
-    schemas would pass by the bounds of schemas.
+    schemas would not be checked against the bounds of schemas.
 
     Raises:
-        ValueError: It is about more; the message says what.
+        ValueError: It uses something else; the message says what.
     """
     bare = _QUOTED.sub('""', _OPTIONS_LINE.sub("", lark))
     if (token := _SPECIAL_TOKEN.search(bare)) is not None:
@@ -116,12 +116,12 @@ def _texts(form: TextForm) -> tuple[str, ...]:
 
 
 def _in_quotes(text: str) -> str:
-    """Return a text as Lark's string of it, which may hold no control character."""
+    """Return a text as a string of Lark, which may not contain control characters."""
     return json.dumps(text).replace("\x7f", "\\u007f")
 
 
 def _in_slashes(regex: str) -> str:
-    """Return a regular expression as it stands between two slashes, without control characters."""
+    """Return a regular expression for use between slashes, without control characters."""
     parts: list[str] = []
     is_escaped = False
     for character in regex:
@@ -130,7 +130,7 @@ def _in_slashes(regex: str) -> str:
         elif character.isprintable():
             parts.append(character)
         else:
-            # After a backslash as well, which stands before it already.
+            # If it is escaped, its backslash is in ``parts`` already.
             parts.append(f"{'' if is_escaped else chr(92)}x{{{ord(character):x}}}")
         is_escaped = character == "\\" and not is_escaped
     return "".join(parts)

@@ -1,7 +1,7 @@
-"""Holds one answer to a grammar, token by token, so that it can be nothing else.
+"""Constrains one answer to a grammar, token by token.
 
-Says before each token which ones are allowed. Knows no MLX and no batch; the grammar itself is
-followed by a matcher of llguidance. Engine thread.
+Tells before each token which tokens are allowed. A matcher of llguidance follows the grammar
+itself. Knows no MLX and no batch. Engine thread.
 """
 
 import re
@@ -30,17 +30,17 @@ class ConstraintPhase(Enum):
 
 
 class ConstraintTokens:
-    """The tokens of a model that matter beside the grammar.
+    """The tokens of a model that constraints treat specially.
 
     Attributes:
         eos: Ids that end the answer.
         opening: The id of the tag that opens reasoning, if it is one token.
-        closing: The id of the tag that closes it, if it is one token.
-        gap: Ids of new lines between reasoning and answer.
-        never: Tags whose characters a grammar would accept as text; they are never allowed.
+        closing: The id of the tag that closes reasoning, if it is one token.
+        gap: Ids of the line ends that may stand between reasoning and answer.
+        never: Ids of tags that a grammar would accept as text; they are never allowed.
         tokenizer: The library's form of the vocabulary, once it has been made.
         only_eos: The bits of ``eos``.
-        while_reasoning: The bits of what reasoning may hold: anything but EOS and a call.
+        while_reasoning: The bits of the tokens allowed in reasoning: all but EOS and a call's tag.
     """
 
     def __init__(self, vocabulary: Vocabulary, family: Family) -> None:
@@ -64,7 +64,7 @@ class ConstraintTokens:
         self.while_reasoning = bytes(reasoning)
 
     def learn(self, tokenizer: Any) -> None:
-        """Take the library's form of the vocabulary; note which tags it holds for plain text."""
+        """Take the library's form of the vocabulary; note which tags it treats as plain text."""
         self.tokenizer = tokenizer
         self.never = frozenset(
             i for i in self._tags - self.eos if not tokenizer.is_special_token(i)
@@ -73,8 +73,8 @@ class ConstraintTokens:
     def forced(self, matcher: Any) -> list[int]:
         """Return the tokens of the only text that can follow at a place of a grammar.
 
-        They are those with which the tokenizer writes that text whatever comes after it. Empty
-        where several texts can follow, or where that depends on what comes after.
+        They are the tokens that the tokenizer uses for that text, whatever follows it. Empty where
+        several texts can follow, or where the tokens depend on what follows.
         """
         forced: bytes = matcher.compute_ff_bytes()
         run: list[int] = []
@@ -84,7 +84,8 @@ class ConstraintTokens:
                 run.append(int(part))
                 continue
             found, rest = self.tokenizer.tokenize_partial(part)
-            # The text of a tag is a text like any other, and has to be written letter by letter.
+            # Here the text of a tag is ordinary text, which must not be written with the tag's
+            # token.
             tags = (n for n, token_id in enumerate(found) if token_id in self._tags)
             cut = next(tags, None)
             run += found[:cut]
@@ -97,7 +98,7 @@ class TokenConstraint:
     """The state of one constrained answer.
 
     Attributes:
-        failure: Why the answer cannot be held to its grammar any more; None while it can.
+        failure: Why the answer can no longer follow its grammar; None while it can.
     """
 
     def __init__(self, matcher: Any, tokens: ConstraintTokens, phase: ConstraintPhase) -> None:
@@ -106,7 +107,7 @@ class TokenConstraint:
         self._tokens = tokens
         self._phase = phase
         self._gap = 0
-        # What has to follow, as far as it is known.
+        # The tokens that must follow, as far as they are known.
         self._forced: list[int] = []
 
     def advance(self, token_id: int) -> None:
@@ -158,8 +159,8 @@ class TokenConstraint:
     def allowed(self) -> bytes:
         """Return which tokens may come next, one bit each, the lowest bit of a byte first.
 
-        Ids beyond the last bit are not allowed. Once the answer is complete, or has failed,
-        only EOS is.
+        Ids beyond the last bit are not allowed. Once the answer is complete or has failed, only EOS
+        is allowed.
         """
         if self._phase is ConstraintPhase.REASONING:
             return self._tokens.while_reasoning
@@ -187,7 +188,7 @@ class TokenConstraint:
         return bytes(bits)
 
     def fork(self) -> "TokenConstraint":
-        """Return one in the same state, which goes its own way from here."""
+        """Return an independent copy in the same state."""
         fork = TokenConstraint(self._matcher.deep_copy(), self._tokens, self._phase)
         fork.failure, fork._gap, fork._forced = self.failure, self._gap, list(self._forced)
         return fork
@@ -196,8 +197,9 @@ class TokenConstraint:
         """Return up to about ``most`` tokens that are expected to follow.
 
         Args:
-            most: How many are looked for.
-            habits: By the bits that a matcher allows, what is expected where several may follow.
+            most: How many tokens to look for.
+            habits: For places where several tokens may follow: the expected one, by the allowed
+                bits.
         """
         if not self._is_decided:
             return []
@@ -218,7 +220,7 @@ class TokenConstraint:
         return found
 
     def choice(self) -> bytes | None:
-        """Return the bits that the grammar allows next where several tokens may follow."""
+        """Return the bits of the allowed tokens where several may follow; otherwise None."""
         if not self._is_decided or self.only() is not None:
             return None
         try:
@@ -234,7 +236,7 @@ class TokenConstraint:
 
 
 def _panic(error: BaseException) -> str:
-    """Return a panic of the library in words; any other exception is raised again."""
+    """Return a panic of the library in plain words; raise any other exception again."""
     if not is_panic(error):
         raise error
     return f"the library failed: {error}"

@@ -16,7 +16,7 @@ from engine.inference.batching.mlx_batch import RunningBatch
 from engine.inference.batching.scoring import PromptScorer
 from engine.values.prompt_scores import PromptScoring
 
-# Rank 0 limits the prompt cache, and tells the others how many entries are left.
+# Rank 0 limits the prompt cache, and tells the others how many entries to keep.
 _NO_LIMIT = 1 << 62
 
 
@@ -29,12 +29,12 @@ class LeadingBatch(RunningBatch):
 
     Args:
         model: Rank 0's shard of the model.
-        limits: How much it holds and reads.
+        limits: The limits of the batch.
         followers: The other processes, which have loaded their shards.
     """
 
     def __init__(self, model: Any, limits: BatchLimits, followers: Followers) -> None:
-        # Guesses would have to be sent to the others before each pass; they run plainly.
+        # Guesses would have to be sent to the others before each pass, so there are none.
         super().__init__(model, replace(limits, guesses=False))
         self._followers = followers
         self._prompt_lengths: dict[int, int] = {}
@@ -51,10 +51,10 @@ class LeadingBatch(RunningBatch):
 
         Args:
             tokens: The prompt, at least one token.
-            turn_end: After how many tokens the prompt's last turn ends; 0 where it is not known.
+            turn_end: The number of tokens up to the end of the prompt's last turn; 0 where not
+                known.
             scorer: Scores the prompt's tokens while they are read.
-            drawing: What rank 0 alone needs to draw and to keep tokens, as ``RunningBatch.insert``
-                takes it.
+            drawing: The other arguments of ``RunningBatch.insert``, which only rank 0 needs.
 
         Raises:
             RankLost: A follower is lost, or all were told to end.
@@ -85,7 +85,7 @@ class LeadingBatch(RunningBatch):
         self._let_go(gone)
 
     def reset(self) -> Sequence[int]:
-        """Drop all rows of this process; the others are lost by then."""
+        """Drop all rows of this process; the other processes are lost already."""
         self._prompt_lengths.clear()
         self._joining.clear()
         return super().reset()

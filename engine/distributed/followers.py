@@ -32,7 +32,7 @@ _GLANCE_S = 0.2
 
 
 class RankLost(EngineError):
-    """A process of the engine has ended or is out of step, so the engine cannot go on."""
+    """A process of the engine has ended or is out of step, so the engine cannot continue."""
 
 
 class Followers:
@@ -42,7 +42,7 @@ class Followers:
         world: This process and its peers.
         versions: The versions that all processes must run.
         on_lost: Called once with the reason when a follower is lost, on any thread.
-        silence_s: A follower that sends nothing for so long counts as lost.
+        silence_s: How long a follower may send nothing before it counts as lost.
     """
 
     def __init__(
@@ -108,7 +108,7 @@ class Followers:
         except LinkLost:
             hello = None
         if not isinstance(hello, Hello) or hello.rank not in range(1, self._world.size):
-            link.close()  # it ended at once, or is no follower
+            link.close()  # it ended at once, or is not a follower
             return
         if hello.versions != self._versions:
             link.close()
@@ -166,7 +166,7 @@ class Followers:
             raise RankLost(self._why or "the engine's other processes have been ended")
 
     def lose(self, why: str) -> RankLost:
-        """Note that the engine cannot go on, and return the error that says so. Any thread."""
+        """Note that the engine cannot continue, and return the error that says so. Any thread."""
         with self._lock:
             is_first = not self._is_over.is_set()
             if is_first:

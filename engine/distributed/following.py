@@ -46,7 +46,7 @@ def follow(meeting: Meeting, on_lost: Callable[[str], object]) -> None:
     Args:
         meeting: This process, not rank 0, and its peers.
         on_lost: Called on another thread when rank 0 is lost. It has to end the process, because
-            this thread may wait for rank 0 for ever.
+            this thread may wait for rank 0 forever.
 
     Raises:
         BadLaunch: Rank 0 cannot be reached.

@@ -14,7 +14,7 @@ from engine.distributed.messages import Keepalive, Message, decoded, encoded
 _LENGTH = struct.Struct(">I")
 # A prompt of a million tokens is an eighth of this.
 _LONGEST_BYTES = 1 << 26
-# After so much silence the other end counts as lost: asleep, unplugged, or stuck.
+# After this much silence the other end counts as lost: asleep, unplugged, or stuck.
 SILENCE_S = 20.0
 # So many short waits, not a long one: where this process itself was stopped for a while (by Ctrl-Z,
 # or with its whole machine), a single one of them runs out before the next keepalive arrives.
@@ -32,7 +32,7 @@ class Link:
 
     Args:
         connection: The socket.
-        silence_s: The other end counts as lost when it has sent nothing for so long.
+        silence_s: How long the other end may send nothing before it counts as lost.
     """
 
     def __init__(self, connection: socket.socket, silence_s: float = SILENCE_S) -> None:

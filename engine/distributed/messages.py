@@ -35,8 +35,8 @@ class LoadShard:
     """Load this process's shard of a model.
 
     Attributes:
-        folder: Where it is; a leading ``~`` is the home of the user who reads it.
-        fingerprint: Of the copy on rank 0; see ``engine.distributed.copies.fingerprint_of``.
+        folder: Its folder; a leading ``~`` is the home of the user who reads it.
+        fingerprint: The fingerprint of the copy on rank 0; see ``engine.distributed.copies``.
         prefill_chunk: Most tokens of a prompt read in one step.
         rows: Most rows at once.
     """
@@ -69,9 +69,9 @@ class Insert:
         row: The number that it must get.
         cached: How many of its tokens must be found in the prompt cache.
         kept: How many entries the prompt cache holds before that.
-        turn_end: After how many of its tokens its last turn ends; 0 where that is not known.
-        scored_from: The first token of the prompt that is scored; None where none is. All
-            processes compute the scores, because the exchanges in that must be the same.
+        turn_end: The number of tokens up to the end of its last turn; 0 where not known.
+        scored_from: The first token of the prompt that is scored; None where none is. All processes
+            compute the scores, because all must make the same exchanges.
     """
 
     tokens: list[int]
@@ -88,7 +88,7 @@ class StepBatch:
 
     Attributes:
         chunk: Most tokens of each prompt that are read; 0 decodes alone.
-        lane: In which of the batch's lanes prompts are read.
+        lane: The lane whose prompts are read.
         together: Most prompts that are read together.
     """
 

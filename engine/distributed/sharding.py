@@ -15,7 +15,7 @@ from engine.distributed.world import BadLaunch, Meeting, World
 from engine.errors import ModelLoadFailed
 
 _ROOM_BYTES = 2048
-# What MLX 0.32 says of a process that does not listen yet.
+# Part of MLX 0.32's error for a process that does not listen yet.
 _NOT_LISTENING = "Couldn't connect"
 _TRIED_AGAIN_AFTER_S = 0.5
 _HEADS = ("num_attention_heads", "num_key_value_heads")
@@ -72,8 +72,8 @@ def shard(model: Any, config: Mapping[str, Any], group: Any) -> None:
 
     Args:
         model: The model of mlx-lm, its weights not read.
-        config: Its configuration, as ``config.json`` has it.
-        group: The processes that share it, as MLX knows them.
+        config: Its configuration, from ``config.json``.
+        group: MLX's group of the processes that share it.
 
     Raises:
         ModelLoadFailed: The model supports neither.

@@ -1,4 +1,4 @@
-"""Which processes form one engine, as MLX's launcher has told each of them.
+"""The processes that form one engine, as MLX's launcher describes them.
 
 Reads environment variables and the launcher's file; must not import MLX. Any thread.
 """
@@ -18,7 +18,7 @@ class BadLaunch(EngineError):
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """Where this process stands among the processes of its engine.
+    """The processes of one engine, as one of them knows them.
 
     Attributes:
         rank: Its number; rank 0 serves HTTP and decides each step.
@@ -36,7 +36,7 @@ class World:
         return len(self.hosts)
 
     def name_of(self, rank: int) -> str:
-        """Return what to call a process in messages."""
+        """Return the name of a process for messages."""
         host = self.hosts[rank]
         return f"rank {rank} ({host})" if host else f"rank {rank}"
 

@@ -1,4 +1,4 @@
-"""Reads a file that should be small, whatever it is: 100 GB take no more memory, a pipe no time.
+"""Reads a file that should be small: refuses a huge file before it takes memory, and pipes at once.
 
 Any thread; blocks while the disk works.
 """
@@ -9,7 +9,7 @@ import stat
 from pathlib import Path
 
 SETTINGS_BYTES = 16 << 20
-"""More than any file of settings, of a model's configuration or of keys has."""
+"""More than any file of settings, keys, or a model's configuration needs."""
 
 # Windows has no such files, and no such flag.
 _AT_ONCE: int = getattr(os, "O_NONBLOCK", 0)
@@ -19,10 +19,10 @@ def read_bounded(path: Path, most_bytes: int = SETTINGS_BYTES) -> bytes:
     """Return the content of a file.
 
     Raises:
-        OSError: It cannot be read; ``EFBIG`` where it has more than ``most_bytes``, ``EINVAL``
-            where it is a pipe, a device or a socket.
+        OSError: It cannot be read; ``EFBIG`` if it is larger than ``most_bytes``, ``EINVAL`` if it
+            is a pipe, a device or a socket.
     """
-    # A pipe that nobody writes to would never open.
+    # Opening a pipe that nobody writes to would block forever.
     with open(path, "rb", opener=lambda name, flags: os.open(name, flags | _AT_ONCE)) as file:
         kind = os.fstat(file.fileno()).st_mode
         if not stat.S_ISREG(kind):

@@ -1,4 +1,4 @@
-"""Reads JSON objects field by field and names the place of what is wrong. Pure; any thread."""
+"""Reads JSON objects field by field; errors name the place of the fault. Pure; any thread."""
 
 import json
 import math
@@ -14,14 +14,14 @@ _NAMES = {str: "text", int: "a whole number", float: "a number", bool: "true or 
 
 
 class DamagedFile(EngineError, ValueError):
-    """A file is not what it should be; the message names the field and what is expected."""
+    """A file has unexpected content; the message names the field and what is expected."""
 
 
 def parsed_json(text: str) -> Any:
     """Return the value of a JSON text.
 
     Raises:
-        DamagedFile: It is none; the message names the line.
+        DamagedFile: It is not valid JSON; the message names the line.
     """
     try:
         return parse_json(text)
@@ -55,7 +55,7 @@ class Fields:
         return value
 
     def maybe(self, name: str, kind: type[_T]) -> _T | None:
-        """Return a field, None if it is missing or null."""
+        """Return a field; None if it is missing or null."""
         value = self._values.get(name)
         if value is None:
             return None
@@ -74,7 +74,7 @@ class Fields:
         return value
 
     def raw(self, name: str) -> Any:
-        """Return a field as it is, whatever it is; None if it is missing."""
+        """Return a field unchecked; None if it is missing."""
         return self._values.get(name)
 
     def _must_be_whole(self, name: str, text: str) -> None:
@@ -91,21 +91,21 @@ class Fields:
             raise DamagedFile(f"{self._where}{name}: must be one of {known}") from error
 
     def inner(self, name: str) -> "Fields":
-        """Return the fields of an object within."""
+        """Return the fields of an inner object."""
         return Fields(self._values.get(name), f"{self._where}{name}")
 
     def each(self, kind: type[_T]) -> dict[str, _T]:
-        """Return all fields of an object whose names are free, each of the same kind."""
+        """Return all fields of an object with arbitrary names and values of one kind."""
         for name in self._values:
             self._must_be_whole(name, name)
         return {name: self.take(name, kind) for name in self._values}
 
     def has(self, name: str) -> bool:
-        """Return whether a field is there and not null."""
+        """Return whether a field exists and is not null."""
         return self._values.get(name) is not None
 
     def items(self, name: str) -> "list[Fields]":
-        """Return the objects of a list within; a missing list is empty."""
+        """Return the objects of an inner list; a missing list counts as empty."""
         values = self.maybe(name, list) or []
         return [Fields(value, f"{self._where}{name}[{n}]") for n, value in enumerate(values)]
 

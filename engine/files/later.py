@@ -1,4 +1,4 @@
-"""Does something a while later on another thread, once, however often that is asked for.
+"""Does work once after a delay, on another thread, however often it is requested.
 
 Any thread.
 """
@@ -8,11 +8,11 @@ from collections.abc import Callable
 
 
 class Later:
-    """What a disk did not take is tried again by it.
+    """Work that is done once after a delay, such as retrying a failed write.
 
     Args:
-        delay_s: When, in seconds.
-        work: What is done; quick, or handed on to a thread that may wait.
+        delay_s: The delay in seconds.
+        work: The work; it must be quick, or hand over to a thread that may wait.
     """
 
     def __init__(self, delay_s: float, work: Callable[[], object]) -> None:
@@ -22,7 +22,7 @@ class Later:
         self._timer: threading.Timer | None = None
 
     def begin(self) -> None:
-        """Do it after the delay, unless that is asked for already."""
+        """Do the work after the delay, unless it is already scheduled."""
         with self._lock:
             if self._timer is None:
                 self._timer = threading.Timer(self._delay_s, self._ring)
@@ -30,7 +30,7 @@ class Later:
                 self._timer.start()
 
     def cancel(self) -> None:
-        """Do nothing any more, until it is asked for again."""
+        """Cancel the scheduled work; ``begin`` schedules it again."""
         with self._lock:
             if self._timer is not None:
                 self._timer.cancel()

@@ -1,7 +1,7 @@
-"""Parses long JSON texts in small steps, so that other threads go on meanwhile. Pure; any thread.
+"""Parses long JSON texts in small steps, so that other threads can run meanwhile. Pure; any thread.
 
-The interpreter's own parser works in one step in which no other thread runs: some 100 MB would
-hold up a window for seconds, on whichever thread they are parsed.
+The standard parser holds the interpreter's lock until it has finished: 100 MB would freeze a window
+for seconds, on whichever thread they are parsed.
 """
 
 import json
@@ -9,7 +9,7 @@ import json.decoder
 import json.scanner
 from typing import Any
 
-# The interpreter's own parser reads this much within a few milliseconds.
+# The standard parser reads this much within a few milliseconds.
 _SHORT_CHARS = 256 * 1024
 
 

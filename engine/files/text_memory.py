@@ -1,7 +1,7 @@
 """How much memory a text takes once it is decoded. Pure; any thread.
 
-Python gives every character of a text as many bytes as the widest one needs: a single emoji makes
-30 MB of English 120 MB, and each copy again.
+Python stores every character of a text in as many bytes as the widest one needs: with a single
+emoji, 30 MB of English take 120 MB, for each copy.
 """
 
 import codecs
@@ -20,11 +20,11 @@ WIDEST = 4
 
 @dataclass(frozen=True, slots=True)
 class TextMemory:
-    """What a text takes.
+    """The memory that a text takes.
 
     Attributes:
-        characters: How many it has.
-        width: How many bytes each takes.
+        characters: The number of its characters.
+        width: The bytes of each character.
     """
 
     characters: int
@@ -36,7 +36,7 @@ class TextMemory:
         return self.characters * self.width
 
     def excess(self, most_bytes: int) -> str | None:
-        """Say in words that it takes more memory than so many bytes; None where it does not."""
+        """Return an explanation if it takes more than ``most_bytes``; otherwise None."""
         if self.size_bytes <= most_bytes:
             return None
         which = "emoji or other characters beyond U+FFFF" if self.width == WIDEST else (

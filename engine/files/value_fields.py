@@ -1,7 +1,7 @@
-"""Turns frozen values into JSON values and back, as the types of their fields say.
+"""Turns frozen values into JSON values and back, by the types of their fields.
 
-For files that this program alone writes: a value keeps its shape, and a later version may add
-fields that have defaults. Pure; any thread.
+For files that only this program writes: a later version may add fields that have defaults. Pure;
+any thread.
 """
 
 import dataclasses
@@ -41,7 +41,7 @@ def to_values(value: Any) -> Any:
 
 
 def from_values(kind: Any, values: Any) -> Any:
-    """Return the value of a type that JSON values stand for; unknown fields are ignored.
+    """Return the value of a type from JSON values; unknown fields are ignored.
 
     Raises:
         DamagedFile: They do not fit the type.

@@ -1,4 +1,4 @@
-"""Writes a file whole or not at all: a reader finds the old text or the new, never a part.
+"""Writes a file completely or not at all: a reader finds the old or the new text, never a part.
 
 Any thread; blocks while the disk works.
 """
@@ -11,12 +11,12 @@ from typing import BinaryIO, TextIO
 
 
 class WholeFile:
-    """A file that is written piece by piece and put in its place at the end.
+    """A file that is written piece by piece and replaces the old one at the end.
 
-    A device or a pipe is written to as it is: there is nothing to put in its place.
+    A device or a pipe is written directly, because it cannot be replaced.
 
     Args:
-        path: The file's place; of a link, what it points to is replaced, and not the link.
+        path: The file's path; for a link, the file that it points to is replaced.
     """
 
     def __init__(self, path: Path) -> None:
@@ -47,7 +47,7 @@ class WholeFile:
         return self._file.buffer
 
     def commit(self) -> None:
-        """Put the file in its place; raises ``OSError`` where it cannot be written to its end."""
+        """Replace the old file; raises ``OSError`` if the new one cannot be written completely."""
         assert self._file is not None, "a file is opened before it is written"
         with self._file as file:
             file.flush()
@@ -58,7 +58,7 @@ class WholeFile:
             self._beside = None
 
     def forget(self) -> None:
-        """Leave what was there before; does nothing once the file is in its place."""
+        """Keep the old file and delete the new one; does nothing after ``commit``."""
         if self._file is not None:
             with contextlib.suppress(OSError):
                 self._file.close()
@@ -68,7 +68,7 @@ class WholeFile:
 
 
 def write_whole(path: Path, text: str) -> None:
-    """Write text as UTF-8 in a file's place; what was there before stays if that fails.
+    """Replace a file by text in UTF-8; the old file stays if that fails.
 
     Raises:
         OSError: It cannot be written, or the disk is full.

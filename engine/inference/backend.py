@@ -32,9 +32,10 @@ class Joined(NamedTuple):
 
     Attributes:
         row: Its number.
-        cached: How many tokens of its prompt a cache spared.
+        cached: How many tokens of its prompt came from a cache and are not read.
         from_disk: Those of them that came from disk.
-        budget_end: Where a budget of no tokens ends the reasoning that the prompt has opened.
+        budget_end: Where the reasoning that the prompt has opened ends at once, because its budget
+            is 0 tokens.
     """
 
     row: int
@@ -69,14 +70,14 @@ class Prompt:
 
 @dataclass(frozen=True, slots=True)
 class BatchLimits:
-    """How much the batch of one model holds and reads.
+    """Limits of the batch of one model.
 
     Attributes:
         prefill_chunk: Most tokens of a prompt read in one step.
-        cache_bytes: Most bytes kept of earlier prompts.
+        cache_bytes: Most bytes of caches kept for earlier prompts.
         rows: Most rows at once.
-        guesses: Whether guessed tokens are checked several at once.
-        disk: Where caches are kept beyond the model's time in memory; None for nowhere.
+        guesses: Whether the batch checks guessed tokens.
+        disk: Keeps caches on disk after the model is unloaded; None if they are not kept.
     """
 
     prefill_chunk: int
@@ -91,15 +92,17 @@ class Step:
     """The outcome of one step of the batch.
 
     Attributes:
-        read: Per row that is still reading its prompt: (row, tokens read in this batch so far);
-            also per row that waits until another has read the beginning that both share.
-        shared: Per row that has stopped waiting: (row, tokens of its prompt that it took over).
-        sampled: Per decoding row: (row, token id, log-probabilities or None). A row whose guesses
-            were accepted has several, one after the other.
-        failed: Per row that cannot go on after its token of this step: (row, why).
+        read: For each row that is still reading its prompt: (row, tokens read since it joined);
+            also for each row that waits until another has read the beginning that both share.
+        shared: For each row that has stopped waiting: (row, tokens of its prompt that it need not
+            read).
+        sampled: For each decoding row: (row, token id, log-probabilities or None). A row whose
+            guesses were accepted has several, one after the other.
+        failed: For each row that cannot go on after its token of this step: (row, reason).
         checked: The rows whose guesses were checked.
-        budget_ends: Per row whose reasoning has used up its budget: (row, where that ends).
-        scored: Per row whose prompt is scored: (row, scores of the tokens that it has read).
+        budget_ends: For each row whose reasoning has used up its budget: (row, where the reasoning
+            ends).
+        scored: For each row whose prompt is scored: (row, scores of the tokens that it has read).
     """
 
     read: list[tuple[int, int]] = field(default_factory=list)
@@ -111,7 +114,7 @@ class Step:
     scored: list[tuple[int, PromptScores]] = field(default_factory=list)
 
     def unused(self, row: int, taken: int) -> int:
-        """Return how many of a row's tokens are left once it took so many."""
+        """Return how many of a row's tokens follow the first ``taken`` ones."""
         found = self.checked.get(row)
         return 0 if found is None else len(found.origins) - taken
 
@@ -158,36 +161,37 @@ class Backend(Protocol):
     def check_form(self, request: GenerationRequest, form: Form | None) -> None:
         """Make sure that a request has the form that its answer needs.
 
-        Raises ``InvalidRequest`` where the answer cannot be held to what is asked, ``FormMissing``
-        where it needs a form of this model and has none.
+        Raises ``InvalidRequest`` where the answer cannot be constrained as requested,
+        ``FormMissing`` where the form is needed and is None.
         """
         ...
 
     def answer_format(self, request: GenerationRequest, prompt: Prompt) -> Family:
-        """Return the model's family with the tags that the answer can hold.
+        """Return the model's family with the tags that can occur in the answer.
 
-        Raises ``InvalidRequest`` where an answer that begins so cannot be held to its form.
+        Raises ``InvalidRequest`` where an answer with this beginning cannot have the requested
+        form.
         """
         ...
 
     def tokenize(self, text: str) -> list[int]:
         """Return the ids of plain text, no special tokens added.
 
-        Raises ``PromptTooLong`` where it is so long that its tokens were not all counted.
+        Raises ``PromptTooLong`` for a text so long that counting its tokens was given up.
         """
         ...
 
     def detokenize(self, ids: Sequence[int]) -> str:
-        """Return the text of ids, that of special ones included; on any thread.
+        """Return the text of ids, including that of special tokens; on any thread.
 
-        Raises ``InvalidRequest`` where one of them is none of the model's.
+        Raises ``InvalidRequest`` where one of them is not an id of the model.
         """
         ...
 
     def forget_prompts(self) -> tuple[int, int]:
         """Drop the caches of earlier prompts; return how many, and their bytes.
 
-        Answers under way have copies of their own, and go on.
+        Running answers have copies of their own and continue.
         """
         ...
 
@@ -198,8 +202,7 @@ class Backend(Protocol):
     def detokenizer(self, vocabulary: Vocabulary, before: Sequence[int] = ()) -> Detokenizer:
         """Return a fresh streaming detokenizer.
 
-        ``before`` are the last ids of the text that the answer continues; empty where it
-        begins one.
+        ``before`` contains the last ids of the text that the answer continues, or nothing.
         """
         ...
 
@@ -208,15 +211,16 @@ class Backend(Protocol):
         ...
 
     def fetch(self, prompts: Sequence[Prompt], done: Callable[[tuple[Prompt, ...]], None]) -> bool:
-        """Read the caches of prompts' beginnings from disk, beside this thread.
+        """Read the caches of prompts' beginnings from disk, on another thread.
 
         Args:
             prompts: Rendered prompts of one request.
-            done: Called once, on another thread, with the prompts as far as that succeeded.
+            done: Called once, on another thread, with the prompts; ``loaded`` is set where reading
+                succeeded.
 
         Returns:
-            Whether there is anything to be read: memory may hold as much. If not, ``done`` is
-            never called.
+            Whether there is anything to read: memory may hold as much. If not, ``done`` is never
+            called.
         """
         ...
 
@@ -226,7 +230,7 @@ class Backend(Protocol):
         Args:
             prompt: What ``render`` returned for the request.
             request: The request.
-            form: What its answer is held to; None where that is free.
+            form: The form that constrains its answer; None where the answer is free.
         """
         ...
 
@@ -235,7 +239,7 @@ class Backend(Protocol):
         ...
 
     def resume(self) -> None:
-        """Note that something else ran since the last step, whose time is not this batch's."""
+        """Note that other work ran since the last step; this batch does not count its time."""
         ...
 
     def stats(
@@ -244,20 +248,20 @@ class Backend(Protocol):
         """Say how likely tokens were.
 
         Args:
-            sampled: Of one step: id and log-probabilities, in order.
-            count: How many of the most likely tokens are named for each.
-            chosen: Ids whose log-probabilities are told for each.
+            sampled: Ids and log-probabilities of one step, in order.
+            count: How many of the most likely tokens are listed for each.
+            chosen: Ids whose log-probabilities are listed for each.
         """
         ...
 
     def leave(self, rows: Mapping[int, int]) -> None:
         """Take rows out of the batch at any time, and keep their caches.
 
-        The caches of those that stay are copied once, however many leave.
+        The caches of the rows that stay are copied only once.
 
         Args:
-            rows: The rows, each with how many of its last step's tokens came after the end of its
-                answer; the kept cache is without them.
+            rows: The rows, each with the number of tokens of its last step that came after the end
+                of its answer. The kept cache does not contain those.
         """
         ...
 
@@ -293,6 +297,6 @@ class Loader(Protocol):
             draft: A draft model to load beside it, which must have the same vocabulary.
 
         Raises:
-            ModelLoadFailed: With the cause in words.
+            ModelLoadFailed: The model cannot be loaded; the message gives the cause.
         """
         ...

@@ -1,6 +1,6 @@
-"""Loads a model with mlx-lm, which is imported no sooner than that: it takes a second.
+"""Loads a model with mlx-lm. Importing mlx-lm takes a second, so the first load imports it.
 
-No MLX until a model is loaded. Engine thread, but for ``check_model``.
+No MLX until a model is loaded. Engine thread, except for ``check_model``.
 """
 
 from dataclasses import replace
@@ -25,12 +25,12 @@ def load_model(
 
     Args:
         folder: The model.
-        limits: How much its batch holds and reads.
+        limits: The limits of its batch.
         on_progress: Called before each part of the work; may raise ``LoadCancelled``.
         draft: A draft model to load beside it, which must have the same vocabulary.
 
     Raises:
-        ModelLoadFailed: With the cause in words.
+        ModelLoadFailed: The model cannot be loaded; the message gives the cause.
     """
     on_progress(LoadProgress("libraries"))
     with ReadingAhead(folder) as ahead:
@@ -45,7 +45,7 @@ def load_model(
 
 
 def keeping_on_disk(loader: Loader, disk: DiskCache | None) -> Loader:
-    """Return a loader whose models keep their caches on disk; the same one without a disk."""
+    """Return a loader whose models keep their caches on disk; without ``disk``, the same loader."""
 
     def load(
         folder: Path, *, limits: BatchLimits, on_progress: OnLoadProgress, **drafting: Any
@@ -57,7 +57,7 @@ def keeping_on_disk(loader: Loader, disk: DiskCache | None) -> Loader:
 
 
 def check_model(folder: Path) -> None:
-    """Look at a model folder without loading it, while another model is loaded. Any thread.
+    """Check a model folder without loading it. Any thread, also while another model is loaded.
 
     Raises:
         ModelLoadFailed: ``load_model`` cannot load it; the message says why.

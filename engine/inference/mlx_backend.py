@@ -49,13 +49,13 @@ class MlxBackend:
 
     Args:
         tokenizer: mlx-lm's tokenizer wrapper.
-        info: What other parts of the program may know of the model.
+        info: What the rest of the program knows about the model.
         vocabulary: The model's token ids.
         batch: The rows that it decodes.
         draft: The draft model beside it, if there is one.
 
     Attributes:
-        info: What other parts of the program may know of the model.
+        info: What the rest of the program knows about the model.
         vocabulary: Its token ids.
         family: How it marks the channels of its output.
     """
@@ -92,7 +92,7 @@ class MlxBackend:
     # -- text and tokens -------------------------------------------------------------------
 
     def render(self, request: GenerationRequest) -> Prompt:
-        """Template and tokenise. Any thread, because that does not change a tokenizer."""
+        """Template and tokenise. Any thread, because this does not change a tokenizer."""
         if request.tool_choice.mode == "none":
             request = replace(request, tools=())
         tokens = prompts.render(
@@ -118,7 +118,7 @@ class MlxBackend:
         self._constraints.check(request, form)
 
     def answer_format(self, request: GenerationRequest, prompt: Prompt) -> Family:
-        """Return the family with the tags that the answer can hold."""
+        """Return the family with the tags that can occur in the answer."""
         family = self._constraints.family_of(request, prompt.tokens, thinks=prompt.thinks)
         # The answer to a raw prompt is the text that was generated, its tags included.
         return family if request.prompt is None else PLAIN
@@ -171,7 +171,7 @@ class MlxBackend:
         Args:
             prompt: What ``render`` returned for the request.
             request: The request.
-            form: What its answer is held to; None where that is free.
+            form: The form that constrains its answer; None where the answer is free.
         """
         wanted = request.sampling
         if request.tool_choice.mode == "none":
@@ -183,7 +183,7 @@ class MlxBackend:
         budget = self._budgets.processor(
             request, prompt, self.answer_format(request, prompt), is_held=constraint is not None
         )
-        if budget is not None:  # it forces tokens, whatever the others allow
+        if budget is not None:  # after all others: it forces tokens, whatever they allow
             processors.append(budget)
         sources, draft = self._guesses(prompt, request, constraint)
         try:
@@ -198,7 +198,7 @@ class MlxBackend:
                 scorer=self._scorer(prompt, request),
             )
         except BaseException:
-            if draft is not None:  # it counts its answers
+            if draft is not None:  # it counts the answers that it guesses for
                 draft.forget()
             raise
         if draft is not None:
@@ -211,7 +211,7 @@ class MlxBackend:
         return joined
 
     def _scorer(self, prompt: Prompt, request: GenerationRequest) -> PromptScorer | None:
-        """Return what scores the prompt of a request; None where that asks for no scores."""
+        """Return the scorer of a request's prompt; None where the request asks for no scores."""
         if request.prompt_scoring is None:
             return None
         return PromptScorer(prompt.tokens, request.prompt_scoring, self.info.vocabulary_size)
@@ -219,7 +219,7 @@ class MlxBackend:
     def _guesses(
         self, prompt: Prompt, request: GenerationRequest, constraint: TokenConstraint | None
     ) -> tuple[list[GuessSource], DraftGuesses | None]:
-        """Return all that guesses the tokens of an answer, and the draft model's part of it."""
+        """Return all sources of guesses for an answer, and the draft model's one among them."""
         if not self._batch.can_guess or request.max_tokens == 0:
             return [], None
         sources = self.sources(prompt, request)
@@ -231,7 +231,7 @@ class MlxBackend:
         return sources, draft
 
     def sources(self, prompt: Prompt, request: GenerationRequest) -> list[GuessSource]:
-        """Return what guesses the tokens of an answer."""
+        """Return the sources of guesses that every answer has."""
         sources: list[GuessSource] = [PromptLookup(prompt.tokens)]
         if prompt.prediction is not None:
             sources.append(PredictionGuesses(prompt.prediction))
@@ -253,7 +253,7 @@ class MlxBackend:
         return step
 
     def resume(self) -> None:
-        """Note that something else ran since the last step, whose time is not this batch's."""
+        """Note that other work ran since the last step; the batch does not count its time."""
         self._batch.resume()
 
     def _failed(self) -> list[tuple[int, str]]:
@@ -267,9 +267,9 @@ class MlxBackend:
         """Say how likely the tokens of one step were.
 
         Args:
-            sampled: Of one step: id and log-probabilities of shape (vocabulary,), in order.
-            count: How many of the most likely tokens are named for each.
-            chosen: Ids whose log-probabilities are told for each.
+            sampled: Ids and log-probabilities of shape (vocabulary,) of one step, in order.
+            count: How many of the most likely tokens are listed for each.
+            chosen: Ids whose log-probabilities are listed for each.
         """
         # On a separate stream: the next step already runs on the batch's stream, and waiting for it
         # would keep device and Python from working at the same time.
@@ -291,7 +291,7 @@ class MlxBackend:
         return self._batch.forget_prompts()
 
     def reset(self) -> Sequence[int]:
-        """Drop the batch itself after a step that failed; return the rows that go on."""
+        """Drop the batch itself after a step that failed; return the rows that continue."""
         rows = self._batch.reset()
         self._held = {row: held for row, held in self._held.items() if row in rows}
         self._budgets.keep_only(rows)

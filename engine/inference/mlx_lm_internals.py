@@ -54,7 +54,7 @@ def check_architecture(config: dict[str, Any]) -> None:
 
 
 def decoding_rows(batch: Any) -> int:
-    """Return how many rows of a ``BatchGenerator`` decode, those that read a prompt left out.
+    """Return how many rows of a ``BatchGenerator`` decode; rows that read a prompt do not count.
 
     Upstream: ``BatchGenerator.__init__`` in ``mlx_lm/generate.py``.
     """
@@ -62,13 +62,13 @@ def decoding_rows(batch: Any) -> int:
 
 
 def decode_together(batches: Sequence[Any]) -> None:
-    """Let several ``BatchGenerator`` read prompts each for itself and decode in one batch.
+    """Let several ``BatchGenerator`` objects read prompts separately and decode in one batch.
 
     Give their rows different numbers (``insert_row``), because the batch has rows of all of them.
     Upstream: ``BatchGenerator.__init__`` in ``mlx_lm/generate.py``.
 
     Args:
-        batches: The generators, fresh ones; any of them then steps the rows of all.
+        batches: Fresh generators; a step of any of them then steps the rows of all.
     """
     for batch in batches:
         batch._generation_batch = batches[0]._generation_batch
@@ -94,15 +94,14 @@ def insert_row(batch: Any, row: int, segments: list[list[int]], **options: Any) 
 
 
 def stop_reading_at(batch: Any, row: int, tokens: int) -> None:
-    """Let a ``BatchGenerator`` that reads a prompt stop once after so many tokens of it.
+    """Let a ``BatchGenerator`` that reads a prompt end a step after ``tokens`` tokens of it.
 
     Upstream: ``BatchGenerator._next`` in ``mlx_lm/generate.py``.
 
     Args:
         batch: The generator.
         row: A row that waits to be read or is being read.
-        tokens: After how many of the tokens that were inserted; more than were read, and fewer
-            than there are.
+        tokens: A number of the row's inserted tokens: more than were read, and fewer than all.
     """
     reading = dict(zip(batch._prompt_batch.uids, batch._currently_processing, strict=True))
     waiting = {one[0]: (one[1], 0) for one in batch._unprocessed_sequences}
@@ -118,8 +117,8 @@ def stop_reading_at(batch: Any, row: int, tokens: int) -> None:
 class DecodingRows:
     """The rows of a ``BatchGenerator`` that decode, for passes over several tokens of a row.
 
-    mlx-lm keeps one pass in flight: the next token of each row is computed while the last is
-    handed out. It can be read and set here, together with all that follows from it.
+    mlx-lm keeps one pass in flight: it computes the next token of each row while it returns the
+    last one. This class reads and sets that pending token, with all state that depends on it.
     Upstream: ``GenerationBatch`` in ``mlx_lm/generate.py``, ``TokenBuffer`` in
     ``mlx_lm/models/cache.py``.
 
@@ -155,7 +154,7 @@ class DecodingRows:
         return self._rows.logits_processors[index] or ()
 
     def pending(self) -> list[int]:
-        """Wait for the next token of each row, which the cache does not hold, and return them."""
+        """Wait for the next token of each row and return them; the cache does not hold them yet."""
         found: list[int] = self._rows._next_tokens.tolist()
         return found
 
@@ -164,20 +163,20 @@ class DecodingRows:
         return self._rows._next_logprobs[index]
 
     def context(self, index: int, tokens: Any) -> Any:
-        """Add tokens to what a row's processors see; return all of it."""
+        """Add tokens to the tokens that a row's processors see; return all of them."""
         return self._rows._token_context[index].update_and_fetch(tokens)
 
     def shorten_context(self, index: int, surplus: int) -> None:
-        """Take the last tokens out of what a row's processors see."""
+        """Remove the last tokens from those that a row's processors see."""
         self._rows._token_context[index]._size -= surplus
 
     def go_on(self, tokens: Sequence[Sequence[int]], pending: Any, logprobs: list[Any]) -> None:
-        """Note the tokens that the cache holds now, and those that come next.
+        """Note the tokens that were added to the cache, and the pending ones after them.
 
         Args:
-            tokens: By row, those that the cache has got.
+            tokens: By row, the tokens that were added to the cache.
             pending: The token after them, of shape (rows,).
-            logprobs: Their log-probabilities, by row.
+            logprobs: The log-probabilities of the pending tokens, by row.
         """
         for index, handed in enumerate(tokens):
             self._rows.tokens[index].extend(handed)
@@ -198,8 +197,8 @@ def prompt_tokens_read(batch: Any) -> int:
 def set_reading(batch: Any, chunk: int, rows: int, together: int) -> None:
     """Set how much a ``BatchGenerator`` reads from its next step on.
 
-    Its constructor takes these values, and each step looks at them again; nothing says that they
-    may be changed.
+    Its constructor takes these values, and each step reads them again; mlx-lm does not document
+    that they may be changed.
     Upstream: ``BatchGenerator._next`` in ``mlx_lm/generate.py``.
 
     Args:
@@ -230,11 +229,11 @@ def read_as(batch: Any, kind: type[Any], **attributes: Any) -> None:
 
 
 def straighten_windows(batch: Any) -> None:
-    """Put the windows of the prompts that a ``BatchGenerator`` reads into the order of time.
+    """Put the windows of the prompts that a ``BatchGenerator`` reads into temporal order.
 
-    A prompt of which one token alone is read leaves its window rotated. The mask for the next
-    tokens does not know that, and lets a row that was filled up see a token that is none of its
-    own: its answer comes out wrong. After each step of a model with windows, this undoes it.
+    Reading a single token of a prompt leaves its window rotated. The mask for the next tokens
+    ignores that, so a row with padding sees a token that is not its own, and its answer is wrong.
+    Calling this after each step of a model with windows prevents it.
     Upstream: ``BatchRotatingKVCache.make_mask`` in ``mlx_lm/models/cache.py``.
     """
     parts = list(batch._prompt_batch.prompt_cache)

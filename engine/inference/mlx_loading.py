@@ -1,4 +1,4 @@
-"""Loads model folders with mlx-lm, and says in words why one cannot be loaded.
+"""Loads model folders with mlx-lm, and explains why one cannot be loaded.
 
 Never runs code from a folder. Engine thread, except for ``check``.
 """
@@ -60,7 +60,7 @@ def _eos(tokenizer: Any, ids: Iterable[int]) -> tuple[EosToken, ...]:
 
 
 def _in_words(folder: Path, config: dict[str, Any], error: BaseException) -> str:
-    """Return why mlx-lm did not load a folder."""
+    """Return in plain words why mlx-lm did not load a folder."""
     name, kind = model_name(folder), _shown(config.get("model_type") or "")
     if not kind:
         return f"{name} is not a language model: its config.json names no model_type"
@@ -77,7 +77,7 @@ def _in_words(folder: Path, config: dict[str, Any], error: BaseException) -> str
 
 
 def _shown(said: object) -> str:
-    """Return what a model's files made a library say, on one line that steers no terminal."""
+    """Return a library's message on one line, without control characters from a model's files."""
     words = str(said)[: 2 * _MOST_SAID_CHARS].split()
     return escaped(" ".join(words))[:_MOST_SAID_CHARS]
 
@@ -94,7 +94,7 @@ def _read(
         folder: The model.
         on_progress: Called before each part of the work.
         shard: Shards the model before its weights are read.
-        check_tokenizer: Called with the tokenizer and the configuration before that, too.
+        check_tokenizer: Called with the tokenizer and the configuration before ``shard``.
     """
     on_progress(LoadProgress("checking"))
     stated = check_folder(folder)
@@ -120,7 +120,7 @@ def _read(
 
 
 def check(folder: Path) -> None:
-    """Look at a model folder without loading it.
+    """Check a model folder without loading it.
 
     Raises:
         ModelLoadFailed: It cannot be loaded; the message says why.
@@ -137,7 +137,7 @@ def check(folder: Path) -> None:
 def _stamps(folder: Path) -> Stamps | None:
     try:
         return stamps_of(folder)
-    except OSError:  # loading it says what is wrong
+    except OSError:  # loading reports what is wrong
         return None
 
 
@@ -152,7 +152,7 @@ def load_shard(folder: Path, shard: Shard) -> tuple[Any, int]:
         The model and the bytes of its weights.
 
     Raises:
-        ModelLoadFailed: With the cause in words.
+        ModelLoadFailed: The model cannot be loaded; the message gives the cause.
     """
     model, _, _ = _read(folder.resolve(), unobserved, shard)
     return model, _size_of(model)
@@ -171,22 +171,23 @@ def load(
 
     Args:
         folder: The model.
-        limits: How much its batch holds and reads.
+        limits: The limits of its batch.
         on_progress: Called before each part of the work.
         shard: Shards the model before its weights are read; None leaves it whole.
         batch_of: Makes the batch of a model.
         draft: A draft model to load beside it.
 
     Raises:
-        ModelLoadFailed: With the cause in words.
+        ModelLoadFailed: The model cannot be loaded; the message gives the cause.
     """
     folder = folder.resolve()
-    # A sharded model's caches are in parts on several machines; they are not kept on disk.
+    # The caches of a sharded model are spread over several machines, so they are not kept on disk.
     disk = limits.disk if shard is None else None
     stamps = None if disk is None else _stamps(folder)
     drafted = None
     if draft is not None:
-        # First, and its vocabulary is compared before the weights of the larger model are read.
+        # The draft model is read first, so that the vocabularies are compared before the weights of
+        # the larger model are read.
         drafted = _read_draft(draft.resolve(), _part_of(on_progress, 0, weights_size(folder)))
         on_progress = _part_of(on_progress, drafted.info.size_bytes, 0)
 
@@ -214,7 +215,7 @@ def load(
     if drafted is not None:
         info = replace(info, draft=drafted.info)
         share = drafted.info.cache.token_bytes / max(1, info.answer_cache.token_bytes)
-        # Both keep earlier prompts, in the memory that is meant for them together.
+        # Both models keep caches of earlier prompts, and share the memory for them.
         kept = int(limits.cache_bytes * share)
         limits = replace(limits, cache_bytes=limits.cache_bytes - kept)
         drafting = DraftModel(drafted, kept)
@@ -231,12 +232,12 @@ def _vocabulary(folder: Path, tokenizer: Any, config: dict[str, Any]) -> Vocabul
 
 
 def _part_of(on_progress: OnLoadProgress, before: int, after: int) -> OnLoadProgress:
-    """Return what tells the progress of one of two models as that of both.
+    """Return a callback that turns the progress of one of two models into that of both.
 
     Args:
-        on_progress: Told the progress of both.
-        before: Bytes of weights that were read before.
-        after: Bytes of weights that are read afterwards.
+        on_progress: Called with the progress of both.
+        before: Bytes of weights that are read before this model.
+        after: Bytes of weights that are read after it.
     """
 
     def tell(progress: LoadProgress) -> None:
@@ -251,7 +252,7 @@ def _read_draft(folder: Path, on_progress: OnLoadProgress) -> LoadedDraft:
     """Read a draft model.
 
     Raises:
-        DraftLoadFailed: With the cause in words.
+        DraftLoadFailed: It cannot be loaded; the message gives the cause.
     """
     try:
         model, tokenizer, config = _read(folder, on_progress)

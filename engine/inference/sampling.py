@@ -1,4 +1,4 @@
-"""Samples tokens: mlx-lm's samplers and processors for a request, and how likely a token was.
+"""Samples tokens with mlx-lm's samplers and processors, and reports how likely they were.
 
 Engine thread.
 """
@@ -27,7 +27,7 @@ from engine.values.tokens import TokenStats
 
 Sampler = Callable[[mx.array], mx.array]
 
-# Below it the quotient overflows; the most likely token would be sampled anyway.
+# Below it, dividing by the temperature overflows; the most likely token would be sampled anyway.
 _LEAST_TEMPERATURE = 1e-4
 
 
@@ -47,14 +47,14 @@ class SeededSampler:
     """A sampler with its own random state, so that its row does not depend on the others.
 
     Args:
-        seed: Where its random state begins.
-        temperature: As in ``Sampling``, and so are the others.
-        top_p: See there.
-        top_k: See there.
-        min_p: See there.
+        seed: The seed of its random state.
+        temperature: See ``Sampling``.
+        top_p: See ``Sampling``.
+        top_k: See ``Sampling``.
+        min_p: See ``Sampling``.
 
     Attributes:
-        state: The random state. A draw that was not used is undone by setting it back.
+        state: The random state. Setting an earlier state undoes a draw.
     """
 
     def __init__(
@@ -114,7 +114,7 @@ def sampling_defaults(folder: Path) -> SamplingDefaults:
 
 
 def sampler(wanted: Sampling, defaults: SamplingDefaults, vocabulary_size: int) -> Sampler:
-    """Return the sampler of a request, log-probabilities (1, vocabulary) to ids (1,).
+    """Return the sampler of a request; it maps log-probabilities (1, vocabulary) to ids (1,).
 
     Args:
         wanted: The request's settings; None stands for the model's default.
@@ -125,7 +125,7 @@ def sampler(wanted: Sampling, defaults: SamplingDefaults, vocabulary_size: int) 
     top_p = defaults.top_p if wanted.top_p is None else wanted.top_p
     top_k = defaults.top_k if wanted.top_k is None else wanted.top_k
     min_p = defaults.min_p if wanted.min_p is None else wanted.min_p
-    if top_k >= vocabulary_size:  # mlx-lm takes only a true selection
+    if top_k >= vocabulary_size:  # mlx-lm rejects a top_k that keeps every token
         top_k = 0
     if temperature < _LEAST_TEMPERATURE:
         return greedy
@@ -152,8 +152,8 @@ def processors(wanted: Sampling, defaults: SamplingDefaults) -> list[Any]:
 class ConstraintProcessor:
     """A logits processor that leaves only the tokens that a constraint allows.
 
-    It is called for the next step before the token of this step has been handed out. So it waits
-    for that token, which rows without a constraint never do.
+    mlx-lm calls it for the next step before it returns the token of this step, so it waits for that
+    token. Rows without a constraint never wait.
 
     Args:
         constraint: The state of the row's answer.
@@ -163,7 +163,7 @@ class ConstraintProcessor:
         only: The only token that it allowed at the last call; None where there were several.
     """
 
-    # Each position has to be asked for once its token is known; see ``batching.checking``.
+    # It needs the token of each position before the next position; see ``batching.checking``.
     is_stateful = True
 
     def __init__(self, constraint: TokenConstraint, prompt_tokens: int) -> None:
@@ -175,13 +175,13 @@ class ConstraintProcessor:
 
     @property
     def has_failed(self) -> bool:
-        """Whether the answer cannot be held to its constraint any more."""
+        """Whether the answer can no longer meet its constraint."""
         return self._constraint.failure is not None
 
     def __call__(self, context: mx.array, logits: mx.array) -> mx.array:
         """Return the logits of shape (1, vocabulary), those of other tokens at minus infinity."""
         sampled: Any = context[self._seen :].tolist()
-        # From here on the model computes while the constraint is asked.
+        # From here on the model computes while the constraint finds the allowed tokens.
         mx.async_eval(logits)  # type: ignore[no-untyped-call]
         self._seen += len(sampled)
         for token_id in sampled:
@@ -198,7 +198,7 @@ class ConstraintProcessor:
 
 
 def _mask(bits: bytes, width: int) -> mx.array:
-    """Return booleans of shape (width,) for the lowest bits first; those beyond are False."""
+    """Return booleans of shape (width,), lowest bits first; places beyond the bits are False."""
     view: Any = memoryview(bits)
     octets = mx.array(view)
     mask = (octets[:, None] >> mx.arange(8, dtype=mx.uint8)).reshape(-1) & 1
@@ -213,13 +213,13 @@ def token_stats(
     count: int,
     chosen_ids: Sequence[int] = (),
 ) -> list[TokenStats]:
-    """Say how likely sampled tokens were; computes on the device and fetches all values at once.
+    """Return how likely sampled tokens were; computes on the device and fetches all values at once.
 
     Args:
-        sampled: Per row the id and its log-probabilities of shape (vocabulary,).
+        sampled: For each row the id and the log-probabilities of shape (vocabulary,).
         eos: Ids that end generation.
-        count: How many of the most likely tokens to name.
-        chosen_ids: Ids whose log-probabilities are told, too.
+        count: How many of the most likely tokens to list.
+        chosen_ids: Ids whose log-probabilities are also listed.
     """
     logprobs = mx.stack([row for _, row in sampled])
     chosen = mx.take_along_axis(logprobs, mx.array([[token] for token, _ in sampled]), axis=-1)

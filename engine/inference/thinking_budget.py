@@ -1,10 +1,10 @@
 """Ends the reasoning of an answer once it has as many tokens as its budget allows.
 
-The tokens that end reasoning are forced, as the model's own template writes them, and the answer
-goes on from there; afterwards the model cannot open reasoning again. Which token is forced where
-follows from the tokens before it alone, so that a budget gives the same answer with guesses and
-without. Tokens are counted as they are handed on. The device is waited for only at the token on
-which the budget may run out. Engine thread.
+The tokens that end reasoning, as the model's own template writes them, are forced, and the answer
+continues after them; the model cannot open reasoning again. The forced token at a position depends
+only on the tokens before it, so a budget gives the same answer with guesses and without. Tokens are
+counted as the batch returns them. The engine waits for the device only where the budget may run
+out. Engine thread.
 """
 
 import copy
@@ -26,7 +26,7 @@ from engine.values.events import BudgetEnd
 from engine.values.request import Effort, GenerationRequest
 
 BUDGET_OF_EFFORT = {Effort.LOW: 1_024, Effort.MEDIUM: 8_192}
-"""Tokens of reasoning for a model whose template does not know efforts; others have no bound."""
+"""Most tokens of reasoning, if the template does not know efforts; other efforts have no limit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,8 +34,9 @@ class Edges:
     """The tokens around reasoning.
 
     Attributes:
-        closing: What ends it and begins what follows.
-        opening: What opens it. Once the budget is used up, its last token cannot follow the others.
+        closing: The tokens that end reasoning and begin the text after it.
+        opening: The tokens that open reasoning. Once the budget is used up, the last of them cannot
+            follow the others.
     """
 
     closing: tuple[int, ...]
@@ -47,13 +48,13 @@ class ReasoningCount:
 
     Args:
         splitter: Follows the channels of the answer, from its beginning.
-        vocabulary: What its token ids stand for.
+        vocabulary: The vocabulary of the answer.
         budget: Most tokens of reasoning.
 
     Attributes:
-        tokens: All tokens taken so far.
-        left: Tokens of reasoning that may still come.
-        ended_at: After how many tokens the budget was used up; None while it is not.
+        tokens: The number of all tokens so far.
+        left: How many tokens of reasoning may still follow.
+        ended_at: The number of tokens at which the budget was used up; None while it is not.
         is_inside: Whether the answer is inside reasoning.
         splitter: As given.
     """
@@ -81,7 +82,7 @@ class ReasoningCount:
                 self.ended_at = self.tokens
 
     def can_end_within(self, tokens: int) -> bool:
-        """Return whether the budget can be used up by so many tokens more."""
+        """Return whether this many further tokens can use up the budget."""
         return tokens >= self.left + (not self.is_inside)
 
     def after(self, tokens: Sequence[int]) -> "ReasoningCount":
@@ -96,10 +97,10 @@ class ReasoningCount:
 class BudgetProcessor:
     """A logits processor that forces the end of reasoning where the budget is used up.
 
-    It depends on nothing but the tokens before a position, whether they were handed on or guessed.
+    Its result depends only on the tokens before a position, whether sampled or guessed.
 
     Args:
-        count: Counts the tokens that were handed on.
+        count: Counts the tokens that the batch has returned.
         edges: The tokens around reasoning.
         prompt_tokens: Length of the prompt; the answer follows it in the context.
         budget: The budget, for the record.
@@ -112,19 +113,19 @@ class BudgetProcessor:
         self._edges = edges
         self._prompt_tokens = prompt_tokens
         self._budget = budget
-        # What is added to the logits to rule out the token that opens reasoning.
+        # Added to the logits, it rules out the token that opens reasoning.
         self._shut: mx.array | None = None
 
     @property
     def end(self) -> BudgetEnd | None:
-        """Where the budget ends the reasoning, as far as tokens were handed on."""
+        """Where the budget ends the reasoning, judging by the tokens that were returned."""
         count = self._count
         if count.ended_at is None or not count.is_inside:
             return None
         return BudgetEnd(count.ended_at, len(self._edges.closing), self._budget)
 
     def take(self, token_id: int) -> BudgetEnd | None:
-        """Take a token that was handed on; return the end if the budget is used up with it."""
+        """Take a token that the batch returned; return the end if the token uses up the budget."""
         if self._count.ended_at is not None:
             return None
         self._count.take(token_id)
@@ -145,12 +146,12 @@ class BudgetProcessor:
         closing = self._edges.closing if count.is_inside else ()
         if at < len(closing):
             is_forced = mx.arange(logits.shape[-1]) == closing[at]
-            # Whatever a bias or a penalty has made of that token.
+            # Overrides any bias or penalty on that token.
             return mx.where(is_forced, mx.zeros_like(logits), mx.array(-math.inf, logits.dtype))
         return self._kept_closed(context, logits)
 
     def _kept_closed(self, context: mx.array, logits: mx.array) -> mx.array:
-        """Return the logits without the token that would open reasoning; waits for nothing."""
+        """Return the logits without the token that would open reasoning; does not wait."""
         *before, last = self._edges.opening
         if self._shut is None:
             is_opening = mx.arange(logits.shape[-1]) == last
@@ -178,8 +179,8 @@ class ThinkingBudgets:
     def budget_of(self, request: GenerationRequest) -> int | None:
         """Return the most tokens of reasoning that a request's answer may have; None for any.
 
-        A budget that the request names counts before its effort. An effort becomes a budget only
-        where reasoning is not ruled out, and the model's template does not know efforts itself.
+        A budget in the request takes precedence over its effort. An effort becomes a budget only
+        where reasoning is not switched off and the model's template does not know efforts itself.
         """
         if request.thinking_budget is not None:
             return request.thinking_budget
@@ -192,13 +193,13 @@ class ThinkingBudgets:
     def processor(
         self, request: GenerationRequest, prompt: Prompt, family: Family, *, is_held: bool
     ) -> BudgetProcessor | None:
-        """Return what holds an answer to its budget; None where it has none, or cannot reason.
+        """Return the processor that enforces a budget; None where there is none, or no reasoning.
 
         Args:
             request: The request.
             prompt: Its prompt.
-            family: That of the answer.
-            is_held: Whether the answer is held to a grammar.
+            family: The family of the answer.
+            is_held: Whether a grammar constrains the answer.
         """
         budget = self.budget_of(request)
         if budget is None or request.prompt is not None:
@@ -235,15 +236,15 @@ class ThinkingBudgets:
         if not closing or not opening:
             return None
         before, after = ("", "") if family.has_headers else self._spaces_around(family)
-        # A grammar begins right after the tag; what may stand before its text is its own matter.
+        # A grammar begins right after the tag and decides itself about white space.
         after = "" if is_held else after
         return Edges(self._ids((before, *closing, after)), self._beginning(opening))
 
     def _beginning(self, opening: Marks) -> tuple[int, ...]:
-        """Return as many tokens as show that reasoning is opened.
+        """Return the first tokens of a tag that show that it opens reasoning.
 
-        After a special token it is the next one: ``analysis`` after ``<|channel|>``. A tag that is
-        spelled by plain tokens alone begins like other text, and is known by its last.
+        After a special token the next one shows it: ``analysis`` after ``<|channel|>``. A tag that
+        consists of plain tokens begins like other text, so all its tokens are needed.
         """
         ids = self._ids(opening)
         return ids[:2] if ids[0] in self._vocabulary.special else ids

@@ -1,6 +1,6 @@
-"""What the system, its C library and the interpreter are told about threads and memory.
+"""Settings of the system, its C library and the interpreter for threads and memory.
 
-Where the system refuses one, the engine is slower and works as before.
+Where the system refuses a setting, the engine works, only slower.
 """
 
 import contextlib
@@ -29,11 +29,10 @@ def share_one_arena() -> None:
 
 
 def take_short_turns() -> None:
-    """Let a thread that waits for the interpreter have it after a millisecond, not after five.
+    """Let threads wait at most one millisecond for the interpreter's lock, instead of five.
 
-    A step asks for the interpreter several times. While a long conversation is put through its
-    template, which is Python from beginning to end, each time would cost a stream five
-    milliseconds.
+    A step takes the lock several times. While another thread renders the template of a long
+    conversation, which is pure Python, each time would cost a stream five milliseconds.
     """
     if sys.getswitchinterval() > _TURN_S:
         sys.setswitchinterval(_TURN_S)
@@ -42,9 +41,9 @@ def take_short_turns() -> None:
 def work_in_long_turns() -> None:
     """Ask Linux not to interrupt this thread whenever one of MLX's threads has work.
 
-    MLX's threads, which inherit the setting, are woken some hundred times a token. On a core that
-    they share with this thread, each wake-up would cost two context switches, a third of the time
-    in all. The threads of windows and servers keep their setting, and so take precedence.
+    MLX's threads, which inherit the setting, wake up about a hundred times per token. On a core
+    that they share with this thread, each wake-up would cost two context switches, a third of the
+    time in all. The threads of windows and servers keep their own setting and so take precedence.
     """
     if sys.platform == "linux":
         with contextlib.suppress(OSError):  # not permitted: slower, but it works

@@ -11,7 +11,7 @@ from mlx.utils import tree_flatten
 from engine.library.loading import LoadProgress, OnLoadProgress
 
 _PART_BYTES = 128 << 20
-# Values of one weight that are checked at once; the check takes as many bytes of memory.
+# How many values of one weight are checked at once; the check takes one byte of memory for each.
 _SLICE = 1 << 20
 
 
@@ -45,7 +45,7 @@ def read(model: Any, total: int, on_progress: OnLoadProgress) -> None:
 
 
 def _read_part(part: list[tuple[str, mx.array]]) -> None:
-    """Read some weights, and their sums, which take no memory and show every NaN."""
+    """Read some weights and compute their sums, which take no memory and show every NaN."""
     weights = [(name, one) for name, one in part if mx.issubdtype(one.dtype, mx.floating)]
     # All at once, because waiting for single values takes longer than the sums of a small model.
     are_finite = mx.isfinite(mx.stack([mx.array(0.0), *(mx.sum(one) for _, one in weights)]))

@@ -1,7 +1,7 @@
-"""How much memory a model's cache takes for the tokens that it has read and written. Pure.
+"""How much memory a model's cache takes for the tokens of an answer. Pure.
 
-Three kinds of layers are told apart: those that keep every token, those that keep a window of the
-last ones, and those whose state never grows.
+There are three kinds of layers: those that keep every token, those that keep a window of the last
+tokens, and those with a state that never grows.
 """
 
 from bisect import bisect_right
@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, TypeGuard
 
-# mlx-lm gives caches their memory for so many tokens at a time.
+# mlx-lm allocates the memory of a cache for this many tokens at a time.
 STEP_TOKENS = 256
 MOST = 1 << 53
 """Floats hold every whole number up to here, and no model has more of anything."""
@@ -24,7 +24,7 @@ class Window:
 
     Attributes:
         tokens: How many they keep.
-        token_bytes: What one token takes in all of them together.
+        token_bytes: What one token takes in all these layers together.
     """
 
     tokens: int
@@ -33,7 +33,7 @@ class Window:
 
 @dataclass(frozen=True, slots=True)
 class CacheSize:
-    """What one answer's cache takes, in bytes; all zero where that is not known.
+    """The memory of one answer's cache, in bytes; all zero where it is not known.
 
     Attributes:
         token_bytes: What each token takes in the layers that keep every token.
@@ -63,7 +63,7 @@ class CacheSize:
         return self.bytes_of(-(-tokens // STEP_TOKENS) * STEP_TOKENS)
 
     def tokens_in(self, size_bytes: int, most: int) -> int:
-        """Return how many tokens a memory is enough for, at most ``most``."""
+        """Return for how many tokens some memory is enough, at most ``most``."""
         if self.allocated_bytes(most) <= size_bytes:
             return most
         steps = range(1, -(-most // STEP_TOKENS))
@@ -72,9 +72,9 @@ class CacheSize:
 
 
 def estimated(config: Mapping[str, Any]) -> CacheSize:
-    """Return what a model's configuration says of its cache; zero where it says too little.
+    """Estimate a model's cache from its configuration; zero where that says too little.
 
-    The state of layers that never grows is not stated there, and is left out.
+    The configuration does not state the size of states that never grow; they are left out.
     """
     text = config.get("text_config")
     scope = {**config, **(text if isinstance(text, dict) else {})}

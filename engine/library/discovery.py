@@ -14,7 +14,7 @@ _DEPTH = 2
 
 @dataclass(frozen=True, slots=True)
 class ModelFolders:
-    """Where models are looked for.
+    """The places where models may be.
 
     Attributes:
         bundled: The model that comes with the program.
@@ -48,7 +48,7 @@ def lm_studio_folders(home: Path | None = None) -> tuple[Path, ...]:
 def discover(places: ModelFolders) -> list[FoundModel]:
     """Return the models that exist: the bundled one, then the others by name, each folder once.
 
-    Folders that do not exist or cannot be read hold nothing.
+    Folders that do not exist or cannot be read count as empty.
     """
     found: dict[Path, FoundModel] = {}
     if places.bundled is not None:
@@ -66,7 +66,7 @@ def discover(places: ModelFolders) -> list[FoundModel]:
 
 
 def models_named(models: Iterable[FoundModel], text: str) -> list[FoundModel]:
-    """Return the models that a name means: those called so, or else those whose last part is so."""
+    """Return the models with this name, or else those whose name ends in it after a slash."""
     every = list(models)
     exact = [model for model in every if model.name == text]
     return exact or [model for model in every if model.name.rpartition("/")[2] == text]
@@ -80,7 +80,7 @@ def _add(found: dict[Path, FoundModel], models: Iterable[FoundModel]) -> None:
 def _inside(
     folder: Path, origin: Origin, depth: int = _DEPTH, *, is_named: bool = False
 ) -> Iterator[FoundModel]:
-    # ``os.path`` answers, where ``Path`` raises, for text in settings that cannot be a path.
+    # For text in settings that cannot be a path, ``os.path`` returns False where ``Path`` raises.
     if os.path.isfile(folder / "config.json"):
         model = look_into(folder, origin)
         # A folder with a config.json and no weights belongs to another program.

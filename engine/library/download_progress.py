@@ -13,7 +13,7 @@ class DownloadFailed(EngineError):
 
 
 class DownloadCancelled(DownloadFailed):
-    """The download was cancelled because somebody asked for it."""
+    """The download was cancelled on request."""
 
     def __init__(self) -> None:
         super().__init__("the download was cancelled; the partial download is kept")

@@ -32,7 +32,7 @@ _COMMIT = re.compile(r"[0-9a-f]{7,64}")
 _NAME = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
 # Left free on the disk, because a full file system harms other programs too.
 _SPARE_BYTES = 256 << 20
-# Progress is reported, and a broken connection loses, at most so much.
+# Bytes between two reports of progress, and the most that a broken connection loses.
 _CHUNK_BYTES = 1 << 20
 _ASKING_TIMEOUT_S = 20.0
 
@@ -44,8 +44,8 @@ class HubFile:
     Attributes:
         name: Path inside the repository.
         size: Bytes.
-        sha256: Of the content, for large files; else None.
-        git_sha1: Git's object id, for small files; else None.
+        sha256: The digest of the content, for large files; otherwise None.
+        git_sha1: Git's object id, for small files; otherwise None.
     """
 
     name: str
@@ -130,7 +130,11 @@ def _listing(repository: str, endpoint: str | None) -> tuple[str, list[HubFile]]
     api = huggingface_hub.HfApi(endpoint=endpoint)
     try:
         info = api.model_info(repository, files_metadata=True, timeout=_ASKING_TIMEOUT_S)
-    except (LookupError, TypeError, ValueError) as error:  # an answer that is not as agreed
+    except (
+        LookupError,
+        TypeError,
+        ValueError,
+    ) as error:  # an answer of an unknown form
         raise DownloadFailed("the hub's answer cannot be read; try again later") from error
     siblings = info.siblings or []
     files = [

@@ -1,4 +1,4 @@
-"""Says in words why a hub did not give what was asked, whatever was raised meanwhile.
+"""Turns the errors of questions to a hub, and of downloads, into plain words.
 
 Any thread. huggingface_hub is imported when a download begins.
 """
@@ -32,7 +32,7 @@ class HubCancelled(HubFailed):
 
 @contextmanager
 def unanswered_in_words(repository: str = "") -> Iterator[None]:
-    """Turn what a question to a hub raises inside of the block into ``HubFailed``.
+    """Turn the errors of a question to a hub inside the block into ``HubFailed``.
 
     Args:
         repository: ``owner/name``, if the question is about one repository.
@@ -69,7 +69,7 @@ def unanswered_in_words(repository: str = "") -> Iterator[None]:
 
 @contextmanager
 def failures_in_words(repository: str, cache: Path) -> Iterator[None]:
-    """Turn what a download raises inside of the block into ``DownloadFailed``."""
+    """Turn the errors of a download inside the block into ``DownloadFailed``."""
     from huggingface_hub import errors
 
     try:

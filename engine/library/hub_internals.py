@@ -10,7 +10,7 @@ import contextlib
 from collections.abc import Callable, Iterator
 from typing import Any, BinaryIO
 
-# What other libraries import of the hub's client at their top, and a local model never uses.
+# Parts of the hub's client that other libraries import at their top and a local model never uses.
 _CLASSES_USED_LATER = ("HfApi", "ModelCard", "ModelCardData")
 _FUNCTIONS_USED_LATER = ("snapshot_download",)
 
@@ -18,9 +18,8 @@ _FUNCTIONS_USED_LATER = ("snapshot_download",)
 def set_chunk_bytes(count: int) -> None:
     """Set how many bytes a transfer reads between two reports of progress.
 
-    It is 10 MB otherwise, so that a slow connection seems to stand still, and a broken one loses
-    that much. There is no option for it:
-    https://github.com/huggingface/huggingface_hub/pull/4217
+    The default is 10 MB: a slow connection seems to hang, and a broken one loses that much. There
+    is no option for it: https://github.com/huggingface/huggingface_hub/pull/4217
     Upstream: ``DOWNLOAD_CHUNK_SIZE`` in ``constants.py``, read by ``http_get``.
     """
     import huggingface_hub.constants
@@ -40,9 +39,9 @@ def request_headers() -> dict[str, str]:
 
 
 def keep_content(response: Any, content: bytes) -> None:
-    """Give an answer the content that was read of it with a limit, so that its error is found.
+    """Put the content that was read, with a limit, into a response, so that its error can be found.
 
-    ``read`` has no limit, and the hub's library calls it for the words of an error.
+    The hub's library calls ``read`` for the text of an error, and ``read`` has no limit.
     Upstream: ``_content``, which ``httpx.Response.read`` sets in ``httpx/_models.py``.
     """
     response._content = content  # noqa: SLF001
@@ -78,7 +77,7 @@ def transfer(
     Args:
         url: The address of the content.
         file: Open for appending, positioned behind the part that exists.
-        headers: Of the request.
+        headers: The headers of the request.
         name: The file's name in messages.
         size: Its bytes when it is complete; None where that is not known.
         tqdm_class: Progress bar; counts the bytes that arrive, those that exist as ``initial``.
@@ -102,10 +101,11 @@ def transfer(
 
 @contextlib.contextmanager
 def client_imported_later() -> Iterator[None]:
-    """Keep the libraries that are imported meanwhile from importing the hub's whole client.
+    """Keep libraries that are imported in the block from importing the hub's whole client.
 
-    mlx-lm and transformers name parts of it at their top; these names then stand for the real
-    ones, which are imported when they are used. Does nothing where they are there already.
+    mlx-lm and transformers import parts of it at their top. In the block these are placeholders,
+    which import the real parts when they are used. Does nothing for parts that are imported
+    already.
     Upstream: ``__getattr__`` in ``__init__.py``, which imports a name when it is asked for.
     """
     import huggingface_hub
@@ -125,7 +125,7 @@ def client_imported_later() -> Iterator[None]:
 
 
 class _UsedLater(type):
-    """The type of classes that stand for classes of the hub's client."""
+    """The type of placeholders for classes of the hub's client."""
 
     def __call__(cls, *args: Any, **options: Any) -> Any:
         return _part(cls.__name__)(*args, **options)
@@ -143,7 +143,7 @@ class _UsedLater(type):
 
 
 def _class_used_later(name: str) -> type[Any]:
-    """Return a class that stands for one of the hub's client.
+    """Return a placeholder for a class of the hub's client.
 
     Upstream: ``__getattr__`` in ``__init__.py``.
     """
@@ -151,7 +151,7 @@ def _class_used_later(name: str) -> type[Any]:
 
 
 def _function_used_later(name: str) -> Callable[..., Any]:
-    """Return a function that stands for one of the hub's client.
+    """Return a placeholder for a function of the hub's client.
 
     Upstream: ``__getattr__`` in ``__init__.py``.
     """
@@ -163,7 +163,7 @@ def _function_used_later(name: str) -> Callable[..., Any]:
 
 
 def _part(name: str) -> Any:
-    """Return a part of the hub's client, which is imported now.
+    """Import and return a part of the hub's client.
 
     Upstream: ``__getattr__`` in ``__init__.py``.
     """

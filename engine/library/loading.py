@@ -1,4 +1,4 @@
-"""How far the loading of a model has come, and how to cancel it. Pure values; any thread."""
+"""The progress of loading a model, and its cancellation. Pure values; any thread."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ LoadPhase = Literal["checking", "libraries", "weights", "tokenizer"]
 
 @dataclass(frozen=True, slots=True)
 class LoadProgress:
-    """What loading is doing.
+    """The progress of loading a model.
 
     Attributes:
         phase: Checking files, importing MLX, reading weights, or reading the tokenizer.
@@ -25,7 +25,7 @@ class LoadProgress:
 
 
 class LoadCancelled(ModelLoadFailed):
-    """Loading was cancelled because somebody asked for it."""
+    """Loading was cancelled on request."""
 
     def __init__(self) -> None:
         super().__init__("loading was cancelled")

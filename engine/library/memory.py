@@ -12,8 +12,8 @@ from engine.library.models import context_length, read_json, weights_size
 USUAL_CONTEXT = 8192
 _LEAST_HEADROOM_BYTES = 256 << 20
 _HEADROOM_SHARE = 0.1
-# An answer of so many tokens is accepted however little memory seems to be free, because the system
-# can free much of what it counts as used.
+# An answer of up to this many tokens is accepted however little memory seems to be free, because
+# the system can free much of the memory that it reports as used.
 _LEAST_TOKENS = 4096
 # The share of the free memory that kept prompts may take.
 _KEPT_SHARE = 0.25
@@ -35,8 +35,8 @@ class Memory:
 
     Attributes:
         usable: The most that models may use.
-        available: Free now, or can be freed at once.
-        total: All of it; 0 where that is not known.
+        available: The memory that is free now or can be freed at once.
+        total: All memory; 0 where it is not known.
     """
 
     usable: int
@@ -51,7 +51,7 @@ class MemoryNeed:
     Attributes:
         weights: The size of the weight files.
         cache: Keys and values of ``context`` tokens.
-        headroom: For computing, beside weights and cache.
+        headroom: The memory for computing, beside weights and cache.
         context: The tokens of context that ``cache`` is for.
     """
 
@@ -101,12 +101,12 @@ def need(folder: Path, draft: Path | None = None) -> MemoryNeed:
 
 
 def need_of(weights: int, size: CacheSize, context: int) -> MemoryNeed:
-    """Return the memory that a model needs, which may not be on this machine yet.
+    """Return the memory that a model needs; the model need not be on this machine.
 
     Args:
         weights: Bytes of its weight files.
-        size: What one answer's cache takes.
-        context: Most tokens of prompt and answer; more than the usual is not planned for.
+        size: The memory of one answer's cache.
+        context: Most tokens of prompt and answer; at most ``USUAL_CONTEXT`` of them count.
     """
     context = min(context, USUAL_CONTEXT)
     return MemoryNeed(
@@ -121,10 +121,10 @@ def room_for_caches(now: Memory, size: CacheSize, weights: int, kept: int) -> in
     """Return the bytes that the caches of all running answers may take together.
 
     Args:
-        now: What the machine has, with the model's weights in memory.
-        size: What one answer's cache takes.
+        now: The machine's memory, with the model's weights loaded.
+        size: The memory of one answer's cache.
         weights: Bytes of the weights.
-        kept: Most bytes kept of earlier prompts.
+        kept: Most bytes of caches kept for earlier prompts.
     """
     free = min(now.available, now.usable - weights)
     kept = min(kept, int(free * _KEPT_SHARE))

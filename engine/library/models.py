@@ -16,20 +16,20 @@ from engine.library.cache_size import CacheSize, is_count
 from engine.wording import counted, escaped
 
 INDEX = "model.safetensors.index.json"
-"""The file that says which weight file holds which weight, where there are several."""
+"""The file that maps each weight to its file, if there are several weight files."""
 
 _DEFAULT_CONTEXT = 4096
-# An index may list thousands of files, and name them as it likes.
+# An index may list thousands of files, with names of any length.
 _MOST_NAMED, _MOST_NAME_CHARS = 5, 100
 # The largest index of weights that is known has 10 MB.
 _MOST_JSON_BYTES = 64 << 20
-# As the format's own library has it.
+# The limit of the format's own library: https://github.com/huggingface/safetensors#format.
 _MOST_HEADER_BYTES = 100_000_000
 
 
 @dataclass(frozen=True, slots=True)
 class EosToken:
-    """An id that ends generation by itself, its text, and the file that says so."""
+    """An id that ends generation, its text, and where it is defined."""
 
     token_id: int
     text: str
@@ -38,13 +38,13 @@ class EosToken:
 
 @dataclass(frozen=True, slots=True)
 class DraftInfo:
-    """A smaller model with the same vocabulary, which guesses what the model will write.
+    """A smaller model with the same vocabulary that guesses tokens for the model.
 
     Attributes:
         id: Its name.
         path: Its folder.
         size_bytes: Size of its weight files.
-        cache: What its own cache of one answer takes in memory.
+        cache: The memory of its own cache for one answer.
     """
 
     id: str
@@ -55,21 +55,21 @@ class DraftInfo:
 
 @dataclass(frozen=True, slots=True)
 class ModelInfo:
-    """What other parts of the program may know of a loaded model.
+    """What the rest of the program knows about a loaded model.
 
     Attributes:
         id: The name under which APIs list it.
         path: Its folder.
         architecture: ``model_type`` of its configuration.
         context_length: Most tokens of prompt and answer together.
-        vocabulary_size: Ids are in [0, vocabulary_size).
+        vocabulary_size: The number of token ids; they are in [0, vocabulary_size).
         eos: The ids that end generation.
-        can_think: Whether reasoning has tags in its vocabulary.
+        can_think: Whether its vocabulary has tags for reasoning.
         can_call_tools: Whether a parser for its tool calls is known.
         size_bytes: Size of the weight files.
-        loaded_at: Unix time, in seconds.
-        cache: What the cache of one answer takes in memory.
-        longest_token_bytes: Bytes of the longest token, where that is known.
+        loaded_at: When it was loaded, in Unix seconds.
+        cache: The memory of the cache of one answer.
+        longest_token_bytes: Bytes of the longest token; None where it is not known.
         draft: The draft model that is loaded beside it, if there is one.
     """
 
@@ -89,12 +89,12 @@ class ModelInfo:
 
     @property
     def weights_bytes(self) -> int:
-        """Size of the weight files, those of the draft model included."""
+        """The size of the weight files, including those of the draft model."""
         return self.size_bytes + (0 if self.draft is None else self.draft.size_bytes)
 
     @property
     def answer_cache(self) -> CacheSize:
-        """What the caches of one answer take in memory, that of the draft model included."""
+        """The memory of one answer's caches, including that of the draft model."""
         return self.cache if self.draft is None else self.cache + self.draft.cache
 
 
@@ -137,7 +137,7 @@ def indexed_weights(folder: Path) -> set[str]:
 
 
 def listed(names: Sequence[str]) -> str:
-    """Return names of files for a sentence: the first ones, on one line that steers no terminal."""
+    """Return the first file names for a sentence, on one line and without control characters."""
     shown = [escaped(name)[:_MOST_NAME_CHARS] for name in names[:_MOST_NAMED]]
     more = len(names) - len(shown)
     return ", ".join(shown) + (f" and {counted(more, 'more file')}" if more else "")

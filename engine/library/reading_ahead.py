@@ -1,8 +1,8 @@
 """Reads a model's weight files while its libraries are imported and its tokenizer is read.
 
 The system keeps what was read in its file cache, so that the weights are then loaded from memory;
-the cache belongs to no process and is freed when memory is needed. Knows no MLX. A thread of its
-own, which holds the interpreter only between two chunks.
+the cache belongs to no process and is freed when memory is needed. Knows no MLX. Runs on a thread
+of its own, which holds the interpreter's lock only between two chunks.
 """
 
 import os
@@ -46,10 +46,10 @@ class ReadingAhead:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        self._is_over.set()  # and nobody waits: a read from a lost network drive may take forever
+        self._is_over.set()  # does not wait: a read from a lost network drive may never end
 
     def until_weights(self, on_progress: OnLoadProgress) -> OnLoadProgress:
-        """Return an observer of a load that ends the reading ahead when the weights are loaded."""
+        """Return an observer of a load that stops reading ahead when the weights are loaded."""
 
         def observe(progress: LoadProgress) -> None:
             if progress.phase == "weights":
@@ -59,7 +59,7 @@ class ReadingAhead:
         return observe
 
     def wait(self, timeout_s: float) -> bool:
-        """Wait until nothing more is read; returns whether that is so."""
+        """Wait until reading has ended; return whether it has."""
         self._thread.join(timeout_s)
         return not self._thread.is_alive()
 
@@ -73,15 +73,16 @@ class ReadingAhead:
                             break
                         self.read_bytes += count
         except OSError:
-            return  # whoever loads the weights finds the same, and says so
+            return  # loading the weights will report the same error
 
 
 def _read_some(file: FileIO, most_bytes: int) -> int:
-    """Have the system read the next bytes of a file; return how many, 0 at the file's end."""
+    """Let the system read the next bytes of a file; return how many, 0 at the end of the file."""
     count = min(_CHUNK_BYTES, most_bytes)
     if not hasattr(os, "posix_fadvise"):
         return len(file.read(count) or b"")
-    # The system reads them without giving them to us, which costs no time of a core.
+    # The system reads them into its cache without copying them to us, which costs no processor
+    # time.
     begin = file.tell()
     count = min(count, os.fstat(file.fileno()).st_size - begin)
     os.posix_fadvise(file.fileno(), begin, count, os.POSIX_FADV_WILLNEED)

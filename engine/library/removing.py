@@ -1,7 +1,7 @@
-"""Removes a model from this computer's disk, or a revision of it that was replaced. Blocks.
+"""Removes a model, or a replaced revision of it, from this computer's disk. Blocks.
 
-It says before how many bytes a removal frees. Whether the model is in use is the caller's to know:
-a loaded model keeps working on Linux and macOS, but cannot be loaded again.
+``removal_of`` tells in advance how many bytes a removal frees. The caller must know whether the
+model is in use: a loaded model keeps working on Linux and macOS, but cannot be loaded again.
 """
 
 import os
@@ -28,8 +28,8 @@ class Removal:
 
     Attributes:
         name: The model.
-        folder: What is deleted, with everything inside.
-        freed_bytes: What that frees.
+        folder: The folder that is deleted, with everything in it.
+        freed_bytes: How many bytes that frees.
     """
 
     name: str
@@ -83,14 +83,14 @@ def remove(removal: Removal) -> None:
 def remove_replaced_revision(folder: Path) -> int:
     """Delete the files of a downloaded revision that a newer one has replaced.
 
-    Files that another revision of the model shares with it stay, and so does a revision that a
-    branch or tag of the cache names.
+    Files that it shares with another revision stay. A revision that a branch or tag of the cache
+    names is not deleted.
 
     Args:
         folder: The revision in a Hugging Face cache: ``models--owner--name/snapshots/<commit>``.
 
     Returns:
-        The bytes that are free now.
+        The number of bytes that were freed.
 
     Raises:
         RemovalFailed: One of the files cannot be deleted; the message names it.
@@ -140,7 +140,7 @@ def _linked_files(snapshot: Path, repository: Path) -> set[Path]:
 
 
 def _freed_bytes(folder: Path) -> int:
-    """Return the size of the files inside that have no other name outside."""
+    """Return the size of the files inside that have no hard link outside."""
     names: Counter[tuple[int, int]] = Counter()
     files: dict[tuple[int, int], os.stat_result] = {}
     for place, _, inside in os.walk(folder):

@@ -1,7 +1,7 @@
-"""Decides why an answer ends, and makes the record of it.
+"""Decides why an answer ends, and makes the record.
 
 The only place where a ``StopInfo`` is made. Pure: knows no MLX, no thread, no clock. The engine
-thread feeds an answer one token id at a time and sends on its events.
+thread feeds an answer one token id at a time and forwards its events.
 
 Tokens are read by ``engine.output.token_reader``. It asks ``engine.output.endings`` what an id
 means, ``engine.output.channels`` for tags, and ``engine.output.channel_text`` for stops in the
@@ -24,9 +24,9 @@ class AnswerBuilder:
     """One answer, from its tokens to its events and its record.
 
     Attributes:
-        vocabulary: What token ids stand for.
+        vocabulary: The vocabulary of the answer.
         reader: Reads the tokens.
-        spans: Told which tokens the answer's text comes from; None where nobody asks.
+        spans: Tracks which tokens the answer's text comes from; None where nobody asks.
     """
 
     def __init__(self, setup: AnswerSetup) -> None:
@@ -51,7 +51,7 @@ class AnswerBuilder:
         return None
 
     def end(self, kind: StopKind) -> StopInfo:
-        """End the answer from outside (``CANCELLED`` or ``ERROR``) and return the record."""
+        """End the answer by a cancel or an error (``CANCELLED``, ``ERROR``); return the record."""
         held = self.reader.release()
         if self._text.channel is Channel.TOOL:
             self._text.cut_call()
@@ -105,7 +105,7 @@ class AnswerBuilder:
     # -- deciding --------------------------------------------------------------------------
 
     def _decide(self, token_id: int) -> StopInfo:
-        """Say why the answer ends with this token."""
+        """Return the record of an answer that ends with this token."""
         held = self.reader.release()
         if self._text.channel is Channel.TOOL:
             held = self._end_call() or held
@@ -149,18 +149,18 @@ class AnswerBuilder:
         return StopKind.MAX_TOKENS if asked else StopKind.CONTEXT_FULL
 
     def _end_call(self) -> str:
-        """End the open call with the answer: it is whole, or text, or was cut short.
+        """End the open call with the answer: it is complete, or is plain text, or was cut short.
 
         Returns:
-            What was held of its text, where it turned out to be text.
+            The text of it that was held back, if it turned out to be plain text.
         """
         ending = self.reader.ending
         if ending is None and self._text.match is None and self.reader.splitter.closes_calls:
-            self._text.cut_call()  # by a limit, before its end came
+            self._text.cut_call()  # by a limit, before its end
         elif self._calls.is_blank and not (
             self.reader.is_closed_by_tag or (ending is not None and ending.is_eos)
         ):
-            self._text.cut_call()  # by a stop, where its arguments would have begun
+            self._text.cut_call()  # by a stop, before its arguments
         elif ending is None or not ending.is_eos:
             self._calls.unfinished = self._text.parse_call()
         elif self._text.close_call(self.reader.is_armed) and self._text.match is None:
@@ -168,7 +168,7 @@ class AnswerBuilder:
         return ""
 
     def _kept(self, match: Match) -> Match:
-        """Keep or drop the stop in the text that matched; add the rest of its last piece."""
+        """Keep or drop the matched stop; drop the rest of its last piece."""
         dropped = match.dropped + self.reader.take_rest()
         if self._rules.include_stop and not self._calls.is_fresh:
             self._text.keep(match.value)
@@ -176,7 +176,7 @@ class AnswerBuilder:
         return Match(match.rule, match.value, match.offset, dropped)
 
     def _matched_by_id(self, token_id: int) -> Match:
-        """Return the match of a stop by token or tag, its text kept or dropped."""
+        """Return the match of a stop by token or tag; keep or drop its text."""
         ending = self.reader.ending
         assert ending is not None, "decided by the ending"
         rule = ending.rule
@@ -196,7 +196,7 @@ class AnswerBuilder:
 
 
 def _guard(rules: StopRules) -> StopMatcher | None:
-    """Return what looks for stops in a call that may turn out to be text; None if none count."""
+    """Return the matcher for calls that may turn out to be text; None if no stop counts there."""
     in_text = rules.counting_in(Channel.TEXT)
     if not in_text or in_text == rules.counting_in(Channel.TOOL):
         return None

@@ -9,11 +9,11 @@ MAX_DEPTH = 128
 
 
 def arguments_object(text: str) -> dict[str, Any]:
-    """Return the object that a call's arguments are.
+    """Return the arguments of a call as an object.
 
     Raises:
-        ValueError: The text is not one JSON object as RFC 8259 has it, or it is nested too deeply,
-            or it holds a number or text that other programs cannot read.
+        ValueError: The text is not one JSON object (https://www.rfc-editor.org/rfc/rfc8259), or it
+            is nested too deeply, or it contains a number or text that other programs cannot read.
     """
     try:
         value = json.loads(text, parse_constant=_refuse, parse_float=_finite)
@@ -30,10 +30,10 @@ def arguments_object(text: str) -> dict[str, Any]:
 
 
 def arguments_text(value: object) -> str:
-    """Return what a parser found as arguments, as the text of one JSON object.
+    """Return the arguments that a parser found as the text of one JSON object.
 
     Args:
-        value: An object, or its text; None and empty text are a call without arguments.
+        value: An object, or its text; None and empty text mean a call without arguments.
 
     Raises:
         ValueError: It is something else, such as a list or broken JSON.

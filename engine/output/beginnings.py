@@ -35,7 +35,7 @@ def unquoted(
     tags: Sequence[str],
     vocabulary: Vocabulary,
 ) -> Sequence[int]:
-    """Return what follows a last message that quotes a tag; the whole turn if it quotes none.
+    """Return the tokens after a last message that quotes a tag; all tokens if it quotes none.
 
     Where no EOS separates the turns of a prompt, the message is among the tokens of the model's
     own turn, and a tag that it quotes must open nothing.
@@ -62,11 +62,11 @@ def unquoted(
 
 
 def read_token(token_id: int, splitter: Splitter, vocabulary: Vocabulary) -> Iterable[Part]:
-    """Return what a token changes, and the text that it adds; the splitter follows it.
+    """Let a splitter read a token; return the switches and the text that it gives.
 
     Args:
         token_id: The token.
-        splitter: Knows what is open before the token.
+        splitter: The splitter, in its state before the token.
         vocabulary: The model's token ids.
     """
     in_call = splitter.channel is Channel.TOOL
@@ -80,11 +80,11 @@ def read_token(token_id: int, splitter: Splitter, vocabulary: Vocabulary) -> Ite
 
 
 def read_turn(tokens: Sequence[int], splitter: Splitter, vocabulary: Vocabulary) -> Beginning:
-    """Return what is open after tokens of a prompt, read as an answer.
+    """Return which channel is open after tokens of a prompt, read as an answer.
 
     Args:
         tokens: The tokens, in order.
-        splitter: Knows what is open before them.
+        splitter: The splitter, in its state before them.
         vocabulary: The model's token ids.
     """
     call: list[str] = []

@@ -21,12 +21,12 @@ from engine.values.events import (
 
 
 class _ToldCall:
-    """A call of which something was told before it was complete.
+    """A call of which parts were sent before it was complete.
 
     Attributes:
         id: Its identifier.
         name: Its tool.
-        is_closed: Whether its arguments were told to their end.
+        is_closed: Whether all its arguments were sent.
     """
 
     __slots__ = ("_texts", "id", "is_closed", "name")
@@ -38,14 +38,14 @@ class _ToldCall:
         self._texts: list[str] = []
 
     def tell(self, text: str) -> ToolCallArguments:
-        """Tell more of its arguments."""
+        """Return the event for more of its arguments."""
         self._texts.append(text)
         return ToolCallArguments(self.id, text)
 
     def missing(self, arguments: str) -> str | None:
-        """Return what completes its arguments; None if it cannot be these.
+        """Return the missing end of its arguments; None if they differ from what was sent.
 
-        A repeated key was told as often as it was written; the arguments mean the same.
+        A repeated key was sent as often as it was written, which means the same.
         """
         told = self.arguments
         if arguments.startswith(told):
@@ -59,7 +59,7 @@ class _ToldCall:
 
     @property
     def arguments(self) -> str:
-        """All that was told of its arguments."""
+        """All text of its arguments that was sent."""
         return "".join(self._texts)
 
 
@@ -68,14 +68,14 @@ class OpenCalls:
 
     Args:
         parse: Parses the text of a call that is complete.
-        new_reader: Makes what reads a call while it is written.
-        guard: Looks for the stops that count in text. What could belong to one is not told while
-            the call is written, because the call may turn out to be text.
+        new_reader: Makes the reader of a call while it is written.
+        guard: Matches the stops that count in text. Text that could belong to a stop is not sent
+            while the call is written, because the call may turn out to be plain text.
 
     Attributes:
         count: Calls that are complete.
-        is_fresh: Whether the last token completed one; the caller clears it.
-        name: The name that the tag of the open call gave.
+        is_fresh: Whether the last token completed a call; the caller clears it.
+        name: The tool's name in the tag of the open call, if it has one.
         unfinished: Raw text of a call that the end cut short.
     """
 
@@ -98,10 +98,10 @@ class OpenCalls:
         self.unfinished = ""
 
     def open(self, name: str | None, begun: str = "") -> Sequence[Event]:
-        """Open a call; return what is certain of it.
+        """Open a call; return the events for the parts that are certain.
 
         Args:
-            name: The tool, where the tag named it.
+            name: The tool, if the tag names it.
             begun: The part of the call that is in the prompt; it is parsed, but is not the
                 model's own text.
         """
@@ -118,7 +118,7 @@ class OpenCalls:
         return not self._begun.strip() and not "".join(self._text).strip()
 
     def add(self, text: str) -> Sequence[Event]:
-        """Take more of the open call's text; return what is certain by now."""
+        """Take more of the open call's text; return the events for what became certain."""
         self._text.append(text)
         if self._reader is None:
             return ()
@@ -131,10 +131,10 @@ class OpenCalls:
         return events
 
     def close(self) -> tuple[list[Event], str]:
-        """Parse what was collected; return its calls, or the text itself where it is not a call.
+        """Parse the collected text; return its calls, or the text itself if it is not a call.
 
-        Text whose arguments are not one JSON object is not a call, so that every surface can rely
-        on arguments.
+        Text whose arguments are not one JSON object is not a call, so everything that shows calls
+        can rely on their arguments.
         """
         raw = self._taken()
         begun, self._begun = self._begun, ""
@@ -154,7 +154,7 @@ class OpenCalls:
         return [*events, *self._abandoned()], ""
 
     def cut(self) -> list[Event]:
-        """Keep what was collected as an unfinished call."""
+        """Keep the collected text as an unfinished call."""
         self.unfinished = self._taken()
         return self._abandoned()
 
@@ -164,7 +164,7 @@ class OpenCalls:
         self._reader = None
         return raw
 
-    # -- what is told while a call is written ----------------------------------------------
+    # -- events while a call is written ----------------------------------------------------
 
     def _read(self, text: str) -> list[Event]:
         reader = self._reader
@@ -185,7 +185,7 @@ class OpenCalls:
         return ToolCallStarted(self.count + len(self._told) - 1, one.id, one.name)
 
     def _completed(self, name: str, arguments: str, events: list[Event]) -> ToolCall:
-        """Return a call as its parser found it; note what has to be told of it before."""
+        """Return a call as its parser found it; add the events that have to precede it."""
         if self._told:
             one = self._told[0]
             rest = one.missing(arguments) if one.name == name else None
@@ -198,7 +198,7 @@ class OpenCalls:
         return ToolCall(_new_id(), name, arguments)
 
     def _abandoned(self) -> list[Event]:
-        """Return that what was told of calls is none."""
+        """Return the events that withdraw the calls that were begun."""
         events: list[Event] = [ToolCallAbandoned(one.id) for one in self._told]
         self._told.clear()
         return events

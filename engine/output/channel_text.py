@@ -21,7 +21,7 @@ class ChannelText:
     Args:
         rules: The stops of the request.
         calls: Collects the text of tool calls.
-        spans: Told which tokens the answer's text comes from, if somebody asks.
+        spans: Tracks which tokens the answer's text comes from; None where nobody asks.
 
     Attributes:
         events: The events that have not been taken yet.
@@ -117,7 +117,8 @@ class ChannelText:
 
         Args:
             channel: The channel.
-            strips_space: Whether white space that follows is the template's, not the answer's.
+            strips_space: Whether white space that follows belongs to the template, not to the
+                answer.
         """
         self.channel = channel
         self._strips_space = strips_space
@@ -136,10 +137,10 @@ class ChannelText:
         return held
 
     def close_call(self, is_armed: bool) -> bool:
-        """Close the open call. If it is not a call, deliver it as text, in which stops count.
+        """Close the open call. If it is not a call, deliver it as text, where stops count.
 
         Returns:
-            Whether it was text; the open channel is then the text.
+            Whether it was text; the text channel is then open.
         """
         stray = self.parse_call()
         self._lengths[Channel.TOOL] = 0
@@ -160,11 +161,11 @@ class ChannelText:
         return stray
 
     def open_call(self, name: str | None, begun: str = "") -> None:
-        """Open a call; takes what ``OpenCalls.open`` does."""
+        """Open a call; the arguments are those of ``OpenCalls.open``."""
         self.events += self.calls.open(name, begun)
 
     def cut_call(self) -> None:
-        """Give the open call up: the answer ended inside of it."""
+        """Give the open call up, because the answer ended inside it."""
         self.events += self.calls.cut()
 
     def keep(self, stop: str) -> None:

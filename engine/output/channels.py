@@ -1,4 +1,4 @@
-"""Channels of a model's output: what a splitter tells of them, and where an answer begins.
+"""Channels of a model's output: what a splitter returns, and where an answer begins.
 
 Types only; ``engine.output.families`` makes the splitters. Pure; any thread.
 """
@@ -16,11 +16,11 @@ class Switch:
 
     Attributes:
         to: The channel.
-        tag: The tag's text where plain tokens spelled it; empty where the tag is one token.
-        visible: Characters of the tag that came as text, not as special tokens.
-        tokens: Earlier tokens that turned out to belong to this tag or header.
-        tool_name: The tool, where the tag itself names it.
-        strips_space: Whether white space that follows is the template's, not the answer's.
+        tag: The tag's text, if plain tokens spelled it; empty if the tag is one token.
+        visible: How many characters of the tag were text, not special tokens.
+        tokens: How many earlier tokens turned out to belong to this tag or header.
+        tool_name: The tool, if the tag itself names it.
+        strips_space: Whether white space that follows belongs to the template, not to the answer.
     """
 
     to: Channel
@@ -39,12 +39,13 @@ class Splitter(Protocol):
     """Follows the channels of one answer.
 
     Attributes:
-        channel: Where text goes now.
+        channel: The channel that is open now.
         tags: Tokens that are structure by themselves, by id: ``take_tag`` must see them.
-        parts: Special tokens that are a part of a longer tag, by id: what ``feed`` takes for them.
-        scans_text: Whether text has to pass through ``feed``.
-        in_header: Whether a header is open, of which nothing is text.
-        closes_calls: Whether a call has an end of its own, or only the answer's.
+        parts: Special tokens that are part of a longer tag, by id, with the text to ``feed`` for
+            them.
+        scans_text: Whether text must go through ``feed``.
+        in_header: Whether a header is open; none of it is text.
+        closes_calls: Whether a call has an end mark of its own; if not, it ends with the answer.
         keeps_specials: Whether special tokens inside a call are a part of it.
     """
 
@@ -58,7 +59,7 @@ class Splitter(Protocol):
 
     @property
     def held(self) -> str:
-        """The text that is kept because it could become a tag."""
+        """The text that is held back because it could become a tag."""
         ...
 
     def feed(self, piece: str) -> Iterable[Part]:
@@ -66,7 +67,7 @@ class Splitter(Protocol):
         ...
 
     def take_tag(self, token_id: int) -> Iterable[Part]:
-        """Take one of ``tags``; yield what it changes."""
+        """Take one of ``tags``; yield the parts that follow from it."""
         ...
 
     def opens(self, token_id: int) -> Switch | None:
@@ -74,7 +75,7 @@ class Splitter(Protocol):
         ...
 
     def is_text(self, token_id: int) -> bool:
-        """Return whether one of ``tags`` is a part of the text where it comes."""
+        """Return whether one of ``tags`` would be plain text here."""
         ...
 
     def preview(self, piece: str) -> str | None:
@@ -84,22 +85,22 @@ class Splitter(Protocol):
         ...
 
     def finish(self) -> str:
-        """Return the text that was kept; it can no longer become a tag."""
+        """Return the text that was held back; it can no longer become a tag."""
         ...
 
     def fork(self) -> "Splitter":
-        """Return one in the same state, which goes its own way from here."""
+        """Return an independent copy in the same state."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Beginning:
-    """Where an answer begins, as the end of its prompt says.
+    """Where an answer begins, which follows from the end of its prompt.
 
     Attributes:
         channel: The channel that is open.
-        header: The part of a message's header that the prompt has; None outside of headers.
-        call: The text of the open tool call that the prompt has.
+        header: The part of a message's header that is in the prompt; None outside of headers.
+        call: The part of an open tool call that is in the prompt.
         tool_name: The tool that the open call's tag named.
     """
 

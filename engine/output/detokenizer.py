@@ -11,7 +11,7 @@ from typing import Protocol
 from engine.output.vocabulary import Vocabulary
 
 _REPLACEMENT = "\ufffd"
-# Bytes of a character of which one is missing, and pieces that can change the next one's text.
+# The most bytes of an incomplete character, and the pieces that can change the next one's text.
 _MOST_MISSING = 3
 _NEIGHBOURS = 4
 
@@ -28,11 +28,11 @@ class Detokenizer(Protocol):
         ...
 
     def cut(self, token_id: int) -> str:
-        """Take a tag or another token without text here; return what it truncates."""
+        """Take a token without text, such as a tag; return U+FFFD if it truncates a character."""
         ...
 
     def finish(self) -> str:
-        """Return what is left when no more ids come."""
+        """Return the text that is left after the last id."""
         ...
 
 
@@ -72,12 +72,12 @@ class ByteDetokenizer:
         return text
 
     def cut(self, token_id: int) -> str:
-        """Take a tag: a character that it truncates never becomes whole."""
+        """Take a tag; return U+FFFD for a character that it truncates, otherwise nothing."""
         self._at_start = False
         return self.finish()
 
     def finish(self) -> str:
-        """Return U+FFFD for a character that never became whole, else nothing."""
+        """Return U+FFFD for an incomplete character at the end, otherwise nothing."""
         self._is_partial = False
         return self._decoder.decode(b"", True)
 
@@ -91,7 +91,7 @@ class TokenizerDetokenizer:
     Args:
         decode: Returns the text of a list of ids, special ones included, nothing cleaned up.
         special: Ids whose text is skipped.
-        before: The last ids of the text that it continues; none where it begins one.
+        before: The last ids of the text that it continues; empty if it begins a text.
     """
 
     __slots__ = ("_decode", "_ids", "_special", "_text")
@@ -117,7 +117,7 @@ class TokenizerDetokenizer:
         whole = self._decode(self._ids)
         is_partial = whole.endswith(_REPLACEMENT)
         if is_partial:
-            # The end may be a character that is not whole yet; what is before it are wrong bytes.
+            # The end may be a character that is not complete yet; wrong bytes may be before it.
             known = len(whole.rstrip(_REPLACEMENT))
             whole = whole[: max(known, len(whole) - _MOST_MISSING)]
         text = whole[len(self._text) :]
@@ -134,14 +134,14 @@ class TokenizerDetokenizer:
         return text
 
     def cut(self, token_id: int) -> str:
-        """Take a tag: it truncates a character, and the text after it does not begin anew."""
+        """Take a tag: it truncates a character, but the text after it does not begin a text."""
         text = self.finish()
         self._ids = [*self._ids, token_id]
         self._forget()
         return text
 
     def finish(self) -> str:
-        """Return U+FFFD for a character that never became whole, else nothing."""
+        """Return U+FFFD for an incomplete character at the end, otherwise nothing."""
         whole = self._decode(self._ids)
         is_partial = len(whole) > len(self._text)
         self._text = whole

@@ -1,6 +1,6 @@
-"""Says what a token id means where it comes: the end of the answer, structure, or text.
+"""Decides whether a token id ends the answer at the place where it occurs.
 
-Decides nothing about text. Pure; belongs to the thread that feeds the answer.
+Knows nothing of stops within text. Pure; belongs to the thread that feeds the answer.
 """
 
 from collections.abc import Mapping
@@ -13,12 +13,12 @@ from engine.stopping.rules import StopRules, StopScope
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """The end of an answer by one token, unless what came before it says otherwise.
+    """The end of an answer by one token, unless text before it ended the answer already.
 
     Attributes:
         kind: ``STOP_STRING``, ``STOP_TOKEN`` or ``EOS``.
-        is_eos: Whether the token is an EOS of the model; naming it as a stop renames nothing.
-        rule: The number of the stop string that is exactly this token or tag, else -1.
+        is_eos: Whether the token is an EOS of the model, even if it is also a stop of the request.
+        rule: The number of the stop string that is exactly this token or tag, otherwise -1.
     """
 
     kind: StopKind
@@ -31,7 +31,7 @@ class Endings:
 
     Args:
         rules: The stops of the request.
-        vocabulary: What token ids stand for.
+        vocabulary: The vocabulary of the answer.
         tags: Tokens that are structure by themselves, by id.
 
     Attributes:
@@ -51,7 +51,7 @@ class Endings:
             **vocabulary.special,
             **tags,
         }
-        # Strings that are exactly one token whose text never appears otherwise.
+        # Stop strings that are exactly one token whose text never appears as text.
         self._named = {
             token_id: self._rule_of[text]
             for token_id, text in texts.items()
@@ -62,12 +62,12 @@ class Endings:
     def ending(
         self, token_id: int, channel: Channel, *, is_armed: bool, in_header: bool
     ) -> Ending | None:
-        """Return how the answer ends if this id comes here; None if it goes on.
+        """Return how the answer ends with this id; None if it continues.
 
         Args:
             token_id: The id.
             channel: The open channel.
-            is_armed: Whether stops count by now.
+            is_armed: Whether stops count already (``min_tokens``).
             in_header: Whether a header is open, in which only special tokens are stops.
         """
         is_eos = token_id in self._all_eos
@@ -91,7 +91,7 @@ class Endings:
         return channel in scope.channels
 
     def by_tag(self, tag: str) -> Ending | None:
-        """Return how the answer ends at a tag of several tokens; None if it goes on."""
+        """Return how the answer ends at a tag of several tokens; None if it continues."""
         rule = self._rule_of.get(tag)
         if rule is None or self._rules.scope_of(tag) is not StopScope.ALL:
             return None

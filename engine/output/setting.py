@@ -1,4 +1,4 @@
-"""What an answer is read with: what is known of its run, and the means to read it. Pure values."""
+"""The settings with which an answer is read. Pure values."""
 
 from dataclasses import dataclass, field
 
@@ -13,12 +13,12 @@ from engine.stopping.rules import StopRules
 
 @dataclass(frozen=True, slots=True)
 class RunSetting:
-    """What must be known of a run to read its answer again without its model.
+    """What is needed to read the answer of a run again without its model.
 
     Attributes:
         model: The model's id.
         family: How it marks the channels of its output.
-        beginning: Where the prompt left the answer.
+        beginning: Where the answer begins.
         eos: Ids that end generation.
         context_room: Tokens that the context left for the answer.
         has_bytes: Whether the model's tokens are known byte strings.
@@ -36,17 +36,17 @@ class RunSetting:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnswerSetup:
-    """All that one answer is read with.
+    """Everything that is needed to read one answer.
 
     Attributes:
         setting: Where the answer begins, in which format, and how much the context leaves.
         rules: The stops of the request.
-        max_tokens: Most tokens that the request asked for; None until the context is full.
-        vocabulary: What token ids stand for.
-        detokenizer: Makes text of them; of this answer alone.
+        max_tokens: The request's limit; None for as many tokens as the context has room for.
+        vocabulary: The vocabulary of the answer.
+        detokenizer: Turns token ids into text; for this answer alone.
         parse_calls: The parser of the model's tool calls.
-        new_reader: Makes what reads a call while it is written.
-        tells_spans: Whether each token is told with the part of the text that it stands for.
+        new_reader: Makes the reader of a call while it is written.
+        tells_spans: Whether to report for each token its part of the text.
     """
 
     setting: RunSetting

@@ -1,10 +1,10 @@
-"""Keeps track of which tokens the text of an answer comes from, character by character.
+"""Tracks which tokens each character of an answer's text comes from.
 
-Characters enter in the order of their tokens and leave in the same order: as text that goes out,
-or as something that never does (a tag, a call, white space of the template, a stop). A character
-whose bytes came with several tokens belongs to all of them. A token is settled once none of its
-characters can go out any more. Pure; belongs to the thread that feeds the answer. Used only by
-runs that ask how likely their tokens were.
+Characters enter in the order of their tokens and leave in the same order: as text that is sent, or
+as something that is never sent (a tag, a call, white space of the template, a stop). A character
+whose bytes come from several tokens belongs to all of them. A token is settled once none of its
+characters can still be sent. Pure; belongs to the thread that feeds the answer. Used only by runs
+that ask how likely their tokens were.
 """
 
 from collections import deque
@@ -15,7 +15,7 @@ from engine.values.tokens import TokenSpan, TokenStats
 
 
 class _Token:
-    """A sampled token, and what of it has gone out."""
+    """A sampled token, and the part of it that was sent."""
 
     __slots__ = ("index", "raw", "spans", "stats", "token_id")
 
@@ -27,7 +27,7 @@ class _Token:
         self.spans: list[TokenSpan] = []
 
     def add(self, channel: Channel, start: int, text: str, raw: bytes) -> None:
-        """Note characters, and bytes of characters, that have gone out."""
+        """Note characters, and bytes of characters, that were sent."""
         if self.spans and self.spans[-1].channel is channel:
             before = self.spans.pop()
             start, text, raw = before.start, before.text + text, before.raw + raw
@@ -37,7 +37,7 @@ class _Token:
 
 
 _Shares = list[tuple[_Token, bytes]]
-"""The tokens that one character comes from, each with its bytes of it."""
+"""The tokens that one character comes from, each with its bytes of the character."""
 
 
 class _Run:
@@ -58,7 +58,7 @@ class _Run:
 
     @property
     def first(self) -> int:
-        """The earliest token that it comes from."""
+        """The index of the earliest token that it comes from."""
         return self.token.index if self.shares is None else self.shares[0][0].index
 
 
@@ -70,14 +70,14 @@ class SpanTracker:
     def __init__(self) -> None:
         self._tokens: deque[_Token] = deque()
         self._token = _Token(-1, -1, b"", None)
-        # Bytes at the end that make no character yet.
+        # Bytes at the end that do not form a character yet.
         self._open: _Shares = []
         self._coming: deque[_Run] = deque()
         self._written: dict[Channel, deque[_Run]] = {channel: deque() for channel in Channel}
         self._lengths = dict.fromkeys(Channel, 0)
 
     def begin(self, index: int, token_id: int, raw: bytes, stats: TokenStats | None) -> None:
-        """Take the next token; the text that is added from now on came with it.
+        """Take the next token; text that is added from now on comes from it.
 
         Args:
             index: Its index, from 0 over the generated tokens.
@@ -89,7 +89,7 @@ class SpanTracker:
         self._tokens.append(self._token)
 
     def add(self, text: str) -> None:
-        """Take the text that the token completed; its bytes are text."""
+        """Take the text that the token completed."""
         token, before = self._token, self._open
         if not before and token.raw == text.encode():
             if text:
@@ -100,11 +100,11 @@ class SpanTracker:
         if not text:
             self._open = joined
         elif not (self._divide(text, joined) or self._divide(text, before)):
-            # The tokenizer writes its pieces otherwise than their bytes say.
+            # The tokenizer's text for its pieces differs from their bytes.
             self._coming.append(_Run(text, token))
 
     def add_truncated(self, text: str) -> None:
-        """Take what earlier tokens left unfinished; the bytes of this one are no part of it."""
+        """Take text that earlier tokens left unfinished, without bytes of the current token."""
         before, self._open = self._open, []
         if not text:
             self._open = before
@@ -112,7 +112,7 @@ class SpanTracker:
             self._coming.append(_Run(text, self._token))
 
     def _divide(self, text: str, held: _Shares) -> bool:
-        """Take text whose bytes came with several tokens; return whether the bytes spell it."""
+        """Take text whose bytes come from several tokens; return whether they spell it."""
         characters, rest = _characters(held)
         if rest and len(characters) < len(text):
             characters, rest = [*characters, rest], []
@@ -135,16 +135,16 @@ class SpanTracker:
         self._written[channel] += _take(self._coming, count)
 
     def take_back_call(self) -> None:
-        """Note that the open call turned out to be text, which comes next."""
+        """Note that the open call turned out to be text: its characters come next."""
         self._coming.extendleft(reversed(self._written[Channel.TOOL]))
         self.drop_call()
 
     def drop_call(self) -> None:
-        """Note that the open call is complete: it is no text."""
+        """Note that the open call is complete, so its characters are not text."""
         self._written[Channel.TOOL].clear()
 
     def release(self, count: int, channel: Channel) -> None:
-        """Note that the next characters of a channel have gone out."""
+        """Note that the next characters of a channel were sent."""
         start = self._lengths[channel]
         for run in _take(self._written[channel], count):
             if run.shares is None:
@@ -160,7 +160,7 @@ class SpanTracker:
         """Return the spans of the tokens that have been settled since the last call.
 
         Args:
-            is_over: Whether the answer has ended, so that nothing goes out any more.
+            is_over: Whether the answer has ended, so that no more text is sent.
         """
         end = self._token.index + 1
         if not is_over:
@@ -175,7 +175,7 @@ class SpanTracker:
 
 
 def _take(queue: deque[_Run], count: int) -> list[_Run]:
-    """Take the next characters out of a queue."""
+    """Remove the next characters from a queue and return them."""
     taken: list[_Run] = []
     while count > 0 and queue:
         run = queue.popleft()
@@ -188,7 +188,7 @@ def _take(queue: deque[_Run], count: int) -> list[_Run]:
 
 
 def _characters(held: _Shares) -> tuple[list[_Shares], _Shares]:
-    """Divide bytes into characters, each invalid sequence one of them, and an incomplete rest."""
+    """Split bytes into characters (an invalid sequence counts as one) and an incomplete rest."""
     owners = [token for token, raw in held for _ in raw]
     data = b"".join(raw for _, raw in held)
     ends: list[int] = []

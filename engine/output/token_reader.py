@@ -1,8 +1,8 @@
-"""Reads the sampled tokens of one answer: what each means, and the text it brings to its channel.
+"""Reads the sampled tokens of one answer: finds ends and tags, and sends text to its channel.
 
-An id is first asked whether it ends the answer or is a tag; what is text goes through the
-splitter of channels to the stop matcher of its channel. Decides that the answer ends, never why.
-Pure; belongs to the thread that feeds the answer.
+It first checks whether an id ends the answer or is a tag. Text goes through the splitter to the
+stop matcher of its channel. This module decides that the answer ends, never why. Pure; belongs to
+the thread that feeds the answer.
 """
 
 from collections.abc import Iterable
@@ -18,20 +18,20 @@ _THINKING = Channel.THINKING
 
 
 class TokenReader:
-    """Leads the tokens of one answer to their channels.
+    """Reads the tokens of one answer.
 
     Args:
-        setup: What the answer is read with.
+        setup: The settings of the answer.
         text: Takes the text of the channels.
 
     Attributes:
         count: Tokens taken so far.
-        thinking_tokens: Those of them that belong to reasoning.
+        thinking_tokens: How many of them belong to reasoning.
         piece: The text that the last token completed.
         residue: The text that appeared only when the detokenizer was finalised.
-        ending: The end by a token or a tag, once there is one; ``text.match`` is that by a stop
+        ending: The end by a token or a tag, once there is one; ``text.match`` is an end by a stop
             in the text.
-        is_closed_by_tag: Whether that end is a tag which closes what was open.
+        is_closed_by_tag: Whether that end is a tag that closes the open channel.
         text: As given.
         splitter: Follows the channels of the answer.
     """
@@ -66,7 +66,7 @@ class TokenReader:
             self._take_marked(token_id, is_armed)
         elif self._spans is not None or self.splitter.scans_text:
             self._take_text(self._detokenizer.add(token_id), is_armed)
-        else:  # as nearly always
+        else:  # the usual case
             self.piece = piece = self._detokenizer.add(token_id)
             if piece:
                 text.deliver(piece, is_armed)
@@ -87,7 +87,7 @@ class TokenReader:
     def _is_over(self) -> bool:
         return self.text.match is not None or self.ending is not None
 
-    # -- what an id means ------------------------------------------------------------------
+    # -- ids with a meaning ----------------------------------------------------------------
 
     def _take_marked(self, token_id: int, is_armed: bool) -> None:
         """Take an id that can be an end, a tag, or a token whose text is skipped."""
@@ -119,7 +119,7 @@ class TokenReader:
         else:
             self._take_text(self._detokenizer.add(token_id), is_armed)
         if winner is StopKind.STOP_STRING and self.text.match is None:
-            # The stop completes in text that is held for a tag, which can no longer follow.
+            # The stop completes in text that was held back for a tag, which can no longer follow.
             self.release()
 
     def _own_text(self, token_id: int) -> str | None:
@@ -142,7 +142,7 @@ class TokenReader:
         )
 
     def _outdone(self, token_id: int, ending: Ending, part: str | None) -> StopKind | None:
-        """Say what completes in the text of an ending token and so wins over its id.
+        """Return what the text of an ending token completes, and so takes precedence over its id.
 
         Returns:
             ``STOP_STRING``, ``TOOL_CALL`` for a tag, or None.
@@ -159,7 +159,7 @@ class TokenReader:
         return StopKind.STOP_STRING if self.text.would_match(text) else None
 
     def _end_by(self, ending: Ending, tag_id: int | None, is_armed: bool) -> None:
-        """Note the end; text that was held before its token is sent first."""
+        """Note the end; first send the text that was held back before its token."""
         self.piece = ""
         self._held = self.release()
         if self.text.match is not None:
@@ -173,12 +173,12 @@ class TokenReader:
     # -- text ------------------------------------------------------------------------------
 
     def _take_text(self, text: str, is_armed: bool, *, truncated: str = "") -> None:
-        """Take what the last token completed.
+        """Take the text that the last token completed.
 
         Args:
             text: The text that its bytes complete.
-            is_armed: Whether stops count by now.
-            truncated: What comes before it of a character that the token truncated.
+            is_armed: Whether stops count already.
+            truncated: The text before it, for a character that the token truncated.
         """
         self.piece = piece = truncated + text
         if self._spans is not None and not self.splitter.in_header:
@@ -204,7 +204,7 @@ class TokenReader:
                 self.text.deliver(part, is_armed)
 
     def _drop(self, part: Part) -> None:
-        """Throw away what comes after the end."""
+        """Drop a part that comes after the end."""
         if isinstance(part, str):
             self._rest.append(part)
             return
@@ -238,7 +238,7 @@ class TokenReader:
             self.text.open_call(switch.tool_name)
 
     def release(self) -> str:
-        """Send what is held through the same chain as any text; return what was held."""
+        """Send the text that is held back, in the same way as all text; return it."""
         if self._is_over():
             return self._held
         is_armed = self.is_armed
@@ -259,5 +259,5 @@ class TokenReader:
         return held
 
     def take_rest(self) -> str:
-        """Return what came after the stop in its last piece, or is still kept as a possible tag."""
+        """Return the text after the stop in its last piece, or held back as a possible tag."""
         return "".join(self._rest) + self.splitter.finish()

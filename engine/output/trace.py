@@ -1,4 +1,4 @@
-"""Describes each token of a run: what it was and what the stop matcher made of it.
+"""Describes each token of a run, and what the stop matcher did with it.
 
 Pure. The engine uses it for runs that ask for a trace; a replay uses the same.
 """
@@ -23,7 +23,7 @@ def traced(
         token_id: The sampled id.
         time_s: Seconds since the request was submitted.
         stats: How likely the token was, if that was asked for.
-        origin: Whether it was guessed.
+        origin: How it was found: drawn, guessed or forced.
 
     Returns:
         The record if the answer ends with this token.

@@ -65,9 +65,9 @@ class Vocabulary:
     """Token ids and their meaning.
 
     Attributes:
-        raw: Bytes per id; None where a piece's text depends on its neighbours, so that only the
-            tokenizer's own decoder knows it.
-        text: Per id the text, where its bytes are whole characters, else None.
+        raw: The bytes of each id; None where a piece's text depends on its neighbours, so that only
+            the tokenizer's own decoder knows it.
+        text: For each id its text, if its bytes are whole characters; otherwise None.
         special: Ids whose text is not part of an answer, with that text.
         eos: Ids that end generation.
         strips_first_space: Whether the decoder drops one space at the very beginning.
@@ -96,7 +96,7 @@ class Vocabulary:
         return self.bytes_of(token_id).decode("utf-8", "replace") if text is None else text
 
     def showing_specials(self) -> "Vocabulary":
-        """Return the same vocabulary with the text of special tokens, but EOS, as any text."""
+        """Return a vocabulary in which special tokens other than EOS are ordinary text."""
         special = {i: text for i, text in self.special.items() if i in self.eos}
         return replace(self, special=special)
 
@@ -109,7 +109,7 @@ def _whole(raw: bytes) -> str | None:
 
 
 def _texts_amid_others(tokenizer: Any, count: int, added: Container[int]) -> list[str | None]:
-    """Return each id's text as it is in the middle of an answer, not at its beginning."""
+    """Return each id's text in the middle of an answer, not at its beginning."""
 
     def decoded(ids: list[int]) -> str:
         return str(

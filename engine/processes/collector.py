@@ -1,4 +1,4 @@
-"""Holds back Python's cyclic garbage collector. Any thread."""
+"""Pauses Python's cyclic garbage collector. Any thread."""
 
 import contextlib
 import gc
@@ -12,11 +12,12 @@ _threshold = 0
 
 @contextlib.contextmanager
 def collector_paused() -> Iterator[None]:
-    """Keep the collector from looking for garbage meanwhile.
+    """Pause the collector inside the block.
 
-    An import makes hundreds of thousands of objects, and hardly one of them is garbage. Works by
-    the threshold: a window turns the collector off for good, maybe during the pause, because it
-    may not run on other threads. Turning it on again at the end would undo that.
+    An import makes hundreds of thousands of objects, and hardly any are garbage. This sets the
+    threshold instead of turning the collector off and on: a window turns it off for good, perhaps
+    during the pause, because it must not run on other threads, and turning it on at the end would
+    undo that.
     """
     global _pauses, _threshold
     with _lock:
@@ -30,5 +31,5 @@ def collector_paused() -> Iterator[None]:
         with _lock:
             _pauses -= 1
             young, *older = gc.get_threshold()
-            if not _pauses and not young:  # else somebody has set another one meanwhile
+            if not _pauses and not young:  # otherwise it was set elsewhere meanwhile
                 gc.set_threshold(_threshold, *older)

@@ -1,4 +1,4 @@
-"""What a program and its helper process say to each other: frames of bytes.
+"""The frames of bytes that a program and its helper process exchange.
 
 A frame is four bytes of length, then its content. Blocks; needs no other part of the program.
 """
@@ -26,10 +26,10 @@ def write_frame(stream: IO[bytes], content: bytes) -> None:
 
 
 def write_parts(stream: IO[bytes], size: int, parts: Iterable[bytes | bytearray]) -> None:
-    """Write a frame whose content comes in parts, and send it.
+    """Write a frame with content in several parts, and send it.
 
     Args:
-        stream: Where it is written.
+        stream: The stream to write to.
         size: Bytes of all parts together.
         parts: The content.
     """

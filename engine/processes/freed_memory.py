@@ -6,10 +6,10 @@ import sys
 
 
 def return_freed_memory() -> None:
-    """Give the system back what the C library keeps of freed memory.
+    """Give freed memory, which the C library keeps, back to the system.
 
-    Large answers leave holes between what lives on; glibc keeps their pages for ever. Other threads
-    that allocate wait meanwhile, some 20 ms for 100 MB.
+    Large answers leave holes between memory that is still used, and glibc never returns their pages
+    by itself. Other threads that allocate wait meanwhile, some 20 ms for 100 MB.
     """
     if sys.platform == "linux":
         with contextlib.suppress(OSError, AttributeError):  # another C library

@@ -1,4 +1,4 @@
-"""A process that answers one question at a time, and is replaced if it dies of one.
+"""A process that answers one question at a time, and is replaced if a question crashes it.
 
 Blocks; one thread asks at a time, any thread may close. The process runs a module of this program
 that reads frames from its standard input and answers each on its standard output.
@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from engine.processes.frames import HEAD, write_parts
 
 _LARGE_BLOCK = 1 << 20
-# Ends that somebody else may have chosen: the question may be asked once more.
+# Signals that may come from outside: the question may be asked once more.
 _FOREIGN = frozenset({signal.SIGKILL, signal.SIGTERM, signal.SIGHUP, signal.SIGINT, signal.SIGQUIT})
 
 
@@ -31,7 +31,7 @@ class HelperDied(Exception):
     """The process ended, or was ended, before it answered.
 
     Attributes:
-        code: Its exit code, negative for a signal; None where it took too long.
+        code: Its exit code, negative for a signal; None if it took too long.
     """
 
     def __init__(self, code: int | None) -> None:
@@ -40,7 +40,7 @@ class HelperDied(Exception):
 
     @property
     def is_foreign(self) -> bool:
-        """Whether the cause may lie outside of the question."""
+        """Whether the cause may be something other than the question."""
         return self.code is None or -self.code in _FOREIGN
 
     @property
@@ -50,7 +50,7 @@ class HelperDied(Exception):
 
     @property
     def signal_name(self) -> str:
-        """The name of the signal that ended it; empty where none did."""
+        """The name of the signal that ended it; empty if none did."""
         if self.code is None or self.code >= 0:
             return ""
         try:
@@ -83,10 +83,10 @@ class HelperProcess:
         return None if process is None else process.pid
 
     def start(self) -> int:
-        """See to a process that lives; return its number.
+        """Make sure that a process runs; return its number.
 
         Raises:
-            HelperNotStarted: There is none, and none can be started.
+            HelperNotStarted: No process runs, and none can be started.
             HelperClosed: The helper has been closed.
         """
         if self._process is not None and self._process.poll() is not None:
@@ -96,11 +96,11 @@ class HelperProcess:
         return self.starts
 
     def ask(self, size: int, parts: Iterable[bytes | bytearray], patience_s: float) -> bytes:
-        """Ask the process that ``start`` has seen to; return its answer.
+        """Ask the process that ``start`` started; return its answer.
 
         Args:
             size: Bytes of the question.
-            parts: The question; each part is let go of once it has been sent.
+            parts: The question, which is sent part by part.
             patience_s: How long the answer may take, by the clock.
 
         Raises:
@@ -136,7 +136,7 @@ class HelperProcess:
 
     @property
     def memory_bytes(self) -> int:
-        """The memory that the process takes; 0 where there is none, or nobody can say."""
+        """The memory that the process takes; 0 if there is none, or that cannot be found out."""
         import psutil  # not every start of the program needs it
 
         pid = self.pid
@@ -146,7 +146,7 @@ class HelperProcess:
             return 0
 
     def close(self) -> None:
-        """End the process, whatever it does; nobody can ask any more."""
+        """End the process at once; it cannot be asked any more."""
         with self._lock:
             self._is_closed = True
             process = self._process
@@ -156,13 +156,13 @@ class HelperProcess:
             process.wait()
 
     def rest(self) -> None:
-        """End the process; the next question gets a fresh one. Only while nobody asks."""
+        """End the process; the next question gets a new one. Only while nobody asks."""
         if self._process is not None:
             self._process.kill()
         self._forget()
 
     def forget(self) -> None:
-        """Let go of the process after ``close``, once nobody asks."""
+        """Release the process after ``close``, once nobody asks."""
         self._forget()
 
     def _start(self) -> None:
@@ -188,7 +188,7 @@ class HelperProcess:
             self.starts += 1
 
     def _forget(self) -> None:
-        """Let go of a process that has ended."""
+        """Release a process that has ended."""
         process, self._process = self._process, None
         if process is not None:
             process.wait()
@@ -198,17 +198,17 @@ class HelperProcess:
                         stream.close()
 
     def _end(self, code: int | None) -> Exception:
-        """Let go of a process that did not answer; return what to raise."""
+        """Release a process that did not answer; return the exception to raise."""
         self._forget()
         return HelperClosed() if self._is_closed else HelperDied(code)
 
 
 def _environment() -> dict[str, str]:
-    """Return what the process finds: the modules of this one, wherever they come from."""
-    # What else a person sets for Python, warnings say, is not meant for it.
+    """Return the environment of the process, which finds the same modules as this one."""
+    # Other settings for Python, such as warnings, are not meant for it.
     kept = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
     path = os.pathsep.join(os.path.abspath(entry) for entry in sys.path)
-    # Arenas of its threads would count as memory that its questions take.
-    # Large blocks go back to the system when they are freed, however many came before them.
+    # One arena, because those of its threads would count as memory of its questions. And large
+    # blocks go back to the system as soon as they are freed.
     blocks = {"MALLOC_ARENA_MAX": "1", "MALLOC_MMAP_THRESHOLD_": str(_LARGE_BLOCK)}
     return {**kept, "PYTHONPATH": path, **blocks}

@@ -1,6 +1,6 @@
 """The limits that a helper process sets for itself: time, memory, no core files.
 
-Called in the helper process, on its main thread. Where a system has no such limit, there is none.
+Called in the helper process, on its main thread. Limits that a system does not have are left out.
 """
 
 import contextlib
@@ -14,23 +14,23 @@ _SESSION = "/proc/self/autogroup"
 
 
 def give_way() -> None:
-    """Be a quiet helper: no core files, no share in the program's Ctrl-C, others come first."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a Ctrl-C is the program's, not ours
+    """Make this process unobtrusive: no core files, no reaction to Ctrl-C, a low priority."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is meant for the program
     with contextlib.suppress(OSError, ValueError):
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     with contextlib.suppress(OSError):
         os.nice(_NICE)
     if os.getsid(0) == os.getpid():
         # Linux shares processors among sessions first, and this process has a session of its own:
-        # how nice it is alone would only count within that.
+        # its niceness alone would only count within that session.
         with contextlib.suppress(OSError), open(_SESSION, "w", encoding="ascii") as session:
             session.write(str(_NICE))
 
 
 def allow_memory(more: int | None) -> None:
-    """Limit this process to what it has and so many bytes more; None lifts the limit.
+    """Limit this process to ``more`` bytes beyond what it has; None removes the limit.
 
-    Where the system cannot say what a process has, or has no such limit, there is none.
+    Does nothing where the system has no such limit, or cannot tell what a process has.
     """
     with contextlib.suppress(OSError, ValueError):
         hard = resource.getrlimit(resource.RLIMIT_AS)[1]

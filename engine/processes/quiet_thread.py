@@ -1,4 +1,4 @@
-"""Native work that gives way to all else. Any thread."""
+"""Native work at a low priority. Any thread."""
 
 import contextlib
 import os
@@ -16,11 +16,11 @@ T = TypeVar("T")
 def done_quietly(work: Callable[[], T]) -> T:
     """Do work on a thread of low priority; return its result, or raise its exception.
 
-    Only for native code that lets other threads run meanwhile: as long as this thread held the
-    interpreter, all others would wait for the one that gives way.
+    Only for native code that lets other threads run meanwhile: if it held the interpreter's lock,
+    all threads would wait for one of low priority.
 
     Args:
-        work: What is to be done.
+        work: The work.
     """
     done: Future[T] = Future()
 

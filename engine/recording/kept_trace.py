@@ -1,8 +1,8 @@
-"""The file format of a kept trace: all that the inspector knows of a run, compressed.
+"""The file format of a kept trace: everything that the inspector knows about a run, compressed.
 
-A saved run (``engine.recording.saved_run``) is for other people and programs; this is for this
-program alone, so that it can show a run of an earlier day whole: with probabilities, what was
-held back at each token, and what was asked. Pure; any thread.
+A saved run (``engine.recording.saved_run``) is for other people and programs. A kept trace is for
+this program alone, so that it can fully show an earlier run: with probabilities, the text held back
+at each token, and the request. Pure; any thread.
 """
 
 import json
@@ -22,21 +22,21 @@ from engine.values.events import BudgetEnd, Speculation, TokenTrace
 from engine.values.request import GenerationRequest
 
 VERSION = 1
-# A run of as many tokens as are kept, with alternatives, takes some 20 MB before it is compressed.
+# The longest trace, with alternatives, takes some 20 MB before it is compressed.
 _MOST_BYTES = 256 << 20
-# A template knows some hundred special tokens; a damaged tokenizer may call all of them so.
+# Models have some hundred special tokens; a damaged tokenizer may mark all tokens as special.
 _MOST_SPECIAL = 4_096
-# Spans repeat what the tokens say; they are for streams of log-probabilities alone.
+# Spans repeat the data of the tokens; only streams of log-probabilities need them.
 _COLUMNS = tuple(name for name in TokenTrace.__dataclass_fields__ if name != "settled")
 
 
 class KeptTrace(NamedTuple):
-    """Which trace is kept.
+    """Identifies a kept trace.
 
     Attributes:
         run_id: The run's id.
         conversation_id: The id of its conversation.
-        written_at: Unix time at which it was kept, in seconds: the oldest go first.
+        written_at: When it was written, in Unix seconds; the oldest are deleted first.
     """
 
     run_id: str
@@ -117,7 +117,7 @@ def _tokens(top: Fields) -> list[TokenTrace]:
 def _vocabulary_values(
     vocabulary: Vocabulary | None, tokens: list[TokenTrace]
 ) -> dict[str, Any] | None:
-    """Return the texts of those tokens that a run names, and of the special ones."""
+    """Return the texts of the tokens that a run mentions, and of the special ones."""
     if vocabulary is None:
         return None
     named = {token_id for t in tokens if t.stats is not None for token_id, _ in t.stats.top}

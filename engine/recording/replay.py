@@ -1,7 +1,7 @@
 """Replays a recorded run with another stop list, through the real answer pipeline.
 
-Pure and fast; needs no model. The pipeline is that of a real run, so the record is the one that a
-real run would give, as far as the recording goes.
+Pure and fast; needs no model. It uses the pipeline of a real run, so it gives the same record as a
+real run, as far as the recording goes.
 """
 
 from collections.abc import Sequence
@@ -38,9 +38,9 @@ class RecordedToken:
         token_id: Its id.
         raw: Its bytes.
         piece: The text that it completed in the recorded run.
-        special: Its text, if it is a special token, else None.
+        special: Its text, if it is a special token; otherwise None.
         time_s: Seconds after submission.
-        origin: Whether it was guessed.
+        origin: How it was found: drawn, guessed or forced.
     """
 
     token_id: int
@@ -53,17 +53,17 @@ class RecordedToken:
 
 @dataclass(frozen=True, slots=True)
 class Recording:
-    """A recorded run: enough to replay it with other stops.
+    """A recorded run, with everything that a replay with other stops needs.
 
     Attributes:
         setting: What the pipeline must know of the model.
         rules: The stops of the run.
-        max_tokens: Its limit, None for none.
+        max_tokens: Its limit of tokens; None for none.
         tokens: All sampled tokens.
         residue: Text that appeared only when the detokenizer was finished.
-        calls: Parsed calls, by the raw text that held them.
+        calls: The parsed calls, by their raw text.
         stop: Why the run ended.
-        speculation: What guessing did for it.
+        speculation: The counts of its guesses.
         budget_end: Where a budget ended its reasoning; None where none did.
     """
 
@@ -222,7 +222,7 @@ class _RecordedText:
     """A detokenizer for recordings whose bytes alone do not determine the text.
 
     Attributes:
-        index: Of the token that is being replayed; not every token has text.
+        index: The index of the token that is being replayed; not every token has text.
     """
 
     def __init__(self, pieces: list[str], residue: str) -> None:

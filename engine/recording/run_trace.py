@@ -1,6 +1,6 @@
-"""The trace of one run: each token and what the stop matcher made of it.
+"""The trace of one run: each token, and what the stop matcher did with it.
 
-Changed by one reader, while the run grows; any thread reads it afterwards. Knows no window.
+One reader changes it while the run grows; any thread reads it afterwards. Knows no window.
 """
 
 from collections import deque
@@ -30,15 +30,15 @@ class RunTrace:
     Attributes:
         setting: The model's side of the run.
         rules: Its stops.
-        max_tokens: Its limit, None for none.
-        tokens: Its newest tokens.
+        max_tokens: Its limit of tokens; None for none.
+        tokens: Its tokens; of a long run, the newest.
         stop: Why it ended, once it has.
         residue: Text that appeared only at the end.
-        speculation: What guessing did for the run.
+        speculation: The counts of its guesses.
         budget_end: Where a budget ended its reasoning; None where none did.
-        calls: Parsed tool calls by the raw text that held them.
-        vocabulary: What token ids stand for; None for a saved run.
-        request: What was asked; None for a saved run.
+        calls: The parsed tool calls, by their raw text.
+        vocabulary: The model's vocabulary; None for a saved run.
+        request: The request; None for a saved run.
     """
 
     def __init__(
@@ -113,7 +113,7 @@ class RunTrace:
 
 
 def trace_of(recording: Recording) -> RunTrace:
-    """Return the trace of a saved run: its own stops, played over its tokens once more."""
+    """Return the trace of a saved run, by replaying its tokens with its own stops."""
     played = replay(recording, is_traced=True)
     most = max(1, len(recording.tokens))
     trace = RunTrace(recording.setting, recording.rules, recording.max_tokens, most)

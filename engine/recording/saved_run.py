@@ -53,13 +53,13 @@ from engine.values.events import BudgetEnd, Speculation
 from engine.values.tokens import TokenOrigin
 
 VERSION = 1
-# A run of as many tokens as are kept has some 20,000 objects, and texts of a few megabytes.
+# The longest run has some 20,000 objects, and texts of a few megabytes.
 _MOST_HOLDERS = 250_000
 _MOST_VALUES = 2_000_000
 
 
 class DamagedRun(EngineError):
-    """A file is not a saved run, or not one that this version can read; names what is wrong."""
+    """A file is not a saved run that this version can read; the message says what is wrong."""
 
 
 def to_json(recording: Recording, question: str = "") -> str:
@@ -102,7 +102,7 @@ def from_json(text: str) -> Recording:
         DamagedRun: The text is not a saved run; the message names the place and what is expected.
     """
     if text.count("{") + text.count("[") > _MOST_HOLDERS or text.count(",") > _MOST_VALUES:
-        # Objects of Python are many times as large as their JSON.
+        # Python objects are many times as large as their JSON.
         raise DamagedRun("this is not a saved run: it has too many values")
     try:
         values = parsed_json(text)
@@ -168,7 +168,7 @@ def _scopes(fields: Fields) -> tuple[tuple[str, StopScope], ...]:
 
 
 def setting_to_fields(setting: RunSetting) -> dict[str, Any]:
-    """Return what must be known of a run's model, but its name, as JSON values."""
+    """Return a run's setting, without the model's name, as JSON values."""
     return {
         "starts_in": setting.beginning.channel,
         "header": setting.beginning.header,

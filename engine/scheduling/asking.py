@@ -1,4 +1,4 @@
-"""Starts the choices of one request: prepares beside the engine thread all that can be, asks it.
+"""Starts the choices of one request: prepares what it can, then submits to the engine thread.
 
 Stops become automata and schemas become forms here, so that a long list or a large schema does
 not slow the engine thread. Any event loop. Never imports MLX itself.
@@ -24,11 +24,11 @@ _MOST_MODELS = 5
 
 
 class Asking:
-    """Asks the engine thread for answers.
+    """Submits requests to the engine thread.
 
     Args:
         thread: The engine thread.
-        forms: What constrained answers are held to.
+        forms: Makes the forms of constrained answers.
     """
 
     def __init__(self, thread: RestartingThread, forms: Forms) -> None:
@@ -42,7 +42,7 @@ class Asking:
 
         Args:
             requests: At least one.
-            model: Which of several models is to answer; None where one answers everything.
+            model: The model that answers, if there are several; None where one answers everything.
 
         Raises:
             EngineError: As in ``engine.scheduling.service.Engine.generate``.
@@ -56,7 +56,7 @@ class Asking:
         raise EngineError("the model keeps changing; try again")
 
     async def _form_of(self, request: GenerationRequest, model: OfferedModel | None) -> Form | None:
-        """Return what an answer is to be held to, as far as it can be prepared by now."""
+        """Return the form of an answer; None where it is free, or cannot be prepared yet."""
         if not is_constrained(request):
             return None
         maker = self._forms.maker(None if model is None else model.id)
@@ -76,7 +76,7 @@ class Asking:
     ) -> list[Generation]:
         loop = asyncio.get_running_loop()
         generations = [Generation(request, loop, self._cancel) for request in requests]
-        # On this thread, so that a long list of stops does not slow the engine thread.
+        # Prepared here, so that a long list of stops does not slow the engine thread.
         automata = {id(request.stops): prepared(request.stops) for request in requests}
         for generation, form in zip(generations, forms, strict=True):
             generation.form = form

@@ -1,6 +1,6 @@
-"""Which of several models a request is for, and what each of them is doing.
+"""Finds the model that a request names, and reports what each model is doing.
 
-Any thread may call anything here.
+Any thread may use it.
 """
 
 import threading
@@ -15,7 +15,7 @@ from engine.scheduling.thread.board import Posted, StatusBoard
 
 
 class ModelChoice:
-    """The models that requests may name; none until some are offered.
+    """The models that requests may name. Until models are offered, one answers every request.
 
     Args:
         board: What each model of the engine thread is doing.
@@ -48,7 +48,7 @@ class ModelChoice:
     def loading(self, folder: Path, draft: Path | None) -> OfferedModel | None:
         """Return which of several models is to be loaded; None where there is only one.
 
-        A folder that was not offered is from now on: its owner asks for it.
+        A folder that was not offered becomes offered, because its owner asks to load it.
         """
         with self._lock:
             if self._offering is None:
@@ -62,10 +62,10 @@ class ModelChoice:
             return model
 
     def status_of(self, name: str | None) -> ModelStatus | None:
-        """Return what the model is doing that a request names; None if there is no default one.
+        """Return the status of the model that a request names; None if there is no default model.
 
         Raises:
-            UnknownModel: As ``find``.
+            UnknownModel: See ``find``.
         """
         model = self.find(name)
         if model is None:
@@ -74,7 +74,7 @@ class ModelChoice:
 
     @property
     def statuses(self) -> tuple[ModelStatus, ...]:
-        """What every model is doing: those that are offered, then others in memory."""
+        """The status of every model: those that are offered, then others in memory."""
         offering = self._offering
         posted = self._board.posted
         found: dict[str, ModelStatus] = {}

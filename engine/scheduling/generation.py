@@ -26,8 +26,8 @@ from engine.values.events import (
 )
 from engine.values.request import GenerationRequest
 
-# Beyond so many unread events the backlog is merged in place, so that a slow reader costs the
-# memory of the text and not of all events.
+# A backlog of more unread events than this is merged in place, so that a slow reader costs only the
+# memory of the text.
 _MERGE_ABOVE = 64
 
 
@@ -42,14 +42,14 @@ class Answer:
 
 
 class Generation:
-    """Handle of one answer that is being generated.
+    """The reader's handle of one answer.
 
     Attributes:
-        number: Unique in this process, rising.
+        number: A number that is unique in this process and rises.
         request: The request.
         prompt_tokens: Length of the rendered prompt, set when the request is accepted.
-        setting: What a replay needs besides a trace, set when the request is accepted.
-        vocabulary: What the model's token ids stand for; None until the request is accepted.
+        setting: The data that a replay needs besides a trace, set when the request is accepted.
+        vocabulary: The model's vocabulary; None until the request is accepted.
         written_tokens: Tokens of the answer so far; the engine thread counts them.
         finished: The end, once it has been read.
         automata: The automata of its stops, kept alive for the matchers that use them.
@@ -74,7 +74,7 @@ class Generation:
         self._on_cancel = on_cancel
         self._lock = threading.Lock()
         self._pending: list[Event] = []
-        # The unread events up to this index are merged already.
+        # The number of unread events that are merged already.
         self._merged = 0
         # Set by the first ``Finished``; later events are dropped.
         self._is_closed = False
@@ -96,7 +96,7 @@ class Generation:
             self._on_cancel(self)
 
     def listen(self, listener: Callable[[list[Event]], None], *, hides_traces: bool) -> None:
-        """Let somebody else see the events as they are read; call it before the first is read.
+        """Let a listener see the events as they are read; call this before the first is read.
 
         Args:
             listener: Called on the reader's loop with each batch; must return at once.
@@ -113,7 +113,7 @@ class Generation:
         return await asyncio.shield(self._ended)
 
     async def batches(self) -> AsyncIterator[list[Event]]:
-        """Yield all events that have arrived, again and again; ends after ``Finished``."""
+        """Yield the events in batches, each with all that have arrived; ends after ``Finished``."""
         while self.finished is None:
             batch = self._drain()
             if not batch:
@@ -185,7 +185,7 @@ class Generation:
             self._is_closed = bool(pending) and type(pending[-1]) is Finished
             if self._wake_is_due:
                 if len(pending) - self._merged > _MERGE_ABOVE:
-                    # Only the new ones: traces cannot be merged, and going through all of them
+                    # Merge only the new ones: traces cannot be merged, and looking at all of them
                     # again would make each push slower than the one before.
                     pending[self._merged :] = merge_deltas(pending[self._merged :])
                     self._merged = len(pending) - 1
@@ -210,7 +210,8 @@ class Generation:
             self._accepted.set_result(None)
         else:
             self._accepted.set_exception(refusal)
-            # A caller that was cancelled before it waited never asks; that is no stray error.
+            # A caller that was cancelled before it waited never reads the error. Reading it here
+            # keeps asyncio from logging it as unhandled.
             self._accepted.exception()
 
 

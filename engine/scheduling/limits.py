@@ -1,25 +1,24 @@
-"""How much the engine takes on, as a plain value that loads nothing. Any thread."""
+"""The limits of the engine, as a plain value that imports nothing heavy. Any thread."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How much the engine takes on at once.
+    """The limits of the engine.
 
     Attributes:
         max_rows: Answers that are generated together.
         max_waiting: Requests that may wait behind them; more are refused.
         context_bytes: Most bytes for the context of all answers that are generated together; None
-            for what the machine has free once the model is in memory.
-        prompt_cache_bytes: Most bytes kept of earlier prompts.
+            for the memory that is free once the model is loaded.
+        prompt_cache_bytes: Most bytes of caches kept for earlier prompts.
         prefill_chunk: Most tokens of a prompt read between two decode steps.
         preparing_s: How long one prompt may be rendered.
-        plain_decoding: Whether each token is computed by itself. Otherwise tokens that repeat the
-            prompt or the answer are guessed, and several are checked at once, where that is faster;
-            the answer is the same.
-        memory_bytes: Most bytes for the weights and caches of all models together; None for what
-            this machine lets models use.
+        plain_decoding: Whether each token is computed by itself. If not, the engine guesses tokens
+            and checks several at once where that is faster; the answer is the same.
+        memory_bytes: Most bytes for the weights and caches of all models together; None for the
+            memory that this machine lets models use.
         stuck_after_s: How long one step may take before the model counts as stuck.
     """
 

@@ -1,4 +1,4 @@
-"""What one of several models is doing, for those who list models. Pure values; any thread."""
+"""The status of one of several models, for lists of models. Pure values; any thread."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,26 +9,26 @@ from engine.library.models import ModelInfo
 from engine.scheduling.offering import OfferedModel
 
 ModelState = Literal["unloaded", "loading", "ready", "failed"]
-"""``unloaded``: it is loaded when it is next needed. ``failed``: so it is, after a failure."""
+"""``unloaded`` and ``failed``: loaded when next needed; ``failed`` if the last load failed."""
 
 
 @dataclass(frozen=True, slots=True)
 class ModelStatus:
-    """One model and what it is doing.
+    """The status of one model.
 
     Attributes:
         id: Its name.
-        folder: Where it is.
+        folder: The folder that contains it.
         state: Whether it is in memory.
-        message: Why loading failed, or what a load waits for; else empty.
-        loading: How far loading has come, while it is being loaded.
-        info: What loading has told of it; None until it was loaded once.
-        offered: What was said of it when it was offered; None for a model that nobody offered.
-        memory_bytes: What its weights and caches take in memory now.
+        message: Why loading failed, or what a load waits for; otherwise empty.
+        loading: The progress of loading, while it is being loaded.
+        info: What is known about it from loading; None until it was loaded once.
+        offered: The offer that it belongs to; None for a model that was not offered.
+        memory_bytes: The memory that its weights and caches take now.
         running: Answers that are being generated.
         waiting: Answers that wait for a place, or for the model.
-        used_at: When it was last asked for something, in Unix seconds; None if it never was.
-        unloads_at: When it is unloaded if nothing more is asked, in Unix seconds; None for never.
+        used_at: When it was last used, in Unix seconds; None if it never was.
+        unloads_at: When it is unloaded if nobody uses it, in Unix seconds; None for never.
         is_pinned: Whether it stays in memory when another model needs room.
         is_default: Whether it answers requests that name no model.
     """

@@ -1,6 +1,6 @@
-"""The models that requests may name, and which of them a name means. Pure values; any thread.
+"""The models that requests may name, and how a name is looked up. Pure values; any thread.
 
-A name is looked up, never used as a path: a request reaches no file that its owner has not offered.
+A name is looked up and never used as a path: a request can reach only models that were offered.
 """
 
 import difflib
@@ -21,11 +21,11 @@ class OfferedModel:
 
     Attributes:
         id: The name under which it is listed, unique among the offered models.
-        folder: Where it is.
+        folder: The folder that contains it.
         aliases: Other names for it, which its owner chose.
         draft: The draft model that is loaded beside it, if there is one.
         is_pinned: Whether it stays in memory when another model needs room.
-        found: What is known of it without loading it, if anything is.
+        found: What is known about it without loading it, if anything.
     """
 
     id: str
@@ -45,7 +45,7 @@ class Offering:
     """The offered models, found by their names.
 
     Args:
-        models: In the order in which they are listed. Of models with the same id the first stays.
+        models: The models in the order of the list. Of models with the same id, the first is kept.
     """
 
     def __init__(self, models: Iterable[OfferedModel] = ()) -> None:
@@ -64,7 +64,7 @@ class Offering:
     def find(self, name: str) -> OfferedModel:
         """Return the model that a name means: by its id, an alias, or its id without the owner.
 
-        Each is tried as it is written, then in any case.
+        Each is compared exactly, then without regard to upper and lower case.
 
         Raises:
             UnknownModel: No model has that name, or several have; the error has the nearest names.

@@ -1,9 +1,9 @@
-"""Carries events from the engine thread to the readers' loops, at most one wake-up a loop a step.
+"""Carries events from the engine thread to the readers' loops: per step, at most one wake-up each.
 
 A wake-up costs both threads some tens of microseconds and the interpreter's lock. A small model
-decodes faster than a person reads, so wake-ups are a few milliseconds apart; some more where there
-are many readers, because each of them costs as much again. The first and the last event of an
-answer do not wait.
+decodes faster than a person reads, so wake-ups are at least 15 milliseconds apart, and more with
+many readers, because each reader adds to the cost. The first and the last event of an answer do not
+wait.
 """
 
 import asyncio
@@ -32,16 +32,16 @@ class Outbox:
         """Push events to a reader; the next flush wakes it, without delay if it is urgent.
 
         Args:
-            generation: Whose reader gets them.
+            generation: The answer whose reader gets them.
             events: The events, in order.
-            is_urgent: Whether the reader waits for just these, as for a first token or an end.
+            is_urgent: Whether the reader waits for these events, such as a first token or an end.
         """
         self._is_urgent = self._is_urgent or is_urgent
         if generation.push(events):
             self._due.setdefault(generation.loop, []).append(generation)
 
     def is_due(self, readers: int) -> bool:
-        """Return whether a flush would wake so many readers now."""
+        """Return whether a flush would now wake this many readers."""
         distance_s = min(_MOST_S, max(_LEAST_S, readers * _READER_S))
         return self._is_urgent or time.monotonic() - self._flushed_at >= distance_s
 
@@ -79,6 +79,6 @@ def _wake(generations: list[Generation]) -> None:
 def settle(generations: Iterable[Generation], refusal: Exception | None) -> None:
     """Report acceptance or refusal of a request to the readers of its choices."""
     for generation in generations:
-        # Where the loop is closed nobody is left to read; the first flush notices and cancels.
+        # If the loop is closed, nobody reads any more; the first flush notices that and cancels.
         with contextlib.suppress(RuntimeError):
             generation.loop.call_soon_threadsafe(generation.settle, refusal)

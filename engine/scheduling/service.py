@@ -1,7 +1,7 @@
 """The façade of the engine: the only object that windows and servers talk to.
 
-Any thread may call its methods, and any event loop may await its coroutines, which answer there.
-Never imports MLX itself.
+Any thread may call its methods, and any event loop may await its coroutines. Never imports MLX
+itself.
 """
 
 import asyncio
@@ -46,16 +46,16 @@ class Engine:
     Until ``offer`` is called, one model answers every request.
 
     Args:
-        limits: How much it takes on at once.
+        limits: The limits of the engine.
         loader: Loads a model folder; the default uses mlx-lm.
-        check: Raises ``ModelLoadFailed`` for a folder that the loader cannot load, if that can be
-            seen without loading it. On any thread; None checks nothing.
-        disk: Where the caches of requests with a ``cache_owner`` are kept beyond the model's time
-            in memory; None for nowhere. Whoever made it closes it, after the engine.
+        check: Raises ``ModelLoadFailed`` for a folder that the loader cannot load, as far as this
+            is visible without loading it. Called on any thread; None checks nothing.
+        disk: Keeps the caches of requests with a ``cache_owner`` on disk; None if they are not
+            kept. Its maker closes it, after the engine.
 
     Attributes:
-        disk: The same.
-        forms: What constrained answers are held to.
+        disk: As given.
+        forms: Makes the forms of constrained answers.
     """
 
     def __init__(
@@ -85,24 +85,24 @@ class Engine:
 
     @property
     def models(self) -> tuple[ModelStatus, ...]:
-        """What every model is doing: those that are offered, then others in memory."""
+        """The status of every model: those that are offered, then others in memory."""
         return self._choice.statuses
 
     @property
     def is_choosing(self) -> bool:
-        """Whether requests choose among several models; else one model answers all of them."""
+        """Whether requests choose among several models; if not, one model answers all of them."""
         return not self._choice.is_one
 
     def offer(self, models: Sequence[OfferedModel] | None) -> None:
-        """Let requests name these models, each loaded when it is needed and memory is there.
+        """Let requests name these models; each is loaded when it is needed and memory is free.
 
-        None lets the default model answer every request, whatever model that names. What is in
-        memory stays there.
+        With None, the default model answers every request, whatever model the request names. Models
+        in memory stay there.
         """
         self._choice.offer(models)
 
     def model_status(self, name: str | None = None) -> ModelStatus | None:
-        """Return what a model is doing, by its name; None if no model is used by default.
+        """Return the status of a model by its name; None if there is no default model.
 
         Raises:
             UnknownModel: Several models are offered, and none of them has that name.
@@ -114,17 +114,17 @@ class Engine:
     ) -> ModelInfo:
         """Load a model in place of the present one, or as the default one of several.
 
-        Of several models, the others stay in memory as far as there is room for them.
+        If several models are offered, the others stay in memory as far as there is room.
 
-        The present model stays if the folder is seen to be wrong. If loading fails later, the
+        The present model stays if a check finds the folder unusable. If loading fails later, the
         present model is loaded again when it is next needed. Cancelling the caller cancels the
-        loading.
+        load.
 
         Args:
-            folder: A model folder as mlx-lm reads it.
-            cancels_running: End running answers now; otherwise they are waited for.
-            draft: A smaller model with the same vocabulary, loaded beside it, which guesses what
-                the model will write.
+            folder: A model folder in mlx-lm's format.
+            cancels_running: Whether to end running answers now; if not, the load waits for them.
+            draft: A smaller model with the same vocabulary, loaded beside it, that guesses tokens
+                for it.
 
         Raises:
             ModelLoadFailed: It cannot be loaded; the message says why.
@@ -136,8 +136,8 @@ class Engine:
         model = self._choice.loading(folder, draft)
         command = self._loading = Load(folder, reply, cancels_running, draft, model=model)
         if self.model is not None and self._check is not None:
-            # Before anything is cancelled or freed, and on another thread than the engine's, whose
-            # answers would wait.
+            # Checked before anything is cancelled or freed, and not on the engine thread, where
+            # running answers would wait.
             await asyncio.to_thread(self._check, folder)
             if draft is not None:
                 await asyncio.to_thread(self._check_draft, draft)
@@ -157,7 +157,7 @@ class Engine:
             raise DraftLoadFailed(f"the draft model cannot be loaded: {error}") from error
 
     def cancel_load(self) -> None:
-        """Cancel the loading that was asked for last, if it is not done yet.
+        """Cancel the last load, if it is not done yet.
 
         If it still waits for running answers, the present model stays as it is; otherwise the
         present model is loaded again when it is next needed.
@@ -166,14 +166,13 @@ class Engine:
             self._loading.gives_up.set()
 
     def unload_after(self, idle_s: float | None, name: str | None = None) -> None:
-        """Free a model's memory whenever nothing was asked for so long; None never does.
+        """Free a model's memory whenever nobody used it for ``idle_s``; None never does.
 
-        For everybody who asks, the model stays the loaded one: the next request waits until it has
-        been loaded again.
+        The model still counts as the loaded one: the next request waits until it is loaded again.
 
         Args:
             idle_s: Seconds.
-            name: One of several models; without it, all that have no time of their own.
+            name: One of several models; None for all models without a time of their own.
 
         Raises:
             UnknownModel: As ``model_status``.
@@ -181,9 +180,10 @@ class Engine:
         self._thread.tell(UnloadAfter(idle_s, self._choice.find(name)))
 
     def unload_when_idle(self, name: str | None = None) -> None:
-        """Free a model's memory once nothing runs, unless a request comes before.
+        """Free a model's memory once nothing runs, unless a request comes first.
 
-        As with ``unload_after``, the model stays the loaded one, and the next request loads it.
+        As with ``unload_after``, the model still counts as loaded, and the next request loads it
+        again.
 
         Raises:
             UnknownModel: As ``model_status``.
@@ -191,7 +191,7 @@ class Engine:
         self._thread.tell(UnloadWhenIdle(self._choice.find(name)))
 
     async def unload(self, name: str | None = None, *, cancels_running: bool = False) -> None:
-        """Remove a model; waits for running answers unless it is to cancel them.
+        """Remove a model; waits for running answers unless ``cancels_running`` is set.
 
         One of several models is loaded again when a request names it.
 
@@ -202,7 +202,7 @@ class Engine:
         await self._reply_to(lambda reply: Unload(reply, cancels_running, model))
 
     async def generate(self, request: GenerationRequest) -> Generation:
-        """Start an answer; returns once the request has been taken.
+        """Start an answer; returns once the engine has accepted the request.
 
         Raises:
             InvalidRequest: The request can never succeed; the message names the field.
@@ -217,13 +217,13 @@ class Engine:
     async def generate_together(self, requests: Sequence[GenerationRequest]) -> list[Generation]:
         """Start the choices of one request; the engine takes all of them, or none.
 
-        Neighbours whose prompts are the same objects are rendered once.
+        Consecutive requests whose prompts are the same objects are rendered once.
 
         Args:
             requests: At least one, all for the same model.
 
         Raises:
-            EngineError: As in ``generate``.
+            EngineError: See ``generate``.
         """
         return await self._asking.start(requests, self._choice.find(requests[0].model))
 
@@ -249,7 +249,7 @@ class Engine:
         return pieces
 
     async def detokenize(self, ids: Sequence[int], name: str | None = None) -> str:
-        """Return the text that some ids stand for, special ones included.
+        """Return the text of token ids, including that of special tokens.
 
         Loads a model that is not in memory; raises as ``generate`` does.
         """
@@ -258,43 +258,43 @@ class Engine:
         return text
 
     async def forget_prompts(self) -> tuple[int, int]:
-        """Drop what memory holds of earlier prompts, for all models; answers under way go on.
+        """Drop the caches of earlier prompts in memory, for all models; running answers continue.
 
         Returns:
-            How many prompts were held, and the bytes that they took.
+            How many prompts were dropped, and the bytes that they took.
         """
         dropped: tuple[int, int] = await self._reply_to(ForgetPrompts)
         return dropped
 
     def forget(self, owner: CacheOwner) -> None:
-        """Delete what disk holds of an owner's caches; returns at once.
+        """Delete an owner's caches on disk; returns at once.
 
-        Answers under way leave nothing there either. What memory holds of them stays until newer
-        caches take its place, or the model is unloaded.
+        Running answers of this owner leave no caches there either. Caches in memory stay until
+        newer ones replace them, or the model is unloaded.
         """
         if self.disk is not None:
             self.disk.forget(owner)
 
     def close(self) -> None:
-        """Cancel what runs and end the engine thread; returns when it has ended."""
+        """Cancel all running answers and end the engine thread; returns when it has ended."""
         self.forms.close()
         self._thread.close()
 
     def give_up(self, cause: str, patience_s: float = 2.0) -> None:
         """End every answer with an error and take no more requests, even if the thread is stuck.
 
-        Blocks for up to ``patience_s``, in which answers may still end by themselves. The thread
-        may stay behind, so the process should end then. Not on the engine thread.
+        Blocks for up to ``patience_s``; until then, answers may still end by themselves. The thread
+        may keep running, so the process should end afterwards. Not on the engine thread.
         """
         self.forms.close(cause)
         self._thread.give_up(cause, patience_s)
 
     async def aclose(self) -> None:
-        """As ``close``, without blocking the loop."""
+        """Close the engine without blocking the loop."""
         await asyncio.to_thread(self.close)
 
     async def _reply_to(self, command: Callable[[Reply], Command]) -> Any:
-        """Send the command that is made for a reply; return the reply, or raise its error."""
+        """Make a command with a reply and send it; return the reply's value, or raise its error."""
         reply = Reply.here()
         self._thread.send(command(reply))
         return await reply.future

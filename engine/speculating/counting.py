@@ -1,4 +1,4 @@
-"""Counts what guessing did for one answer. Pure."""
+"""Counts the checked and the accepted guesses of one answer. Pure."""
 
 from dataclasses import dataclass
 
@@ -8,13 +8,13 @@ from engine.values.tokens import TokenOrigin
 
 @dataclass(frozen=True, slots=True)
 class CheckedGuesses:
-    """What one pass over several tokens of a row found.
+    """The result of one pass that checked the guesses for a row.
 
     The first token of the step was known before the pass; the accepted guesses follow it.
 
     Attributes:
         guesses: The origin of each guess that was checked, in order.
-        origins: The origin of each token that the row was given in the step.
+        origins: The origin of each token that the step gave the row.
     """
 
     guesses: tuple[TokenOrigin, ...]
@@ -22,11 +22,11 @@ class CheckedGuesses:
 
 
 def counted(before: Speculation, found: CheckedGuesses, taken: int | None = None) -> Speculation:
-    """Return the counts with those of one more pass.
+    """Return the counts after one more pass.
 
     Args:
         before: The counts up to now.
-        found: What the pass found.
+        found: The result of the pass.
         taken: How many tokens of the step belong to the answer, if the answer ended in it.
     """
     guesses = found.guesses if taken is None else found.guesses[: taken - 1]

@@ -1,10 +1,10 @@
 """Guesses the next tokens of a constrained answer from its grammar.
 
-Where a schema or a forced call leaves one text (a key, a constant, the frame of a call), a
-constraint allows one token at a time, with or without guesses. All that are known so are guessed at
-once. In between, where only a few tokens are allowed, such as the white space around a colon, the
-one is guessed that the answer used the last time. The model reads all of them in one pass, under
-the mask of each place, so that nothing changes but the time.
+Where a schema or a forced call leaves only one possible text (a key, a constant, the frame of a
+call), the constraint allows one token at a time. All tokens that are known in this way are guessed
+at once. Where a few tokens are allowed, such as the white space around a colon, the guess is the
+token that this answer used last time. The model reads all guesses in one pass, each under the mask
+of its place, so the tokens stay the same and only the time changes.
 
 Knows no MLX. Engine thread.
 """
@@ -16,9 +16,9 @@ from engine.constraining.token_constraint import TokenConstraint
 from engine.speculating.hit_rate import HitRate
 from engine.values.tokens import TokenOrigin
 
-# No pass checks more tokens.
+# The most tokens that are guessed at once.
 _MOST = 64
-# Where at most so many tokens are allowed, an answer is expected to keep to its habits.
+# Where at most this many tokens are allowed, an answer is expected to repeat its earlier choice.
 _FEW = 8
 _MOST_HABITS = 64
 # A string or a number of JSON ends with one of these.
@@ -27,14 +27,14 @@ _EXPECTED = 0.97
 
 
 class GrammarGuesses:
-    """What the grammar of one answer leaves to be written next.
+    """Guesses from the grammar of one answer. See ``engine.speculating.sources.GuessSource``.
 
     Args:
-        constraint: The state of the answer at its beginning, for this object alone.
+        constraint: The constraint at the beginning of the answer; no other object may use it.
         text_of: Returns the text of a token.
 
     Attributes:
-        origin: What its tokens are marked with.
+        origin: The origin of its guesses.
     """
 
     origin = TokenOrigin.FORCED
@@ -42,9 +42,9 @@ class GrammarGuesses:
     def __init__(self, constraint: TokenConstraint, text_of: Callable[[int], str]) -> None:
         self._constraint = constraint
         self._text_of = text_of
-        # Whether the answer is inside a string or a number: there it has no habits.
+        # Whether the answer is inside a string or a number, where earlier choices predict nothing.
         self._is_inside = False
-        # What followed the last time under a mask that allows few tokens.
+        # For each mask that allows few tokens: the token that the answer chose last time.
         self._habits: OrderedDict[bytes, int] = OrderedDict()
         self._guesses: list[int] = []
         self._hits = HitRate(_EXPECTED)
@@ -83,7 +83,7 @@ class GrammarGuesses:
         return self._looked_ahead()[:most]
 
     def _looked_ahead(self) -> list[int]:
-        """Return what is expected to follow; what is left of that is what another look finds."""
+        """Return the expected tokens; those that are left from the last look are still right."""
         if self._is_inside and self._constraint.only() is not None:
             self._is_inside = False  # a pattern has reached a constant part
         if not self._guesses and not self._is_inside:

@@ -1,20 +1,21 @@
-"""How often guesses were right of late. Pure."""
+"""How often recent guesses were right. Pure."""
 
-# How much the newest guess counts, where nothing else is said.
+# The default weight of the newest guess.
 _NEWEST = 0.08
 
 
 class HitRate:
-    """An average of hits and misses that forgets.
+    """A moving average of hits and misses.
 
     Args:
-        expected: What it is before anything is known.
-        newest: How much the newest guess counts, once many are known: the less, the steadier.
-        expected_weight: For how many guesses ``expected`` counts. Where it is few, the first
+        expected: The average before the first guess.
+        newest: The weight of the newest guess once many are known; a smaller weight gives a
+            steadier average.
+        expected_weight: How many guesses ``expected`` counts for. With a small number, the first
             guesses count more than later ones.
 
     Attributes:
-        value: The share of guesses that were right, from 0 to 1.
+        value: The share of right guesses, from 0 to 1.
     """
 
     __slots__ = ("_newest", "_weight", "value")

@@ -1,9 +1,10 @@
 """How many tokens one forward pass should check, from costs measured on the running machine. Pure.
 
-A pass over several tokens takes longer than a pass over one, by how much depends on the machine,
-the model and the number of rows: here eight tokens of one row take almost three times as long as
-one, on a GPU hardly longer. So the time of each pass is noted, and a length is chosen by the tokens
-that it is expected to give for that time. Knows no clock and no model.
+A pass over several tokens takes longer than a pass over one. How much longer depends on the
+machine, the model and the number of rows: on a CPU with two cores, eight tokens of one row took
+almost three times as long as one; on a GPU they take hardly longer. So the time of each pass is
+noted, and the chosen length is the one that is expected to give the most tokens for its time. Knows
+no clock and no model.
 """
 
 import math
@@ -14,24 +15,24 @@ from itertools import pairwise
 WIDTHS = (2, 3, 4, 6, 8, 12, 16, 24, 32)
 # What a further token is expected to add to a pass, as a share of a pass over one token.
 _EXPECTED_SLOPE = 0.3
-# A pass over several tokens has to give so much more than the same time of plain decoding.
+# A pass over several tokens has to give this many times the tokens of plain decoding.
 _LEAST_GAIN = 1.12
-# The least of so many measurements counts: other programs only ever make a pass slower.
+# The least of this many measurements counts: other programs only ever make a pass slower.
 _REMEMBERED = 5
-# Nothing is chosen before so many passes over one token were measured. Of those after the first
-# ones, which are many, one in so many is.
+# Guessing begins only after this many passes over one token were measured. After the first few,
+# only one in ``_ONE_IN`` of these frequent passes is measured.
 _LEAST_MEASURED = 3
 _ONE_IN = 4
-# What was too slow is measured anew after so many times that guesses were passed over.
+# Widths that were too slow are measured again after guesses were skipped this many times.
 _FORGETS_AFTER = 512
-# No longer does a pass keep rows waiting that may have nothing to gain from it.
+# The longest pass while other rows, which may have no guesses, wait for it.
 _LONGEST_BESIDE_S = 0.05
 # Widths are tried from small to large: the first ones up to this, then twice the largest so far.
 _FIRST_WIDTH = 4
 
 
 class Measured:
-    """The time that something took of late: the least of the last few measurements."""
+    """How long a pass takes: the least of the last few measurements."""
 
     __slots__ = ("_last", "value_s")
 
@@ -59,9 +60,9 @@ class Measured:
 
 
 class CostCurve:
-    """What passes over several tokens cost, against a pass over one.
+    """The costs of passes over several tokens, relative to a pass over one.
 
-    For one number of rows. Costs that were not measured are drawn from their neighbours.
+    One curve is for one number of rows. Costs that were not measured are interpolated.
     """
 
     def __init__(self) -> None:
@@ -78,7 +79,7 @@ class CostCurve:
         return self._one.value_s
 
     def note_one(self, took_s: float) -> None:
-        """Note the time of a pass over one token of each row; of many, few are looked at."""
+        """Note the time of a pass over one token of each row; most of them are skipped."""
         self._skipped += 1
         if self._skipped < _ONE_IN and self._one.count >= _REMEMBERED:
             return
@@ -127,9 +128,9 @@ class CostCurve:
 
         Args:
             rows: All rows that decode.
-            guesses: Of the rows that have guesses, how likely each guess is right, and how many
-                there are at most.
-            extra: What each guessed token costs before the pass, in passes over one token.
+            guesses: For each row that has guesses: how likely a guess is right, and the most
+                guesses.
+            extra: The cost of making one guess, in passes over one token.
         """
         best, most = 1, _LEAST_GAIN
         if self._one.count < _LEAST_MEASURED:
@@ -151,7 +152,7 @@ class CostCurve:
         return best
 
     def _reconsider(self) -> None:
-        """Forget after a while what was too slow: the machine may have been busy then."""
+        """Forget slow measurements after a while: the machine may have been busy then."""
         self._passed_over += 1
         if self._passed_over >= _FORGETS_AFTER:
             self._passed_over = 0
@@ -162,7 +163,7 @@ class CostCurve:
 
 
 def _expected(likelihood: float, length: int) -> float:
-    """Return how many of some guesses are accepted, each of them as likely right as the others."""
+    """Return how many of ``length`` guesses are accepted, if each is right with this likelihood."""
     if likelihood >= 1.0:
         return float(length)
     return likelihood * (1.0 - likelihood**length) / (1.0 - likelihood)

@@ -10,37 +10,39 @@ from collections.abc import Sequence
 from engine.speculating.hit_rate import HitRate
 from engine.values.tokens import TokenOrigin
 
-# A passage is found by so many tokens; fewer agree by chance too often.
+# A passage is found by its first tokens, this many; fewer agree by chance too often.
 _KEY_TOKENS = 3
 # Bits of one token id in a key, which stays below 2 ** 63.
 _ID_BITS = 21
 _KEY_MASK = (1 << _ID_BITS * _KEY_TOKENS) - 1
-# No passage is followed back further than this to see how long it agrees.
+# How far a passage is compared backwards, to see how many tokens agree.
 _LONGEST = 32
-# So many tokens are indexed at most; of a longer prompt, the last ones.
+# The most tokens that are indexed; of a longer prompt, the last ones.
 MOST_INDEXED = 1 << 16
-# So many tokens of the prompt are indexed with each token of the answer, for no step may wait.
+# How many tokens of the prompt are indexed with each token of the answer, so that no step waits.
 _SLICE = 512
-# A passage of so many tokens is looked for again behind tokens that differ, as in an edited text:
-# among so many of its next tokens, and for so many tokens of the answer.
+# Where the answer differs from a passage that agreed for at least ``_LEAST_LEFT`` tokens, as in an
+# edited text, the passage is searched again: in its next ``_NEAR`` tokens, for as many tokens of
+# the answer.
 _LEAST_LEFT = 8
 _NEAR = 12
-# How often a guess is right at first, by the number of tokens that agree: up to the first number,
+# The expected rate of right guesses, by the number of tokens that agree: up to the first number,
 # the rate beside it.
 _EXPECTED = ((3, 0.4), (5, 0.6), (8, 0.75), (15, 0.85), (_LONGEST, 0.93))
-# The same in a passage that was left and goes on behind as many tokens as differ, and where the
-# last token was found a little further on. The second rates are those after one token more; after
-# two, the passage is trusted as before.
+# The same for a passage that the answer left and came back to: by skipping as many tokens as differ
+# (``_SKIPPED``), or where the last token was found a little further on (``_FOUND``). The second
+# rate of each is the one after one more token that agrees; after two, the passage is trusted as
+# before.
 _SKIPPED, _FOUND = len(_EXPECTED), len(_EXPECTED) + 2
 _EXPECTED_AGAIN = (0.6, 0.85, 0.5, 0.8)
-# An edited text is left every few dozen tokens: an average over fewer would rise in between, and
-# let passes become too long.
+# An answer leaves an edited text every few dozen tokens. An average over fewer tokens would rise in
+# between, and passes would become too long.
 _NEWEST = 0.03
 _EXPECTED_WEIGHT = 3.0
 
 
 def _classes() -> tuple[int, ...]:
-    """Return, by the number of tokens that agree, the place of its expectation in the table."""
+    """Return, for each number of tokens that agree, the index of its rate in ``_EXPECTED``."""
     return tuple(
         next(n for n, (most, _) in enumerate(_EXPECTED) if length <= most)
         for length in range(_LONGEST + 1)
@@ -51,7 +53,7 @@ _CLASS_OF = _classes()
 
 
 class PromptLookup:
-    """Guesses that what followed the last tokens before follows them again.
+    """Guesses that the tokens which followed the last few tokens earlier follow them again.
 
     See ``engine.speculating.sources.GuessSource``.
 
@@ -65,7 +67,7 @@ class PromptLookup:
         self._tokens = list(prompt[-MOST_INDEXED:])
         expected = [*(rate for _, rate in _EXPECTED), *_EXPECTED_AGAIN]
         self._rates = tuple(HitRate(one, _NEWEST, _EXPECTED_WEIGHT) for one in expected)
-        # Where each run of key tokens was last followed by another token.
+        # For each run of key tokens: the place of the token that last followed it.
         self._places: dict[int, int] = {}
         self._room = MOST_INDEXED
         self._key = 0
@@ -75,9 +77,9 @@ class PromptLookup:
         self._unindexed = len(self._tokens)
         self._at = 0  # the token that follows the passage; 0 for none
         self._length = 0  # how many tokens of the passage agree
-        self._trust = 0  # the place of its rate
-        # The token that was expected where the answer left a passage, until it is found again, and
-        # the place of the one that came instead; 0 for none.
+        self._trust = 0  # the index of its rate
+        # Where the answer left a passage and has not found it again: the places of the expected
+        # token and of the token of the answer; 0 for none.
         self._left_at = self._left_by = 0
         self._index_prompt()
         self._find()
@@ -114,7 +116,7 @@ class PromptLookup:
         return self._rates[self._trust].value if self._at else 0.0
 
     def propose(self, most: int) -> Sequence[int]:
-        """Return the tokens that followed the passage; a passage that ends here is repeated."""
+        """Return the tokens that followed the passage, repeated if it ends at the newest token."""
         at, known = self._at, self._tokens
         if not at:
             return ()
@@ -125,7 +127,7 @@ class PromptLookup:
         return found
 
     def _agree(self) -> None:
-        """Note that the token that was expected has come."""
+        """Note that the answer's token is the expected one."""
         self._at += 1
         if self._length < _LONGEST:
             self._length += 1
@@ -165,7 +167,7 @@ class PromptLookup:
         self._trust = _CLASS_OF[length]
 
     def _index_prompt(self) -> None:
-        """Index the next slice of the prompt, backwards, so that later passages come first."""
+        """Index the next slice of the prompt, backwards, so that later passages are preferred."""
         end = self._unindexed
         begin = max(_KEY_TOKENS, end - _SLICE)
         tokens = self._tokens[begin - _KEY_TOKENS : end]

@@ -1,8 +1,8 @@
-"""Guesses that an answer repeats a text that its request predicts. Pure.
+"""Guesses that an answer repeats the text that its request predicts. Pure.
 
-The answer is followed through the prediction token by token. Where it leaves the text, it is found
-again: a little further on, where one of the next tokens agrees, or wherever its last few tokens
-are.
+The prediction is compared with the answer token by token. Where the answer differs, its place in
+the prediction is searched again: wherever its last few tokens occur, or else a little further on,
+where one of the next tokens agrees.
 """
 
 from bisect import bisect_left
@@ -12,20 +12,20 @@ from collections.abc import Sequence
 from engine.speculating.hit_rate import HitRate
 from engine.values.tokens import TokenOrigin
 
-# Any passage is found by so many tokens.
+# A passage is found by its last tokens, this many.
 _KEY_TOKENS = 3
-# An answer that leaves the text is looked for in so many of the next tokens.
+# The answer's last token is searched in this many of the next tokens.
 _NEAR = 24
-# No agreement longer than this is told apart.
+# Longer agreements count like this one.
 _LONGEST = 32
-# How often a guess is right at first, by the number of tokens that agree before it: up to the first
-# number, the rate beside it. At the very beginning none does.
+# The expected rate of right guesses, by the number of tokens before it that agree: up to the first
+# number, the rate beside it. At the very beginning that number is 0.
 _EXPECTED = ((0, 0.7), (1, 0.4), (2, 0.55), (4, 0.7), (15, 0.85), (_LONGEST, 0.93))
-# After so many tokens that agree again, a text that had agreed for long is trusted as before.
+# A text that had agreed for ``_LONG`` tokens is trusted as before once ``_ENOUGH`` agree again.
 _LONG = 8
 _ENOUGH = 3
-# An edited text is left every few dozen tokens: an average over fewer would rise in between, and
-# let passes become too long.
+# An answer leaves an edited text every few dozen tokens. An average over fewer tokens would rise in
+# between, and passes would become too long.
 _NEWEST = 0.03
 _EXPECTED_WEIGHT = 8.0
 _CLASS_OF = tuple(
@@ -35,7 +35,7 @@ _CLASS_OF = tuple(
 
 
 class PredictedText:
-    """The text that a request predicts, indexed so that an answer is found in it. Any thread.
+    """The text that a request predicts, with an index of its passages. Any thread.
 
     Args:
         tokens: The tokens of the text.
@@ -46,7 +46,7 @@ class PredictedText:
 
     def __init__(self, tokens: Sequence[int]) -> None:
         self.tokens = list(tokens)
-        # Where each run of key tokens is followed by another one.
+        # For each run of key tokens: the places of the tokens that follow it.
         self._places: defaultdict[tuple[int, ...], list[int]] = defaultdict(list)
         for end in range(_KEY_TOKENS, len(self.tokens)):
             self._places[tuple(self.tokens[end - _KEY_TOKENS : end])].append(end)
@@ -54,7 +54,8 @@ class PredictedText:
     def after(self, last: Sequence[int], begin: int) -> int | None:
         """Return the place that follows the last few tokens; None where they are not in the text.
 
-        Of several, the nearest one from ``begin`` on, or else the last before it.
+        Of several places, this is the nearest one from ``begin`` on, or else the last one before
+        it.
         """
         found = self._places.get(tuple(last[-_KEY_TOKENS:]))
         return found[min(bisect_left(found, begin), len(found) - 1)] if found else None
@@ -64,10 +65,10 @@ class PredictionGuesses:
     """Guesses from the prediction of one request. See ``engine.speculating.sources.GuessSource``.
 
     Args:
-        text: What is predicted.
+        text: The predicted text.
 
     Attributes:
-        origin: What its tokens are marked with.
+        origin: The origin of its guesses.
     """
 
     origin = TokenOrigin.PREDICTION
@@ -81,10 +82,10 @@ class PredictionGuesses:
         self._last: list[int] = []
         # The place of the token that is expected next; None where the answer has left the text.
         self._at: int | None = 0
-        # Where it was when it left.
+        # Its place when it left the text.
         self._left_at = 0
         self._length = 0  # how many tokens agree before it
-        self._length_before = 0  # how many agreed where it left; 0 once that many count again
+        self._length_before = 0  # how many agreed before it left; 0 once trusted again
 
     def extend(self, tokens: Sequence[int]) -> None:
         """Take the next tokens of the answer."""

@@ -13,8 +13,8 @@ from bisect import bisect_left, bisect_right
 from collections import OrderedDict
 
 ROOT = 0
-# Beyond this many characters of stops, the lists that were used longest ago are dropped. A list
-# takes at most some 300 bytes per character, and only once a text has spelled all of it.
+# Beyond this many characters of stops, the least recently used lists are dropped. A list takes at
+# most some 300 bytes per character, and only once a text has spelled all of it.
 _KEPT_CHARS = 1 << 18
 _KEPT_LISTS = 256
 
@@ -40,7 +40,8 @@ class Automaton:
 
     def __init__(self, strings: tuple[str, ...]) -> None:
         self.strings = strings
-        # Strings with a common prefix stand together, the prefix itself first: a node is a span.
+        # Sorted, strings with a common prefix are neighbours, the prefix itself first: a node is a
+        # span.
         self._order = sorted(range(len(strings)), key=strings.__getitem__)
         self._sorted = [strings[index] for index in self._order]
         # Searching it costs a microsecond; a set of its characters would cost far more to make.
@@ -52,7 +53,7 @@ class Automaton:
         self.resume: list[int] = []
         self._spans: list[tuple[int, int]] = []
         self._fail: list[int] = []
-        # The next node along the failures of which a string outside of this node's span grows.
+        # The next node along the failure links that a string outside of this node's span passes.
         self._other: list[int] = []
         # The one character that can follow; None where there are several or none.
         self._next_char: list[str | None] = []
@@ -124,12 +125,13 @@ class Automaton:
             if span is not None:
                 grown.append((at, span))
             at = fail[at]
-        # The failure of a longer prefix is the shorter one that grows by the same character.
+        # The failure link of a longer prefix leads to the shorter one extended by the same
+        # character.
         for shorter, span in reversed(grown):
             target = self._add(span, self.depth[shorter] + 1, target)
             rows[shorter][char] = target
         if node != ROOT:
-            # Kept, so that a text that returns to this prefix often searches once.
+            # Kept, so that a text that often returns to this prefix searches only once.
             rows[node][char] = target
         return target
 
@@ -155,7 +157,7 @@ class Automaton:
 
 
 class _Automata:
-    """The automata that are in use or were lately, one per list. Any thread."""
+    """The automata that are in use or were used recently, one per list. Any thread."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

@@ -22,8 +22,8 @@ class Match:
         rule: Index of the string in the matcher's list.
         value: The string.
         offset: Code points of the channel's text before it.
-        dropped: What was cut from the end of the text: the stop and the rest of its last piece
-            (only the rest where the stop is kept).
+        dropped: The text that was cut off: the stop and the rest of its last piece (only the rest
+            if the stop is kept).
     """
 
     rule: int
@@ -72,7 +72,7 @@ class StopMatcher:
         row = rows[node]
         if node == ROOT:
             if len(piece) <= _SHORT:
-                # A token's few characters are sooner looked through than searched.
+                # For a token's few characters, a loop is faster than a search.
                 for char in piece:
                     if char in row:
                         break
@@ -137,14 +137,14 @@ class StopMatcher:
 
 
 def matcher_of(rules: StopRules, numbers: tuple[int, ...]) -> StopMatcher:
-    """Return a matcher of those strings of a request that have these numbers."""
+    """Return a matcher of a request's stop strings with these numbers."""
     return StopMatcher(tuple(rules.strings[number] for number in numbers))
 
 
 def prepared(rules: StopRules) -> tuple[Automaton, ...]:
     """Return the automata of a request's stops, one for each list that a channel looks for.
 
-    While somebody keeps them, every matcher of these stops uses them instead of making its own.
+    While they are kept, every matcher of these stops uses them instead of making its own.
     """
     lists = {rules.counting_in(channel) for channel in Channel}
     return tuple(

@@ -1,4 +1,4 @@
-"""What a request asks to stop on, and the limits every surface enforces on it.
+"""The stops of a request, and their limits, which are the same everywhere.
 
 Pure values and checks; knows no model. Used on every thread.
 """
@@ -21,7 +21,7 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 class StopScope(StrEnum):
-    """The channels in which stop strings are looked for."""
+    """The channels in which stop strings count."""
 
     TEXT = "text"
     TEXT_AND_THINKING = "text+thinking"
@@ -44,14 +44,14 @@ _CHANNELS = {
 class StopOptions:
     """How the stops of one request count.
 
-    Command line, saved runs, window and API take the options from here: each field is an option,
-    and its ``title`` and ``help`` say what it does.
+    The command line, saved runs, the window and the API take the options from here: each field is
+    an option, with its ``title`` and ``help``.
 
     Attributes:
-        scope: Where strings are looked for.
-        include_stop: Keep the matched stop in the answer (all after it is still cut).
-        ignore_eos: Go on after EOS; stops still count.
-        min_tokens: A stop that completes within the first ``min_tokens`` tokens is no match.
+        scope: The channels in which strings count.
+        include_stop: Whether the matched stop stays in the answer; all after it is still cut.
+        ignore_eos: Whether the answer continues after EOS; stops still count.
+        min_tokens: How many first tokens an answer has before stops count.
     """
 
     scope: StopScope = field(
@@ -91,7 +91,7 @@ class StopRules(StopOptions):
     Attributes:
         strings: Stop strings, matched code point by code point on decoded text.
         token_ids: Token ids that end generation beside the model's own EOS ids.
-        scopes: Strings, each with where it is looked for instead.
+        scopes: Strings that have a scope of their own, with that scope.
     """
 
     strings: tuple[str, ...] = ()
@@ -99,17 +99,17 @@ class StopRules(StopOptions):
     scopes: tuple[tuple[str, StopScope], ...] = ()
 
     def with_options(self, options: StopOptions) -> "StopRules":
-        """Return the same stops, counting in another way."""
+        """Return the same stops with other options."""
         return replace(
             self, **{option.name: getattr(options, option.name) for option in STOP_OPTIONS}
         )
 
     def scope_of(self, string: str) -> StopScope:
-        """Return where one of the strings is looked for."""
+        """Return the scope of one of the strings."""
         return dict(self.scopes).get(string, self.scope)
 
     def counting_in(self, channel: Channel) -> tuple[int, ...]:
-        """Return the numbers of the strings that are looked for in a channel."""
+        """Return the numbers of the strings that count in a channel."""
         if not self.scopes:
             return tuple(range(len(self.strings))) if channel in self.scope.channels else ()
         return tuple(
@@ -121,12 +121,12 @@ class StopRules(StopOptions):
 
 @dataclass(frozen=True, slots=True)
 class StopOption:
-    """An option of ``StopOptions``, for surfaces that offer all of them.
+    """An option of ``StopOptions``, for code that offers all of them.
 
     Attributes:
         name: Its name there.
-        default: What counts where nothing is said; its type is the option's.
-        title: What a window calls it.
+        default: Its default, which also has the option's type.
+        title: Its name in a window.
         help: What it does, as a phrase.
     """
 
@@ -146,7 +146,7 @@ def checked_strings(values: Sequence[object], field: str) -> tuple[str, ...]:
     """Return the stop strings of a request, checked, without duplicates, in their order.
 
     Args:
-        values: The items as they came.
+        values: The items of the list.
         field: The request's name for the list, for messages.
 
     Raises:
@@ -181,7 +181,7 @@ def checked_strings(values: Sequence[object], field: str) -> tuple[str, ...]:
 def checked_token_ids(values: Sequence[int]) -> tuple[int, ...]:
     """Return the stop ids of a request without duplicates, in their order.
 
-    Whether they are in the vocabulary is for the model to say.
+    Whether they are in the vocabulary is checked once the model is known.
 
     Raises:
         InvalidRequest: There are too many.

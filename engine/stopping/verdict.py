@@ -1,4 +1,4 @@
-"""All words about why a generation ended: every surface renders them, and none has its own.
+"""All words about why a generation ended; no other module has words of its own for that.
 
 Pure functions of the record and of the figures beside it; must not know transports or toolkits.
 Any thread.
@@ -13,13 +13,13 @@ from engine.wording import counted, quoted
 
 _WHERE = {Channel.TEXT: "", Channel.THINKING: " of its thinking", Channel.TOOL: " of a tool call"}
 _CHANNELS = {Channel.TEXT: "answer", Channel.THINKING: "thinking", Channel.TOOL: "tool call"}
-# Headlines, labels and cells of tables are short: a longer stop is cut there.
+# Headlines, labels and table cells are short, so a longer stop is cut there.
 _HEADLINE_CHARS = 80
 _LABEL_CHARS = 40
 _CELL_CHARS = 24
 
 UNEXPECTED = "Something unexpected went wrong inside Fullstop. The log has the details."
-"""The cause of a failure that nobody has put into words."""
+"""The words for a failure without a known cause."""
 
 
 class TokenCounts(Protocol):
@@ -259,9 +259,10 @@ def channel_name(channel: Channel) -> str:
 
 
 def plain_cause(text: str) -> str:
-    """Return why something failed, without the words of an exception that nobody expected.
+    """Return why something failed, without the text of an unexpected exception.
 
-    Our own causes are sentences for people; those that begin with an exception's name are not.
+    Fullstop's own causes are sentences for people; causes that begin with an exception's name are
+    not.
     """
     if not _EXCEPTION.match(text):
         return text

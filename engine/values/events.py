@@ -1,4 +1,4 @@
-"""What a generation tells its reader: a closed union of events that ends in one ``Finished``.
+"""The events of a generation: a closed union, whose last event is always one ``Finished``.
 
 Pure values; made on the engine thread, read on any.
 """
@@ -61,7 +61,7 @@ class ToolCallArguments:
     character, and each beginning of them is the beginning of that JSON object.
 
     Attributes:
-        call_id: Of the call.
+        call_id: The identifier of the call.
         text: The next part of the JSON text.
     """
 
@@ -71,14 +71,14 @@ class ToolCallArguments:
 
 @dataclass(frozen=True, slots=True)
 class ToolCallAbandoned:
-    """A call that was started is none: it was cut short, or its text could not be parsed.
+    """A call that was started is withdrawn: it was cut short, or its text could not be parsed.
 
-    What was told of it cannot be taken back, but is no call: no ``ToolCallCompleted`` follows. Its
-    arguments are not complete JSON, unless another call of the same text was started after it.
-    A text that could not be parsed follows as text of the answer, as if it had never been a call.
+    Its earlier events do not count as a call, and no ``ToolCallCompleted`` follows. Its arguments
+    are not complete JSON, unless another call of the same text was started after it. A text that
+    could not be parsed follows as text of the answer, as if it had never been a call.
 
     Attributes:
-        call_id: Of the call.
+        call_id: The identifier of the call.
     """
 
     call_id: str
@@ -88,7 +88,7 @@ class ToolCallAbandoned:
 class ToolCallCompleted:
     """A call is complete, the ``index``-th of this answer.
 
-    ``raw`` is the model's own text; where one text held several calls, the first has it.
+    ``raw`` is the model's own text; if one text contains several calls, the first one has it.
     """
 
     index: int
@@ -98,10 +98,10 @@ class ToolCallCompleted:
 
 @dataclass(frozen=True, slots=True)
 class TokenTrace:
-    """One sampled token and what became of it.
+    """One sampled token, and what happened to its text.
 
     Attributes:
-        index: From 0 over the generated tokens.
+        index: Its index, from 0 over the generated tokens.
         token_id: Its id.
         piece: The text it completed (empty while a character is incomplete, and for tags).
         raw: Its bytes.
@@ -110,10 +110,10 @@ class TokenTrace:
         released: Characters that went out to the reader on this token.
         held: Text held back after it.
         progress: For each stop string, how many of its first characters the text ends with.
-        special: Its text, if it is a special token (whose text is no part of an answer).
+        special: Its text, if it is a special token (whose text is not part of an answer).
         stats: How likely it was; at trace level ``full`` only.
-        settled: The tokens of which it is now known what they are in the answer's text, in
-            their order; at trace level ``full`` only.
+        settled: The tokens whose part of the answer's text is now known, in their order; at trace
+            level ``full`` only.
         origin: Whether it was guessed, and by which source.
     """
 
@@ -137,11 +137,11 @@ class Usage:
     """Token counts of one generation.
 
     Attributes:
-        prompt_tokens: All tokens of the prompt, cached ones included.
-        cached_tokens: Those of them that the prompt cache held.
-        output_tokens: All sampled tokens, those of the stop and EOS included.
-        thinking_tokens: Those of them that were reasoning.
-        disk_tokens: Those of the cached tokens that came from disk, and not from memory.
+        prompt_tokens: All tokens of the prompt, including cached ones.
+        cached_tokens: How many of them came from the prompt cache.
+        output_tokens: All sampled tokens, including those of the stop and EOS.
+        thinking_tokens: How many of them were reasoning.
+        disk_tokens: How many of the cached tokens came from disk, not from memory.
     """
 
     prompt_tokens: int = 0
@@ -172,16 +172,17 @@ class Timing:
 
 @dataclass(frozen=True, slots=True)
 class Speculation:
-    """What guessing did for one answer. Guesses beyond the end of the answer count nowhere.
+    """The counts of guesses for one answer. Guesses beyond its end are not counted.
 
     Attributes:
         passes: Forward passes that checked guesses.
-        guessed: Guessed tokens that the model checked; forced ones are not among them.
-        accepted: Those of them that the model drew itself.
-        prediction_accepted: Of the accepted ones, those guessed from the request's prediction.
+        guessed: Guessed tokens that the model checked, without forced ones.
+        accepted: How many of them the model drew itself.
+        prediction_accepted: How many of the accepted ones were guessed from the request's
+            prediction.
         prediction_rejected: Tokens guessed from the request's prediction that the model did not
             draw.
-        forced: Tokens that the answer's constraint left as the only ones, checked several at once.
+        forced: Tokens that were the only ones allowed by the constraint, checked several at once.
     """
 
     passes: int = 0
@@ -204,7 +205,7 @@ class BudgetEnd:
     """Where a budget has ended the reasoning of an answer.
 
     Attributes:
-        token_index: Of the first token that was forced, from 0 over the generated tokens.
+        token_index: The index of the first forced token, from 0 over the generated tokens.
         forced: How many tokens end the reasoning; the answer may be over before the last of them.
         budget: The most tokens of reasoning that the answer could have.
     """
@@ -222,13 +223,12 @@ class Finished:
         stop: Why it ended.
         usage: Token counts.
         timing: Durations.
-        error: For kind ``error``, the cause in words; else None.
-        is_request_at_fault: Whether what the request asks for caused the error: the same request
-            would fail again.
-        unfinished_tool_call: Raw text of a tool call that was cut short, else empty.
+        error: For kind ``error``, the cause in words; otherwise None.
+        is_request_at_fault: Whether the request caused the error, so that it would fail again.
+        unfinished_tool_call: Raw text of a tool call that was cut short; otherwise empty.
         residue: Text that appeared only when the last characters were finalised.
         settled: The tokens that were not settled by the last trace; see ``TokenTrace``.
-        speculation: What guessing did for the answer.
+        speculation: The counts of guesses.
         budget_end: Where the budget ended the reasoning; None where it did not.
     """
 

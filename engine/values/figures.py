@@ -1,4 +1,4 @@
-"""The figures of a finished generation that are worth a glance. Pure; any thread."""
+"""The figures of a finished generation in short form. Pure; any thread."""
 
 from engine.values.events import BudgetEnd, Finished, tokens_per_s
 from engine.wording import counted, figure, seconds
@@ -10,7 +10,7 @@ def budget_words(end: BudgetEnd) -> str:
 
 
 def figures(finished: Finished) -> tuple[str, ...]:
-    """Return the numbers worth a glance, as far as they exist.
+    """Return the main figures of a generation, as far as they exist.
 
     For example ``("41 tok/s", "0.38 s to first token", "143 tokens, 62 guessed")``.
     """

@@ -1,4 +1,4 @@
-"""How likely the tokens of a prompt were: what a request asks for, and the event that tells it.
+"""How likely the tokens of a prompt were: the request for it, and the event with the scores.
 
 Pure values; any thread.
 """
@@ -11,15 +11,15 @@ from typing import NamedTuple
 
 @dataclass(frozen=True, slots=True)
 class PromptScoring:
-    """Which tokens of a prompt are scored, and how much is told of each.
+    """Which tokens of a prompt are scored, and with which figures.
 
-    A score comes from the model's reading of the tokens before it. So whatever a cache holds of
-    the prompt is read again from the token before ``start`` on.
+    A token's score comes from reading the tokens before it. So the model reads the prompt from the
+    token before ``start`` on, even if a cache contains it.
 
     Attributes:
-        start: The first token that is scored. Nothing precedes token 0, which has no score.
-        top: How many of the likeliest tokens are named at each place.
-        token_ids: Ids whose log-probabilities are told at each place.
+        start: The first token that is scored. Token 0 has no score, because nothing precedes it.
+        top: How many of the likeliest tokens to list at each place.
+        token_ids: Ids whose log-probabilities to list at each place.
     """
 
     start: int = 0
@@ -33,9 +33,9 @@ class PromptToken(NamedTuple):
     Attributes:
         token_id: Its id.
         logprob: Its log-probability (natural logarithm); None for the first token of a prompt.
-        rank: 0 for the most likely token; None as above.
+        rank: 0 for the most likely token; None for the first token of a prompt.
         top: The likeliest tokens with their log-probabilities, best first.
-        chosen: The ids that the request chose, with theirs.
+        chosen: The ids that the request chose, with their log-probabilities.
     """
 
     token_id: int
@@ -49,17 +49,17 @@ class PromptToken(NamedTuple):
 class PromptScores:
     """The scores of consecutive tokens of a prompt, as plain arrays because prompts are long.
 
-    The events of a generation come in the order of the tokens and leave none out.
+    The events of a generation come in the order of the tokens, without gaps.
 
     Attributes:
         start: The place of the first of them in the prompt.
         token_ids: The tokens.
-        logprobs: Of each token; empty for the first token of a prompt, which has none.
-        ranks: Likewise.
+        logprobs: The log-probability of each token; empty for the first token of a prompt.
+        ranks: The rank of each token; empty for the first token of a prompt.
         top_ids: ``top`` ids for each token, best first.
-        top_logprobs: Likewise.
-        chosen_ids: The ids that were chosen.
-        chosen_logprobs: Theirs for each token.
+        top_logprobs: The log-probabilities of ``top_ids``.
+        chosen_ids: The ids that the request chose.
+        chosen_logprobs: The log-probabilities of ``chosen_ids``, for each token.
     """
 
     start: int
@@ -72,7 +72,7 @@ class PromptScores:
     chosen_logprobs: "array[float]" = field(default_factory=lambda: array("f"))
 
     def __len__(self) -> int:
-        """Return how many tokens there are."""
+        """Return the number of tokens."""
         return len(self.token_ids)
 
     def tokens(self) -> Iterator[PromptToken]:

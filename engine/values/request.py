@@ -1,4 +1,4 @@
-"""What a caller asks of the engine, in the domain's own words. Pure values; any thread."""
+"""The request for an answer, in the engine's own terms. Pure values; any thread."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
@@ -12,17 +12,17 @@ from engine.values.prompt_scores import PromptScoring
 
 @dataclass(frozen=True, slots=True)
 class SamplingOption:
-    """A field of ``SamplingOptions``, for surfaces that offer all of them.
+    """A field of ``SamplingOptions``, for code that offers all of them.
 
     Attributes:
-        title: What a window calls it.
-        help: What it does, as a phrase; empty where the title says enough.
+        title: Its name in a window.
+        help: What it does, as a phrase; empty if the title says enough.
         least: The least number that a window offers.
         most: The greatest one.
-        step: What one step up or down adds.
-        unset: The words for no number.
+        step: The size of one step up or down.
+        unset: The text that stands for no number.
         is_whole: Whether numbers are whole.
-        name: The field's name; ``SAMPLING_OPTIONS`` has it.
+        name: The field's name; only set in ``SAMPLING_OPTIONS``.
     """
 
     title: str
@@ -41,10 +41,10 @@ def _option(option: SamplingOption) -> Any:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SamplingOptions:
-    """How the next token is drawn, as far as a conversation has a setting for it.
+    """The settings for drawing tokens that a conversation offers.
 
-    A conversation's settings and the window's controls are made from here. None means the model's
-    own default.
+    A conversation's settings and the window's controls are made from these fields. None means the
+    model's own default.
 
     Attributes:
         temperature: 0 is greedy; otherwise the divisor of the logits, up to 2 in most APIs.
@@ -52,7 +52,7 @@ class SamplingOptions:
         top_k: Number of candidates; 0 switches it off.
         min_p: Least probability relative to the most likely token, in [0, 1].
         repetition_penalty: Multiplicative, 1 is off.
-        seed: Makes the draw repeatable; None draws anew each time.
+        seed: Makes the draws repeatable; None gives other draws each time.
     """
 
     temperature: float | None = _option(SamplingOption("Temperature", "", 0, 2, 0.05))
@@ -108,7 +108,7 @@ SAMPLING_OPTIONS = tuple(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sampling(SamplingOptions):
-    """How the next token is drawn, all of it.
+    """All settings for drawing tokens.
 
     Attributes:
         presence_penalty: Additive once a token has occurred, 0 is off.
@@ -122,7 +122,7 @@ class Sampling(SamplingOptions):
 
 
 class Effort(StrEnum):
-    """How hard the model is to think, where it thinks."""
+    """How much a model that can reason should reason."""
 
     LOW = "low"
     MEDIUM = "medium"
@@ -130,7 +130,7 @@ class Effort(StrEnum):
 
 
 class TraceLevel(StrEnum):
-    """How much of each token a run reports: nothing, what stops made of it, or all there is."""
+    """How much a run reports about each token: nothing, what stops did with it, or everything."""
 
     OFF = "off"
     STOPS = "stops"
@@ -155,7 +155,7 @@ class TextForm:
 
 @dataclass(frozen=True, slots=True)
 class OutputConstraint:
-    """What the answer's text must be; it can then be nothing else, whatever the model prefers.
+    """The form that the answer's text must have, whatever the model prefers.
 
     Reasoning before the answer stays free.
 
@@ -173,8 +173,8 @@ class ToolChoice:
     """Whether the model may, must or must not call a tool.
 
     Attributes:
-        mode: ``auto`` leaves it to the model, ``none`` keeps the tools from it, ``required``
-            makes the answer a tool call with valid arguments.
+        mode: ``auto`` lets the model decide, ``none`` hides the tools from it, ``required`` makes
+            the answer a tool call with valid arguments.
         name: With ``required``, the only tool that may be called; None means any of them.
     """
 
@@ -184,10 +184,10 @@ class ToolChoice:
 
 @dataclass(frozen=True, slots=True)
 class CacheOwner:
-    """Whose cache of a prompt is kept on disk, so that it can be forgotten with its owner.
+    """The owner of caches on disk, so that they can be deleted with their owner.
 
     Attributes:
-        name: Unique, such as the id of a conversation.
+        name: A unique name, such as the id of a conversation.
     """
 
     name: str
@@ -200,33 +200,33 @@ class GenerationRequest:
     Attributes:
         messages: The conversation; a trailing assistant message is continued, not answered.
         sampling: How tokens are drawn.
-        stops: What ends the answer beside EOS and limits.
+        stops: The stops that end the answer, besides EOS and limits.
         max_tokens: Most tokens to sample; None means until the context is full. It may be larger
             than the context. With 0 the prompt is read, and nothing is generated.
         tools: Tools the model may call.
         thinking: True or False switches reasoning where the template knows how; None leaves
             the template's own default.
-        thinking_budget: Most tokens of reasoning, its tags not counted; then its end is forced and
-            the answer goes on. None for any number. Without effect on a model that cannot reason.
-        effort: How hard to think, where the template knows how; else it becomes a budget.
-        trace: Whether ``TokenTrace`` events are sent, and how much they tell.
+        thinking_budget: Most tokens of reasoning, without its tags; then its end is forced and the
+            answer continues. None for no limit. Has no effect on a model that cannot reason.
+        effort: How much to reason, if the template knows efforts; otherwise it becomes a budget.
+        trace: Whether ``TokenTrace`` events are sent, and how much they contain.
         top_logprobs: Number of the most likely tokens in each full trace, at most 20.
-        chosen_logprobs: Ids whose log-probabilities each full trace tells.
-        prompt: Instead of messages, text or token ids to continue as they are, no template.
-        constraint: What the answer's text must be; None leaves it free.
+        chosen_logprobs: Ids whose log-probabilities each full trace contains.
+        prompt: Instead of messages, text or token ids to continue directly, without a template.
+        constraint: The form of the answer's text; None leaves it free.
         tool_choice: Whether one of ``tools`` may, must or must not be called.
         allows_more_keys: Whether objects of a constrained answer, or of a required call, may have
-            keys that their schema neither names nor rules out, as JSON Schema has it. Without it
-            they have no others: a model that is unsure would otherwise add keys without end.
-        cache_owner: Whose cache the answer leaves on disk, where caches are kept there; None
-            leaves none, and uses none.
-        prediction: Text that the answer is expected to repeat for the most part; it makes the
-            answer faster where it is right, and never changes it.
-        opens_answer: Whether the prompt of a conversation ends with what opens the answer; only
-            prompts that are counted or shown can do without.
+            keys that their schema neither names nor rules out, as JSON Schema allows. If not, they
+            have only the named ones: an unsure model could otherwise add keys without end.
+        cache_owner: The owner of the cache that the answer leaves on disk; None leaves none there,
+            and uses none.
+        prediction: Text that the answer probably repeats for the most part. It makes the answer
+            faster where it is right, and never changes it.
+        opens_answer: Whether the prompt ends with the tokens that open the answer; only prompts
+            that are counted or shown may be without them.
         prompt_scoring: Which tokens of the prompt are scored (``PromptScores``); None scores none.
-        model: The name of the model that is to answer, where several are offered; None for the
-            default one. Where only one model is served, it answers whatever the name is.
+        model: The name of the model that should answer, if several are offered; None for the
+            default one. If only one model is served, it answers whatever the name is.
     """
 
     messages: tuple[Message, ...] = ()

@@ -1,4 +1,4 @@
-"""What is known of a single token of an answer: its text, its likelihood, where it came from.
+"""What is known about a single token of an answer: its text, its likelihood, its origin.
 
 Pure values; made on the engine thread, read on any.
 """
@@ -14,7 +14,7 @@ class TokenStats:
     """How likely a sampled token was, from the model's log-probabilities (natural logarithm).
 
     Attributes:
-        logprob: Of the token itself.
+        logprob: The log-probability of the token itself.
         rank: 0 for the most likely token.
         top: The most likely tokens with their log-probabilities, best first.
         eos_probability: Probability, from 0 to 1, that the answer would have ended here.
@@ -32,13 +32,13 @@ class TokenStats:
 class TokenSpan:
     """The text of an answer that one token stands for.
 
-    What belongs to a stop that was cut, to a tag or to a tool call is in no span. A character
-    whose bytes came with several tokens is the text of the last of them; each has its bytes.
+    Text of a stop that was cut, of a tag or of a tool call is in no span. A character whose bytes
+    come from several tokens is in the text of the last of them; each has its own bytes.
 
     Attributes:
-        index: Of the token, from 0 over the generated tokens.
+        index: The token's index, from 0 over the generated tokens.
         token_id: Its id.
-        channel: The text, or the thinking; a token that is in both has a span in each.
+        channel: Text or thinking; a token that is in both has a span in each.
         start: Code points of that channel's text before it.
         text: Its text there; empty while a character is incomplete.
         raw: Its bytes there.
@@ -57,15 +57,15 @@ class TokenSpan:
 
     @property
     def end(self) -> int:
-        """Code points of the channel's text up to the end of it."""
+        """Code points of the channel's text up to the end of the span."""
         return self.start + len(self.text)
 
 
 class TokenOrigin(StrEnum):
-    """How a token came to be: computed alone, or guessed by a source and confirmed by the model.
+    """How a token was found: drawn by itself, or guessed by a source and confirmed by the model.
 
-    Whatever the origin, it is the token that the model would have drawn without any guess. Those
-    of ``BUDGET`` are no guesses: they end reasoning whose budget was used up.
+    Whatever the origin, it is the token that the model would have drawn without guesses. Tokens of
+    ``BUDGET`` are not guesses: they end reasoning whose budget is used up.
     """
 
     SAMPLED = "sampled"

@@ -1,4 +1,4 @@
-"""The engine's public names: what its door offers, and what opening it costs."""
+"""The engine's public names: what its door offers, and what importing them loads."""
 
 import ast
 import json
@@ -64,7 +64,7 @@ def test_the_door_lists_its_names() -> None:
     assert all(hasattr(engine, name) for name in engine.__all__)
 
 
-def test_nobody_inherits_what_owns_the_engine_thread() -> None:
+def test_no_class_inherits_from_the_owner_of_the_engine_thread() -> None:
     root = Path(engine.__file__).parents[1]
     heirs = [
         f"{path.relative_to(root)}: {node.name}"

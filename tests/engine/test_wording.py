@@ -8,7 +8,7 @@ from engine.wording import counted, figure, quoted, seconds
 @pytest.mark.parametrize(
     ("value", "shown"), [(0.42, "0.42"), (4.21, "4.2"), (41.4, "41"), (1204, "1,204")]
 )
-def test_figures_have_as_many_digits_as_help(value: float, shown: str) -> None:
+def test_figures_have_only_the_digits_that_help(value: float, shown: str) -> None:
     assert figure(value) == shown
 
 

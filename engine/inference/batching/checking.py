@@ -1,13 +1,13 @@
 """Checks guessed tokens of the running rows in one forward pass. Engine thread.
 
-The pass gives the model's logits after each guess. From them each row draws a token with its own
-processors and sampler, position by position, and goes on as long as it draws what was guessed. So
-the tokens are those that the plain loop would draw, whatever the sampling settings: the guesses
-only decide how many of them one pass gives.
+The pass gives the model's logits after each guess. From them each row draws one token per position
+with its own processors and sampler, and goes on as long as the token is the guessed one. So the
+tokens are those that the plain loop would draw, whatever the sampling settings: the guesses only
+decide how many tokens one pass gives.
 
 A pass over several tokens may round differently from passes over one. So at temperature 0, where
-the two likeliest tokens are closer than the rounding that was measured (``Rounding``), the position
-is left to a pass over one token.
+the two likeliest tokens are closer than the measured rounding error (``Rounding``), a pass over one
+token decides that position.
 """
 
 from collections.abc import Sequence
@@ -24,16 +24,16 @@ from engine.inference.sampling import SeededSampler, greedy
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """What one pass gave a row.
+    """The result of one pass for one row.
 
     Attributes:
-        tokens: The token that was known before, then the accepted guesses. None at all where the
-            first position is left to a pass over one token.
+        tokens: The token that was known before, then the accepted guesses. Empty where a pass over
+            one token has to decide the first position.
         logprobs: Their log-probabilities.
-        pending: The token after them, known now and handed on with the next step.
+        pending: The token after them; the next step returns it.
         pending_logprobs: Its log-probabilities.
-        is_cut: Whether the position after ``tokens`` is left to a pass over one token.
-        forced: Of each accepted guess, whether a constraint left it as the only one.
+        is_cut: Whether a pass over one token has to decide the position after ``tokens``.
+        forced: For each accepted guess, whether a constraint allowed no other token.
     """
 
     tokens: list[int]
@@ -45,12 +45,12 @@ class Checked:
 
 
 class _Draws:
-    """What one row draws after each token of the pass."""
+    """Draws the tokens of one row, one after each token of the pass."""
 
     def __init__(
         self, rows: DecodingRows, index: int, inputs: Sequence[int], logits: mx.array
     ) -> None:
-        self.tokens: Any = None  # of all positions, unless it is stepwise
+        self.tokens: Any = None  # of all positions, unless ``is_stepwise``
         self.is_close: list[bool] | None = None
         self._rows = rows
         self._index = index
@@ -62,7 +62,7 @@ class _Draws:
         stateful = (one for one in self._processors if getattr(one, "is_stateful", False))
         self._constraint = next(stateful, None)
         self.is_stepwise = self._constraint is not None
-        # Of each position that was drawn, whether the constraint left one token.
+        # For each position that was drawn, whether the constraint allowed only one token.
         self.forced: list[bool] = []
         self._context: Any = None
         if self._processors:
@@ -100,7 +100,7 @@ class _Draws:
         return logits
 
     def set_close(self, close: Any) -> None:
-        """Note the positions at which rounding could turn the choice; None for none."""
+        """Note the positions at which rounding could change the choice; None for none."""
         self.is_close = None if close is None else close.tolist()
 
     def drawn(self) -> list[int]:
@@ -109,19 +109,19 @@ class _Draws:
         return found
 
     def draw_at(self, place: int) -> int:
-        """Draw the token of the next position, whose inputs are all right, of a stepwise row."""
+        """Draw the next token of a stepwise row; all guesses before this position were right."""
         logits = self._processed(place)
         logprobs = logits - mx.logsumexp(logits, axis=-1, keepdims=True)
         drawn: Any = self._draw(logprobs)
         self._stepped.append(logprobs[0])
         only = getattr(self._constraint, "only", None)
         self.forced.append(only is not None)
-        # What is forced is known without waiting for the draw.
+        # A forced token is known without waiting for the draw.
         return int(drawn.item() if only is None else only)
 
     @property
     def has_failed(self) -> bool:
-        """Whether the constraint has: the answer ends with its last token."""
+        """Whether the constraint has failed; the answer then ends with its last token."""
         return bool(getattr(self._constraint, "has_failed", False))
 
     def logprobs_at(self, place: int) -> Any:
@@ -129,7 +129,7 @@ class _Draws:
         return self._stepped[place] if self.is_stepwise else self.logprobs[place]
 
     def settle(self, drawn: int, kept: int) -> None:
-        """Set the row's state back to what ``drawn`` draws and ``kept`` tokens have left."""
+        """Set the row's state back to that after ``drawn`` draws and ``kept`` tokens."""
         if self._states:
             self._sampler.state = self._states[drawn - 1]
         if self._processors:
@@ -139,14 +139,14 @@ class _Draws:
 def check(
     rows: DecodingRows, model: Any, guesses: Sequence[Sequence[int]], width: int, noise: Rounding
 ) -> list[Checked]:
-    """Let the model read each row's pending token and its guesses; return what that gave.
+    """Let the model read each row's pending token and its guesses; return which it accepted.
 
-    The rows are left as the plain loop would leave them after the tokens that are returned.
+    Afterwards the rows are as the plain loop would leave them after the returned tokens.
 
     Args:
-        rows: All rows that decode; ``can_rewind`` has said yes.
+        rows: All rows that decode; ``can_rewind`` has returned True.
         model: Called as mlx-lm calls it.
-        guesses: Of each row, in order; fewer than ``width``, or none.
+        guesses: The guesses for each row, in order; fewer than ``width``, or none.
         width: Tokens of each row in the pass.
         noise: How much passes over several tokens round differently.
     """
@@ -176,10 +176,10 @@ def check(
 
 
 def _accepted(draws: _Draws, inputs: list[int], known_logprobs: Any, noise: Rounding) -> Checked:
-    """Return how far a row draws what was guessed.
+    """Return the guesses that a row draws itself.
 
     Args:
-        draws: What it draws.
+        draws: The draws of the row.
         inputs: The known token and the guesses.
         known_logprobs: The log-probabilities of the known token.
         noise: As for ``check``.
@@ -196,7 +196,7 @@ def _accepted(draws: _Draws, inputs: list[int], known_logprobs: Any, noise: Roun
             token = drawn[place]
             near = draws.is_close is not None and draws.is_close[place]
         if near:
-            # This position is drawn again, by a pass over the token before it alone.
+            # A pass over the one token before this position draws it again.
             draws.settle(place, place)
             forced = draws.forced[: max(0, place - 1)]
             return Checked(

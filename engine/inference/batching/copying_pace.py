@@ -1,4 +1,4 @@
-"""How many prompts may begin to answer in one step, judged by measured time.
+"""How many prompts may begin to answer in one step, from measured times.
 
 Rows of a batch are dense: a prompt that has been read is copied into the batch, and every running
 answer waits for that. Pure but for its own state; knows no clock and no model.
@@ -6,14 +6,14 @@ answer waits for that. Pure but for its own state; knows no clock and no model.
 
 # A reader does not notice a gap of this length.
 _MOST_S = 0.05
-# Seconds per token before anything was measured: a small model on a CPU whose memory is fresh from
-# the system, which makes copying four times slower than memory that was used before. So it may be
-# again for more tokens than have ever joined at once.
+# Seconds per token before anything was measured: those of a small model on a CPU. Copying into
+# memory that the system has just provided is four times slower than into memory that was used
+# before, and this may happen again whenever more tokens join at once than ever before.
 _FIRST_S = 8e-6
-# How much the newest step counts, if so many tokens were copied; short prompts say less.
+# The weight of the newest step, if at least ``_TELLING_TOKENS`` were copied; fewer count less.
 _QUICKER, _SLOWER = 0.25, 0.75
 _TELLING_TOKENS = 2_000
-# No step counts as slower than so many times what was expected: something else held it up.
+# A step counts as at most this many times slower than expected: something else may have delayed it.
 _MOST_SLOWER = 4
 
 
@@ -40,7 +40,7 @@ class CopyingPace:
         """Note a step in which prompts joined.
 
         Args:
-            tokens: Of all these prompts.
+            tokens: The number of tokens of all these prompts.
             took_s: How much longer it took than a step that only decodes.
         """
         token_s = min(max(0.0, took_s) / tokens, _MOST_SLOWER * self._token_s)

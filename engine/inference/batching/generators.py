@@ -1,7 +1,7 @@
-"""mlx-lm's generators of one batch: they read prompts of different lengths and decode together.
+"""The mlx-lm generators of one batch: they read prompts of different lengths and decode together.
 
-Knows rows by number and lane only: neither who guesses their tokens nor which caches are kept.
-Belongs to the thread of the batch.
+Knows the number and the lane of each row, but nothing of guesses or kept caches. Belongs to the
+thread of the batch.
 """
 
 import contextlib
@@ -26,7 +26,8 @@ from engine.inference.mlx_lm_internals import (
     straighten_windows,
 )
 
-# The generators of the models in memory. Weights that macOS may page out are slow.
+# The generators of all models in memory. They share one limit of wired memory: macOS may page out
+# weights beyond it, which makes them slow.
 _open: "weakref.WeakSet[Generators]" = weakref.WeakSet()
 
 
@@ -35,13 +36,13 @@ class Generators:
 
     Args:
         model: The model; called as mlx-lm calls it.
-        limits: How much they hold and read.
+        limits: The limits of the batch.
         scored: The rows whose prompts are scored.
         is_cut_anywhere: Whether the model's cache can be cut after any token.
 
     Attributes:
         lanes: The generators; the list stays the same, its items change with ``renew``.
-        lane_of: In which of them a row is read, for each that has not decoded a token yet.
+        lane_of: The lane of each row that has not decoded a token yet.
     """
 
     def __init__(
@@ -78,18 +79,18 @@ class Generators:
     def next(self, chunk: int, lane: int, together: int) -> tuple[list[Any], list[Any]]:
         """Decode, and read prompts if ``chunk`` is not 0.
 
-        Everything that it does follows from its arguments and the rows, and nothing from the clock.
+        The result depends on the arguments and the rows only, never on the clock.
 
         Args:
             chunk: Most tokens of each prompt that are read.
-            lane: In which lane.
+            lane: The lane whose prompts are read.
             together: Most prompts that are read together.
 
         Returns:
-            What was read of prompts, and the tokens that were drawn, as mlx-lm tells them.
+            The progress of the prompts and the drawn tokens, as mlx-lm returns them.
         """
         batch = self.lanes[lane if chunk else 0]
-        # A batch that has as many rows as it may hold reads nothing.
+        # mlx-lm reads nothing for a batch that is full: a limit of 0 rows turns reading off.
         set_reading(batch, chunk, self._rows if chunk else 0, together)
         read, sampled = batch.next()
         if read:
@@ -103,7 +104,7 @@ class Generators:
         return read, sampled
 
     def take_out(self, rows: Iterable[int]) -> dict[int, tuple[list[Any], list[int]]]:
-        """Take rows out, those of one lane at once; return the cache and the tokens of each."""
+        """Take rows out, lane by lane; return the cache and the tokens of each."""
         leaving: dict[int, list[int]] = {}
         for row in rows:
             leaving.setdefault(self.lane_of.pop(row, 0), []).append(row)
@@ -125,13 +126,14 @@ class Generators:
         self._close_lanes()
         _open.discard(self)
         if _open:
-            # The limit that this one found may be from before the others came.
+            # Closing restored the limit that this one had found, perhaps from before the others
+            # opened.
             maybe_set_recommended_wired_limit()
         self.lanes.clear()
         del self._model
 
     def _close_lanes(self) -> None:
-        # The last one first: each puts back the limit of memory that it found.
+        # The last one first: each restores the memory limit that it found.
         for batch in reversed(self.lanes):
             with contextlib.suppress(Exception):  # after a step that failed
                 batch.close()

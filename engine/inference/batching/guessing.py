@@ -1,8 +1,8 @@
-"""Decides, step by step, whether the running rows check guesses, and keeps their sources told.
+"""Decides at each step whether to check guesses, and tells their sources the answers' tokens.
 
-Where nothing is guessed, the plain loop runs on untouched, one pass ahead of what it hands out. To
-guess means to wait for that pass, so it begins only where the sources' own rates of hits and the
-measured costs say that it pays. Belongs to the thread of the batch.
+Without guesses, mlx-lm's plain loop runs unchanged: it computes one pass ahead of the tokens that
+it returns. Guessing has to wait for that pass, so it begins only where the hit rates of the sources
+and the measured costs say that it pays. Belongs to the thread of the batch.
 """
 
 import time
@@ -22,13 +22,14 @@ from engine.speculating.lengths import WIDTHS, CostCurve
 from engine.speculating.sources import GuessSource
 from engine.values.tokens import TokenOrigin
 
-# Guesses that are wrong more often than this are not even weighed.
+# Guesses that are less likely right than this are ignored.
 _LEAST_LIKELY = 0.3
 _MOST = WIDTHS[-1] - 1
-# After so many checks the plain loop runs for some steps, so that its time is known as it is now.
+# After ``_CHECKS_IN_A_ROW`` checks the plain loop runs for some steps, so that its time stays up to
+# date.
 _CHECKS_IN_A_ROW = 64
 _PLAIN_IN_A_ROW = 3
-# mlx-lm's own loop frees unused memory after so many steps.
+# Unused memory is freed after this many checks; mlx-lm's own loop does the same.
 _CLEAR_EVERY = 256
 _NEWEST = 0.2
 
@@ -50,7 +51,7 @@ class _Row:
             source.extend(tokens)
 
     def best(self) -> tuple[float, GuessSource | None]:
-        """Return the source whose next guess is likeliest right, after that likelihood."""
+        """Return the likelihood of the best next guess, and the source that makes it."""
         found: GuessSource | None = None
         most = _LEAST_LIKELY
         for source in self.sources:
@@ -61,11 +62,11 @@ class _Row:
 
 
 class Guessing:
-    """The guesses for the rows of one batch.
+    """Guesses tokens for the rows of one batch.
 
     Args:
         model: Called as mlx-lm calls it.
-        new_curve: Makes the costs of passes, for a number of rows.
+        new_curve: Makes an empty record of the costs of passes, for one number of rows.
     """
 
     def __init__(self, model: Any, new_curve: Callable[[], CostCurve] = CostCurve) -> None:
@@ -77,7 +78,7 @@ class Guessing:
         self._proposing_s: dict[TokenOrigin, float] = {}
         self._ended_at_s = 0.0
         self._was_checked = False
-        # So many of the next steps are the plain loop's.
+        # How many of the next steps belong to the plain loop.
         self._plain_due = 0
         self._checks = 0
 
@@ -92,7 +93,7 @@ class Guessing:
         self._was_checked = False
 
     def keep_only(self, numbers: Collection[int]) -> None:
-        """Forget all rows but those that have not decoded anything yet.
+        """Forget all rows except those that have not decoded anything yet.
 
         Args:
             numbers: Those rows.
@@ -126,7 +127,7 @@ class Guessing:
                 row.tell((token,))
 
     def is_due(self, numbers: Sequence[int]) -> bool:
-        """Return whether it seems to pay to wait for the pending tokens, and to guess on.
+        """Return whether it probably pays to wait for the pending tokens and to guess further ones.
 
         Args:
             numbers: The rows that decode.
@@ -134,7 +135,7 @@ class Guessing:
         return bool(self._rows) and not self._plain_due and self._width(numbers) > 0
 
     def step(self, rows: DecodingRows) -> Step | None:
-        """Check guesses of the rows that decode, if that pays; None where the plain loop is due."""
+        """Check guesses for the decoding rows, if that pays; None where the plain loop is due."""
         numbers = rows.numbers
         if not can_rewind(rows.cache, len(numbers), _MOST + 1):
             return None
@@ -170,7 +171,7 @@ class Guessing:
         if self._checks % _CHECKS_IN_A_ROW == 0:
             self._plain_due = _PLAIN_IN_A_ROW
         elif not all(one.tokens for one in found):
-            self._plain_due = 1  # a row that was given nothing needs a pass of its own
+            self._plain_due = 1  # a row that got no token needs a pass over one token
         step = self._step(numbers, found, guesses, origins)
         return step if step.sampled else None
 
@@ -233,13 +234,13 @@ class Guessing:
         guesses: Sequence[Sequence[int]],
         origins: Sequence[TokenOrigin],
     ) -> Step:
-        """Tell the sources what came of their guesses; return it as a step of the batch.
+        """Tell the sources the rows' new tokens; return these as a step of the batch.
 
         Args:
-            numbers: Of the rows.
-            found: What the pass gave each of them.
-            guesses: Its guesses.
-            origins: Where they came from.
+            numbers: The numbers of the rows.
+            found: The result of the pass for each of them.
+            guesses: The guesses for each of them.
+            origins: The origin of each row's guesses.
         """
         step = Step()
         for number, one, guessed, origin in zip(numbers, found, guesses, origins, strict=True):
@@ -253,7 +254,7 @@ class Guessing:
                 row.is_ahead = True
             if guessed and one.tokens:
                 accepted = len(one.tokens) - 1
-                # What a grammar expects where it leaves a choice repeats the answer.
+                # Where a grammar leaves a choice, its guess repeats the answer, as a lookup does.
                 free = TokenOrigin.LOOKUP if origin is TokenOrigin.FORCED else origin
                 right: list[TokenOrigin] = [free] * accepted
                 for place, is_forced in enumerate(one.forced):
@@ -268,7 +269,7 @@ class Guessing:
     def _probe(self, rows: DecodingRows, guesses: Sequence[Sequence[int]], width: int) -> float:
         """Compare the rounding of a pass over guesses with that of a pass over one token.
 
-        Both leave the rows as they were.
+        Both passes leave the rows as they were.
 
         Returns:
             How long the pass over guesses took, in seconds.
@@ -294,13 +295,13 @@ class Guessing:
 
 
 def _within(guesses: Sequence[int], size: int) -> Sequence[int]:
-    """Return guesses up to the first one that is no id of the model.
+    """Return guesses up to the first one that is not an id of the model.
 
-    A draft model may have more rows than the vocabulary that both share. MLX checks no bounds: it
-    would read, and with penalties write, memory that is not its own.
+    A draft model may produce more ids than the vocabulary that both models share. MLX does not
+    check bounds: with such an id it would read, and with penalties write, foreign memory.
 
     Args:
-        guesses: What a source proposed.
+        guesses: The guesses of a source.
         size: How many ids the model has.
     """
     if not guesses or (max(guesses) < size and min(guesses) >= 0):

@@ -1,9 +1,9 @@
-"""Puts prompts into the lanes of a batch, each with the longest beginning that is known.
+"""Puts prompts into the lanes of a batch, each with the longest cached beginning.
 
 A prompt that shares a long beginning with a row of the batch takes it from that row: at once, or as
-soon as the row has read it. Caches of models that cannot be cut anywhere are kept at the ends of
-turns, and where prompts have parted, so that later prompts begin there. Belongs to the thread of
-the batch.
+soon as the row has read it. A cache that cannot be cut anywhere is kept at the end of a turn and
+where prompts diverged, so that later prompts can continue from there. Belongs to the thread of the
+batch.
 """
 
 from collections.abc import Callable, Sequence
@@ -29,9 +29,10 @@ class Arrival:
     Attributes:
         tokens: The prompt.
         drawing: Its sampler and processors, as mlx-lm takes them.
-        cache: The cache of its beginning; None where it has to be read from its first token on.
-        cached: How many tokens that holds.
-        snapshots_at: After how many tokens its cache is to be kept, where that cannot be cut.
+        cache: The cache of its beginning; None where the prompt is read from its first token on.
+        cached: How many tokens ``cache`` holds.
+        snapshots_at: The numbers of tokens after which its cache is kept, for caches that cannot be
+            cut.
         row: Its number in the batch, once it has one.
         reads_alone: Whether it takes nothing from other rows.
     """
@@ -52,7 +53,6 @@ class Departure:
     Attributes:
         row: Its number.
         cache: Its cache; None where it has none.
-        tokens: The tokens in that.
     """
 
     row: int
@@ -217,7 +217,7 @@ class Joining:
         self.hit_tokens += cached
 
     def _snapshot(self, row: int, at: int) -> None:
-        """Have the cache of a row kept when it has read so many tokens of its prompt."""
+        """Keep the cache of a row once the row has read ``at`` tokens of its prompt."""
         if at > self._sharing.read_by(row):
             self._snapshots_at.setdefault(row, set()).add(at)
             begun = self._sharing.begun_at(row)
@@ -237,7 +237,7 @@ class Joining:
         Args:
             arrival: The prompt.
             cache: The row's cache.
-            tokens: The tokens in that.
+            tokens: The tokens in ``cache``.
             most: Tokens that it may take at most; None for all but its last one.
         """
         common = common_tokens(key_of(tokens), key_of(arrival.tokens[:-1][:most]))

@@ -35,12 +35,12 @@ class RunningBatch:
 
     Args:
         model: The model; called as mlx-lm calls it.
-        limits: How much it holds and reads.
-        new_curve: Makes what chooses how many guesses are checked, for a number of rows.
+        limits: The limits of the batch.
+        new_curve: Makes an empty record of the costs of passes, for one number of rows.
 
     Attributes:
         cache_use: The state of the prompt cache; another object whenever it changes.
-        can_guess: Whether it checks guesses; otherwise sources are never asked.
+        can_guess: Whether it checks guesses; if not, it ignores all sources.
     """
 
     def __init__(
@@ -76,20 +76,20 @@ class RunningBatch:
     ) -> Joined:
         """Add a row.
 
-        A row that shares a long beginning with another one may wait until that has read it; see
-        ``take_shared``.
+        A row that shares a long beginning with another one may wait until the other has read it;
+        see ``take_shared``.
 
         Args:
             tokens: The prompt, at least one token.
-            turn_end: After how many tokens the prompt's last turn ends, where that is near the
-                prompt's end; 0 where it is not known.
+            turn_end: The number of tokens up to the end of the prompt's last turn, where that is
+                near the prompt's end; 0 where it is not known.
             sampler: Draws its tokens; None takes the most likely.
             processors: Change its logits before that.
             sources: Guess its tokens, which the model then checks several at once.
             loaded: The cache of its first tokens that was read from disk.
-            owner: Whose cache it leaves on disk; None leaves none.
-            scorer: Scores the prompt's tokens while they are read. What caches hold of the prompt
-                is used only up to the first token after which it wants the logits.
+            owner: The owner of the cache that the row leaves on disk; None leaves none.
+            scorer: Scores the prompt's tokens while they are read. A cache is used only up to the
+                first token whose logits the scorer needs.
         """
         drawing = {"samplers": [sampler or greedy], "logits_processors": [processors or []]}
         with self._generators.stream():
@@ -100,8 +100,8 @@ class RunningBatch:
                 from_disk = 0
         arrival = Arrival(tokens, drawing, cache, cached, reads_alone=scorer is not None)
         if not self._is_cut_anywhere:
-            # The next turn seldom repeats an answer token by token. And where this prompt has
-            # left the way of an earlier one, later ones may leave it, too.
+            # The next turn seldom repeats an answer token by token, so the end of the turn is kept.
+            # Where this prompt diverges from an earlier one, later prompts may diverge, too.
             branch = self._kept.memory.common(tokens)
             is_long = branch - cached >= WORTH_TOKENS
             arrival.snapshots_at = [turn_end or len(tokens) - 1, *[branch] * is_long]
@@ -128,7 +128,7 @@ class RunningBatch:
         return self._joining.take_shared()
 
     def held(self, tokens: list[int]) -> int:
-        """Return how many first tokens of a prompt memory spares to read."""
+        """Return how many first tokens of a prompt the cache in memory holds."""
         return self._kept.memory.usable(tokens)
 
     def step(self) -> Step:
@@ -140,7 +140,7 @@ class RunningBatch:
             if reading.chunk:
                 was_read = prompt_tokens_read(self._lanes[reading.lane])
         is_beside = bool(self._lane_of)
-        # From step to step: the device decodes while the last step's tokens are handed on.
+        # Measured from step to step: the device decodes while the last step's tokens are handled.
         begin_s = self._stepped_at_s if decoding else time.perf_counter()
         found = self._guessed() if decoding and not reading.chunk else None
         is_plain = found is None
@@ -161,14 +161,14 @@ class RunningBatch:
         return found
 
     def resume(self) -> None:
-        """Note that something else ran since the last step, whose time is not this batch's."""
+        """Note that other work ran since the last step; this batch does not count its time."""
         self._stepped_at_s = time.perf_counter()
 
     def read_beside(self, read: Callable[[float], object]) -> None:
-        """Have another model read, unless the streams are behind their pace.
+        """Let another model read, unless the streams are behind their pace.
 
         Args:
-            read: Reads for about so many seconds.
+            read: Reads for about the given number of seconds.
         """
         decoding = decoding_rows(self._lanes[0])
         most_s = self._plan.pace.free_s(decoding)
@@ -178,7 +178,7 @@ class RunningBatch:
         read(most_s)
         took_s = time.perf_counter() - begin_s
         self._plan.pace.waited(took_s, decoding)
-        # The next step is not taken to be slower for it.
+        # The time of the next step does not include it.
         self._stepped_at_s += took_s
 
     def _guessed(self) -> Step | None:
@@ -192,11 +192,11 @@ class RunningBatch:
     def _step(self, chunk: int, lane: int, together: int) -> Step:
         """Decode, and read prompts if ``chunk`` is not 0.
 
-        Everything that it does follows from its arguments and the rows, and nothing from the clock.
+        The result depends on the arguments and the rows only, never on the clock.
 
         Args:
             chunk: Most tokens of each prompt that are read.
-            lane: In which lane.
+            lane: The lane whose prompts are read.
             together: Most prompts that are read together.
         """
         self._joined_tokens = 0
@@ -208,7 +208,7 @@ class RunningBatch:
         )
 
     def _progress(self, read: Sequence[Any]) -> list[tuple[int, int]]:
-        """Return how much rows have read, those that wait for them included."""
+        """Return how much the rows have read, and the progress of those that wait for them."""
         progress: list[tuple[int, int]] = []
         for part in read:
             waiting, is_kept = self._joining.has_read(part.uid, part.progress[0])
@@ -235,14 +235,14 @@ class RunningBatch:
         self._let_go(gone)
 
     def _let_go(self, gone: Sequence[Departure]) -> None:
-        """Keep the caches of rows that were taken out; those that waited for them read on."""
+        """Keep the caches of removed rows; rows that waited for them continue to read."""
         self._joining.left(gone)
         for one in gone:
             self._kept.keep(one.cache, one.tokens, one.row, has_left=True)
         self._note_use()
 
     def _taken_out(self, rows: Iterable[int]) -> list[Departure]:
-        """Take rows out, those of one lane at once; return them in order."""
+        """Take rows out, lane by lane; return them in order."""
         gone = {row: Departure(row) for row in rows}
         for row in gone:
             self._guessing.leave(row)
@@ -275,7 +275,7 @@ class RunningBatch:
         """Drop the batch itself after a step that failed, and the rows that were in it.
 
         Returns:
-            The rows that go on: those that waited for one of the others.
+            The rows that continue: those that waited for one of the others.
         """
         self._scored.clear()
         self._generators.renew()

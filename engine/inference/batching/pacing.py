@@ -1,33 +1,34 @@
-"""How much of the waiting prompts one step of a batch may read, judged by measured time.
+"""How much of the waiting prompts one step of a batch may read, from measured times.
 
-Running streams keep some two thirds of their pace while prompts are read: a step reads no more than
-a short while, and after reading, the batch only decodes until the streams have caught up. Pure but
-for its own state; knows no clock and no model.
+Running streams keep about two thirds of their pace while prompts are read: one step reads only for
+a short time, and then the batch only decodes until the streams have caught up. Pure but for its own
+state; knows no clock and no model.
 """
 
 from engine.inference.batching.reading_rates import ReadingRates
 
 # How long one step may read while answers are being decoded: a reader does not notice such a gap.
 _BESIDE_S = 0.03
-# A step that decodes and reads is to take no longer than this, because no stream is to stand still
-# for a tenth of a second, and other work may double the time. So long it may read in any case.
+# A step that decodes and reads should take no longer than ``_GAP_S``: no stream should pause for a
+# tenth of a second, and other work may double the time. It may always read for ``_LEAST_BESIDE_S``.
 _GAP_S = 0.05
 _LEAST_BESIDE_S = 0.015
-# Where decoding alone takes longer than this, no such promise can be kept.
+# Where decoding alone takes longer than this, that limit cannot be kept.
 _LONG_S = 0.07
-# The same where nothing is decoded: a cancel, or a short prompt behind, waits that long.
+# How long one step may read while nothing is decoded: a cancel or the next short prompt waits that
+# long.
 _ALONE_S = 0.2
-# So many tokens before anything was measured, where nothing is decoded.
+# How many tokens are read before anything was measured, where nothing is decoded.
 _FIRST = 64
-# Of many prompts together as few tokens are read as of so many prompts.
+# Many prompts together read at least as many tokens in one step as this many prompts.
 _FEW_PROMPTS = 4
 # Streams are to keep this share of their pace. It leaves a reserve above the half that is promised.
 _KEPT_PACE = 0.7
-# A step that only decodes counts at least this share of its time for the prompts that wait, however
-# slow decoding has become: they must come to an end, too.
+# A step that only decodes gives waiting prompts credit for at least this share of its time, however
+# slow decoding has become: the prompts must be read in the end, too.
 _LEAST_CREDIT = 0.15
-# How much the newest decoding step counts in the time that one is taken to last: less while prompts
-# are read, when decoding is slower than the streams would be alone, right after reading above all.
+# The weight of the newest decoding step in the average. It is smaller while prompts are read, and
+# smallest right after reading, when decoding is slower than it would be alone.
 _NEWEST = 0.2
 _NEWEST_BESIDE = 0.05
 _NEWEST_AFTER_READING = 0.005
@@ -40,7 +41,7 @@ class ReadingPace:
         most: Most tokens of a prompt read in one step, however fast that is.
 
     Attributes:
-        decode_s: How long a step that only decodes is taken to last.
+        decode_s: The average time of a step that only decodes.
     """
 
     def __init__(self, most: int) -> None:
@@ -48,7 +49,7 @@ class ReadingPace:
         self._rates = ReadingRates()
         self.decode_s = 0.0
         self._decoding = 0
-        # The time that the streams are behind their pace.
+        # How far the streams are behind their pace, in seconds.
         self._debt_s = 0.0
         self._has_just_read = False
 
@@ -101,7 +102,7 @@ class ReadingPace:
             took_s: How long it took.
             decoding: Rows that decoded.
             tokens: How many tokens it gave each of them. A pass that checks guesses takes longer
-                than one that decodes, and says nothing of how long that takes.
+                than one that only decodes, so its time is not averaged.
             is_beside: Whether prompts wait to be read.
         """
         behind_s = took_s - tokens * self.decode_s / _KEPT_PACE
@@ -122,8 +123,8 @@ class ReadingPace:
         """Note that the streams waited for something else that a prompt needs.
 
         Args:
-            took_s: How long.
-            decoding: How many there are.
+            took_s: How long they waited.
+            decoding: How many streams there are.
         """
         if decoding:
             self._debt_s += took_s
@@ -143,8 +144,8 @@ class ReadingPace:
 
         Args:
             took_s: How long it took, its decoding included.
-            tokens: What it read of all prompts.
-            is_whole: Whether a prompt had as much left as it was allowed.
+            tokens: How many tokens it read of all prompts.
+            is_whole: Whether a prompt had at least as many tokens left as the step allowed.
             decoding: Rows that decoded in it.
             reading: Rows whose prompts were read together.
             lane: The lane of the prompts.

@@ -1,7 +1,7 @@
-"""What the next step of a batch reads: which prompts, how many together, how much of each.
+"""Plans what the next step of a batch reads: which prompts, how many together, how much of each.
 
-Brings together what the measured pace of reading, the turns of the lanes, the time that copying
-takes, and the prompts that are scored allow. Knows no model; belongs to the thread of the batch.
+Combines the limits that come from the measured pace of reading, the turns of the lanes, the time of
+copying, and the prompts that are scored. Knows no model; belongs to the thread of the batch.
 """
 
 from typing import NamedTuple
@@ -16,11 +16,11 @@ from engine.inference.batching.scoring import ScoredRows
 # Prompts that arrive together are read a few at a time, so that the first readers see their first
 # word sooner.
 READ_TOGETHER = 4
-# Rows that begin to answer decode their first token in that step, in addition. So many may begin
-# beside running answers as decode in this time.
+# Rows that begin to answer also decode their first token in that step. Beside running answers, as
+# many may begin as can decode in this time.
 _BEGINNING_S = 0.03
-# Prompts of which little is left are read together up to so many tokens in all: after a beginning
-# that they shared, all of them begin to answer at once.
+# Prompts with few tokens left are read together, up to this many tokens in all: prompts that shared
+# a beginning then begin to answer at the same time.
 _FEW_TOKENS = 512
 
 
@@ -50,9 +50,8 @@ class ReadingPlan:
     """Plans the reading of one batch, step by step.
 
     Args:
-        limits: How much the batch holds and reads.
-        lane_of: In which lane a row is read, for each that has not decoded a token yet; this object
-            only looks at it.
+        limits: The limits of the batch.
+        lane_of: The lane of each row that has not decoded a token yet; only read here.
         joining: Knows how much of each prompt has been read.
         scored: The rows whose prompts are scored.
 
@@ -72,7 +71,7 @@ class ReadingPlan:
         self._scored = scored
 
     def next(self, decoding: int) -> Reading:
-        """Return what the next step reads of the prompts that wait, of which there are some.
+        """Return what the next step reads; at least one prompt must be waiting.
 
         Args:
             decoding: Rows that decode.
@@ -94,9 +93,9 @@ class ReadingPlan:
         """Note a step that read.
 
         Args:
-            reading: What was planned.
+            reading: The plan of the step.
             took_s: How long it took, its decoding included.
-            tokens: What it read of all prompts.
+            tokens: How many tokens it read of all prompts.
             decoding: Rows that decoded in it.
         """
         self.pace.read(
@@ -113,7 +112,7 @@ class ReadingPlan:
         """Note a step in which prompts joined the rows that decode.
 
         Args:
-            tokens: Of all these prompts.
+            tokens: The number of tokens of all these prompts.
             took_s: How long it took.
         """
         self._copying.joined(tokens, took_s - self.pace.decode_s)
@@ -129,7 +128,7 @@ class ReadingPlan:
         return min(self._rows, together)
 
     def _beginning(self, decoding: int) -> int:
-        """Return how many rows may begin to answer in one step beside so many that decode."""
+        """Return how many rows may begin to answer in one step beside ``decoding`` running ones."""
         if not self.pace.decode_s:
             return READ_TOGETHER
         return max(READ_TOGETHER, int(_BEGINNING_S * decoding / self.pace.decode_s))

@@ -1,19 +1,19 @@
-"""How fast prompts are read, as far as it was measured: by lane, and by how much was read before.
+"""The measured speed of reading prompts, by lane and by how much was read before.
 
-The more of a prompt is in its cache, the longer each further token takes: every token is compared
-with all before it. Pure but for its own state; knows no clock and no model.
+The more tokens of a prompt its cache holds, the longer each further token takes: the model compares
+every token with all tokens before it. Pure but for its own state; knows no clock and no model.
 """
 
 from dataclasses import dataclass
 
-# Reading fewer tokens in one step takes hardly less time, on most devices.
+# On most devices, reading fewer tokens than this in one step takes hardly less time.
 _LEAST = 16
-# So few are read where the speed is only a guess.
+# How many tokens are read where the speed is not known.
 _CAREFUL = 4
-# Beyond so many tokens, nothing is known of how fast a first prompt is read.
+# Beyond this depth, the speed of the first prompt cannot be estimated.
 _SHALLOW = 4096
 _GROWTH = 1.5
-# Fewer tokens a step are kept to where they are read at this share of the speed at least.
+# A smaller step is kept if it reads at this share of the speed at least.
 _WORTH = 0.7
 # How much longer a step must take before fewer tokens are tried again.
 _LONGER = 1.5
@@ -25,9 +25,9 @@ class _Measured:
 
     Attributes:
         rate: Tokens per second.
-        least: So many tokens of a prompt are read in one step at least.
-        before: ``least`` and ``rate`` before ``least`` was changed; None once it is known what the
-            change did.
+        least: The fewest tokens of a prompt that one step reads.
+        before: ``least`` and ``rate`` before ``least`` was changed; None once the effect of the
+            change was measured.
         in_vain_s: How long a step took when a change was of no use.
     """
 
@@ -44,7 +44,7 @@ class ReadingRates:
         self._measured: dict[tuple[int, int], _Measured] = {}
 
     def expected(self, lane: int, depth: int) -> float | None:
-        """Return how many tokens per second a prompt is read at least; None for not known.
+        """Return the least expected speed in tokens per second; None where it is not known.
 
         Args:
             lane: The prompt's lane.
@@ -64,7 +64,7 @@ class ReadingRates:
         return max((rate / 2 ** max(0, wanted - stage) for stage, rate in known), default=None)
 
     def least(self, lane: int, depth: int) -> int:
-        """Return how many tokens of a prompt a step reads at least, beside answers.
+        """Return the fewest tokens of a prompt that one step reads while answers are decoded.
 
         Args:
             lane: The prompt's lane.
@@ -91,17 +91,17 @@ class ReadingRates:
         share_s: float,
         is_whole: bool,
     ) -> None:
-        """Note what a step has read.
+        """Note how many tokens a step has read, and how long that took.
 
         Args:
             lane: The lane of the prompts.
             depth: How many tokens of the longest had been read.
-            tokens: What it read of all prompts.
+            tokens: How many tokens it read of all prompts.
             prompts: How many were read together.
             took_s: How long that took.
-            share_s: How long it was to take.
-            is_whole: Whether a prompt had as much left as it was allowed: the rest of a prompt
-                takes too long for its few tokens to say how fast reading is.
+            share_s: How long it was planned to take.
+            is_whole: Whether a prompt had at least as many tokens left as the step allowed. A
+                shorter rest takes too long for its few tokens to show the speed.
         """
         rate, key = tokens / took_s, (lane, _stage(depth))
         known = self._measured.get(key)
@@ -115,18 +115,19 @@ class ReadingRates:
 
 
 def _adjust(known: _Measured, rate: float, took_s: float, share_s: float, fewest: int) -> None:
-    """Look for the fewest tokens a step that are read about as fast as more.
+    """Look for the smallest number of tokens per step that is read about as fast as larger ones.
 
     Args:
         known: What was measured before.
-        rate: What the step has measured.
+        rate: The speed in this step.
         took_s: How long it took.
-        share_s: How long the tokens of one prompt were to take.
-        fewest: So many are read at least.
+        share_s: How long the tokens of one prompt were planned to take.
+        fewest: The lowest number to try.
     """
     if known.before is not None:
         (least, rate_before), known.before = known.before, None
-        # Fewer are to be read nearly as fast; and more, so much faster that it is worth the time.
+        # A smaller step must be nearly as fast; a larger one so much faster that it is worth the
+        # time.
         is_worth = rate * (_WORTH if known.least > least else 1 / _WORTH) > rate_before
         if not is_worth:
             known.least, known.in_vain_s = least, took_s

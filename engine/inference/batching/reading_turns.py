@@ -1,12 +1,13 @@
-"""Whose prompts are read next: short ones first, and long ones at the latest every fourth time.
+"""Which prompts are read next: short ones first, long ones at least every fourth time.
 
-Prompts wait in lanes by what is left of them to read. Pure but for its own state; knows no clock
-and no model.
+Prompts wait in lanes according to how many tokens they still have to read. Pure but for its own
+state; knows no clock and no model.
 """
 
 from collections.abc import Sequence
 
-# Prompts with at most so many tokens to read are in the first, the second lane; others in the last.
+# The most tokens left to read for prompts in the first and in the second lane; longer ones are in
+# the last.
 LANE_TOKENS = (512, 4096)
 LANES = len(LANE_TOKENS) + 1
 # How often a lane with prompts may be passed over in a row.
@@ -14,7 +15,7 @@ _MOST_PASSED = 3
 
 
 def lane_of(tokens: int) -> int:
-    """Return the lane of a prompt with so many tokens to read."""
+    """Return the lane of a prompt that has this many tokens left to read."""
     return sum(tokens > most for most in LANE_TOKENS)
 
 

@@ -1,7 +1,7 @@
-"""Takes the newest tokens of each row out of a running batch's cache. Engine thread.
+"""Removes the newest tokens of each row from a running batch's cache. Engine thread.
 
-mlx-lm's rows are right-aligned in one block. Tokens that all rows give up are cut off; where one
-row gives up more than another, its keys and values are moved to the right, which copies the block.
+mlx-lm's rows are right-aligned in one block. Tokens that all rows lose are cut off. Where one row
+loses more than another, its keys and values are moved to the right, which copies the block.
 """
 
 from collections.abc import Iterator, Sequence
@@ -10,14 +10,14 @@ from typing import Any
 import mlx.core as mx
 from mlx_lm.models.cache import BatchKVCache, BatchRotatingKVCache, CacheList
 
-# So many empty places on the left of every row are worth a copy that removes them.
+# If every row has this many empty places on its left, copying the block to remove them pays.
 _LEAST_EMPTY = 64
 
 
 def can_rewind(cache: Sequence[Any], rows: int, tokens: int) -> bool:
-    """Return whether a batch's cache could give up any of ``tokens`` tokens that it takes next.
+    """Return whether a batch's cache could later drop any of its next ``tokens`` tokens.
 
-    Sliding windows can until they are full, for one row; the states of recurrent models cannot.
+    Sliding windows can for a single row until they are full; states of recurrent models cannot.
 
     Args:
         cache: The parts of the batch's cache, one per layer.
@@ -27,7 +27,7 @@ def can_rewind(cache: Sequence[Any], rows: int, tokens: int) -> bool:
     for part in _parts(cache):
         if isinstance(part, BatchKVCache):
             continue
-        # A full window has dropped what the tokens have replaced.
+        # In a full window, new tokens have replaced older ones, which are lost.
         is_window = isinstance(part, BatchRotatingKVCache)
         if not is_window or rows != 1 or part.size() + tokens >= part.max_size:
             return False
@@ -35,7 +35,7 @@ def can_rewind(cache: Sequence[Any], rows: int, tokens: int) -> bool:
 
 
 def rewind(cache: Sequence[Any], surplus: Sequence[int]) -> None:
-    """Take ``surplus[row]`` tokens from the end of each row; ``can_rewind`` has said yes."""
+    """Remove ``surplus[row]`` tokens from the end of each row; ``can_rewind`` has returned True."""
     least = min(surplus)
     more = [one - least for one in surplus]
     is_ragged = any(more)

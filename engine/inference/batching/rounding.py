@@ -1,13 +1,13 @@
-"""How differently passes over several tokens round, measured on the running machine.
+"""How much the rounding of passes over several tokens differs, measured on the running machine.
 
 Sums of floating-point numbers depend on their order, and a pass over several tokens may add in
-another order than passes over one. Where the model is all but undecided, that could turn the
-choice. MLX's reference kernels for the CPU give equal bits; those for GPUs do not.
+another order than passes over one. Where two tokens are almost equally likely, that could change
+the choice. MLX's reference kernels for the CPU give equal bits; those for GPUs do not.
 """
 
 import mlx.core as mx
 
-# The largest difference that was seen is taken so many times: not all positions were compared.
+# The largest difference is multiplied by this, because not all positions were compared.
 _RESERVE = 8.0
 _FIRST_PROBES = 2
 _PROBE_EVERY = 512
@@ -39,13 +39,13 @@ class Rounding:
         self._most = max(self._most, float(apart.item()))  # type: ignore[arg-type]
 
     def are_close(self, logprobs: mx.array) -> mx.array | None:
-        """Return by position whether rounding could turn the choice of the likeliest token.
+        """Return for each position whether rounding could change the choice of the likeliest token.
 
         Args:
             logprobs: Of shape (positions, vocabulary).
 
         Returns:
-            Booleans of shape (positions,); None where it can turn nothing.
+            Booleans of shape (positions,); None where it can change nothing.
         """
         if not self._most:
             return None

@@ -1,7 +1,7 @@
 """Scores the tokens of prompts while a batch reads them. Engine thread.
 
-Reading a prompt gives the model's logits after each of its tokens, which mlx-lm drops. Where a row
-wants them, they are taken from each chunk as it is read, and only a few figures of each token are
+Reading a prompt gives the model's logits after each of its tokens, which mlx-lm drops. For a row
+that needs them, they are taken from each chunk as it is read, and only a few numbers per token are
 kept: the logits of a whole prompt would not fit into memory.
 """
 
@@ -14,9 +14,9 @@ from mlx_lm.generate import PromptProcessingBatch
 
 from engine.values.prompt_scores import PromptScores, PromptScoring
 
-# Logits of all prompts that are read in one step take about so much memory at most.
+# About the most memory for the logits of all prompts that are read in one step.
 _LOGITS_BYTES = 128 << 20
-# Logits, and their copy as 32-bit numbers.
+# Bytes per logit: the logit itself, and its copy as a 32-bit number.
 _BYTES_EACH = 8
 _FEWEST = 16
 
@@ -26,12 +26,11 @@ class PromptScorer:
 
     Args:
         tokens: The prompt.
-        wanted: What is told of which tokens.
+        wanted: Which tokens are scored, and with which figures.
         vocabulary_size: How many ids the model can produce.
 
     Attributes:
-        begins: The first token after which the logits are wanted. A cache can spare the reading
-            of those before it.
+        begins: The first token whose logits are needed. The tokens before it may come from a cache.
     """
 
     def __init__(self, tokens: Sequence[int], wanted: PromptScoring, vocabulary_size: int) -> None:
@@ -49,10 +48,11 @@ class PromptScorer:
         return max(_FEWEST, _LOGITS_BYTES // (self._size * _BYTES_EACH * max(1, prompts)))
 
     def score(self, logits: mx.array, at: int) -> PromptScores | None:
-        """Return the scores that some logits give; None where none of them is wanted.
+        """Return the scores from a chunk of logits; None where none of them is wanted.
 
         Args:
-            logits: Of shape (tokens, vocabulary), those after consecutive tokens of the prompt.
+            logits: The logits after consecutive tokens of the prompt, of shape (tokens,
+                vocabulary).
             at: The place of the first of these tokens.
         """
         skipped = max(0, self.begins - at)
@@ -93,7 +93,7 @@ def _best(logprobs: mx.array, count: int) -> list[mx.array]:
 
 
 class ScoredRows:
-    """The rows of a batch whose prompts are scored, and the scores that nobody has taken yet."""
+    """The rows of a batch whose prompts are scored, and the scores that wait for ``take``."""
 
     def __init__(self) -> None:
         self._scorers: dict[int, PromptScorer] = {}
@@ -146,10 +146,10 @@ class ScoredRows:
 
 
 class ScoringPrompts(PromptProcessingBatch):  # type: ignore[misc]  # mlx-lm has no types
-    """Prompts that are read together, some of which are scored meanwhile.
+    """Prompts that are read together; some of them are scored meanwhile.
 
     Attributes:
-        scored: Which are; the copies that mlx-lm splits off read no more, and have none.
+        scored: The rows to score; None for the copies that mlx-lm splits off, which read nothing.
     """
 
     scored: ScoredRows | None = None
@@ -169,7 +169,7 @@ class ScoringPrompts(PromptProcessingBatch):  # type: ignore[misc]  # mlx-lm has
             nonlocal read
             logits = model(inputs, cache=cache)
             for index, row, scorer in rows:
-                count = min(inputs.shape[1], counts[index] - read)  # what follows fills up
+                count = min(inputs.shape[1], counts[index] - read)  # the rest is padding
                 if count > 0:
                     found = scorer.score(logits[index, :count], begun[index] + read)
                     if found is not None and self.scored is not None:

@@ -1,4 +1,4 @@
-"""Which prompts begin with the same tokens, so that one row reads them for all.
+"""Finds prompts that begin with the same tokens, so that one row reads these for all.
 
 A prompt that shares a long beginning with a row of the batch takes the beginning from that row:
 at once where the row has read it, or else as soon as it has. Pure but for its own state; knows no
@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from engine.inference.batching.reading_turns import lane_of
 from engine.inference.caching.token_keys import common_tokens, key_of
 
-# A beginning is shared where that spares the reading of so many tokens. Fewer are read together
-# with others in about the time that it takes to copy them.
+# A beginning is shared where that saves reading at least this many tokens. Reading fewer takes
+# about as long as copying them.
 WORTH_TOKENS = 256
 
 
@@ -23,7 +23,7 @@ class _Row:
     Attributes:
         key: Its prompt.
         tokens: The prompt's length.
-        lane: Where it is read.
+        lane: The lane in which it is read.
         begun: How many tokens of the prompt were in its cache when it joined.
         read: How many there are now.
         waiting: The rows that wait for it, each with how many tokens they share.
@@ -56,8 +56,8 @@ class SharedReading:
     """Knows the prompts of a batch's rows, and who waits for whom.
 
     Args:
-        is_cut_anywhere: Whether a row's cache can be cut after any token. Otherwise it is of use
-            to others only at the moment when the row has read just what they share.
+        is_cut_anywhere: Whether a row's cache can be cut after any token. If not, others can use it
+            only at the moment when the row has read exactly what they share.
     """
 
     def __init__(self, *, is_cut_anywhere: bool) -> None:
@@ -77,9 +77,9 @@ class SharedReading:
     def best(self, tokens: Sequence[int], cached: int) -> Shared | None:
         """Return what a prompt should take from which row; None where it should be read alone.
 
-        It waits for a row only if that has read as much as the prompt's own cache holds, and is
-        not in a lane of longer prompts: waiting never takes longer than reading. Of several rows,
-        the one counts that spares most, in the prompt's own time and in reading altogether.
+        It waits for a row only if that row has read at least as much as the prompt's own cache
+        holds, and is not in a lane of longer prompts, so that waiting never takes longer than
+        reading. Of several rows, the one is chosen that saves most, both in waiting and in reading.
 
         Args:
             tokens: The prompt.
@@ -133,7 +133,7 @@ class SharedReading:
         return self._rows[row].read
 
     def has_read(self, row: int, read: int) -> list[int]:
-        """Note how much of its prompt a row has read; return those that need not wait any longer.
+        """Note how much of its prompt a row has read; return the rows that stop waiting for it.
 
         Args:
             row: The row.

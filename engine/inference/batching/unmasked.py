@@ -1,8 +1,8 @@
-"""Caches of running rows that ask for no mask where it would hide nothing. Engine thread.
+"""Caches of running rows that use no attention mask where it would hide nothing. Engine thread.
 
-mlx-lm fills rows of different lengths up from the left, and hides those places by a mask. It makes
-the mask at every step, and every layer applies it, also for a row alone or for rows of one length,
-where nothing is to be hidden. The model then computes the same numbers without it, and sooner.
+mlx-lm pads rows of different lengths on the left, and hides the padding by a mask. It makes the
+mask at every step, and every layer applies it, even for a single row or for rows of the same
+length, which have no padding. Without the mask the model computes the same numbers faster.
 """
 
 from collections.abc import Sequence
@@ -13,9 +13,9 @@ from mlx_lm.models.cache import BatchKVCache, CacheList
 
 
 class UnmaskedCache(BatchKVCache):  # type: ignore[misc]  # mlx-lm has no types
-    """A ``BatchKVCache`` that needs no mask for one token of rows that are not filled up."""
+    """A ``BatchKVCache`` that needs no mask for one token of rows without padding."""
 
-    # Whether no row is filled up, and the paddings for which that is known.
+    # Whether no row has padding, and the paddings for which that was checked.
     _is_even = False
     _known_for: Any = None
 
@@ -24,7 +24,8 @@ class UnmaskedCache(BatchKVCache):  # type: ignore[misc]  # mlx-lm has no types
 
         Args:
             N: How many tokens each row reads next.
-            return_array: Whether an array is wanted even where a word for the mask would do.
+            return_array: Whether to return an array even where mlx-lm would name the mask by a
+                word.
             options: Further options of mlx-lm, such as ``window_size``.
         """
         is_plain = N == 1 and not return_array and options.get("window_size") is None
@@ -36,7 +37,7 @@ class UnmaskedCache(BatchKVCache):  # type: ignore[misc]  # mlx-lm has no types
         """Add keys and values of shape (rows, heads, tokens, size); return all of them."""
         found = super().update_and_fetch(keys, values)
         if keys.shape[2] == 1 and self._needs_no_mask():
-            # Known without computing: the sum that mlx-lm has made of it is never evaluated.
+            # The offset is known without computing: mlx-lm's lazy sum is never evaluated.
             self.offset = mx.array([self.size()] * keys.shape[0])
         return found
 
@@ -60,7 +61,7 @@ class UnmaskedCache(BatchKVCache):  # type: ignore[misc]  # mlx-lm has no types
 
 
 def unmask(cache: Sequence[Any]) -> None:
-    """Let the parts of a running batch's cache ask for no needless mask from now on."""
+    """Let the parts of a running batch's cache skip needless masks from now on."""
     for part in cache:
         if type(part) is BatchKVCache:
             part.__class__ = UnmaskedCache

@@ -1,7 +1,7 @@
 """Measures how much memory the cache of a loaded model takes. Engine thread.
 
-The model reads one token, but MLX computes nothing until a value is asked for: the shapes of what
-it would keep are known without any work.
+The model reads one token, but MLX computes nothing until a value is needed: the shapes of the cache
+are known without any computation.
 """
 
 import logging
@@ -21,7 +21,7 @@ def measured(model: Any, config: Mapping[str, Any]) -> CacheSize:
 
     Args:
         model: The model, or this process's part of it.
-        config: Its configuration, which has to do where the model cannot be measured.
+        config: Its configuration, for an estimate where the model cannot be measured.
     """
     try:
         cache = make_prompt_cache(model)
@@ -33,7 +33,7 @@ def measured(model: Any, config: Mapping[str, Any]) -> CacheSize:
 
 
 def size_of(cache: list[Any]) -> CacheSize:
-    """Return what the parts of a cache that holds at least one token grow to."""
+    """Return how a cache grows, from one that holds at least one token."""
     token_bytes = fixed_bytes = 0
     windows: dict[int, int] = {}
     for part in _parts(cache):

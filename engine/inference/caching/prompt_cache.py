@@ -1,11 +1,11 @@
 """Keeps the model's caches of earlier turns, so that the next turn reads only what is new.
 
 A tree of stretches of tokens: prompts that begin with the same tokens hold them once. A path from
-the root to an end is what was kept of one answer. What the stretches hold is known to
-``engine.inference.caching.stretches``. Engine thread.
+the root to an end is the kept cache of one answer. ``engine.inference.caching.stretches`` knows
+what the stretches hold. Engine thread.
 
-Rows of a running batch are dense in mlx-lm, one array for all of them: a row that begins with kept
-tokens gets a copy of them, joined when the row is made, for as long as it runs.
+In mlx-lm, the rows of a running batch are dense: one array holds all of them. So a row that begins
+with kept tokens gets a copy of them, joined when the row is made.
 """
 
 from collections import OrderedDict
@@ -17,15 +17,15 @@ from engine.inference.caching.token_keys import TOKEN_BYTES, common_tokens, key_
 
 
 class _Node:
-    """A stretch of tokens, and what follows it.
+    """A stretch of tokens, with the stretches that follow it.
 
     Attributes:
         key: Its tokens.
         stretch: Their keys and values.
         parent: The stretch before it; None for the root and for a node that was dropped.
-        end: After how many tokens from the root it ends.
+        end: The number of tokens from the root to its end.
         children: The stretches that follow it, by their first token.
-        snapshot: Where a kept cache ends here, its layers that have no stretches.
+        snapshot: The layers without stretches of the cache that ends here; None if none ends here.
     """
 
     __slots__ = ("children", "end", "key", "parent", "snapshot", "stretch")
@@ -42,14 +42,14 @@ class _Node:
 
 
 class PromptCache:
-    """Caches by their tokens; the least recently used goes first.
+    """Kept caches, found by their tokens; the least recently used is dropped first.
 
     Args:
         most_entries: Most caches that are kept.
         most_bytes: Most bytes of all together.
 
     Attributes:
-        size_bytes: The bytes that they take; what several share counts once.
+        size_bytes: The bytes that they take; stretches that several share count once.
     """
 
     def __init__(self, most_entries: int, most_bytes: int) -> None:
@@ -69,7 +69,7 @@ class PromptCache:
     def fetch(self, tokens: Sequence[int]) -> tuple[list[Any] | None, int]:
         """Return a fresh cache of the longest known beginning, and its number of tokens.
 
-        At least one token of the prompt is left to be read, as mlx-lm requires.
+        At least one token of the prompt is left for the model to read, as mlx-lm requires.
         """
         path, best, most = self._longest(key_of(tokens[:-1]))
         if best is None or best.snapshot is None:
@@ -82,9 +82,9 @@ class PromptCache:
         return self._longest(key_of(tokens[:-1]))[2]
 
     def parts_of(self, tokens: Sequence[int]) -> tuple[list[Stretch], Snapshot] | None:
-        """Return what is kept of exactly these tokens, evaluated, for any thread to join.
+        """Return the evaluated parts of the cache kept for exactly these tokens.
 
-        What is returned never changes. None where it is not kept, or not any more.
+        The parts never change. None where no such cache is kept, or no longer.
         """
         path, best, most = self._longest(key_of(tokens))
         if best is None or best.snapshot is None or most < len(tokens):
@@ -92,10 +92,10 @@ class PromptCache:
         return _stretches(path, most), best.snapshot
 
     def common(self, tokens: Sequence[int]) -> int:
-        """Return with how many tokens of a prompt a kept one begins as well.
+        """Return how many first tokens a prompt shares with a kept one.
 
-        A model whose cache can be cut anywhere finds that many; others find what they have a
-        snapshot of.
+        If the model's cache can be cut anywhere, ``fetch`` returns that many; otherwise only as
+        many as a snapshot holds.
         """
         return self._walk(key_of(tokens[:-1]))[1]
 
@@ -103,7 +103,7 @@ class PromptCache:
         """Keep a cache, and drop those that were used longest ago until the rest fits.
 
         Args:
-            tokens: What it holds, at least one token.
+            tokens: The tokens that it holds, at least one.
             cache: mlx-lm's cache; it belongs to this object from now on.
         """
         stretch, snapshot = taken_apart(cache, len(tokens))
@@ -115,12 +115,12 @@ class PromptCache:
         path, common = self._walk(key)
         last = path[-1] if path else self._root
         if snapshot.is_empty and common == len(tokens) and (last.end > common or last.children):
-            # A longer one holds it as well.
+            # A longer kept cache contains it.
             self._touch_one_below(last)
             return
-        # First what may fail for lack of memory.
+        # Copy first, because copying may fail for lack of memory.
         rest = stretch.part(common, len(tokens))
-        # Even an empty part of a lazy stretch has MLX compute all of that.
+        # Evaluating even an empty part of a lazy stretch would make MLX compute the whole.
         new = rest.compact() if common < len(tokens) else None
         snapshot.compact()
         if last.end > common:
@@ -140,7 +140,7 @@ class PromptCache:
             self._drop(next(iter(self._ends)))
 
     def shrink_to(self, entries: int) -> None:
-        """Keep only so many entries, the most recently used ones."""
+        """Keep only the ``entries`` most recently used caches."""
         while len(self._ends) > entries:
             self._drop(next(iter(self._ends)))
 
@@ -151,7 +151,7 @@ class PromptCache:
         self.shrink_to(0)
 
     def _walk(self, key: bytes) -> tuple[list[_Node], int]:
-        """Return the nodes that a key begins with, the last perhaps in part, and the tokens."""
+        """Return the nodes along a key, the last perhaps only in part, and the common tokens."""
         path: list[_Node] = []
         at = 0
         node = self._root
@@ -165,7 +165,7 @@ class PromptCache:
         return path, at // TOKEN_BYTES
 
     def _longest(self, key: bytes) -> tuple[list[_Node], _Node | None, int]:
-        """Return the path of a key, the end of the best cache for it, and that one's tokens."""
+        """Return the path of a key, the end of the best cache, and how many tokens that gives."""
         path, common = self._walk(key)
         best, most = None, 0
         for end in reversed(self._ends):
@@ -175,7 +175,7 @@ class PromptCache:
         return path, best, most
 
     def _usable(self, end: _Node, path: list[_Node], common: int) -> int:
-        """Return how many tokens of a walk's path the cache that ends at a node is good for."""
+        """Return how many tokens of a walk's path the cache that ends at a node can give."""
         if end.end <= common and end in path:
             return end.end
         if end.snapshot is None or not end.snapshot.can_be_trimmed:
@@ -186,7 +186,7 @@ class PromptCache:
         return 0 if node is None else min(node.end, common)
 
     def _touch_one_below(self, node: _Node) -> None:
-        """Mark the cache through a node that was used last as used now."""
+        """Of the caches that pass through a node, mark the most recently used one as used now."""
         for end in reversed(self._ends):
             above: _Node | None = end
             while above is not None and above is not node:
@@ -208,7 +208,7 @@ class PromptCache:
         return first
 
     def _forget_end(self, node: _Node) -> None:
-        """Let no cache end at a node; its tokens stay for those that go on."""
+        """Let no cache end at a node; its tokens stay for caches that continue beyond it."""
         if node.snapshot is not None:
             self.size_bytes -= node.snapshot.size_bytes
             node.snapshot = None
@@ -226,5 +226,5 @@ class PromptCache:
 
 
 def _stretches(path: Sequence[_Node], tokens: int) -> list[Stretch]:
-    """Return the stretches of a path that hold so many first tokens."""
+    """Return the stretches of a path that hold its first ``tokens`` tokens."""
     return [one.stretch for one in path if one.end - len(one.key) // TOKEN_BYTES < tokens]

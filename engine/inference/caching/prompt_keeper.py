@@ -1,4 +1,4 @@
-"""What a batch keeps of prompts and answers: in memory for all rows, on disk for those of an owner.
+"""Keeps the caches of a batch's rows: in memory for all rows, on disk for rows with an owner.
 
 Belongs to the thread of its batch.
 """
@@ -25,12 +25,12 @@ class PromptKeeper:
     """The caches of earlier prompts.
 
     Args:
-        most_bytes: What they may take in memory.
+        most_bytes: The most bytes that they may take in memory.
         stream: Returns a context in which MLX computes on the batch's stream.
 
     Attributes:
-        memory: Those in memory.
-        disk: Where the caches of rows with an owner are kept on disk; None for nowhere.
+        memory: The caches in memory.
+        disk: The model's caches on disk; None if none are kept there.
     """
 
     def __init__(self, most_bytes: int, stream: Callable[[], AbstractContextManager[Any]]) -> None:
@@ -51,7 +51,7 @@ class PromptKeeper:
         cache, cached = self.memory.fetch(tokens)
         if loaded is None or loaded.tokens <= cached:
             return cache, cached, 0
-        # Kept in memory as well: other choices of the request begin alike.
+        # Kept in memory as well, because other choices of the request have the same prompt.
         self.keep(view_of(loaded.cache), tokens[: loaded.tokens])
         cache, cached = self.memory.fetch(tokens)
         if cached < loaded.tokens:  # memory has no room for it
@@ -59,7 +59,7 @@ class PromptKeeper:
         return cache, cached, cached
 
     def own(self, row: int, owner: CacheOwner | None) -> None:
-        """Note whose cache a row leaves on disk; None leaves none."""
+        """Note the owner of the cache that a row leaves on disk; None leaves none."""
         if owner is not None and self.disk is not None:
             self._tickets[row] = self.disk.ticket(owner)
 
@@ -78,9 +78,9 @@ class PromptKeeper:
         """Keep a cache in memory, and on disk where its row has an owner.
 
         Args:
-            cache: mlx-lm's cache, which is no longer the caller's; None keeps nothing.
+            cache: mlx-lm's cache, which the caller must not use again; None keeps nothing.
             tokens: The tokens in it.
-            row: Whose it is; None for no row's.
+            row: The row that it belongs to; None if it belongs to no row.
             has_left: Whether the row has left the batch.
         """
         ticket = None
@@ -101,7 +101,7 @@ class PromptKeeper:
             view = view_of(cache)
             stretch, snapshot = taken_apart(view, len(tokens))
             parts = [stretch], snapshot
-            # Another thread can read arrays, but it cannot compute what this one began.
+            # Another thread can read arrays, but it cannot finish this thread's computations.
             mx.eval(stretch.layers, [part.state for part in view])
         stretches, snapshot = parts
         size = sum(one.size_bytes for one in stretches) + snapshot.size_bytes

@@ -1,4 +1,4 @@
-"""Cuts the cache of an answer into stretches of tokens, and joins stretches again. Engine thread.
+"""Cuts the cache of an answer into stretches of tokens, and joins stretches again.
 
 mlx-lm's caches (``mlx_lm/models/cache.py``) are of two kinds:
 
@@ -10,7 +10,8 @@ mlx-lm's caches (``mlx_lm/models/cache.py``) are of two kinds:
   whose window is not full yet can still be trimmed.
 
 A ``CacheList`` has parts of either kind. A model with layers of both kinds has stretches and
-snapshots: its prompts share the stretches, and begin where there is a snapshot.
+snapshots: its prompts share the stretches, and can continue only where there is a snapshot. Engine
+thread, and the disk's threads on arrays that are evaluated.
 """
 
 import copy
@@ -46,9 +47,9 @@ class Stretch:
         )
 
     def compact(self) -> "Stretch":
-        """Return a copy that has memory of its own, just as much as it needs.
+        """Return a copy with memory of its own, as much as it needs.
 
-        MLX spares a copy where the memory is larger by less than 16 KB.
+        MLX does not copy where the memory is larger by less than 16 KB.
         """
         found = Stretch(
             [(mx.contiguous(keys), mx.contiguous(values)) for keys, values in self.layers]
@@ -62,7 +63,7 @@ class Snapshot:
     """The layers that are kept whole, as they are after some tokens.
 
     Attributes:
-        tokens: After how many.
+        tokens: The number of these tokens.
         layers: One item for each layer of the model: None where it has stretches, a tuple of such
             items for a ``CacheList``, else the layer's cache.
     """
@@ -77,7 +78,7 @@ class Snapshot:
 
     @property
     def can_be_trimmed(self) -> bool:
-        """Whether it also says how the layers are after fewer tokens."""
+        """Whether it can be cut back to fewer tokens."""
         return all(_can_be_trimmed(part) for part in _whole_parts(self.layers))
 
     @property
@@ -86,7 +87,7 @@ class Snapshot:
         return sum(int(part.nbytes) for part in _whole_parts(self.layers))
 
     def compact(self) -> "Snapshot":
-        """Return it with memory of its own, just as much as it needs; changes the layers."""
+        """Give the layers memory of their own, as much as they need; returns this snapshot."""
         for part in _whole_parts(self.layers):
             _compact(part)
         mx.eval([part.state for part in _whole_parts(self.layers)])
@@ -102,7 +103,7 @@ def is_cut_anywhere(cache: Sequence[Any]) -> bool:
 
 
 def taken_apart(cache: Sequence[Any], tokens: int) -> tuple[Stretch, Snapshot]:
-    """Return what a cache of so many tokens holds, without copying anything."""
+    """Return the stretch and the snapshot that make up a cache, without copying anything."""
     layers: list[_Arrays] = []
     return (
         Stretch(layers),
@@ -111,13 +112,13 @@ def taken_apart(cache: Sequence[Any], tokens: int) -> tuple[Stretch, Snapshot]:
 
 
 def joined(stretches: Sequence[Stretch], snapshot: Snapshot, tokens: int) -> list[Any]:
-    """Return a fresh cache of so many tokens, which shares nothing that mlx-lm changes.
+    """Return a fresh cache of ``tokens`` tokens, which shares nothing that mlx-lm changes.
 
     MLX copies the stretches when the cache is first used: until then it takes no memory.
 
     Args:
-        stretches: One after the other from the first token on; together at least so long.
-        snapshot: After that many tokens, or after more where it ``can_be_trimmed``.
+        stretches: Consecutive stretches from the first token on; together at least ``tokens`` long.
+        snapshot: The snapshot after ``tokens`` tokens, or after more where it ``can_be_trimmed``.
         tokens: How many tokens the cache is to hold.
     """
     count = len(stretches[0].layers) if stretches else 0
@@ -141,7 +142,7 @@ def beginning_of(cache: Sequence[Any], tokens: int, count: int) -> list[Any] | N
 
 
 def _whole(part: Any, tokens: int, layers: list[_Arrays]) -> Any:
-    """Return what ``Snapshot.layers`` has for a part; append the arrays of one with stretches."""
+    """Return the item of ``Snapshot.layers`` for a part; append the part's arrays to ``layers``."""
     if isinstance(part, CacheList):
         return tuple(_whole(one, tokens, layers) for one in part.caches)
     if type(part) is not KVCache or part.keys is None or part.offset != tokens:
@@ -160,7 +161,8 @@ def _whole_parts(layers: Sequence[Any]) -> Iterator[Any]:
 
 def _filled(arrays: Sequence[_Arrays], tokens: int) -> KVCache:
     part = KVCache()
-    # Slices are arrays of their own also where nothing is cut off: mlx-lm writes into them.
+    # The slices are needed even where they cut nothing off: they are new arrays, and mlx-lm writes
+    # into them.
     part.keys = mx.concatenate([keys for keys, _ in arrays], axis=-2)[..., :tokens, :]
     part.values = mx.concatenate([values for _, values in arrays], axis=-2)[..., :tokens, :]
     part.offset = tokens
@@ -173,7 +175,7 @@ def _part_of(whole: Any, layers: Iterator[KVCache], surplus: int) -> Any:
     Args:
         whole: Its item in ``Snapshot.layers``.
         layers: The parts with stretches that are left.
-        surplus: How many tokens a part that was kept whole has too many.
+        surplus: How many tokens to trim from a part that was kept whole.
     """
     if whole is None:
         return next(layers)
@@ -196,7 +198,7 @@ def _compact(part: Any) -> None:
         part.cache = [None if one is None else mx.contiguous(one) for one in part.cache]
     elif isinstance(part, RotatingKVCache) and part.keys is not None:
         keys, values, offset, keep, window, index = part.state
-        # After a prompt it holds more than its window, which nothing reads any more.
+        # After a prompt it holds tokens before its window, which nothing reads any more.
         surplus = keys.shape[-2] - window
         if surplus > 0 and keep == 0 and index == keys.shape[-2]:
             keys, values, index = keys[..., surplus:, :], values[..., surplus:, :], window

@@ -1,4 +1,4 @@
-"""Sequences of token ids as bytes, which are compared fast and can be keys. Pure."""
+"""Sequences of token ids as bytes: fast to compare, and usable as keys. Pure."""
 
 from array import array
 from collections.abc import Sequence
@@ -12,11 +12,11 @@ def key_of(tokens: Sequence[int]) -> bytes:
 
 
 def common_tokens(one: bytes, other: bytes) -> int:
-    """Return how many tokens two keys begin with together."""
+    """Return how many first tokens two keys share."""
     low, high = 0, min(len(one), len(other)) // TOKEN_BYTES
     if one[: high * TOKEN_BYTES] == other[: high * TOKEN_BYTES]:
         return high
-    # Comparing bytes is fast, so that a binary search beats a loop by far.
+    # Comparing bytes is fast, so a binary search is much faster than a loop.
     while low < high:
         middle = (low + high + 1) // 2
         part = slice(low * TOKEN_BYTES, middle * TOKEN_BYTES)

@@ -15,10 +15,10 @@ def check_draft(draft: LoadedDraft, target: str, vocabulary: Vocabulary) -> None
     Args:
         draft: The draft model.
         target: The name of the model that answers.
-        vocabulary: What its token ids stand for.
+        vocabulary: The vocabulary of that model.
 
     Raises:
-        DraftLoadFailed: It cannot; the message names both models and says why.
+        DraftLoadFailed: It cannot; the message names both models and the reason.
     """
     name = draft.info.id
     lead = f"{name} cannot be the draft model of {target}"
@@ -29,8 +29,8 @@ def check_draft(draft: LoadedDraft, target: str, vocabulary: Vocabulary) -> None
         )
     if not can_trim_prompt_cache(make_prompt_cache(draft.model)):
         raise DraftLoadFailed(
-            f"{lead}: its cache cannot be taken back to an earlier token, as wrong guesses need; "
-            "choose a model with full attention"
+            f"{lead}: its cache cannot be cut back to an earlier token, which wrong guesses "
+            "require; choose a model with full attention"
         )
 
 

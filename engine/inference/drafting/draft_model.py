@@ -1,7 +1,7 @@
 """A draft model: a smaller one with the same vocabulary, loaded beside the one that answers.
 
-It writes a few tokens ahead, which the other model then checks in one pass. Each answer has a cache
-of its own here, trimmed in step with what the other model accepts. Engine thread.
+It guesses a few tokens ahead, and the other model checks them in one pass. Here each answer has a
+cache of its own, cut back to the tokens that the other model accepts. Engine thread.
 """
 
 import logging
@@ -24,14 +24,14 @@ _log = logging.getLogger(__name__)
 _KEPT = 8
 # Most tokens of a prompt read in one pass.
 _CHUNK = 512
-# So few tokens are read together with the first guess.
+# Up to this many unread tokens are read in the same pass as the first guess.
 _PENDING = 16
-# More than so many answers that run together leave the device no time for a second model.
+# While more answers run, the device has no time for a second model.
 _MOST_ANSWERS = 4
-# How often a guess is taken to be right before any was checked.
+# The expected share of right guesses before any was checked.
 _EXPECTED = 0.7
-# A draft that was wrong too often is tried again: with each token that it does not guess, what is
-# expected of it moves so far towards the beginning.
+# A draft model that was wrong too often is tried again: with each token that it does not guess, its
+# expected share of right guesses moves back towards ``_EXPECTED`` by this fraction.
 _RECOVERY = 0.002
 
 
@@ -41,8 +41,8 @@ class LoadedDraft:
 
     Attributes:
         model: Called as mlx-lm calls it.
-        info: What other parts of the program may know of it.
-        vocabulary: What its token ids stand for.
+        info: What the rest of the program knows about it.
+        vocabulary: Its vocabulary.
     """
 
     model: Any
@@ -54,11 +54,11 @@ class DraftModel:
     """The draft model of one loaded model.
 
     Args:
-        loaded: Has the same vocabulary, and a cache that can be trimmed.
-        kept_bytes: Most bytes kept of earlier answers.
+        loaded: A model with the same vocabulary, and a cache that can be trimmed.
+        kept_bytes: Most bytes of caches kept for earlier answers.
 
     Attributes:
-        hits: How often its guesses were right of late, over all answers.
+        hits: How often its recent guesses were right, over all answers.
     """
 
     def __init__(self, loaded: LoadedDraft, kept_bytes: int) -> None:
@@ -70,7 +70,7 @@ class DraftModel:
         self._rates = ReadingRates()
 
     def guesses(self, prompt: Sequence[int]) -> "DraftGuesses | None":
-        """Return what guesses the answer to a prompt; None while too many answers run."""
+        """Return the guesses for the answer to a prompt; None while too many answers run."""
         if self._answers >= _MOST_ANSWERS:
             return None
         cache, cached = self._kept.fetch(prompt)
@@ -78,7 +78,7 @@ class DraftModel:
         return DraftGuesses(self, prompt, cache or make_prompt_cache(self._model), cached)
 
     def can_read(self, tokens: Sequence[int]) -> bool:
-        """Whether all of some ids are in its vocabulary."""
+        """Whether all these ids are in its vocabulary."""
         return max(tokens, default=0) < self._size
 
     def read(self, tokens: Sequence[int], cache: list[Any]) -> mx.array:
@@ -86,7 +86,7 @@ class DraftModel:
         return self.after(mx.array(list(tokens)), cache)
 
     def after(self, tokens: mx.array, cache: list[Any]) -> mx.array:
-        """As ``read``, for tokens that may not be computed yet themselves."""
+        """Do the same as ``read``, for tokens that may not be computed yet."""
         logits = self._model(tokens[None], cache=cache)
         return mx.argmax(logits[0, -1:], axis=-1)
 
@@ -94,10 +94,10 @@ class DraftModel:
         """Read on in a prompt, for about a given time; return how many tokens were read.
 
         Args:
-            tokens: What is left of the prompt.
+            tokens: The tokens of the prompt that are left to read.
             cache: The cache of the tokens before them.
-            depth: How many those are.
-            most_s: How long it may take, as far as that is known.
+            depth: How many tokens the cache holds.
+            most_s: About how long it may take.
         """
         rate = self._rates.expected(0, depth) or 0.0
         most = max(self._rates.least(0, depth), int(rate * most_s))
@@ -117,7 +117,7 @@ class DraftModel:
         return count
 
     def keep(self, tokens: Sequence[int], cache: Sequence[Any]) -> None:
-        """Take back the cache of an answer that has ended; no tokens drop it."""
+        """Keep the cache of an answer that has ended; without tokens the cache is dropped."""
         self._answers -= 1
         if tokens:
             self._kept.keep(tokens, cache)
@@ -133,16 +133,16 @@ class DraftModel:
 
 
 class DraftGuesses:
-    """What the draft model makes of one answer. See ``engine.speculating.sources.GuessSource``.
+    """The draft model's guesses for one answer. See ``engine.speculating.sources.GuessSource``.
 
     Args:
         draft: The model.
         prompt: The tokens of the prompt.
         cache: Its cache of the first tokens of the prompt.
-        cached: How many those are.
+        cached: How many tokens the cache holds.
 
     Attributes:
-        origin: What its tokens are marked with.
+        origin: The origin of its guesses.
     """
 
     origin = TokenOrigin.DRAFT
@@ -153,31 +153,31 @@ class DraftGuesses:
         self._draft = draft
         self._known = list(prompt)
         self._cache = cache
-        # The cache holds so many known tokens, and after them the guesses ``_ahead``.
+        # The cache holds this many known tokens, followed by the guesses ``_ahead``.
         self._read = cached
         self._ahead: list[int] = []
-        # The guesses that were proposed and not answered yet.
+        # The guesses that were proposed and not checked yet.
         self._proposed: list[int] = []
         self._can_read = draft.can_read(prompt)
-        # The other model has read so many tokens.
+        # How many tokens the other model has read.
         self._followed = cached
         self._is_over = False
         self._hits = HitRate(draft.hits.value)
 
     def follow(self, tokens: int) -> None:
-        """Note that the other model has read so many tokens of the prompt."""
+        """Note how many tokens of the prompt the other model has read."""
         self._followed = tokens
 
     @property
     def left(self) -> int:
-        """How many tokens it has to read before it can guess, as far as the other model has."""
+        """How many tokens it may read now before it can guess: no further than the other model."""
         if not self._can_read or self._is_over:
             return 0
         left = min(self._followed, len(self._known) - 1) - self._read
         return left if left > _PENDING else 0
 
     def read_on(self, most_s: float) -> None:
-        """Read on in the prompt, for about so long.
+        """Continue to read the prompt, for about ``most_s`` seconds.
 
         All answers wait meanwhile. The other model may have found most of the prompt in its cache,
         so that much is left when it begins to answer.
@@ -238,17 +238,17 @@ class DraftGuesses:
             return ()
 
     def _give_up(self) -> None:
-        """Guess no more for this answer, which does not need guesses."""
+        """Stop guessing for this answer; the answer continues without guesses."""
         _log.exception("the draft model failed")
         self._can_read = False
         self._ahead.clear()
-        self._read = 0  # whatever the cache holds, it is not kept
+        self._read = 0  # so that the cache is not kept
 
     def _proposal(self, most: int) -> list[int]:
         if 2 * len(self._proposed) >= most:
-            return self._proposed[:most]  # they were not all needed the last time
+            return self._proposed[:most]  # guesses left over from the last call
         self._trim()
-        if self._read == len(self._known):  # the last token is read again for what follows it
+        if self._read == len(self._known):  # read the last token again, to get the logits after it
             trim_prompt_cache(self._cache, 1)
             self._read -= 1
         if len(self._known) - self._read > _PENDING:
@@ -265,7 +265,7 @@ class DraftGuesses:
         return list(found)
 
     def leave(self) -> None:
-        """Give the cache back: the answer has ended, however it did."""
+        """Give the cache back, because the answer has ended."""
         if not self._is_over:
             self._is_over = True
             self._trim()

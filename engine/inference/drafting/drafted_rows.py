@@ -1,4 +1,4 @@
-"""What the draft model makes of the rows of a batch, each told how far the model itself has read.
+"""A draft model's guesses for the rows of a batch, which follow how far the model itself has read.
 
 Belongs to the thread of the batch.
 """
@@ -19,11 +19,11 @@ class DraftedRows:
 
     def __init__(self, batch: RunningBatch) -> None:
         self._batch = batch
-        # With how many tokens of their prompts were cached.
+        # By row: its guesses, and how many tokens of its prompt were cached.
         self._rows: dict[int, tuple[DraftGuesses, int]] = {}
 
     def join(self, joined: Joined, draft: DraftGuesses) -> None:
-        """Note what the draft model makes of a row that has just joined."""
+        """Note the guesses for a row that has just joined."""
         self._rows[joined.row] = draft, joined.cached
 
     def follow(self, step: Step) -> None:
@@ -38,7 +38,7 @@ class DraftedRows:
             if row in rows:
                 draft, cached = rows[row]
                 draft.follow(cached + tokens)
-        # In the prompt in which it is furthest behind.
+        # It reads the prompt in which it is furthest behind.
         behind = max((draft for draft, _ in rows.values()), key=lambda one: one.left)
         if behind.left:
             self._batch.read_beside(behind.read_on)

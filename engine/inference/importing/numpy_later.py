@@ -1,7 +1,7 @@
-"""Lets transformers name types of numpy without numpy, which takes 90 ms and 11 MB.
+"""Lets transformers refer to numpy's types without importing numpy, which takes 90 ms and 11 MB.
 
-transformers imports numpy at its top, for annotations and to ask whether a value is an array. A
-language model of mlx-lm has no such values. Any thread.
+transformers imports numpy for annotations and to check whether a value is an array. The language
+models of mlx-lm have no such values. Any thread.
 """
 
 import contextlib
@@ -17,9 +17,9 @@ _TYPES = ("ndarray", "number", "generic")
 
 @contextlib.contextmanager
 def numpy_imported_later() -> Iterator[None]:
-    """Give a module that stands for numpy to whoever imports it meanwhile.
+    """Make ``import numpy`` return a placeholder module inside the block.
 
-    It knows some types; for everything else it imports numpy. Does nothing where numpy is
+    The placeholder has some types; for everything else it imports numpy. Does nothing if numpy is
     imported already.
     """
     stands_in = _StandsIn(_NAME)
@@ -32,7 +32,7 @@ def numpy_imported_later() -> Iterator[None]:
 
 
 class _StandsIn(ModuleType):
-    """A module that becomes numpy as soon as it does not do."""
+    """A placeholder module that imports numpy as soon as more than its types is needed."""
 
     def __init__(self, name: str) -> None:
         super().__init__(name, "Stands for numpy until it is used.")
@@ -40,7 +40,7 @@ class _StandsIn(ModuleType):
             setattr(self, type_name, _TypeOfNumpy(type_name, (), {}))
 
     def __getattr__(self, name: str) -> Any:
-        # Also for __path__, which is asked for where a module inside numpy is imported.
+        # Also called for __path__, when a module inside numpy is imported.
         if sys.modules.get(_NAME) is self:
             del sys.modules[_NAME]
         real = importlib.import_module(_NAME)
@@ -49,7 +49,7 @@ class _StandsIn(ModuleType):
 
 
 class _TypeOfNumpy(type):
-    """The type of classes that stand for types of numpy: without numpy, nothing is one of them."""
+    """The type of placeholders for numpy's types; without numpy, no value is an instance."""
 
     def __call__(cls, *args: Any, **options: Any) -> Any:
         return getattr(importlib.import_module(_NAME), cls.__name__)(*args, **options)

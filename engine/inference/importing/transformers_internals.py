@@ -16,7 +16,7 @@ from types import ModuleType
 from typing import Any
 
 _PATCHED = "transformers.utils.import_utils"
-# The folder whose names are read at once: AutoTokenizer is among them.
+# The folder whose names are read at once; it contains AutoTokenizer.
 _AUTO = "auto"
 
 
@@ -24,10 +24,10 @@ _AUTO = "auto"
 def names_of_models_read_later() -> Iterator[None]:
     """Keep transformers from reading the source of every model that it knows at its import.
 
-    It does so twice, in some 3,000 files, to learn the names that each of them defines, although
-    a program with a language model of mlx-lm asks for hardly any. That is half of the time that
-    the import takes. Here the files are read when a name is asked for that is not known yet.
-    Does nothing where transformers is imported already, or has changed.
+    It reads some 3,000 files twice, to learn the names that each defines, although a program with a
+    language model of mlx-lm needs hardly any of them. This takes half of the import's time. Here
+    transformers reads the files when a name is needed that is not known yet. Does nothing if
+    transformers is imported already, or has changed.
     Upstream: ``define_import_structure`` and ``_LazyModule`` in ``utils/import_utils.py``, called
     by ``__init__.py`` and ``models/__init__.py``.
     """
@@ -40,7 +40,7 @@ def names_of_models_read_later() -> Iterator[None]:
 
 
 class _Patching(MetaPathFinder):
-    """Finds one module where it lies, and changes it as soon as it has been executed."""
+    """Finds one module as usual, and patches it as soon as it has been executed."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
@@ -54,7 +54,7 @@ class _Patching(MetaPathFinder):
             execute(module)
             _patch(module)
 
-        # A loader that cannot be changed leaves the module, and with it the import, as it is.
+        # If the loader cannot be changed, the module is imported without the patch.
         with contextlib.suppress(AttributeError):
             spec.loader.exec_module = execute_and_patch  # type: ignore[method-assign]
         return spec
@@ -64,7 +64,7 @@ class _NamesSoFar(dict[Any, Any]):
     """An import structure that lacks the names of most models.
 
     Attributes:
-        arguments: With which the whole structure is made.
+        arguments: The arguments that make the whole structure.
     """
 
     arguments: tuple[Any, ...] = ()
@@ -92,7 +92,7 @@ def _patch(utils: Any) -> None:
         return known
 
     class LazyModule(lazy_module):  # type: ignore[misc, valid-type]
-        """Reads the names that it lacks when one of them is asked for."""
+        """Reads the missing names when one of them is needed."""
 
         def __init__(self, *args: Any, **options: Any) -> None:
             self._made_of: tuple[Any, Any] | None = None
@@ -100,7 +100,7 @@ def _patch(utils: Any) -> None:
             super().__init__(*args, **options)
             if any(isinstance(one, _NamesSoFar) for one in given):
                 self._made_of = (args, options)
-                del self.__all__  # asking for it reads the names
+                del self.__all__  # looking it up reads the names
 
         def __getattr__(self, name: str) -> Any:
             if self._made_of is not None and not self._knows(name):
@@ -134,7 +134,7 @@ def _patch(utils: Any) -> None:
 
 
 def _whole(define: Any, given: Any) -> Any:
-    """Return an import structure with the names that it lacked; anything else as it is.
+    """Return an import structure with its missing names added; any other value unchanged.
 
     Upstream: ``define_import_structure`` in ``utils/import_utils.py``.
     """
@@ -147,7 +147,7 @@ def _whole(define: Any, given: Any) -> Any:
 
 
 def _is_as_expected(utils: Any) -> bool:
-    """Whether the lazy modules of transformers work as ``_patch`` takes for granted.
+    """Whether the lazy modules of transformers work as ``_patch`` assumes.
 
     Upstream: ``_LazyModule`` in ``utils/import_utils.py``.
     """

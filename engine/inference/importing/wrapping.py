@@ -18,7 +18,7 @@ _ONE_AT_A_TIME = threading.Lock()
 
 @contextlib.contextmanager
 def importing_mlx_lm() -> Iterator[None]:
-    """Wrap imports of modules that import mlx-lm; costs nothing where they are there already."""
+    """Wrap imports of modules that import mlx-lm; costs nothing if they are imported already."""
     with (
         _ONE_AT_A_TIME,
         collector_paused(),

@@ -1,7 +1,7 @@
 """Parses the text of tool calls with the parser that mlx-lm has for a model. No MLX.
 
 mlx-lm's parsers return a call or a list of them and may raise anything; here they return (name,
-arguments) pairs, or raise ``ValueError`` in words.
+arguments) pairs, or raise ``ValueError`` with a clear message.
 """
 
 from collections.abc import Callable, Sequence

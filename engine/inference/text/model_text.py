@@ -1,7 +1,7 @@
-"""The text of one model: plain text as ids, and ids as text.
+"""Turns plain text into the ids of one model, and ids into text.
 
-Knows no batch. Any thread may tokenise and decode; a detokenizer belongs to the thread that uses
-it.
+Knows nothing of batches. Any thread may tokenise and decode; a detokenizer belongs to the thread
+that uses it.
 """
 
 import functools
@@ -19,7 +19,7 @@ from engine.values.request import GenerationRequest
 
 
 class ModelText:
-    """What token ids stand for, in plain text and in answers.
+    """Knows what token ids stand for, in plain text and in answers.
 
     Args:
         tokenizer: mlx-lm's tokenizer wrapper.
@@ -52,7 +52,7 @@ class ModelText:
 
     @functools.cached_property
     def _continuing(self) -> Vocabulary:
-        """The vocabulary of an answer whose first space is a part of what it continues."""
+        """The vocabulary of an answer that continues a text, so that its first space is kept."""
         return replace(self._vocabulary, strips_first_space=False)
 
     def detokenizer(self, vocabulary: Vocabulary, before: Sequence[int]) -> Detokenizer:

@@ -1,7 +1,7 @@
 """Renders a request through a model's chat template into token ids. Any thread; no MLX.
 
-Long texts are tokenised without the interpreter's lock, and in slices first: what cannot fit into
-the context is refused before it takes memory.
+Tokenising a long text does not hold the interpreter's lock. A very long text is first tokenised in
+slices, so that one that cannot fit into the context is refused before it takes memory.
 """
 
 import contextlib
@@ -16,11 +16,11 @@ from engine.inference.mlx_lm_internals import has_template_in_code, inner_tokeni
 from engine.values.chat import Message, Tool
 from engine.values.request import Effort, GenerationRequest
 
-# Characters up to which a text is tokenised as a whole, however many tokens that gives.
+# Texts of up to this many characters are tokenised as a whole, however many tokens that gives.
 _WHOLE = 1_000_000
 _SLICE = 100_000
 _MOST_SHOWN = 200
-# A header of an answer, between the end of a prompt's last turn and the answer, is not longer.
+# The longest header of an answer, between the end of a prompt's last turn and the answer.
 _HEADER_TOKENS = 64
 # Templates drop white space, and tokenizers combine characters.
 _SHRINKING = 2
@@ -35,11 +35,11 @@ def render(
         tokenizer: mlx-lm's tokenizer wrapper.
         request: With messages, or with a raw prompt.
         context: Tokens that the model's context holds.
-        longest: Bytes of the longest token; None where that is not known.
+        longest: Bytes of the longest token; None where it is not known.
 
     Raises:
-        InvalidRequest: There is nothing to read, no template, or the template refuses it.
-        PromptTooLong: It is so far beyond the context that its tokens were not all counted.
+        InvalidRequest: The prompt is empty, or there is no template, or the template refuses it.
+        PromptTooLong: It is so far beyond the context that counting its tokens was given up.
     """
     _check_size(request, context, longest)
     if request.prompt is not None:
@@ -53,11 +53,11 @@ def render(
 
 
 def predicted(tokenizer: Any, text: str | None, context: int) -> list[int]:
-    """Return the ids of a text that an answer is expected to repeat; none where there is none.
+    """Return the ids of a text that an answer is expected to repeat; empty without a text.
 
     Args:
         tokenizer: mlx-lm's tokenizer wrapper.
-        text: The text. What no answer can reach of it is left out.
+        text: The text. Its end is left out where no answer can be so long.
         context: Tokens that the model's context holds.
     """
     found: list[int] = []
@@ -69,10 +69,10 @@ def predicted(tokenizer: Any, text: str | None, context: int) -> list[int]:
 
 
 def turn_end(tokens: Sequence[int], ends: Container[int]) -> int:
-    """Return after how many tokens a prompt's last turn ends, if only a header follows it.
+    """Return the number of tokens up to the end of a prompt's last turn, if only a header follows.
 
-    What follows is often not repeated by the next turn's prompt, as the sign that the answer is to
-    be without reasoning; 0 where no such end is near.
+    The next turn's prompt often does not repeat the header, such as the mark of an answer without
+    reasoning. Returns 0 where no such end is near.
 
     Args:
         tokens: The prompt.
@@ -88,19 +88,19 @@ def encoded(tokenizer: Any, text: str, *, adds_special: bool = False) -> list[in
 
     Args:
         tokenizer: mlx-lm's tokenizer wrapper.
-        text: What is tokenised.
+        text: The text.
         adds_special: Whether the tokenizer's own first and last tokens are added.
     """
     inner = inner_tokenizer(tokenizer)
     if _is_plain(inner):
-        # As transformers does it, but this one call leaves the other threads alone meanwhile.
+        # The same result as transformers gives, but this one call lets other threads run meanwhile.
         [found] = inner.backend_tokenizer.encode_batch_fast([text], add_special_tokens=adds_special)
         return list(found.ids)
     return list(tokenizer.encode(text, add_special_tokens=adds_special))
 
 
 def _is_plain(inner: Any) -> bool:
-    """Whether a tokenizer does no more than its ``tokenizer.json`` says."""
+    """Whether a tokenizer does exactly what its ``tokenizer.json`` says."""
     kind = type(inner)
     names = [getattr(kind, name, None) for name in ("encode", "_encode_plus")]
     owners = {getattr(method, "__qualname__", "").partition(".")[0] for method in names}
@@ -108,21 +108,21 @@ def _is_plain(inner: Any) -> bool:
 
 
 def _check_size(request: GenerationRequest, context: int, longest: int | None) -> None:
-    """Refuse what cannot fit, whatever its tokens are; the count told is the least possible.
+    """Refuse a prompt that cannot fit, however it is tokenised.
 
     Raises:
-        PromptTooLong: With the least number of tokens that it can have.
+        PromptTooLong: It cannot fit; the error has the least number of tokens that it can have.
     """
     prompt = request.prompt
     if isinstance(prompt, tuple):
         if len(prompt) + request.least_answer_tokens > context:
             raise PromptTooLong("prompt", len(prompt), context)
         return
-    if len(request.messages) >= context:  # each has a role at least
+    if len(request.messages) >= context:  # each needs at least one token for its role
         raise PromptTooLong("messages", len(request.messages), context)
     if longest is None:
         return
-    # Templates may leave reasoning out, which may be in the text of an assistant.
+    # Assistant messages do not count: their text may contain reasoning, which templates leave out.
     texts = (one.content for one in request.messages if one.role != "assistant")
     size = sum(len(text.strip()) for text in texts) if prompt is None else len(prompt)
     least = size // (longest * _SHRINKING)
@@ -136,7 +136,7 @@ def _bounded(
     if len(text) > _WHOLE:
         least = 0
         for start in range(0, len(text), _SLICE):
-            # A word that is cut may be some tokens more.
+            # Cutting a word may add some tokens.
             least += max(0, len(encoded(tokenizer, text[start : start + _SLICE])) - 16)
             if least >= context:
                 raise PromptTooLong(field, least, context)
@@ -147,12 +147,12 @@ def plain(tokenizer: Any, text: str, context: int) -> list[int]:
     """Return the ids of a text, no special ones added.
 
     Args:
-        tokenizer: The model's.
+        tokenizer: The model's tokenizer.
         text: The text.
         context: How many tokens the model can hold.
 
     Raises:
-        PromptTooLong: The text is so long that its tokens were not all counted.
+        PromptTooLong: The text is so long that counting its tokens was given up.
     """
     return _bounded(tokenizer, text, "prompt", context)
 
@@ -168,12 +168,12 @@ def check_ids(tokenizer: Any, ids: Sequence[int], field: str) -> None:
     """Make sure that a tokenizer knows some ids.
 
     Args:
-        tokenizer: The model's.
+        tokenizer: The model's tokenizer.
         ids: The token ids.
-        field: The request's field that holds them.
+        field: The field of the request that contains them.
 
     Raises:
-        InvalidRequest: It does not; the message names the field, and the place in it.
+        InvalidRequest: One is unknown; the message names the field and the index in it.
     """
     size = len(tokenizer)
     for index, token_id in enumerate(ids):
@@ -184,7 +184,7 @@ def check_ids(tokenizer: Any, ids: Sequence[int], field: str) -> None:
 
 
 def _templated(tokenizer: Any, request: GenerationRequest) -> str | list[int]:
-    """Return the text that the template makes, or its ids where the tokenizer makes them."""
+    """Return the text that the template makes, or ids where the tokenizer makes them directly."""
     if not request.messages:
         raise InvalidRequest("messages", "at least one message is required")
     if not tokenizer.has_chat_template:
@@ -201,10 +201,11 @@ def _templated(tokenizer: Any, request: GenerationRequest) -> str | list[int]:
     if thinking is not None:
         options["enable_thinking"] = thinking
     elif not has_template_in_code(tokenizer):
-        # The wrapper would switch reasoning on; silence means the template's own default.
+        # The wrapper would switch reasoning on; without the option, the template's own default
+        # holds.
         template = inner_tokenizer(tokenizer).apply_chat_template
         options["return_dict"] = False
-    # A template that knows efforts may have no other switch.
+    # A template that knows efforts may have no other option that turns reasoning down.
     effort = Effort.LOW if thinking is False else request.effort
     if effort is not None and knows_option(tokenizer, "reasoning_effort"):
         options["reasoning_effort"] = effort.value
@@ -228,15 +229,15 @@ def _templated(tokenizer: Any, request: GenerationRequest) -> str | list[int]:
 
 
 def knows_option(tokenizer: Any, name: str) -> bool:
-    """Return whether a model's chat template looks at an option of this name."""
+    """Return whether a model's chat template uses an option of this name."""
     return name in str(getattr(inner_tokenizer(tokenizer), "chat_template", None) or "")
 
 
 def spaces_around(tokenizer: Any, tag: str) -> tuple[str, str]:
     """Return the white space that a model's template writes before and after the end of reasoning.
 
-    It shows in an earlier answer with reasoning, or else in a prompt that rules reasoning out. Both
-    are empty where the template shows neither.
+    The template shows it in an earlier answer with reasoning, or else in a prompt that switches
+    reasoning off. Both are empty where it shows neither.
 
     Args:
         tokenizer: mlx-lm's tokenizer wrapper.
@@ -254,7 +255,8 @@ def spaces_around(tokenizer: Any, tag: str) -> tuple[str, str]:
         options = {"add_generation_prompt": True, "enable_thinking": False}
         text = str(template([question], tokenize=False, **options))
         if found := re.search(rf"(\s*){end}(\s*)$", text):
-            # The reasoning between two line ends is empty here.
+            # The reasoning is empty here, so the white space before the tag surrounds it on both
+            # sides; only its first character counts.
             return found[1][:1], found[2]
     return "", ""
 
@@ -280,7 +282,7 @@ def _as_dict(message: Message) -> dict[str, Any]:
 
 
 def _arguments(text: str) -> Any:
-    """Templates iterate over arguments, so they get the object; broken JSON stays text."""
+    """Return arguments as the object that templates expect; broken JSON stays text."""
     try:
         return json.loads(text)
     except (ValueError, RecursionError):

@@ -1,7 +1,7 @@
-"""Asks a hub, with limits of time and size, and stops waiting as soon as that is wanted.
+"""Asks a hub, with limits of time and size; a request can be cancelled at once.
 
-huggingface_hub signs in, follows redirects and names errors. Its own ``list_models`` has no time
-limit and tries a hub that cannot be reached again for half a minute, so the requests are made here,
+huggingface_hub signs in, follows redirects and explains errors. But its ``list_models`` has no time
+limit, and retries an unreachable hub for half a minute. So this module makes the requests itself,
 as https://huggingface.co/docs/hub/api describes them. Blocks; any thread but the window's and the
 engine's.
 """
@@ -26,7 +26,7 @@ T = TypeVar("T")
 _PUBLIC_HUB = "https://huggingface.co"
 # For connecting, and for each part of an answer.
 _REQUEST_TIMEOUT_S = 10.0
-# Between two looks at whether somebody has cancelled.
+# Between two checks whether the request was cancelled.
 _LOOK_EACH_S = 0.05
 _MOST_REQUESTS_AT_ONCE = 8
 _MOST_BYTES = 16 << 20
@@ -59,7 +59,7 @@ class HubReply:
 def warm_up() -> None:
     """Import what a request needs, so that the first one does not wait half a second for it.
 
-    A library that cannot be imported is the request's to report.
+    If a library cannot be imported, the first request reports it.
     """
     with contextlib.suppress(Exception):
         from huggingface_hub import get_session
@@ -69,11 +69,11 @@ def warm_up() -> None:
 
 
 class Hub:
-    """A hub, and the requests that are made to it.
+    """A hub, and requests to it.
 
     Args:
-        endpoint: Its address; None for that of ``HF_ENDPOINT``, or else huggingface.co.
-        gives_up: Set on any thread to cancel what is being asked.
+        endpoint: Its address; None for the environment's ``HF_ENDPOINT``, or huggingface.co.
+        gives_up: Set on any thread to cancel the running requests.
     """
 
     def __init__(
@@ -97,8 +97,8 @@ class Hub:
         """Make one request.
 
         Args:
-            path: What is asked for, or the address of a next page.
-            params: Of the query.
+            path: The path of the request, or the address of a next page.
+            params: The parameters of the query.
             repository: The repository that it is about, for an error.
             most_bytes: A larger answer is an error.
 
@@ -134,10 +134,10 @@ class Hub:
         return HubReply(bytes(body), following)
 
     def within(self, limit_s: float, ask: Callable[["Hub"], T]) -> T:
-        """Return what ``ask`` returns, which runs on another thread with a hub of its own.
+        """Run ``ask`` on another thread, with a ``Hub`` of its own, and return its result.
 
         Raises:
-            HubCancelled: ``gives_up`` was set; returns at once, whatever the network does.
+            HubCancelled: ``gives_up`` was set; raised at once, whatever the network does.
             HubFailed: The time is over, or ``ask`` raised it.
         """
         [outcome] = self.at_once(limit_s, [ask])
@@ -170,7 +170,7 @@ class Hub:
                 except BaseException as error:
                     outcome.set_exception(error)
 
-        # Daemons: a process that ends does not wait for the network.
+        # Daemon threads, so that the program's end does not wait for the network.
         for _ in range(min(len(asked), _MOST_REQUESTS_AT_ONCE)):
             threading.Thread(target=work, name="asks a hub", daemon=True).start()
         outcomes, ends_s = [outcome for _, outcome in asked], time.monotonic() + limit_s

@@ -45,7 +45,7 @@ class HubModel:
     need: MemoryNeed | None = None
 
     def fit(self, memory: Memory) -> Fit | None:
-        """Return whether it fits into a machine's memory; None if that cannot be said."""
+        """Return whether it fits into a machine's memory; None if that is not known."""
         if self.need is not None:
             return self.need.fit(memory)
         if self.size_bytes is not None and self.size_bytes > memory.usable:
@@ -78,7 +78,7 @@ def hub_model(item: Any) -> HubModel | None:
 
 
 def _files_size(siblings: Any) -> int | None:
-    """Return the size of the weight files, if the hub states that of each."""
+    """Return the size of the weight files, if the hub states the size of each."""
     if not isinstance(siblings, list):
         return None
     files = [one for one in siblings if isinstance(one, dict)]
@@ -90,7 +90,7 @@ def _files_size(siblings: Any) -> int | None:
 
 
 def _parameters_size(safetensors: Any) -> int | None:
-    """Return the size of the weights, from how many there are of each type."""
+    """Return the size of the weights, computed from the number of each type."""
     counts = safetensors.get("parameters") if isinstance(safetensors, dict) else None
     if not isinstance(counts, Mapping) or not counts:
         return None

@@ -1,4 +1,4 @@
-"""Searches a hub for MLX models that can chat, and reads what it says of one of them.
+"""Searches a hub for MLX models that can chat, and reads the details of a model.
 
 Blocks, so the caller gives it a separate thread.
 """
@@ -45,7 +45,7 @@ _FRONT_MATTER = re.compile(r"\A\ufeff?---\s*\n.*?\n---\s*(?:\n|\Z)", re.DOTALL)
 
 @dataclass(frozen=True, slots=True)
 class SearchResult:
-    """What a search found.
+    """The result of a search.
 
     Attributes:
         models: The most downloaded first.
@@ -62,9 +62,9 @@ def search(hub: Hub, text: str, most: int = USUAL_RESULTS) -> SearchResult:
     Their memory needs are not known yet: ``with_needs`` adds them, with a request for each.
 
     Args:
-        hub: Which is asked.
+        hub: The hub to search.
         text: Parts of a name; empty for the most downloaded models of all.
-        most: How many are returned at most, from 1 to 200.
+        most: The most models to return, from 1 to 200.
 
     Raises:
         HubCancelled: The hub's ``gives_up`` was set.
@@ -80,8 +80,8 @@ def search(hub: Hub, text: str, most: int = USUAL_RESULTS) -> SearchResult:
 def with_needs(hub: Hub, models: tuple[HubModel, ...]) -> tuple[HubModel, ...]:
     """Return the models with the memory that each needs, as its configuration says.
 
-    A model is returned unchanged if its configuration cannot be read within some seconds, because
-    it is gated, say.
+    A model is returned unchanged if its configuration cannot be read within some seconds, for
+    example because the model is gated.
 
     Raises:
         HubCancelled: The hub's ``gives_up`` was set.
@@ -94,7 +94,7 @@ def with_needs(hub: Hub, models: tuple[HubModel, ...]) -> tuple[HubModel, ...]:
 
 
 def look_up(hub: Hub, repository: str) -> HubModel:
-    """Return what a hub says of one model, with the exact size of its files and its memory need.
+    """Return a hub's details of one model, with the exact size of its files and its memory need.
 
     Raises:
         HubCancelled: The hub's ``gives_up`` was set.
@@ -104,11 +104,11 @@ def look_up(hub: Hub, repository: str) -> HubModel:
 
 
 def look_up_all(hub: Hub, repositories: tuple[str, ...]) -> tuple[HubModel | None, ...]:
-    """Return what a hub says of several models; None for those of which it says nothing.
+    """Return a hub's details of several models; None for those that cannot be read.
 
     Raises:
         HubCancelled: The hub's ``gives_up`` was set.
-        HubFailed: The hub says nothing of any of them; the message is about the first.
+        HubFailed: None of them can be read; the message is about the first.
     """
     outcomes = hub.at_once(
         _CONFIG_LIMIT_S, [partial(_looked_up, repository=one) for one in repositories]
@@ -132,7 +132,7 @@ def card(hub: Hub, repository: str) -> str:
 
     Raises:
         HubCancelled: The hub's ``gives_up`` was set.
-        HubFailed: There is none, or the hub does not give it.
+        HubFailed: There is no card, or it cannot be read.
     """
 
     def read(asked: Hub) -> str:
@@ -155,7 +155,7 @@ def _found(hub: Hub, text: str, most: int) -> SearchResult:
         "expand": list(_FIELDS),
     }
     if words:
-        params["search"] = max(words, key=len)  # the hub looks for one text; the rest is done here
+        params["search"] = max(words, key=len)  # the hub looks for one word only
     found: dict[str, HubModel] = {}
     path = "/api/models"
     for _ in range(_MOST_PAGES):
@@ -169,7 +169,7 @@ def _found(hub: Hub, text: str, most: int) -> SearchResult:
                 continue
             if len(words) < 2 or all(word in model.name.casefold() for word in words):
                 found.setdefault(model.name, model)
-        path, params = reply.next_page, {}  # the address of a next page has its query
+        path, params = reply.next_page, {}  # the address of a next page contains the query
         if not path or len(found) >= most:
             break
     return SearchResult(tuple(found.values())[:most], bool(path) or len(found) > most)

@@ -1,7 +1,7 @@
 """Models that a newcomer may begin with, chosen by the memory of this machine. Data; pure.
 
-The sizes were written down by hand on the day below, rounded to 10 MB. They choose what is
-suggested, and are shown while the hub cannot be reached; otherwise the hub's own are shown.
+The sizes were written down by hand on the day below, rounded to 10 MB. They decide which models are
+suggested, and are shown while the hub cannot be reached; otherwise the hub's own figures are shown.
 """
 
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ class SuggestedModel:
     Attributes:
         name: ``owner/name`` on huggingface.co.
         size_mb: Size of its weight files, in millions of bytes, rounded.
-        token_bytes: What the cache of one token takes, all layers together.
+        token_bytes: The cache memory of one token in all layers together.
         license: The license's identifier.
         purpose: What it is good for, in a few words.
         bits: Bits of a quantized weight.
@@ -125,7 +125,7 @@ SUGGESTIONS = (
 def suggestions(memory: Memory) -> tuple[SuggestedModel, ...]:
     """Return up to six that fit a machine's memory, from the largest to a small one.
 
-    What other programs use at the moment does not count, so the list does not change with it.
+    Memory that other programs use at the moment counts as free, so the list stays the same.
     """
     roomy = Memory(memory.usable, memory.usable)
     fitting = [one for one in reversed(SUGGESTIONS) if one.model().fit(roomy) is Fit.FITS]

@@ -1,11 +1,11 @@
-"""Readers of tool calls that are still being written: names and arguments, as soon as certain.
+"""Readers of tool calls that are still being written: they give names and arguments early.
 
-A model's calls are parsed by mlx-lm's parser once they are complete; that parse decides what a call
-is. A reader follows the same text while it grows and tells what the parse will say, as far as
-that is certain. Where a text leaves the regular form of its format, its reader says no more, and
-what is missing follows when the call is complete.
+mlx-lm's parser parses a model's calls once they are complete, and its result is what counts. A
+reader follows the same text while it grows and gives the parts of that result that are already
+certain. Where a text leaves the regular form of its format, the reader stops, and the rest follows
+when the call is complete.
 
-``arriving`` holds the text and what has been found in it, ``json_text`` rewrites JSON,
-``parameters`` the values of formats that are not JSON. The other modules have a function per
+``arriving`` holds the text and the parts found in it, ``json_text`` rewrites JSON, and
+``parameters`` the values of formats that are not JSON. The other modules have one function per
 format, and ``known`` finds it.
 """

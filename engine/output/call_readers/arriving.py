@@ -1,7 +1,7 @@
-"""The text of a call while it arrives, and what a reader has found in it.
+"""The text of a call while it arrives, and the parts that a reader has found in it.
 
-A reader is a generator: it takes characters, yields where it needs more of them, and goes on when
-they have come. So the text is gone through once, however it is cut. Pure; belongs to the thread
+A reader is a generator: it takes characters, yields where it needs more, and continues when they
+have arrived. So it reads the text only once, however the text is cut. Pure; belongs to the thread
 that feeds it.
 """
 
@@ -22,17 +22,17 @@ class IrregularCall(Exception):
 
 @dataclass(frozen=True, slots=True)
 class CallStart:
-    """A call begins; the arguments that follow are its own."""
+    """A call begins; the arguments that follow belong to it."""
 
     name: str
 
 
 CallPart = CallStart | str
-"""The beginning of a call, or more text of its arguments as they will be at the end."""
+"""The beginning of a call, or more text of its final arguments."""
 
 
 class ArrivingText:
-    """Text that comes piece by piece and is taken from the front."""
+    """Text that arrives piece by piece and is taken from the front."""
 
     __slots__ = ("_place", "_text")
 
@@ -42,7 +42,7 @@ class ArrivingText:
 
     def append(self, text: str) -> None:
         """Add text at the end."""
-        # What is left was looked at already: the beginning of a mark, never more.
+        # What is left was searched already: at most the beginning of a mark.
         self._text = self._text[self._place :] + text
         self._place = 0
 
@@ -76,18 +76,18 @@ class ArrivingText:
         """Take exactly this text.
 
         Raises:
-            IrregularCall: Something else comes.
+            IrregularCall: The text is different.
         """
         for wanted in mark:
             if (yield from self.take()) != wanted:
                 raise IrregularCall
 
     def pass_on(self, marks: Sequence[str], take: Callable[[str], object]) -> Waiting[str]:
-        """Pass text on until the earliest of some marks, and take that mark.
+        """Pass text on until the first of some marks, and take that mark.
 
         Args:
-            marks: Texts of which none begins with another.
-            take: Called with the text before the mark, as early as it is known to be that.
+            marks: The marks; none begins with another one.
+            take: Called with parts of the text before the mark, as early as possible.
 
         Returns:
             The mark.
@@ -109,13 +109,13 @@ class ArrivingText:
             yield
 
     def until(self, *marks: str) -> Waiting[str]:
-        """Return the text before the earliest of some marks, and take the mark."""
+        """Return the text before the first of some marks, and take the mark."""
         parts: list[str] = []
         yield from self.pass_on(marks, parts.append)
         return "".join(parts)
 
     def skip_past(self, *marks: str) -> Waiting[str]:
-        """Take text up to and with the earliest of some marks; return the mark."""
+        """Take text up to and including the first of some marks; return the mark."""
         return (yield from self.pass_on(marks, len))
 
 
@@ -131,7 +131,7 @@ def _end_before_mark(text: str, place: int, marks: Sequence[str]) -> int:
 
 
 class CallWriter:
-    """Collects what a reader finds, until somebody takes it."""
+    """Collects the parts that a reader finds, until they are taken."""
 
     __slots__ = ("_owed", "_parts", "_texts")
 
@@ -153,15 +153,15 @@ class CallWriter:
             self._texts.append(text)
 
     def owe(self, text: str) -> None:
-        """Note what completes the arguments.
+        """Note the text that completes the arguments.
 
-        It is written when another call begins, else when the call has been parsed: the arguments
-        of a text that turns out to be no call are never complete JSON.
+        It is written when another call begins, or when the call has been parsed. So if the text
+        turns out not to be a call, its arguments were never complete JSON.
         """
         self._owed = text
 
     def take_parts(self) -> list[CallPart]:
-        """Return what was found since the last call."""
+        """Return the parts found since this was last called."""
         self._join()
         parts, self._parts = self._parts, []
         return parts
@@ -195,7 +195,7 @@ class CallReader:
         self.is_over = False
 
     def feed(self, text: str) -> list[CallPart]:
-        """Take more text; return what is certain by now and was not before."""
+        """Take more text; return the parts that have become certain."""
         if not self.is_over:
             self._arriving.append(text)
             try:
@@ -210,9 +210,9 @@ CallParser = Callable[[str, str | None], list[tuple[str, object]]]
 text. Raises ``ValueError`` for text that is not a call."""
 
 NewReader = Callable[[str | None], CallReader | None]
-"""From the name that a call's tag gave to a reader of its text; None where there is none."""
+"""Maps the name in a call's tag to a reader of its text; None where there is no reader."""
 
 
 def no_reader(name: str | None) -> CallReader | None:
-    """Return no reader: calls come when they are complete."""
+    """Return None: calls are sent when they are complete."""
     return None

@@ -24,9 +24,9 @@ _QUOTE = '<|"|>'
 
 
 def function_gemma(parse: CallParser) -> Format:
-    """Return FunctionGemma's format: strings stand between ``<escape>``.
+    """Return FunctionGemma's format, with strings between ``<escape>`` marks.
 
-    Its parser knows no value inside another: a comma or brace ends every value but a string.
+    Its parser has no nested values: a comma or brace ends every value except a string.
     """
     conversions = Conversions(parse)
 
@@ -73,7 +73,7 @@ def gemma4(text: ArrivingText, out: CallWriter) -> Waiting[None]:
 
 
 def _object(text: ArrivingText, out: CallWriter, depth: int) -> Waiting[None]:
-    """Read an object after its first brace, up to and with its last, which is not written."""
+    """Read an object after its first brace, including its last brace, which is not written."""
     out.write("{")
     if (yield from text.peek()) == "}":
         yield from text.take()
@@ -150,7 +150,7 @@ def _word(text: ArrivingText, out: CallWriter) -> Waiting[None]:
 
 
 def _grown(out: CallWriter) -> Callable[[str], None]:
-    """Return what writes text of a string as it comes."""
+    """Return a function that writes text of a string as it arrives."""
 
     def write(text: str) -> None:
         out.write(escaped(text))

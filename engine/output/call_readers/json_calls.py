@@ -23,7 +23,7 @@ _MISTRAL_HEAD = re.compile(r"([\w-]+)\s*$")
 
 
 def _nothing(text: str) -> None:
-    """Let text go."""
+    """Ignore text."""
 
 
 def named_call(name: str) -> Format:
@@ -66,7 +66,7 @@ class _Held:
         self._owed = "{}"
 
     def start(self, name: str) -> None:
-        """Begin the call; what was kept are its arguments."""
+        """Begin the call, and write the arguments that were kept."""
         self._out.start(name)
         for text in self._kept or ():
             self._out.write(text)
@@ -80,7 +80,7 @@ class _Held:
             self._kept.append(text)
 
     def close(self) -> None:
-        """Note that the arguments are complete but for their last brace."""
+        """Note that the arguments are complete except for their last brace."""
         self._owed = "}"
 
     def end(self) -> None:
@@ -96,7 +96,7 @@ def _json_call(text: ArrivingText, out: CallWriter, takes_text: bool) -> Waiting
     Args:
         text: Where it begins.
         out: Takes the call.
-        takes_text: Whether arguments may be the text of an object.
+        takes_text: Whether the arguments may be a string that contains the object.
     """
     held = _Held(out)
     seen: set[str] = set()
@@ -107,7 +107,7 @@ def _json_call(text: ArrivingText, out: CallWriter, takes_text: bool) -> Waiting
         yield from text.skip_space()
         yield from text.expect(":")
         if key in seen:
-            raise IrregularCall  # the last one counts
+            raise IrregularCall  # the parser uses the last one
         if key == "name":
             name = yield from whole_string(text)
             if not name:
@@ -153,7 +153,7 @@ def _object_in_text(text: ArrivingText, held: _Held) -> Waiting[None]:
 
 
 def _go_on(text: ArrivingText, reading: Waiting[None], more: str) -> None:
-    """Feed a reader inside of a reader."""
+    """Feed a reader inside another one."""
     text.append(more)
     next(reading)
 

@@ -1,8 +1,8 @@
 """JSON while it is written: passed on, or rewritten as the engine writes arguments.
 
-The rewritten text is what ``json.dumps`` makes of the parsed value, character by character, but
-that a repeated key stays repeated. Text of strings grows; numbers, ``true``, ``false`` and ``null``
-come when they are complete. Pure; any thread.
+The rewritten text is exactly what ``json.dumps`` makes of the parsed value, except that a repeated
+key stays repeated. Text of strings is passed on at once; numbers, ``true``, ``false`` and ``null``
+when they are complete. Pure; any thread.
 """
 
 import json
@@ -25,7 +25,7 @@ _CLOSING = {"{": "}", "[": "]"}
 
 
 class _Style(Protocol):
-    """What becomes of each part of a JSON text."""
+    """Handles each part of a JSON text."""
 
     def space(self, text: str) -> None:
         """Take white space between values."""
@@ -37,7 +37,7 @@ class _Style(Protocol):
         """Take a number, ``true``, ``false`` or ``null``."""
 
     def string(self, text: str, written: str) -> None:
-        """Take text of a string: what it says, and how it was written."""
+        """Take text of a string, unescaped and as it was written."""
 
 
 class Rewritten:
@@ -81,7 +81,7 @@ class AsWritten:
         self._write(char)
 
     def word(self, text: str, value: object) -> None:
-        """Pass on what is valid."""
+        """Pass it on if it is valid."""
         _dumped(value)
         self._write(text)
 
@@ -91,7 +91,7 @@ class AsWritten:
 
 
 def escaped(text: str) -> str:
-    """Return text as it stands inside a JSON string."""
+    """Return text with the escapes of a JSON string, without the quotation marks."""
     return str(encode_basestring(text))[1:-1]
 
 
@@ -103,7 +103,7 @@ def _dumped(value: object) -> str:
 
 
 def json_object(text: ArrivingText, style: _Style) -> Waiting[None]:
-    """Read one object, all but writing its last brace.
+    """Read one object, but do not write its last brace.
 
     Raises:
         IrregularCall: It is not valid JSON, or would be refused as arguments.
@@ -118,8 +118,8 @@ def json_value(text: ArrivingText, style: _Style, *, keeps_last: bool = False) -
 
     Args:
         text: Where it begins.
-        style: What becomes of it.
-        keeps_last: Whether the bracket that closes the value is read, but not told.
+        style: Handles its parts.
+        keeps_last: Whether to read the closing bracket without passing it to ``style``.
 
     Raises:
         IrregularCall: It is not valid JSON, or would be refused as arguments.
@@ -143,7 +143,7 @@ def json_value(text: ArrivingText, style: _Style, *, keeps_last: bool = False) -
             yield from _quoted(text, style)
         else:
             yield from _word(text, style)
-        # After a value: what goes on, or closes.
+        # After a value: a comma, or closing brackets.
         while open_brackets:
             char = yield from _next(text, style)
             yield from text.take()
@@ -200,14 +200,14 @@ def _quoted(text: ArrivingText, style: _Style) -> Waiting[None]:
 
 
 def string_text(text: ArrivingText, take: Callable[[str, str], object]) -> Waiting[None]:
-    """Read the text of a string after its first quotation mark, up to and with its last.
+    """Read the text of a string after its first quotation mark, including its last.
 
     Args:
         text: Where it begins.
-        take: Called with parts of the text: what they say, and how they were written.
+        take: Called with parts of the text, unescaped and as they were written.
 
     Raises:
-        IrregularCall: It is not valid JSON, or holds half of a surrogate pair.
+        IrregularCall: It is not valid JSON, or contains half of a surrogate pair.
     """
     while True:
         char = yield from text.peek()
@@ -252,7 +252,7 @@ def whole_string(text: ArrivingText) -> Waiting[str]:
     """Return a string that begins here.
 
     Raises:
-        IrregularCall: Something else does, or it is not valid JSON.
+        IrregularCall: There is no string here, or it is not valid JSON.
     """
     parts: list[str] = []
     yield from text.skip_space()

@@ -16,7 +16,7 @@ _FORMATS: dict[str, Format] = {
     "kimi_k2": kimi_k2,
     "mistral": mistral,
 }
-# Formats whose values are converted as the model's parser does it.
+# Formats whose values the model's parser converts.
 _CONVERTING: dict[str, Callable[[CallParser], Format]] = {
     "function_gemma": function_gemma,
     "glm47": glm47,
@@ -34,7 +34,7 @@ STYLES = frozenset({*_FORMATS, *_CONVERTING})
 
 
 def readers(call_style: str, parse: CallParser) -> NewReader:
-    """Return what makes a reader for each call of one answer.
+    """Return a function that makes a reader for each call of one answer.
 
     Args:
         call_style: mlx-lm's name of the format of the model's calls.

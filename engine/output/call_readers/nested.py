@@ -1,10 +1,10 @@
-"""Values that hold others, told as JSON while they are written, in formats that are not JSON.
+"""Nested values of formats that are not JSON, written as JSON while they arrive.
 
-Only the parser's value is the truth, and it is there when the value is complete: text that is not
-regular becomes a string, for example. So nothing is told before the first text or number inside the
-value, because a text may begin with a bracket, too; and at the end what was told is compared with
-the parser's value. Where they differ, the call is given up and comes whole, as one does that leaves
-the form of JSON. Pure; any thread.
+Only the parser knows the right value, and only when the value is complete: irregular text becomes a
+string, for example. A string may also begin with a bracket, so nothing is written before the first
+text or number inside the value. At the end the written text is compared with the parser's value.
+Where they differ, or the value is not regular, the reader gives up, and the call is sent when it is
+complete. Pure; any thread.
 """
 
 import json
@@ -24,11 +24,11 @@ _OPENING = "{["
 
 
 class NestedValue:
-    """One value while it comes.
+    """One value while it arrives.
 
     Args:
         read: Reads it.
-        begin: Called before the first of it is written.
+        begin: Called before its first part is written.
         out: Takes its text.
     """
 
@@ -47,7 +47,7 @@ class NestedValue:
 
     @property
     def raw(self) -> str:
-        """The value as it was written so far."""
+        """The raw text of the value so far."""
         return "".join(self._raw)
 
     def append(self, piece: str) -> None:
@@ -62,13 +62,13 @@ class NestedValue:
             self._is_over = True
 
     def finish(self, value: object) -> bool:
-        """End it; return whether it was told, else it has to be written whole.
+        """End the value; return whether it was written. If not, the caller has to write it.
 
         Args:
-            value: What the parser says that it is.
+            value: The parser's value.
 
         Raises:
-            IrregularCall: Something else was told.
+            IrregularCall: Something else was written.
         """
         if not self._has_begun:
             return False
@@ -90,7 +90,7 @@ class NestedValue:
 
 
 def _is_same(told: str, text: str) -> bool:
-    """Return whether a text is the other but for a repeated key."""
+    """Return whether two JSON texts are the same except for a repeated key."""
     try:
         return json.dumps(json.loads(told), ensure_ascii=False) == text
     except ValueError:

@@ -1,4 +1,4 @@
-"""One value of a format that is not JSON while it comes: a string that grows, or what is converted.
+"""One value of a format that is not JSON: a string that is passed on, or a value to be converted.
 
 Pure; any thread.
 """
@@ -14,13 +14,13 @@ from engine.output.call_readers.nested import NestedValue
 NULL = "null"
 _CDATA = "<![CDATA["
 _CDATA_END = re.compile(r"\](?:\](?:>\s*)?)?\Z")
-# A string that begins with the word for no value and much white space need not grow.
+# A string that is still undecided after this many characters is sent when it is complete.
 _LONG = 64
 _JSON_STARTS = frozenset('"-0123456789{[tfnNI')
 
 
 class Trim(Enum):
-    """What is left out around a string: white space, one newline, nothing, the end of CDATA."""
+    """What is removed around a string: white space, one line end, nothing, or the end of CDATA."""
 
     SPACE = auto()
     NEWLINE = auto()
@@ -29,19 +29,20 @@ class Trim(Enum):
 
 
 class ParameterValue:
-    """One value while it comes.
+    """One value while it arrives.
 
     Args:
-        out: Takes the text of a string that grows.
-        trim: What is left out around it.
-        begin: Called before the first of it is written.
-        has_cdata: Whether it may stand in a CDATA section.
+        out: Takes the text of a string while it arrives.
+        trim: What is removed around it.
+        begin: Called before its first part is written.
+        has_cdata: Whether it may be in a CDATA section.
 
     Attributes:
-        may_grow: Tells of its beginning whether it is certainly a string; None where that is not
-            known yet.
-        nested: Returns what reads a value that begins with a bracket; None where it comes whole.
-        growing: What reads this value.
+        may_grow: Called with its beginning; returns whether the value is certainly a string, or
+            None where that is not known yet.
+        nested: Returns the reader of a value that begins with a bracket; None if it has to be
+            complete.
+        growing: The reader of this value, if it is a nested one.
     """
 
     __slots__ = ("_begin", "_grows", "_has_cdata", "_head", "_held", "_is_begun", "_out",
@@ -96,7 +97,7 @@ class ParameterValue:
         return piece
 
     def _decide(self) -> None:
-        """Find out from its beginning whether it can grow."""
+        """Decide from its beginning whether it is passed on as a string."""
         if self._has_cdata:
             if len(self._head) < len(_CDATA) and _CDATA.startswith(self._head):
                 return
@@ -119,11 +120,11 @@ class ParameterValue:
             self._grow(self._head)
 
     def is_no_null(self, head: str) -> bool | None:
-        """Return whether a string cannot be the word for no value."""
+        """Return whether a string certainly is not the word ``null``."""
         return None if NULL.startswith(head.lower()) else True
 
     def is_no_json(self, head: str) -> bool | None:
-        """Return whether a value cannot be JSON."""
+        """Return whether a value certainly is not JSON."""
         return head[0] not in _JSON_STARTS if head else None
 
     def _grow(self, piece: str) -> None:
@@ -140,7 +141,7 @@ class ParameterValue:
         self._out.write(escaped(piece))
 
     def _kept(self, text: str) -> int:
-        """Return how much of the text belongs to the value, whatever follows."""
+        """Return how many characters of a text belong to the value, whatever follows."""
         match self._trim:
             case Trim.SPACE:
                 return len(text.rstrip())
@@ -153,7 +154,7 @@ class ParameterValue:
                 return len(text)
 
     def finish(self) -> bool:
-        """End it; return whether it grew as a string, else ``raw`` has to be converted."""
+        """End the value; return whether it was written. If not, ``raw`` must be converted."""
         if not self._grows:
             return False
         if self._trim is Trim.CDATA_END and not "".join(self._held).startswith("]]>"):
@@ -163,10 +164,10 @@ class ParameterValue:
 
 
 def _come_whole(opening: str) -> NestedValue | None:
-    """Let a value with brackets come whole."""
+    """Return None: a value with brackets is converted when it is complete."""
     return None
 
 
 def _never(head: str) -> bool | None:
-    """Let a value come whole."""
+    """Return False: a value is converted when it is complete."""
     return False

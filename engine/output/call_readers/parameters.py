@@ -1,10 +1,10 @@
-"""Values of parameters in formats that are not JSON, written as JSON while they come.
+"""Values of parameters in formats that are not JSON, written as JSON while they arrive.
 
-The text of a string grows, and so does JSON that the parser would take for such. Any other value is
-converted when it is complete, by the model's own parser: it is given a call that has this parameter
-alone. The parser is also asked which parameters are strings or JSON. Where every text that is not
-JSON is a string, as in ``muse_spark``, JSON does not grow: a file that only begins as JSON would
-have to be taken back. Pure; any thread.
+The text of a string is written at once, and so is JSON that the parser would take as JSON. The
+model's own parser converts any other value when it is complete: it parses a call with this
+parameter alone. The parser also tells which parameters are strings or JSON. Where every text that
+is not JSON is a string, as in ``muse_spark``, JSON is not written early: a file that only begins
+like JSON would have to be taken back. Pure; any thread.
 """
 
 import json
@@ -23,9 +23,9 @@ from engine.output.call_readers.json_text import Rewritten, escaped, json_value
 from engine.output.call_readers.nested import NestedValue, ReadValue
 from engine.output.call_readers.parameter_value import NULL, ParameterValue, Trim
 
-# A parameter is a string if all of these stay as they are.
+# A parameter is a string if the parser leaves all of these unchanged.
 _PROBES = ("5", "1.5", "true", "yes", "None", "[1]", '{"a": 1}', "'a'", '"a"', "(1,)", "a")
-# By its first character, JSON that a parameter takes as it is if it takes JSON.
+# Test values by their first character: a parameter that takes JSON leaves them unchanged.
 _NESTED = {
     "[": '["5", "&lt;", {"a": "true"}, [1.5, 1.0, 1e3, true, null]]',
     "{": '{"a": "5", "&lt;": ["true"], "b": 1.5, "c": {"d": null}}',
@@ -34,7 +34,7 @@ _NESTED = {
 
 @dataclass(slots=True)
 class Conversions:
-    """What the parser of a model says of single parameters; of one answer alone.
+    """How the parser of a model converts single parameters, for one answer.
 
     Attributes:
         parse: The parser.
@@ -45,15 +45,15 @@ class Conversions:
     _nested: dict[tuple[str, str], bool] = field(default_factory=dict)
 
     def name_of(self, call: str) -> str:
-        """Return the tool that the text of a call without parameters names.
+        """Return the name of the tool in the text of a call without parameters.
 
         Raises:
-            IrregularCall: The parser finds no call there, or not one.
+            IrregularCall: The parser does not find exactly one call.
         """
         return self._parsed(call)[0]
 
     def pair(self, call: str) -> tuple[str, object]:
-        """Return the only parameter of a call; raises ``IrregularCall`` if there is not one."""
+        """Return a call's only parameter; raises ``IrregularCall`` if it has none or several."""
         arguments = self._parsed(call)[1]
         if not isinstance(arguments, dict) or len(arguments) != 1:
             raise IrregularCall
@@ -66,19 +66,19 @@ class Conversions:
         """Return whether every value of a parameter is a string.
 
         Args:
-            call_of: Makes the text of a call of a value.
+            call_of: Makes the text of a call from a value.
         """
         known = self._strings.get(call_of(""))
         if known is None:
             try:
                 known = all(self.pair(call_of(probe))[1] == probe for probe in _PROBES)
-            except IrregularCall:  # it is no number, say
+            except IrregularCall:  # such as a parameter that must be a number
                 known = False
             self._strings[call_of("")] = known
         return known
 
     def takes_json(self, call_of: Callable[[str], str], opening: str) -> bool:
-        """Return whether a parameter takes JSON that begins so as it is.
+        """Return whether a parameter takes JSON that begins with ``opening`` unchanged.
 
         Args:
             call_of: Makes the text of a call of a value.
@@ -108,7 +108,7 @@ class ParameterWriter:
 
     Args:
         out: Takes the text.
-        conversions: What the parser says.
+        conversions: How the parser converts values.
     """
 
     __slots__ = ("_before", "_conversions", "_out")
@@ -138,10 +138,10 @@ class ParameterWriter:
 
         Args:
             call: The text of a call that has this parameter alone.
-            told: What may have been told of its value already.
+            told: The nested value that may have been written already.
 
         Raises:
-            IrregularCall: The parser takes it otherwise, or it cannot be an argument.
+            IrregularCall: The parser finds another value, or it cannot be an argument.
         """
         key, value = self._conversions.pair(call)
         try:
@@ -153,7 +153,7 @@ class ParameterWriter:
             self._out.write(json.dumps(value, ensure_ascii=False))
 
     def nested(self, key: str, read: ReadValue) -> NestedValue:
-        """Return a parameter's value that is told while it comes, as far as it can be.
+        """Return a parameter's nested value, which is written while it arrives.
 
         Args:
             key: The parameter.
@@ -175,18 +175,18 @@ class ParameterWriter:
         may_be_json: bool = False,
         has_cdata: bool = False,
     ) -> Waiting[None]:
-        """Read a parameter up to and with its end.
+        """Read a parameter, including its end.
 
         Args:
             text: Where its value begins.
-            ends: Its end, and what may not come before it.
-            call_of: Makes the text of a call that has this parameter alone, of a value.
-            trim: What is left out around a string.
+            ends: Its end, then marks that must not come before it.
+            call_of: Makes the text of a call with this parameter alone from a value.
+            trim: What is removed around a string.
             may_be_json: Whether a value that is not JSON is a string.
-            has_cdata: Whether a string may stand in a CDATA section.
+            has_cdata: Whether a string may be in a CDATA section.
 
         Raises:
-            IrregularCall: The parser would not take it.
+            IrregularCall: The parser would not accept it.
         """
         key = self._conversions.pair(call_of(NULL))[0]
         value = ParameterValue(self._out, trim, lambda: self.key(key), has_cdata=has_cdata)

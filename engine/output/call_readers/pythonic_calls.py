@@ -1,8 +1,8 @@
 """Calls that are written as Python: ``[f(a="x", b=2), g()]``. Pure; any thread.
 
-Strings without prefix grow, also in lists and dictionaries. Every other value is taken whole and
-converted by the model's parser, and so is a list or dictionary that holds anything but strings,
-plain words, and others of its kind.
+Strings without a prefix are written while they arrive, also in lists and dictionaries. The model's
+parser converts every other value when it is complete, and also lists and dictionaries that contain
+anything but strings, plain words, lists and dictionaries.
 """
 
 import json
@@ -72,13 +72,13 @@ def pythonic(parse: CallParser) -> Format:
 
 
 def _check(name: str) -> None:
-    """Raise ``IrregularCall`` for what is no plain name in Python."""
+    """Raise ``IrregularCall`` for text that is not a plain name in Python."""
     if not _NAME.fullmatch(name) or keyword.iskeyword(name):
         raise IrregularCall
 
 
 def _comma(text: ArrivingText, end: str) -> Waiting[None]:
-    """Take a comma; leave the end."""
+    """Take a comma, if there is one; leave the end mark."""
     char = yield from text.skip_space()
     if char == ",":
         yield from text.take()
@@ -87,12 +87,12 @@ def _comma(text: ArrivingText, end: str) -> Waiting[None]:
 
 
 def _string(text: ArrivingText, write: Callable[[str], object], ends: str) -> Waiting[None]:
-    """Read a string as it grows, up to its last quotation mark.
+    """Read a string while it arrives, including its last quotation mark.
 
     Args:
         text: Where it begins.
         write: Takes it as JSON.
-        ends: What may come after it: where something else does, an expression goes on.
+        ends: The characters that may follow it; any other one means a longer expression.
     """
     quote = yield from text.take()
     write('"')
@@ -135,7 +135,7 @@ def _escape(text: ArrivingText) -> Waiting[str]:
 
 
 def _nested_reader(conversions: Conversions) -> ReadValue:
-    """Return what reads a list or dictionary of strings, words, and others of its kind."""
+    """Return a reader of lists and dictionaries of strings, words, lists and dictionaries."""
 
     def read(text: ArrivingText, write: Callable[[str], object]) -> Waiting[None]:
         if (yield from text.peek()) not in "[{":
@@ -148,12 +148,12 @@ def _nested_reader(conversions: Conversions) -> ReadValue:
 def _nested(
     text: ArrivingText, write: Callable[[str], object], conversions: Conversions, depth: int
 ) -> Waiting[None]:
-    """Read a value inside a value, or that value itself.
+    """Read a nested value, or a value inside one.
 
     Args:
         text: Where it begins.
         write: Takes it as JSON.
-        conversions: What the parser says of words.
+        conversions: How the parser converts words.
         depth: How many levels it may have.
     """
     opening = yield from text.skip_space()
@@ -202,7 +202,7 @@ def _word(
 
 
 def _value(text: ArrivingText, parts: NestedValue) -> Waiting[None]:
-    """Collect a value as it is written, up to the comma or bracket after it."""
+    """Collect the raw text of a value, up to the comma or bracket after it."""
     closing: list[str] = []
     while True:
         char = yield from text.peek()

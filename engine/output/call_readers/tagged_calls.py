@@ -1,4 +1,4 @@
-"""Calls whose parameters stand between tags. Pure; any thread."""
+"""Calls whose parameters are between tags. Pure; any thread."""
 
 import re
 
@@ -71,7 +71,7 @@ def _pairs(parse: CallParser, prefix: str) -> Format:
         writer = ParameterWriter(out, conversions)
         while True:
             key = yield from text.until(key_end)
-            while (yield from text.skip_space()) == "\\":  # the parser takes a typed "\n" for one
+            while (yield from text.skip_space()) == "\\":  # to the parser, a typed "\n" is one
                 yield from text.expect("\\n")
             yield from text.expect(value_start)
 

@@ -1,6 +1,6 @@
 """Families of models: how each marks reasoning, tool calls and the answer in its output.
 
-A family is one object. ``family`` says what the engine asks of it, ``tags`` and ``headers`` are the
-kinds there are, and ``known`` finds the family of a loaded model or of a saved run. To add a kind,
-write its module and name it in ``known``.
+A family is one object. ``family`` is its interface, ``tags`` and ``headers`` are the two kinds, and
+``known`` finds the family of a loaded model or of a saved run. To add a kind, write its module and
+name it in ``known``.
 """

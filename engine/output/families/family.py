@@ -1,4 +1,4 @@
-"""What the engine asks of a family of models. Types only; pure; any thread."""
+"""The interface of a family of models. Types only; pure; any thread."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -17,12 +17,12 @@ class OptionalMarks:
 
 
 Marks = tuple[int | str | OptionalMarks, ...]
-"""What a model writes, in order: ids of tokens, plain text, and parts that may be missing."""
+"""The marks that a model writes, in order: ids of tokens, plain text, and optional parts."""
 
 
 @dataclass(frozen=True, slots=True)
 class OutputFrame:
-    """What a family writes around free text: before it and after it."""
+    """The marks that a family writes before and after free text."""
 
     before: Marks = ()
     after: Marks = ()
@@ -48,7 +48,7 @@ class Family(Protocol):
 
     @property
     def think_end(self) -> str | None:
-        """The tag that closes it."""
+        """The tag that closes reasoning."""
         ...
 
     @property
@@ -73,22 +73,22 @@ class Family(Protocol):
 
     @property
     def answer_frame(self) -> OutputFrame:
-        """What stands around an answer that is held to a grammar."""
+        """The marks around an answer that a grammar constrains."""
         ...
 
     @property
     def reasoning_frame(self) -> OutputFrame | None:
-        """What stands around reasoning that is a message of its own; None where none is."""
+        """The marks around reasoning that is a message of its own; None where it is not."""
         ...
 
     def reasoning_edges(self, *, leaves_choice: bool, is_held: bool) -> tuple[Marks, Marks]:
-        """Return what ends reasoning and begins what follows, and what opens reasoning.
+        """Return the marks that end reasoning and begin what follows, and those that open it.
 
         Both are empty where the model has no reasoning.
 
         Args:
-            leaves_choice: Whether something else than the answer may follow, such as a call.
-            is_held: Whether a grammar says what follows.
+            leaves_choice: Whether something other than the answer may follow, such as a call.
+            is_held: Whether a grammar constrains what follows.
         """
         ...
 
@@ -118,7 +118,7 @@ class Family(Protocol):
         ...
 
     def call_frame(self, name: str) -> OutputFrame | None:
-        """Return what stands around the arguments of a call; None where none can be forced.
+        """Return the marks around the arguments of a call; None if calls cannot be forced.
 
         Raises:
             ValueError: A tool of this name cannot be called.

@@ -1,8 +1,9 @@
 """Models that write every message under a header which names its channel: the Harmony format.
 
-A header stands between ``<|start|>`` and ``<|message|>``. ``analysis`` is reasoning, ``commentary``
-with a recipient is a tool call, everything else is the answer. Markers are special tokens,
-recognised by id; text outside of headers and messages belongs to the answer. Pure; any thread.
+A header is the text between ``<|start|>`` and ``<|message|>``. ``analysis`` is reasoning,
+``commentary`` with a recipient is a tool call, everything else is the answer. Markers are special
+tokens, recognised by id; text outside of headers and messages belongs to the answer. Pure; any
+thread.
 
 The format: https://cookbook.openai.com/articles/openai-harmony
 """
@@ -139,7 +140,7 @@ class HeaderSplitter:
     Args:
         markers: The text of each marker by its id.
         header: The part of a header with which the prompt ends; None where it ends outside.
-        channel: Where text goes at the beginning.
+        channel: The channel that is open at the beginning.
     """
 
     def __init__(
@@ -159,7 +160,7 @@ class HeaderSplitter:
 
     @property
     def held(self) -> str:
-        """Nothing: a header is never text, and a message's text never a marker."""
+        """Always empty: a header is never text, and a message's text is never a marker."""
         return ""
 
     @property
@@ -176,7 +177,7 @@ class HeaderSplitter:
             yield piece
 
     def take_tag(self, token_id: int) -> Iterator[Part]:
-        """Take a marker; yield what it changes."""
+        """Take a marker; yield the parts that follow from it."""
         marker = self.tags[token_id]
         if marker in _MESSAGE_ENDS:
             yield from self._end_message()
@@ -187,7 +188,7 @@ class HeaderSplitter:
             was_thinking = self.channel is Channel.THINKING
             yield from self._end_message()
             self.in_header = self.scans_text = True
-            # A token that ends reasoning counts with what it ends.
+            # A token that ends reasoning counts as reasoning.
             self._tokens = 0 if was_thinking else 1
             self._header.append(marker)
         elif self.in_header:
@@ -209,7 +210,7 @@ class HeaderSplitter:
         return Switch(channel, tokens=self._tokens, tool_name=name)
 
     def is_text(self, token_id: int) -> bool:
-        """Return that no marker is ever text."""
+        """Return False: a marker is never text."""
         return False
 
     def preview(self, piece: str) -> str:
@@ -243,11 +244,11 @@ class HeaderSplitter:
         return Switch(channel, tokens=tokens, tool_name=tool_name)
 
     def finish(self) -> str:
-        """Return nothing: an unfinished header leaks no part of itself."""
+        """Return nothing, because no part of an unfinished header is text."""
         return ""
 
     def fork(self) -> "HeaderSplitter":
-        """Return one in the same state, which goes its own way from here."""
+        """Return an independent copy in the same state."""
         fork = HeaderSplitter(self.tags, self.header, self.channel)
         fork._tokens = self._tokens
         return fork

@@ -12,7 +12,7 @@ from engine.output.channels import Part, Switch
 from engine.stopping.matcher import StopMatcher
 from engine.stopping.record import Channel
 
-# Half a surrogate pair: decoded text never holds one.
+# Half a surrogate pair, which decoded text never contains.
 _STAND_IN = 0xDC00
 
 
@@ -22,7 +22,7 @@ class TagSplitter:
     Args:
         ids: The tags that are exactly one token, by its id.
         parts: Special tokens whose text is a part of a longer tag, by id.
-        edges: For each channel, the tags that mean something there and where each leads.
+        edges: For each channel, the tags that count there, and the channel that each opens.
         starts_in: The channel in which the answer begins.
     """
 
@@ -41,7 +41,7 @@ class TagSplitter:
         self.keeps_specials = True
         one_token = set(ids.values())
         self._edges = edges
-        # A special token stands in the text as a character that no text can have.
+        # In scanned text, a special token is represented by a character that no text can contain.
         self.parts: Mapping[int, str] = {
             token_id: chr(_STAND_IN + number) for number, token_id in enumerate(parts)
         }
@@ -59,12 +59,12 @@ class TagSplitter:
         self._typed = {channel: tuple(tags) for channel, tags in self._spellings.items()}
         self.scans_text = any(self._typed.values())
         self._scanner = StopMatcher(self._typed[starts_in])
-        # Lengths of the pieces that reach into the text which is kept.
+        # Lengths of the pieces that overlap the text that is held back.
         self._pieces: deque[int] = deque()
 
     @property
     def held(self) -> str:
-        """The text that is kept because it could become a tag."""
+        """The text that is held back because it could become a tag."""
         return self._shown(self._scanner.held)
 
     def _shown(self, text: str) -> str:
@@ -84,7 +84,7 @@ class TagSplitter:
             if match is None:
                 break
             text = match.dropped[len(match.value) :]
-            # The tag's first characters came with these tokens before this one.
+            # The tag began in this many tokens before the current one.
             self._forget(len(match.dropped))
             tokens = len(self._pieces) - 1
             self._forget(len(text))
@@ -102,13 +102,13 @@ class TagSplitter:
             self._pieces[0] -= surplus
 
     def take_tag(self, token_id: int) -> Iterator[Part]:
-        """Take one of ``tags``; yield what it changes."""
+        """Take one of ``tags``; yield the parts that follow from it."""
         tag = self.tags[token_id]
         target = self._edges[self.channel].get(tag)
         yield self.finish()
         if target is not None:
             yield self._enter(target)
-        # A tag that means nothing here (a second closing tag, say) is structure, not text.
+        # A tag that does not count here, such as a second closing tag, is structure, not text.
 
     def opens(self, token_id: int) -> Switch | None:
         """Return the switch to the channel that one of ``tags`` would open now."""
@@ -116,7 +116,7 @@ class TagSplitter:
         return None if target in (None, Channel.TEXT) else Switch(target)
 
     def is_text(self, token_id: int) -> bool:
-        """Return whether one of ``tags`` is a part of the text where it comes."""
+        """Return whether one of ``tags`` would be plain text here."""
         return self.channel is Channel.TOOL and self.tags[token_id] not in self._edges[Channel.TOOL]
 
     def preview(self, piece: str) -> str | None:
@@ -135,19 +135,19 @@ class TagSplitter:
         return Switch(channel, tag, visible, tokens, strips_space=channel is not Channel.TOOL)
 
     def finish(self) -> str:
-        """Return the text that was kept; it can no longer become a tag."""
+        """Return the text that was held back; it can no longer become a tag."""
         self._pieces.clear()
         return self._shown(self._scanner.flush())
 
     def fork(self) -> "TagSplitter":
-        """Return one in the same state, which goes its own way from here."""
+        """Return an independent copy in the same state."""
         fork = copy.copy(self)
         vars(fork).update(_scanner=copy.copy(self._scanner), _pieces=self._pieces.copy())
         return fork
 
 
 def _spellings(tag: str, stand_ins: Mapping[str, str]) -> set[str]:
-    """Return a tag with each of its special tokens as letters and as what stands in for it."""
+    """Return the spellings of a tag, with its special tokens as letters or as placeholders."""
     found = {tag}
     for stand_in, text in stand_ins.items():
         found |= {one.replace(text, stand_in) for one in found}

@@ -1,4 +1,4 @@
-"""Models that mark reasoning and tool calls by tags in their text: nearly all. Pure; any thread.
+"""Models that mark reasoning and tool calls by tags in their text, as most do. Pure; any thread.
 
 A model without tags belongs here as well: its answers are plain text.
 """
@@ -29,11 +29,11 @@ class TagFamily:
     """The tags of a model, as found in its tokenizer; see ``engine.output.families.family``.
 
     Attributes:
-        think_start: Opens reasoning; None where the model has none.
-        think_end: Closes it.
-        tool_start: Opens a tool call; None where no parser is known.
-        tool_end: Closes it; empty where only the end of the answer does.
-        tags: Those tags that are exactly one token, by its id.
+        think_start: The tag that opens reasoning; None where the model has none.
+        think_end: The tag that closes reasoning.
+        tool_start: The tag that opens a tool call; None where no parser is known.
+        tool_end: The tag that closes a tool call; empty where the call ends with the answer.
+        tags: The tags that are exactly one token, by its id.
         parts: Special tokens whose text is a part of a longer tag, by id.
         call_style: mlx-lm's name of the format of tool calls; empty where it knows none.
     """
@@ -83,7 +83,7 @@ class TagFamily:
         return TagSplitter(self.tags, self.parts, edges, beginning.channel)
 
     def _edges(self, channel: Channel) -> dict[str, Channel]:
-        """Return the tags that mean something in a channel, and where each leads."""
+        """Return the tags that count in a channel, and the channel that each opens."""
         if channel is Channel.TOOL:
             if self.tool_end:
                 return {self.tool_end: Channel.TEXT}
@@ -116,7 +116,7 @@ class TagFamily:
             turn = unquoted(request, turn, opening, vocabulary)
         found = read_turn(turn, splitter, vocabulary)
         if found.channel is Channel.TOOL and not continues_message(request):
-            # No template opens a call: what looks like one is an example in the instructions.
+            # No template opens a call, so this is an example in the instructions.
             return Beginning()
         return found
 
@@ -130,7 +130,7 @@ class TagFamily:
         )
 
     def call_frame(self, name: str) -> OutputFrame | None:
-        """Return what stands around the arguments of a call; None where none can be forced."""
+        """Return the marks around the arguments of a call; None if calls cannot be forced."""
         start, end = self.call_start_id, self._id_of(self.tool_end)
         if self.call_style != JSON_CALLS or start is None or end is None:
             return None

@@ -1,1 +1,1 @@
-"""Answers under way and those that wait: checked, prepared, given room, stepped together."""
+"""The running and the waiting answers of one model: checks, preparation, memory, steps."""

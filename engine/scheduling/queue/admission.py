@@ -16,9 +16,9 @@ from engine.values.prompt_scores import PromptScoring
 from engine.values.request import GenerationRequest, TraceLevel
 
 MAX_TOP_LOGPROBS = 20
-# Ids whose log-probabilities are told for each token of a prompt.
+# The most ids whose log-probabilities are listed for each token.
 MAX_CHOSEN_IDS = 128
-# So many last tokens of a prompt can change the text of an answer's first token.
+# How many last tokens of a prompt can change the text of an answer's first token.
 _NEIGHBOURS = 4
 
 
@@ -30,15 +30,15 @@ def admit(
     *,
     most_tokens: int | None = None,
 ) -> Row:
-    """Return the row of a request, its limits known.
+    """Return the row of a request, with its limits.
 
     Args:
         backend: The loaded model.
         generation: The reader's handle; its ``prompt_tokens`` is set.
         prompt: The rendered prompt.
         submitted_at: ``time.perf_counter()`` of the submission.
-        most_tokens: Tokens for which there is memory where the request states no limit of its
-            own; None for the model's context.
+        most_tokens: The tokens for which there is memory, for a request without a limit of its own;
+            None for the model's context.
 
     Raises:
         InvalidRequest: The model can never answer this request; the message names the field.
@@ -82,7 +82,7 @@ def admit(
 
 
 def check(backend: Backend, generation: Generation) -> None:
-    """Check what can be checked before the prompt is rendered.
+    """Check everything that can be checked before the prompt is rendered.
 
     Raises:
         InvalidRequest: The model can never answer this request; the message names the field.
@@ -99,8 +99,8 @@ def check(backend: Backend, generation: Generation) -> None:
         if request.prompt is not None:
             raise InvalidRequest(
                 "thinking_budget",
-                "the answer to a raw prompt is plain text, in which nothing is known to be "
-                "reasoning; send messages instead",
+                "the answer to a raw prompt is plain text, whose reasoning cannot be told apart; "
+                "send messages instead",
             )
     if not 0 <= request.top_logprobs <= MAX_TOP_LOGPROBS:
         raise InvalidRequest("top_logprobs", f"must be from 0 to {MAX_TOP_LOGPROBS}")
@@ -137,11 +137,11 @@ def _check_chosen(token_ids: Sequence[int], field: str, size: int) -> None:
 
 
 def wanted(requests: Sequence[GenerationRequest], prompts: Sequence[Prompt] = ()) -> Wanted:
-    """Return what the choices of a request want of memory.
+    """Return the memory that the choices of a request need.
 
     Args:
         requests: The choices.
-        prompts: Their rendered prompts; without them only prompts of token ids count.
+        prompts: Their rendered prompts; without them, only prompts given as token ids count.
     """
     lengths = [len(one.tokens) for one in prompts] or [
         len(one.prompt) if isinstance(one.prompt, tuple) else 0 for one in requests

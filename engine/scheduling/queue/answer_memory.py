@@ -1,7 +1,7 @@
-"""Whether the answers of the present model fit into the memory that the machine has for them.
+"""Checks whether the answers of a model fit into the memory that the machine has for them.
 
-``engine.scheduling.queue.room`` reckons with a size; here that size is measured, and the answers
-under way are put to it. Engine thread only.
+This module measures the memory, ``engine.scheduling.queue.room`` does the arithmetic. Engine thread
+only.
 """
 
 from collections.abc import Callable, Mapping
@@ -17,7 +17,7 @@ class AnswerMemory:
     """The memory for the answers of a model.
 
     Args:
-        limits: Hold the size, if somebody has set one.
+        limits: Contain the size, if one was set.
         machine: Returns the memory that the model and its answers may use.
     """
 
@@ -28,7 +28,7 @@ class AnswerMemory:
         self._room_of_model: ModelInfo | None = None
 
     def room(self, model: ModelInfo, rows: Mapping[int, Row]) -> CacheRoom:
-        """Return the memory for the answers of a model; measured by the first that is asked.
+        """Return the memory for the answers of a model; the first call measures it.
 
         Args:
             model: The model.
@@ -44,13 +44,13 @@ class AnswerMemory:
                     model.weights_bytes,
                     limits.prompt_cache_bytes,
                 )
-                room += rows_bytes(model, rows)  # what they have is not free, but theirs
+                room += rows_bytes(model, rows)  # they have this memory already
             self._room = CacheRoom(model.answer_cache, model.context_length, room)
             self._room_of_model = model
         return self._room
 
     def measure_again(self) -> None:
-        """Measure it anew with the next request: other models came or left."""
+        """Measure it again with the next request, because other models came or left."""
         self._room_of_model = None
 
     def has_room_beside(self, model: ModelInfo, rows: Mapping[int, Row], row: Row) -> bool:
@@ -59,7 +59,7 @@ class AnswerMemory:
         Args:
             model: The model of all of them.
             rows: Those in the batch.
-            row: The other one; alone it always fits.
+            row: The other answer; it always fits if it is the only one.
         """
         lengths = [one.reserved_tokens for one in (*rows.values(), row)]
         return len(lengths) == 1 or self.room(model, rows).holds(lengths)
@@ -81,6 +81,6 @@ class AnswerMemory:
 
 
 def rows_bytes(model: ModelInfo, rows: Mapping[int, Row]) -> int:
-    """Return what the caches of the answers in the batch take in memory."""
+    """Return the memory that the caches of the answers in the batch take."""
     longest = max((one.tokens for one in rows.values()), default=0)
     return len(rows) * model.answer_cache.allocated_bytes(longest)

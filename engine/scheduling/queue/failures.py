@@ -1,7 +1,7 @@
-"""What becomes of an exception on the engine thread: words for a reader, a line of the log.
+"""Turns exceptions on the engine thread into errors for readers and lines of the log.
 
-Exceptions that ask the thread to end are raised again; a panic of a native library ends the
-requests that it met, and no others.
+Exceptions that ask the thread to end are raised again; a panic of a native library ends only the
+requests that caused it.
 """
 
 import logging
@@ -14,7 +14,7 @@ _ENDINGS = (SystemExit, KeyboardInterrupt, GeneratorExit)
 
 
 def raise_endings(error: BaseException) -> None:
-    """Raise an exception again that asks the thread to end."""
+    """Raise an exception again if it asks the thread to end."""
     if isinstance(error, _ENDINGS):
         raise error
 
@@ -22,7 +22,7 @@ def raise_endings(error: BaseException) -> None:
 def refusal(error: BaseException) -> EngineError:
     """Return the error to raise for the caller of a request that failed.
 
-    Raises exceptions that ask the thread to end again; a panic of a native library does not.
+    Raises exceptions again that ask the thread to end; a panic of a native library is not one.
     """
     raise_endings(error)
     if isinstance(error, EngineError):
@@ -43,5 +43,5 @@ def log_failure(what: str, error: BaseException) -> None:
 
 
 def cause_of(error: BaseException) -> str:
-    """Return an exception in words, its type first."""
+    """Return an exception as text that begins with its type."""
     return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__

@@ -1,6 +1,6 @@
-"""What the readers of a batch get: the tokens of each step, and how their answers end.
+"""Gives the tokens of each step to the answers, and their events and ends to the readers.
 
-Belongs to the engine thread. Knows nothing of what waits for the batch.
+Belongs to the engine thread. Knows nothing of requests that wait for the batch.
 """
 
 import time
@@ -24,8 +24,8 @@ class Leaving(NamedTuple):
     """The rows whose answers ended in a step; the batch still holds them.
 
     Attributes:
-        rows: Their numbers, each with how many of the step's tokens its reader did not get.
-        last_events: What their readers are still to get, once the batch has let go of them.
+        rows: Their numbers, each with the number of the step's tokens after its end.
+        last_events: The last events for their readers, to be sent once they have left the batch.
     """
 
     rows: Mapping[int, int]
@@ -38,7 +38,7 @@ class HandingOut:
     Args:
         rows: The answers in the batch, by the batch's number for them; those that end are removed.
         outbox: Where events go.
-        behind: The answers whose prompts are scored by one in the batch.
+        behind: The answers that wait until another one has scored their prompt.
     """
 
     def __init__(self, rows: dict[int, Row], outbox: Outbox, behind: SharedScores) -> None:
@@ -60,7 +60,7 @@ class HandingOut:
             row: The answer.
             kind: Why it ended.
             error: What went wrong, if anything did.
-            is_request_at_fault: Whether what the request asks for caused it.
+            is_request_at_fault: Whether the request caused the error.
         """
         self._behind.gone(row)
         now = time.perf_counter()
@@ -77,7 +77,7 @@ class HandingOut:
         for number, end in step.budget_ends:
             if (row := rows.get(number)) is not None:
                 row.budget_end = end
-        # They leave together: what stays in the batch is copied then.
+        # They leave together, because each departure copies the rows that stay.
         leaving: dict[int, int] = {}
         ended: list[tuple[Generation, list[Event]]] = []
         for place, (number, token_id, _) in enumerate(step.sampled):

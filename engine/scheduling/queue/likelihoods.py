@@ -10,7 +10,7 @@ from engine.values.request import GenerationRequest, TraceLevel
 from engine.values.tokens import TokenStats
 
 _Wanted = tuple[int, int, Any, GenerationRequest]
-"""A token's place in the step, its id, its log-probabilities, and the request that it answers."""
+"""A token's place in the step, its id, its log-probabilities, and its request."""
 
 
 def wanted_stats(
@@ -22,9 +22,9 @@ def wanted_stats(
     again gets its exception.
 
     Args:
-        backend: Computes them.
+        backend: The model.
         rows: The rows of the batch, by their numbers.
-        step: What was sampled.
+        step: The step with the sampled tokens.
     """
     wanted = [
         (place, token_id, logprobs, rows[number].generation.request)
@@ -59,7 +59,7 @@ def _stats_of(backend: Backend, wanted: list[_Wanted]) -> dict[int, TokenStats |
 
 
 def _as_asked(stats: TokenStats, request: GenerationRequest) -> TokenStats:
-    """Return the likelihoods of a token without what only other requests asked for."""
+    """Return the likelihoods of a token without those that only other requests asked for."""
     if len(stats.top) > request.top_logprobs:
         stats = replace(stats, top=stats.top[: request.top_logprobs])
     if stats.chosen:

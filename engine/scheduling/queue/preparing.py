@@ -1,7 +1,8 @@
-"""Renders and tokenises prompts beside the engine thread, so that no prompt delays an answer.
+"""Renders and tokenises prompts on other threads, so that no prompt delays a running answer.
 
-Three threads: one for short prompts, one for long prompts, so that short ones do not wait for them,
-and one for prompts that are only counted or shown. A job that takes too long is ended. No MLX.
+Three threads: one for short prompts, one for long prompts, and one for prompts that are only
+counted or shown, so that short prompts never wait for the others. A job that takes too long is
+ended. No MLX.
 """
 
 import ctypes
@@ -18,18 +19,18 @@ from engine.inference.backend import Backend, Prompt
 from engine.values.request import GenerationRequest
 
 _log = logging.getLogger(__name__)
-# A prompt of so many characters is tokenised in a few milliseconds.
+# A prompt of up to this many characters is tokenised in a few milliseconds.
 _SHORT = 32_000
 _LOOK_S = 0.5
 
 
 class TookTooLong(BaseException):
-    """Raised inside a job that takes too long; not an ``Exception``, which templates catch."""
+    """Raised inside a job that takes too long. No ``Exception``, because libraries catch those."""
 
 
 @dataclass(slots=True, eq=False)
 class Job:
-    """A piece of work for a prompt.
+    """One task for a prompt.
 
     Attributes:
         work: Returns the result or raises; called on one of the threads.
@@ -44,7 +45,7 @@ class Job:
     _is_done: bool = False
 
     def finish(self, outcome: object) -> None:
-        """Report the outcome, unless one has been reported."""
+        """Report the outcome, unless one was reported already."""
         with self._lock:
             if self._is_done:
                 return
@@ -168,12 +169,12 @@ class Preparation:
         size: int,
         done: Callable[[object], None],
     ) -> Job:
-        """Render requests; ``done`` is told a tuple of their prompts, or the error.
+        """Render requests; call ``done`` with a tuple of their prompts, or with the error.
 
         Args:
             backend: The loaded model.
-            requests: What is rendered; neighbours with the same prompt share its rendering.
-            size: What ``prompts_size`` says of them.
+            requests: The requests; neighbours with the same prompt are rendered once.
+            size: Their size, from ``prompts_size``.
             done: Called on another thread.
         """
         job = Job(lambda: _rendered(backend, requests), done)
@@ -208,7 +209,7 @@ def _rendered(backend: Backend, requests: Sequence[GenerationRequest]) -> tuple[
 
 
 def prompts_size(requests: Sequence[GenerationRequest]) -> int:
-    """Return about how many characters, or ids, have to be rendered for some requests."""
+    """Return about how many characters or ids rendering these requests takes."""
     again = (_reads_as(before, request) for before, request in pairwise(requests))
     return _size(requests[0]) + sum(
         0 if is_same else _size(request)
@@ -230,7 +231,7 @@ def choices_field(requests: Sequence[GenerationRequest]) -> str:
 
 
 def _reads_as(one: GenerationRequest, other: GenerationRequest) -> bool:
-    """Return whether two requests have the very same prompt, as the choices of one request do."""
+    """Return whether two requests share one prompt, as the choices of one request do."""
     return (
         one.messages is other.messages
         and one.prompt is other.prompt
@@ -251,7 +252,7 @@ def _too_long(most_s: float) -> InvalidRequest:
 
 
 class Watch:
-    """Calls a function from time to time on a separate thread, until it is ended."""
+    """Calls a function twice a second on a separate thread, until ``end`` is called."""
 
     def __init__(self, look: Callable[[], None]) -> None:
         self._look = look

@@ -1,7 +1,7 @@
-"""Whether the caches of answers fit into memory: alone, and beside the ones under way. Pure.
+"""Checks whether the caches of answers fit into memory, alone or beside running ones. Pure.
 
-A batch gives each of its rows as much memory as the longest of them takes. An answer without
-``max_tokens`` is reckoned with a usual length, because few come near the end of the context.
+A batch gives each of its rows as much memory as its longest row takes. An answer without
+``max_tokens`` counts with a usual length, because few answers come near the end of the context.
 """
 
 from collections.abc import Collection, Sequence
@@ -10,19 +10,20 @@ from dataclasses import dataclass
 from engine.errors import InvalidRequest
 from engine.library.cache_size import CacheSize
 
-# What an answer without ``max_tokens`` is expected to take at most.
+# The tokens that an answer without ``max_tokens`` is expected to need.
 USUAL_ANSWER = 2048
 _UNITS = ((1 << 30, "GB"), (1 << 20, "MB"), (1 << 10, "KB"))
 
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """The choices of one request, as far as memory is concerned.
+    """The memory that the choices of one request need.
 
     Attributes:
-        choices: Of each, the tokens of its prompt, as far as they are known, and ``max_tokens``.
-        choices_field: The field that asks for several.
-        prompt_field: The field that holds the prompt.
+        choices: For each, the number of its prompt's tokens (0 if not known yet) and
+            ``max_tokens``.
+        choices_field: The field of the request that asks for several answers.
+        prompt_field: The field of the request that contains the prompt.
     """
 
     choices: Sequence[tuple[int, int | None]]
@@ -34,9 +35,9 @@ class CacheRoom:
     """The memory for the caches of one model's answers.
 
     Args:
-        size: What one answer's cache takes.
+        size: The memory of one answer's cache.
         context: Tokens that the model's context holds.
-        size_bytes: What all of them may take together.
+        size_bytes: The memory that all of them may take together.
     """
 
     def __init__(self, size: CacheSize, context: int, size_bytes: int) -> None:
@@ -45,10 +46,10 @@ class CacheRoom:
         self._room = size_bytes
 
     def check(self, wanted: Wanted) -> None:
-        """Make sure that the choices of a request fit where nothing else runs.
+        """Make sure that the choices of a request fit while nothing else runs.
 
         Raises:
-            InvalidRequest: They do not; the message names the field, with the figures.
+            InvalidRequest: They do not; the message has the field and the figures.
         """
         count = len(wanted.choices)
         tokens, prompt = max(
@@ -81,11 +82,11 @@ class CacheRoom:
         )
 
     def context_of(self, choices: int) -> int:
-        """Return how many tokens each of some answers can have where nothing else runs."""
+        """Return how many tokens each of ``choices`` answers can have while nothing else runs."""
         return self._size.tokens_in(self._room // choices, self._context)
 
     def holds(self, rows: Collection[int]) -> bool:
-        """Whether answers of so many tokens each, their prompts included, fit together."""
+        """Whether answers of these lengths, in tokens with their prompts, fit together."""
         return len(rows) * self._size.allocated_bytes(max(rows, default=0)) <= self._room
 
     @property
@@ -94,7 +95,7 @@ class CacheRoom:
 
 
 def _at_most(tokens: int, prompt: int) -> str:
-    """Return a bound in words; before the prompt is rendered, there is less room than is known."""
+    """Return a limit in words; "less than" while the length of the prompt is not known yet."""
     return f"at most {tokens:,} tokens" if prompt else f"less than {tokens:,} tokens"
 
 

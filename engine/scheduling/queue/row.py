@@ -1,4 +1,4 @@
-"""One answer on its way through the engine thread: its pipeline, its clock, its reader."""
+"""The state of one answer on the engine thread: its text pipeline, its times, its reader."""
 
 import logging
 from collections.abc import Iterable
@@ -35,10 +35,10 @@ class Row:
         prompt: The rendered prompt.
         number: The row's number in the batch, -1 while it waits.
         builder: The answer's pipeline.
-        submitted_at: When it was asked for.
-        trace: How much of each token is reported.
+        submitted_at: When it was submitted.
+        trace: How much is reported about each token.
         budget_end: Where a budget ends the reasoning, once that is known.
-        has_scores: Whether its reader has the scores of its prompt from another choice's reading.
+        has_scores: Whether its reader got the scores of its prompt from another choice.
     """
 
     __slots__ = ("_cached", "_expected_tokens", "_first_at", "_from_disk", "_joined_at",
@@ -78,12 +78,12 @@ class Row:
 
     @property
     def reserved_tokens(self) -> int:
-        """Tokens for which memory has to be there: what ``tokens`` is expected to become."""
+        """Tokens for which memory is reserved: the expected final value of ``tokens``."""
         return max(self._expected_tokens, self.tokens)
 
     @property
     def request(self) -> GenerationRequest:
-        """What the batch is to do."""
+        """The request that the batch carries out."""
         request = self.generation.request
         return replace(request, prompt_scoring=None) if self.has_scores else request
 
@@ -91,7 +91,7 @@ class Row:
     def is_read_for_nothing(self) -> bool:
         """Whether nothing is to be generated, and the prompt has been read as far as needed.
 
-        The last token only matters for what would follow it.
+        The model need not read the last token, because no token follows it.
         """
         if self.generation.request.max_tokens != 0:
             return False
@@ -112,7 +112,7 @@ class Row:
         return events
 
     def first_scores(self) -> list[PromptScores]:
-        """Return the event of the prompt's first token, which no score can have, if it is told."""
+        """Return the event of the prompt's first token, which has no score, if it is wanted."""
         scoring = self.generation.request.prompt_scoring
         if scoring is None or scoring.start:
             return []
@@ -140,8 +140,8 @@ class Row:
         Args:
             token_id: The token.
             now: When it was sampled.
-            stats: How likely it was, or the error of computing that, which is raised.
-            origin: Whether it was guessed.
+            stats: How likely it was; an error from computing that is raised.
+            origin: How it was found: drawn or guessed.
         """
         if self._first_at is None:
             self._first_at = now
@@ -174,7 +174,7 @@ class Row:
             stop: Why the answer ends.
             now: The time, in seconds of ``time.perf_counter``.
             error: What went wrong, if anything did.
-            is_request_at_fault: Whether what the request asks for caused the error.
+            is_request_at_fault: Whether the request caused the error.
         """
         joined = self._joined_at if self._joined_at is not None else now
         first = self._first_at
@@ -213,19 +213,20 @@ class Row:
         *,
         is_request_at_fault: bool = False,
     ) -> list[Event]:
-        """End the answer from outside; return its remaining events, ``Finished`` last.
+        """End the answer for a reason outside its text; return its last events, ``Finished`` last.
 
         Args:
             kind: Why it ends.
             now: The time, in seconds of ``time.perf_counter``.
             error: What went wrong, if anything did.
-            is_request_at_fault: Whether what the request asks for caused the error.
+            is_request_at_fault: Whether the request caused the error.
         """
         builder = self.builder
         try:
             stop = builder.end(kind)
         except Exception:
-            # The fault that ended the answer may occur again; the reader gets an end nevertheless.
+            # The error that ended the answer may occur again; the reader must get an end in any
+            # case.
             _log.exception("held text could not be released")
             last = builder.count - 1 if builder.count else None
             stop = StopInfo(kind, channel=builder.channel, token_index=last)
@@ -233,14 +234,14 @@ class Row:
         return [*self.take_events(), last_event]
 
     def take_events(self) -> list[Event]:
-        """Return what the pipeline has written since the last call."""
+        """Return the events that the pipeline has made since the last call."""
         return self.builder.take_events()
 
 
 def drop_loaded(waiting: Iterable[Row], most: int) -> None:
-    """Let go of caches that were read from disk for rows that wait: each takes memory.
+    """Drop caches that were read from disk for rows that wait, because each takes memory.
 
-    The prompts are read by the model then, unless memory holds them by that time.
+    The model then reads these prompts, unless memory holds them by that time.
 
     Args:
         waiting: The rows, in order.

@@ -1,4 +1,4 @@
-"""The running batch and the queue behind it: what joins, what each step brings, what leaves.
+"""The running batch and the queue behind it: which answers join, get tokens, and leave.
 
 Belongs to the engine thread and touches the model only through
 ``engine.inference.backend.Backend``.
@@ -29,24 +29,24 @@ from engine.stopping.record import StopKind
 from engine.values.events import Finished
 
 _log = logging.getLogger(__name__)
-# Steps between two looks at the memory that answers without a limit take by now.
+# Steps between two checks of the memory that answers without a limit take.
 _MEASURE_EVERY = 64
-# Caches that were read from disk and are kept for answers that wait.
+# Most caches read from disk that are kept for answers that wait.
 _MOST_LOADED = 4
 
 
 class Scheduler:
-    """Answers under way with one model.
+    """The running and waiting answers of one model.
 
     Args:
-        limits: How much it accepts.
+        limits: How many answers it accepts, and their memory.
         outbox: Where events go.
         machine: Returns the memory that the model and its answers may use.
 
     Attributes:
         rows: The answers in the batch, by the batch's number for them.
-        waiting: Those behind them, first come first served.
-        behind: Those that wait for the scores of their prompt.
+        waiting: The answers that wait for the batch, first come first served.
+        behind: The answers that wait for the scores of their prompt.
     """
 
     def __init__(
@@ -67,7 +67,7 @@ class Scheduler:
         return not (self.rows or self.waiting or self.behind)
 
     def check(self, backend: Backend, choices: Sequence[Generation], preparing: int) -> None:
-        """Check that a request can be accepted, as far as that can be seen before it is rendered.
+        """Check whether a request can be accepted, as far as possible before it is rendered.
 
         Args:
             backend: The loaded model.
@@ -75,7 +75,7 @@ class Scheduler:
             preparing: How many are being rendered.
 
         Raises:
-            EngineError: Why it cannot.
+            EngineError: It cannot; the error says why.
         """
         limits = self._limits
         most = limits.max_rows + limits.max_waiting
@@ -90,11 +90,11 @@ class Scheduler:
         self._memory.room(backend.info, self.rows).check(wanted([one.request for one in choices]))
 
     def measure_again(self) -> None:
-        """Measure the memory for answers anew with the next request: other models came or left."""
+        """Measure the memory for answers again with the next request: other models came or left."""
         self._memory.measure_again()
 
     def rows_bytes(self, model: ModelInfo) -> int:
-        """Return what the caches of the answers in the batch take in memory."""
+        """Return the memory that the caches of the answers in the batch take."""
         return rows_bytes(model, self.rows)
 
     def submit(
@@ -104,13 +104,13 @@ class Scheduler:
         prompts: Sequence[Prompt],
         at: float,
     ) -> None:
-        """Take the choices of a request, or refuse them all, and tell their readers which.
+        """Accept the choices of a request, or refuse all of them; tell their readers which.
 
         Args:
             backend: The loaded model.
             choices: The answers that it wants.
             prompts: The rendered prompt of each.
-            at: When it was asked for; those that wait are served by that.
+            at: When it was submitted; waiting requests are served in this order.
         """
         room = self._memory.room(backend.info, self.rows)
         most_tokens = room.context_of(len(choices))
@@ -129,7 +129,7 @@ class Scheduler:
         drop_loaded(self.waiting, _MOST_LOADED)
 
     def _wait(self, rows: Sequence[Row]) -> None:
-        """Put rows into the queue, by when they were asked for."""
+        """Put rows into the queue, in the order of submission."""
         for row in rows:
             place = len(self.waiting)
             while place and self.waiting[place - 1].submitted_at > row.submitted_at:
@@ -167,7 +167,7 @@ class Scheduler:
             row = self._memory.overgrown(backend.info, self.rows)
             if row is None:
                 return
-            _log.warning("the answers under way take all memory: one ends at %d tokens", row.tokens)
+            _log.warning("the running answers take all memory: one ends at %d tokens", row.tokens)
             generation = row.generation
             generation.setting = replace(generation.setting, context_room=row.builder.count)
             del self.rows[row.number]
@@ -196,8 +196,8 @@ class Scheduler:
     def close_all(self, last: Finished, why: EngineError) -> None:
         """End every answer for its reader, without touching the rows.
 
-        For another thread than the engine's, which may be changing them. Text that a row holds
-        back is lost.
+        Called on another thread while the engine thread may be changing the rows. Text that a row
+        holds back is lost.
         """
         for row in [*self.rows.copy().values(), *self.waiting.copy(), *self.behind]:
             generation = row.generation
@@ -216,7 +216,7 @@ class Scheduler:
             self._handing_out.finish(row, kind, error)
 
     def decoded(self, backend: Backend) -> Step | BaseException:
-        """Step the batch once, without touching an answer, because it may take long."""
+        """Step the batch once. This changes no answer, because a step may take long."""
         try:
             return backend.step()
         except BaseException as error:
@@ -231,10 +231,11 @@ class Scheduler:
             self._spread(backend, outcome)
 
     def _spread(self, backend: Backend, step: Step) -> None:
-        """Hand the tokens of one step to their rows and let go of those that ended."""
+        """Hand the tokens of one step to their rows and remove the rows that ended."""
         leaving, last_events = self._handing_out.hand_out(backend, step)
         if leaving:
-            # Those that stay need not wait for their tokens until the batch has been copied.
+            # Removing rows copies the batch; the readers of the others get their tokens before
+            # that.
             self._outbox.deliver(is_forced=True)
             self._leave(backend, leaving)
             for generation, events in last_events:
@@ -250,7 +251,7 @@ class Scheduler:
             self._fail_batch(backend, error)
 
     def _fail_batch(self, backend: Backend, error: BaseException) -> None:
-        """End the rows of a batch that failed; the answers that wait go on."""
+        """End the rows of a batch that failed; waiting answers continue."""
         log_failure("a step of the batch failed", error)
         going_on = backend.reset()
         for number in [number for number in self.rows if number not in going_on]:

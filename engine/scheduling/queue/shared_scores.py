@@ -1,8 +1,8 @@
-"""Choices of one request whose prompt is scored once, for all of them.
+"""Scores the shared prompt of a request's choices only once.
 
-Scoring is the dear part of reading a prompt. The first choice has it done; the others stay behind
-until the last score is there, get all scores at once, and then join the batch, where they take the
-prompt from the first one. Belongs to the engine thread.
+Scoring is the expensive part of reading a prompt, so only the first choice does it. The others wait
+for the last score, get all scores at once, and then join the batch, where they take the prompt from
+the first one. Belongs to the engine thread.
 """
 
 from collections.abc import Iterator, Sequence
@@ -14,10 +14,10 @@ from engine.values.prompt_scores import PromptScores
 
 @dataclass(slots=True)
 class _Followers:
-    """Rows that stay behind a first one.
+    """Rows that wait for another row to score their prompt.
 
     Attributes:
-        rows: They, in order; at least one.
+        rows: The waiting rows in order; at least one.
         found: The scores so far.
     """
 
@@ -26,24 +26,24 @@ class _Followers:
 
 
 class SharedScores:
-    """The rows that stay behind until their prompt has been scored."""
+    """The rows that wait until their prompt has been scored."""
 
     def __init__(self) -> None:
         self._behind: dict[Row, _Followers] = {}
         self._ready: list[Row] = []
 
     def __len__(self) -> int:
-        """Return how many rows there are."""
+        """Return the number of waiting rows."""
         return len(self._ready) + sum(len(one.rows) for one in self._behind.values())
 
     def __iter__(self) -> Iterator[Row]:
-        """Yield the rows; any thread may ask for them."""
+        """Yield the rows. Any thread."""
         for one in self._behind.copy().values():
             yield from one.rows.copy()
         yield from self._ready.copy()
 
     def hold_back(self, rows: Sequence[Row]) -> list[Row]:
-        """Return the rows that are to join now; the others stay behind one of them.
+        """Return the rows that join the batch now; each of the others waits for one of them.
 
         Args:
             rows: The choices of one request.
@@ -63,8 +63,8 @@ class SharedScores:
         """Note scores of a row's prompt.
 
         Returns:
-            Once they are complete, the rows that stayed behind that one, each with what its reader
-            is to get. They are ready to join then.
+            Once the scores are complete, the rows that waited for that row, each with the events
+            for its reader. These rows are then ready to join.
         """
         behind = self._behind.get(row)
         if behind is None:
@@ -80,7 +80,7 @@ class SharedScores:
         return told
 
     def gone(self, row: Row) -> None:
-        """Forget a row that has ended; the next one behind it is ready, to be scored instead."""
+        """Forget a row that has ended; the next one that waited for it is scored instead."""
         if not self:
             return
         if row in self._ready:  # an heir that has not joined yet may have others behind it
@@ -110,7 +110,7 @@ class SharedScores:
 
 
 def _is_shared(first: Row, row: Row) -> bool:
-    """Return whether the scores of two prompts are the same, and there are any."""
+    """Return whether two rows have the same scores for their prompts, and any at all."""
     wanted = first.generation.request.prompt_scoring
     return (
         wanted is not None

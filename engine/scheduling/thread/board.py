@@ -1,6 +1,6 @@
-"""What every model of the engine thread is doing, for other threads to read.
+"""The statuses of all models of the engine thread, for other threads to read.
 
-The engine thread, or the one that gives it up, writes; any thread reads.
+The engine thread writes, or the thread that gives it up; any thread reads.
 """
 
 import threading
@@ -13,7 +13,7 @@ from engine.scheduling.thread.commands import EngineStatus
 
 @dataclass(frozen=True, slots=True)
 class Posted:
-    """What one model is doing.
+    """The status of one model.
 
     Attributes:
         offered: Which of several models it is; None where only one is served.
@@ -30,7 +30,7 @@ class StatusBoard:
     """The statuses of the models, by the numbers of their lanes.
 
     Attributes:
-        status: That of the model that answers requests that name none.
+        status: The status of the default model, which answers requests that name no model.
     """
 
     def __init__(self) -> None:
@@ -43,14 +43,14 @@ class StatusBoard:
 
     @property
     def default_model(self) -> OfferedModel | None:
-        """Which of several models answers requests that name none; None if only one is served."""
+        """The default model, if it is one of several; None if only one is served."""
         with self._lock:
             offered, _ = self._by_lane.get(self._default, (None, None))
             return offered
 
     @property
     def default_folder(self) -> Path | None:
-        """The folder of that model, also after the engine thread has ended.
+        """The folder of the default model, also after the engine thread has ended.
 
         None if there is no such model, or it was removed.
         """
@@ -59,7 +59,7 @@ class StatusBoard:
 
     @property
     def posted(self) -> list[Posted]:
-        """What every model is doing."""
+        """The status of every model."""
         with self._lock:
             return [
                 Posted(offered, status, number == self._default)
@@ -81,13 +81,13 @@ class StatusBoard:
                 self._note_folder(status)
 
     def begin(self, lane: int) -> None:
-        """Note the only lane of a fresh thread; until it says more, the last status stays."""
+        """Note the only lane of a new thread; the last status stays until it posts another one."""
         with self._lock:
             self._by_lane = {lane: (None, self.status)}
             self._default = lane
 
     def choose(self, lane: int) -> None:
-        """Note whose model answers requests that name none."""
+        """Note the lane whose model answers requests that name no model."""
         with self._lock:
             self._default = lane
             if lane in self._by_lane:
@@ -100,7 +100,7 @@ class StatusBoard:
             self._by_lane.pop(lane, None)
 
     def clear(self, status: EngineStatus) -> None:
-        """Note that no model is in memory any more, and what became of the default one."""
+        """Note that no model is in memory any more, and the status of the default one."""
         with self._lock:
             offered, _ = self._by_lane.get(self._default, (None, None))
             self._by_lane = {self._default: (offered, status)}

@@ -48,7 +48,7 @@ class Reply:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Submit:
-    """Generate the choices of one request: all of them are taken, or none.
+    """Generate the choices of one request: the engine accepts all of them, or none.
 
     Attributes:
         generations: The choices and their readers, at least one.
@@ -65,12 +65,12 @@ class Submit:
 
 @dataclass(frozen=True, slots=True)
 class Rendered:
-    """What came of rendering: a tuple with the ``Prompt`` of each choice, or the error.
+    """The result of rendering: a tuple with the ``Prompt`` of each choice, or the error.
 
     Attributes:
-        request: What was rendered.
+        request: The request that was rendered.
         outcome: The prompts, or the error.
-        is_fetched: Whether what disk holds of them has been read, too.
+        is_fetched: Whether the parts of them that are on disk have been read.
     """
 
     request: Submit
@@ -87,18 +87,18 @@ class Cancel:
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """Load a model in place of the present one, after the running work or instead of it.
+    """Load a model in place of the present one, after running answers end or are cancelled.
 
     Any thread may set ``gives_up`` to cancel the load.
 
     Attributes:
         folder: The model.
-        reply: Who waits for it.
+        reply: Gets the model's ``ModelInfo``; None if nobody waits.
         cancels_running: Whether running answers are ended.
-        draft: The draft model to load beside it, if there is to be one.
+        draft: The draft model to load beside it; None for none.
         gives_up: Whether the load was cancelled.
-        model: Which of several models it is: the others stay, and it becomes the default one. None
-            loads it in place of the present one.
+        model: Which of several models it is: the others stay, and it becomes the default model.
+            None loads it in place of the present one.
     """
 
     folder: Path
@@ -111,7 +111,7 @@ class Load:
 
 @dataclass(frozen=True, slots=True)
 class Unload:
-    """Remove a model, after the running work or instead of it."""
+    """Remove a model, after running answers end or are cancelled."""
 
     reply: Reply
     cancels_running: bool
@@ -151,7 +151,7 @@ class Tokenize:
 
 @dataclass(frozen=True, slots=True)
 class Detokenize:
-    """Reply with the text that some ids stand for."""
+    """Reply with the text of token ids."""
 
     ids: Sequence[int]
     reply: Reply
@@ -167,9 +167,9 @@ class ForgetPrompts:
 
 @dataclass(frozen=True, slots=True)
 class UnloadAfter:
-    """Free a model's memory once nothing has been asked for so long; None never does.
+    """Free a model's memory once nobody has used it for ``idle_s``; None never does.
 
-    Without a model, the memory of every model that has no time of its own.
+    Without ``model``, it is for every model that has no time of its own.
     """
 
     idle_s: float | None
@@ -178,7 +178,7 @@ class UnloadAfter:
 
 @dataclass(frozen=True, slots=True)
 class UnloadWhenIdle:
-    """Free a model's memory as soon as nothing runs; a request that comes before keeps it."""
+    """Free a model's memory as soon as nothing runs; a request that comes first keeps it."""
 
     model: OfferedModel | None = None
 
@@ -206,7 +206,7 @@ Command = (
 
 
 def refuse(command: Command, why: EngineError) -> None:
-    """Send the reason to those who wait for a command that will not be carried out."""
+    """Send the reason to the callers of a command that will not be carried out."""
     match command:
         case Submit():
             settle(command.generations, why)
@@ -229,22 +229,21 @@ def refuse(command: Command, why: EngineError) -> None:
 
 @dataclass(frozen=True, slots=True)
 class EngineStatus:
-    """What the engine is doing.
+    """The status of the engine, or of one of its models.
 
     Attributes:
-        state: Whether there is a model.
+        state: Whether a model is there, is being loaded, or could not be loaded.
         model: The loaded model, if any.
         running: The number of rows in the batch.
         waiting: The number of answers that wait for a place.
-        message: Why loading failed, or what is being loaded; else empty.
+        message: Why loading failed, or what is being loaded; otherwise empty.
         cache_use: The state of the prompt cache.
-        loading: How far loading has come, while a model is being loaded.
+        loading: The progress of loading, while a model is being loaded.
         is_unloaded: Whether the model's memory was freed while it was idle, or on request; the
             next request loads it again.
-        memory_bytes: What weights and caches take in memory, as of the last change of the other
-            figures.
-        used_at: When something was asked of it last, in Unix seconds; None if nothing was.
-        keeps_s: How long it stays in memory after that; None for ever.
+        memory_bytes: The memory of weights and caches, as of the last change of the other figures.
+        used_at: When it was last used, in Unix seconds; None if it never was.
+        keeps_s: How long it stays in memory after that; None for no limit.
         is_pinned: Whether it stays in memory when another model needs room.
     """
 

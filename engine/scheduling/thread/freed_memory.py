@@ -1,4 +1,4 @@
-"""Returns freed memory to the system: soon after the last work, and now and then while busy.
+"""Returns freed memory to the system: soon after the last work, and regularly while busy.
 
 Engine thread only.
 """
@@ -7,14 +7,14 @@ import time
 
 from engine.processes.freed_memory import return_freed_memory
 
-# How long the thread is idle before freed memory is returned, which holds up who allocates.
+# How long the thread is idle before it returns freed memory; returning it delays allocations.
 _RETURNED_AFTER_S = 1.0
-# The same for a thread that is never idle.
+# How often a thread that is never idle returns freed memory.
 _RETURNED_EVERY_S = 5.0
 
 
 class FreedMemory:
-    """Whether memory may have been freed since the last was returned, and when to return it."""
+    """Knows whether memory may have been freed, and when to return it."""
 
     def __init__(self) -> None:
         self._has_any = False
@@ -26,11 +26,11 @@ class FreedMemory:
 
     @property
     def wait_s(self) -> float | None:
-        """How long an idle thread waits before it returns the memory; None if there is none."""
+        """How long an idle thread waits until it returns memory; None if none was freed."""
         return _RETURNED_AFTER_S if self._has_any else None
 
     def is_overdue(self, now_s: float) -> bool:
-        """Whether a thread that is never idle returns the memory now.
+        """Whether a busy thread should return the memory now.
 
         Args:
             now_s: ``time.monotonic()``.

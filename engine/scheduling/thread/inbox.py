@@ -18,9 +18,9 @@ class Inbox:
     """Commands that were sent and not carried out yet.
 
     Attributes:
-        is_ending: Set once the thread has been asked to end. A load, which may take long, looks at
-            it, so that the program's end does not wait for the load.
-        why_closed: What is told to those whose commands come after it was closed.
+        is_ending: Set once the thread has been asked to end. A load checks it, so that the end of
+            the program does not wait for the load.
+        why_closed: The error for commands that come after it was closed.
     """
 
     def __init__(self) -> None:
@@ -32,7 +32,7 @@ class Inbox:
         self._in_line: deque[Command] = deque()
 
     def send(self, command: Command) -> bool:
-        """Add a command; False if the thread takes no more. Any thread."""
+        """Add a command; return False if the inbox is closed. Any thread."""
         with self._lock:
             if not self._is_open:
                 return False
@@ -48,7 +48,7 @@ class Inbox:
                 self._is_open, self.why_closed = False, why
 
     def wake(self) -> None:
-        """End the wait of a thread that is to end, also when the inbox is closed. Any thread."""
+        """Wake a waiting thread so that it ends, even if the inbox is closed. Any thread."""
         self.is_ending.set()
         self._sent.put(Shutdown())
 
@@ -66,12 +66,12 @@ class Inbox:
         """Wait for the next command that is sent.
 
         Raises:
-            queue.Empty: None was sent in that time; with None it waits for ever.
+            queue.Empty: No command was sent in ``timeout_s``; None waits without a limit.
         """
         return self._sent.get(timeout=timeout_s)
 
     def collect(self, first: Command | None) -> bool:
-        """Put what was sent in line behind ``first``; False if the thread is to end."""
+        """Queue ``first`` and all sent commands after it; return False if the thread is to end."""
         if first is not None:
             self._in_line.append(first)
         with contextlib.suppress(queue.Empty):
@@ -80,10 +80,10 @@ class Inbox:
         return not any(isinstance(command, Shutdown) for command in self._in_line)
 
     def take_cancels(self) -> list[Generation]:
-        """Take the cancels out of the line: they overtake everything else.
+        """Remove the cancels from the queue: they overtake everything else.
 
         Returns:
-            What they cancel.
+            The answers that they cancel.
         """
         cancelled = [one.generation for one in self._in_line if isinstance(one, Cancel)]
         if cancelled:
@@ -91,11 +91,11 @@ class Inbox:
         return cancelled
 
     def take_next(self) -> Command | None:
-        """Take the first command of the line; None if there is none."""
+        """Remove and return the first command; None if there is none."""
         return self._in_line.popleft() if self._in_line else None
 
     def take_submit_of(self, generation: Generation) -> Submit | None:
-        """Take out the command that asks for a generation; None if it does not wait here."""
+        """Remove and return the command that asks for a generation; None if it is not here."""
         for command in self._in_line:
             if isinstance(command, Submit) and generation in command.generations:
                 self._in_line.remove(command)
@@ -103,7 +103,7 @@ class Inbox:
         return None
 
     def take_all(self) -> list[Command]:
-        """Take everything that was never carried out."""
+        """Remove and return all commands that were never carried out."""
         left = list(self._in_line)
         with contextlib.suppress(queue.Empty):
             while True:

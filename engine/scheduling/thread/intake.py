@@ -1,4 +1,4 @@
-"""Requests on their way from the inbox to the scheduler: checked, then rendered beside the thread.
+"""Checks the requests from the inbox, and has them rendered on other threads for the scheduler.
 
 Belongs to the engine thread.
 """
@@ -26,21 +26,21 @@ from engine.scheduling.thread.commands import (
 )
 from engine.scheduling.thread.inbox import Inbox
 
-# Characters of prompts that may be rendered, or wait for that, at the same time.
+# Most characters of prompts that are rendered, or wait for that, at the same time.
 _MOST_PREPARED = 64_000_000
 
 Question = CountTokens | RenderPrompt | Tokenize | Detokenize
-"""What is asked of a model and needs no place in the batch."""
+"""A command that a model answers without a place in the batch."""
 
 
 class Intake:
     """Requests that are being rendered, and questions that are being answered.
 
     Args:
-        limits: How much is taken on.
+        limits: How many questions may wait.
         scheduler: Takes the rendered requests.
-        inbox: Takes commands to the engine thread.
-        preparation: Renders them; several models share it.
+        inbox: Gets the rendered requests, as commands for the engine thread.
+        preparation: Renders the requests; several models share it.
     """
 
     def __init__(
@@ -59,11 +59,11 @@ class Intake:
 
     @property
     def choices(self) -> int:
-        """How many answers the requests ask for that are being rendered."""
+        """How many answers the requests that are being rendered ask for."""
         return sum(len(one.generations) for one in self._rendering)
 
     def begin(self, backend: Backend, command: Submit) -> None:
-        """Have a request rendered beside this thread, or refuse it."""
+        """Have a request rendered on another thread, or refuse it."""
         generations = command.generations
         try:
             self._scheduler.check(backend, generations, self.choices)
@@ -88,7 +88,7 @@ class Intake:
     def finish(self, backend: Backend | None, rendered: Rendered) -> None:
         """Hand a rendered request to the scheduler, unless it was cancelled meanwhile.
 
-        If files hold the beginning of its prompt, they are read first, beside this thread.
+        If files hold the beginning of its prompt, another thread reads them first.
         """
         command, outcome = rendered.request, rendered.outcome
         if command not in self._rendering:
@@ -126,7 +126,7 @@ class Intake:
         settle(command.generations, why)
 
     def answer(self, backend: Backend, question: Question) -> None:
-        """Answer a question beside this thread."""
+        """Answer a question on another thread."""
         reply = question.reply
         if (waiting := self._preparation.asides) >= self._limits.max_waiting:
             reply.send(QueueFull(waiting))

@@ -1,16 +1,16 @@
-"""Tells a thread that works from one that is stuck in a step.
+"""Detects whether the engine thread is stuck in a step.
 
-The engine thread begins and ends; any thread asks.
+The engine thread calls ``begin`` and ``end``; any thread may ask.
 """
 
 import time
 
 
 class Pulse:
-    """Since when the engine thread has worked at one step or command."""
+    """How long the engine thread has worked on one step or command."""
 
     def __init__(self) -> None:
-        # None while it waits or loads, which may take long.
+        # None while it waits or loads a model, because both may take long.
         self._since_s: float | None = None
 
     def begin(self) -> float:

@@ -1,6 +1,6 @@
-"""An engine thread that is started when it is first needed, and again if it died.
+"""An engine thread that starts when it is first needed, and again after it died.
 
-Any thread may call anything here.
+Any thread may use it.
 """
 
 import threading
@@ -15,14 +15,14 @@ from engine.scheduling.thread.worker import EngineThread
 
 
 class RestartingThread:
-    """Sends commands to the engine thread, and keeps what a fresh thread must know.
+    """Sends commands to the engine thread, and keeps the settings for a new thread.
 
     Args:
-        limits: How much a thread takes on.
+        limits: The limits of the engine.
         loader: Loads a model folder.
 
     Attributes:
-        board: What each model is doing now.
+        board: The status of each model.
     """
 
     def __init__(self, limits: Limits, loader: Loader) -> None:
@@ -36,11 +36,11 @@ class RestartingThread:
         self._said: dict[str | None, UnloadAfter] = {}
 
     def send(self, command: Command) -> None:
-        """Send a command, to a fresh thread if there is none or it died.
+        """Send a command; start a new thread if there is none or it died.
 
         Raises:
             EngineClosed: ``close`` or ``give_up`` was called.
-            EngineStuck: The thread was given up and has not come back.
+            EngineStuck: The thread was given up and still runs.
         """
         with self._lock:
             if self._why_closed is not None:
@@ -52,8 +52,10 @@ class RestartingThread:
                     return
                 if before.is_stuck:
                     # A second thread would load the model into memory beside the first.
-                    raise EngineStuck(f"{self.board.status.message}; if it stays so, start anew")
-            # Of the thread before; the fresh one begins without a model.
+                    raise EngineStuck(
+                        f"{self.board.status.message}; if it stays stuck, restart Fullstop"
+                    )
+            # The default model of the thread before; the new thread begins without a model.
             folder, offered = self.board.default_folder, self.board.default_model
             thread = self._thread = EngineThread(
                 self._limits, self._loader, self.board, leave=leave_thread
@@ -66,7 +68,7 @@ class RestartingThread:
             thread.send(command)
 
     def tell(self, command: Command) -> None:
-        """Send a command that is of no use without a running thread; starts none."""
+        """Send a command that only matters to a running thread; does not start one."""
         with self._lock:
             self._note(command)
             thread = self._thread
@@ -78,7 +80,7 @@ class RestartingThread:
             self._said[None if command.model is None else command.model.id] = command
 
     def close(self) -> None:
-        """Cancel what runs and end the thread; returns when it has ended."""
+        """Cancel all running answers and end the thread; returns when it has ended."""
         thread = self._taken("the engine has been shut down")
         if thread is not None:
             thread.send(Shutdown())
@@ -87,14 +89,14 @@ class RestartingThread:
     def give_up(self, cause: str, patience_s: float) -> None:
         """End every answer with an error; blocks for up to ``patience_s``. Not the engine thread's.
 
-        The thread itself may stay behind, whatever it waits for.
+        The thread itself may keep running if it is stuck.
         """
         thread = self._taken(cause)
         if thread is not None:
             thread.give_up(cause, patience_s)
 
     def _taken(self, why: str) -> EngineThread | None:
-        """Start no more threads, for the first reason given; return the present one."""
+        """Start no more threads; return the present one. The first reason given is kept."""
         with self._lock:
             if self._why_closed is None:
                 self._why_closed = why

@@ -1,7 +1,7 @@
-"""The engine thread: serves its inbox between steps, and steps the batch while there is work.
+"""The engine thread: carries out commands between steps, and steps the batch while there is work.
 
-Everything that touches the model happens here. Between two decode steps (and between two chunks
-of a long prompt) the inbox is served, so that a cancel waits at most one step.
+Everything that touches the model happens here. The thread looks into its inbox between two decode
+steps, and between two chunks of a long prompt, so a cancel waits at most one step.
 """
 
 import contextlib
@@ -31,20 +31,20 @@ from engine.stopping.record import StopKind
 
 _log = logging.getLogger(__name__)
 _GLANCE_S = 0.05
-# How long commands are served between two steps; the last of them may take longer.
+# How long commands are carried out between two steps; the last one may take longer.
 _SERVING_S = 0.004
-# How long the other models are stepped between two parts of the loading of one.
+# How long the other models are stepped between two parts of loading a model.
 _MOST_MEANWHILE_S = 0.1
 
 
 class EngineThread:
-    """One run of the engine thread. Made by the service; ends by ``Shutdown`` or by dying.
+    """One run of the engine thread. Ends with ``Shutdown``, by an error, or when it is given up.
 
     Args:
-        limits: How much it takes on.
+        limits: The limits of the engine.
         loader: Loads a model folder; called on the thread.
-        board: Told what each model is doing.
-        leave: Frees what the libraries keep for a thread; called as the thread's last act.
+        board: Gets the status of each model.
+        leave: Frees what the libraries keep for a thread; called at the end of the thread.
     """
 
     def __init__(
@@ -61,12 +61,12 @@ class EngineThread:
         self._outbox = Outbox()
         self._pulse = Pulse()
         self._lanes = Lanes(limits, loader, self._inbox, self._outbox, board)
-        # What ended the steps of the other models while one was loaded.
+        # The error of a step of another model while one was loaded.
         self._fault: BaseException | None = None
-        # When the loading that is under way was gone on with.
+        # When the running load was last continued.
         self._left_load_s = 0.0
-        # Held by the thread that changes answers: this one, except while it waits for the model or
-        # for commands, or the one that gives it up.
+        # Held by the thread that changes answers: by this one, except while it waits for the model
+        # or for commands, or by the one that gives it up.
         self._turn = threading.Lock()
         self._is_lost = False
         self._is_given_up = threading.Event()
@@ -78,7 +78,7 @@ class EngineThread:
         self._thread.start()
 
     def send(self, command: Command) -> bool:
-        """Put a command into the inbox; False if the thread takes no more. Any thread."""
+        """Put a command into the inbox; return False if it is closed. Any thread."""
         return self._inbox.send(command)
 
     def join(self) -> None:
@@ -87,10 +87,10 @@ class EngineThread:
             self._thread.join(_GLANCE_S)
 
     def give_up(self, cause: str, patience_s: float) -> None:
-        """End everything that is open with an error, and take no more. Any other thread.
+        """End all answers and commands with an error, and accept no more. Any other thread.
 
-        For the case that this thread may wait for ever for something outside of the process; for
-        ``patience_s`` it may end its answers by itself.
+        For a thread that may wait forever for something outside the process. For up to
+        ``patience_s`` the thread may still end its answers by itself.
         """
         self._is_lost = True
         self._inbox.close(EngineClosed(cause))
@@ -115,11 +115,11 @@ class EngineThread:
 
     @property
     def is_stuck(self) -> bool:
-        """Whether it was given up and has not come back. Any thread."""
+        """Whether it was given up and still runs. Any thread."""
         return self._is_lost and self._thread.is_alive()
 
     def _look(self) -> None:
-        """End what takes too long (the watch's thread)."""
+        """End renderings and steps that take too long. Called on the watch's thread."""
         self._lanes.look()
         most_s = self._limits.stuck_after_s
         if self._pulse.has_lasted(most_s):
@@ -142,7 +142,7 @@ class EngineThread:
             self._shut(cause)
 
     def _step(self) -> bool:
-        """Step a model once and hand on what that brings; False if the thread was given up."""
+        """Step a model once and hand out its tokens; return False if the thread was given up."""
         begin_s = self._pulse.begin()
         outcome = self._lanes.decode()
         with self._turn:
@@ -156,7 +156,7 @@ class EngineThread:
         return True
 
     def _go_on_meanwhile(self) -> None:
-        """Serve and step the other models for a share of the time while a model is loaded.
+        """Carry out commands and step the other models for a while, while a model is loaded.
 
         Called by the loader between two parts of its work.
         """
@@ -175,7 +175,7 @@ class EngineThread:
                 if not self._step() or not self._lanes.has_rows or time.monotonic() > until_s:
                     return
         except BaseException as error:
-            # The loader would take it for a failure of its own.
+            # Otherwise the loader would report it as a failed load.
             self._fault = error
             raise LoadCancelled from error
         finally:
@@ -183,10 +183,10 @@ class EngineThread:
             self._left_load_s = time.monotonic()
 
     def _serve(self) -> bool:
-        """Serve the inbox, waiting only if there is nothing else to do. False ends the thread.
+        """Carry out commands; wait for one if there is nothing else to do. False ends the thread.
 
-        While answers are under way it returns to them after a short while, at the latest after
-        one command that took long. Cancels go first.
+        While answers run, it returns to them after a few milliseconds, or after one command that
+        takes longer. Cancels go first.
         """
         begin_s = time.monotonic()
         inbox, lanes = self._inbox, self._lanes
@@ -194,7 +194,7 @@ class EngineThread:
             is_idle = lanes.is_idle and not inbox.has_line
             is_waiting = is_idle or (lanes.waits_for_prompts and not inbox.has_line)
             if is_waiting:
-                # Readers must learn what the last command ended before the long wait.
+                # Readers must learn before the long wait which answers the last command ended.
                 with self._turn:
                     self._publish(is_forced=True)
             else:
@@ -220,14 +220,14 @@ class EngineThread:
                 return True
 
     def _collect(self, *, is_waiting: bool, is_idle: bool) -> bool:
-        """Put what was sent in line and carry out the cancels; False ends the thread.
+        """Queue the sent commands and carry out the cancels; False ends the thread.
 
         Args:
             is_waiting: Whether to wait for a first command.
-            is_idle: Whether to wait until the model is to be unloaded, and not only a moment.
+            is_idle: Whether to wait until a model should be unloaded, and not only for a moment.
 
         Raises:
-            queue.Empty: None came in that time.
+            queue.Empty: No command came in that time.
         """
         first = None
         if is_waiting:
@@ -240,7 +240,7 @@ class EngineThread:
         return True
 
     def _cancel(self, generations: Sequence[Generation]) -> None:
-        """End answers; a request that is still in line goes with all its choices."""
+        """End answers; a request that is still queued is dropped with all its choices."""
         if not generations:
             return
         self._lanes.cancel(generations)
@@ -254,21 +254,21 @@ class EngineThread:
         return min((wait_s for wait_s in waits_s if wait_s is not None), default=None)
 
     def _rest(self) -> None:
-        """Return freed memory, or unload the model, after nothing was asked for a while."""
+        """Return freed memory, or unload idle models, after a time without commands."""
         if not self._freed.give_back():
             with self._turn:
                 self._lanes.unload_idle()
             self._freed.note()
 
     def _publish(self, *, is_forced: bool = False) -> None:
-        """Tell what changed, and cancel the answers that nobody can read any more."""
+        """Publish changes, and cancel the answers that nobody can read any more."""
         self._lanes.publish()
         self._cancel(self._outbox.flush(is_forced=is_forced))
 
     # -- the end ---------------------------------------------------------------------------
 
     def _shut(self, cause: str | None) -> None:
-        """End everything that is open, so that nobody waits for a thread that has ended."""
+        """End all answers and commands, so that nobody waits for a thread that has ended."""
         self._inbox.close(EngineClosed(cause or "the engine has been shut down"))
         with self._turn:
             is_given_up = self._is_given_up.is_set()
@@ -279,7 +279,7 @@ class EngineThread:
         with contextlib.suppress(Exception):  # after a fault, freeing may fail as well
             self._lanes.free()
         with contextlib.suppress(Exception):
-            self._leave()  # a load that was broken off has used the libraries, too
+            self._leave()  # even a cancelled load has used the libraries
         if not is_given_up:
             state: Literal["none", "failed"] = "none" if cause is None else "failed"
             self._board.clear(EngineStatus(state, message=cause or ""))
@@ -290,7 +290,7 @@ class EngineThread:
         self._refuse_the_rest(EngineClosed(cause or "the engine has been shut down"))
 
     def _refuse_the_rest(self, why: EngineError) -> None:
-        """Answer the commands that were never carried out."""
+        """Refuse the commands that were never carried out."""
         self._watch.end()
         self._lanes.refuse_the_rest(why)
         for command in self._inbox.take_all():

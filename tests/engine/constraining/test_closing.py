@@ -170,7 +170,7 @@ def is_right(value: Any, schema: dict[str, Any]) -> bool:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_further_keys_are_off_and_all_else_stays(name: str) -> None:
+def test_further_keys_are_forbidden_and_all_else_stays(name: str) -> None:
     schema, kept, off = CASES[name]
     before = json.dumps(schema)
     found = closed(schema)
@@ -185,12 +185,12 @@ def test_further_keys_are_off_and_all_else_stays(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", LEFT)
-def test_what_the_schema_says_itself_stays_as_it_is(name: str) -> None:
+def test_what_the_schema_itself_states_stays_unchanged(name: str) -> None:
     assert closed(LEFT[name]) == LEFT[name]
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_what_is_closed_is_closed_for_good(name: str) -> None:
+def test_closing_a_closed_schema_changes_nothing(name: str) -> None:
     schema, kept, off = CASES[name]
     twice = closed(closed(schema))
 
@@ -288,7 +288,7 @@ def takes(adapter: Any, grammar: str, text: str) -> bool:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_a_model_can_write_what_stays_and_nothing_that_is_off(adapter: Any, name: str) -> None:
+def test_a_model_can_write_allowed_keys_and_no_forbidden_ones(adapter: Any, name: str) -> None:
     schema, kept, off = CASES[name]
 
     def can_write(value: Any, *, more: bool) -> bool:
@@ -331,7 +331,7 @@ def test_a_tool_that_describes_no_arguments_takes_none(adapter: Any) -> None:
         assert not takes(adapter, grammar, '{"a": 1}')
 
 
-def test_a_tool_that_says_what_else_it_takes_is_believed(adapter: Any) -> None:
+def test_a_tool_that_allows_further_keys_keeps_them(adapter: Any) -> None:
     free = {"type": "object", "additionalProperties": True}
     grammar = schema_grammar(arguments_schema(Tool("free", "", free)))
 

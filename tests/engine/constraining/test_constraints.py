@@ -1,4 +1,4 @@
-"""Answers that are held to a JSON schema, or to a tool call, whatever the model prefers."""
+"""Answers that a JSON schema or a required call constrains, whatever the model prefers."""
 
 import json
 import math
@@ -223,7 +223,7 @@ def test_nothing_but_eos_is_possible_once_the_answer_is_complete(tmp_path: Path)
     assert answer.finished.usage.output_tokens == 4
 
 
-def test_a_model_that_would_rather_write_prose_writes_json(tmp_path: Path) -> None:
+def test_a_model_that_prefers_prose_has_to_write_json(tmp_path: Path) -> None:
     stage = Stage(tmp_path, {"go": ["Sure", "! Here", " it", " is", ": {}"]})
     answer = scripted_answer(stage, "go", constraint=held(POINT), max_tokens=60)
     jsonschema.validate(json.loads(answer.text), POINT)

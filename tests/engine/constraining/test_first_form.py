@@ -176,7 +176,7 @@ def test_a_tokenizer_that_the_library_cannot_use_refuses_each_constrained_reques
         engine = Engine(loader=stage.load)
         await engine.load(tmp_path)
         for _ in range(2):
-            with pytest.raises(InvalidRequest, match="cannot be held to a form: no such kind"):
+            with pytest.raises(InvalidRequest, match="constrained to a form: no such kind"):
                 await ask(engine, "{}", constraint=EMPTY)
         assert (await ask(engine, "{}")).text == "{}"
         await engine.aclose()

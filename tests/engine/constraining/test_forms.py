@@ -129,7 +129,7 @@ async def stopped_helper(engine: Engine) -> int:
     return pid
 
 
-def test_who_leaves_while_a_schema_compiles_waits_no_longer_and_nobody_else_waits_at_all(
+def test_a_caller_can_leave_while_a_schema_compiles_and_no_other_request_waits_for_it(
     demo_model_path: Path,
 ) -> None:
     async def play() -> tuple[Answer, Answer, Answer]:
@@ -169,7 +169,7 @@ def test_closing_the_engine_ends_the_wait(demo_model_path: Path) -> None:
     run(play())
 
 
-def test_too_many_schemas_at_once_are_told_to_come_again(
+def test_too_many_schemas_at_once_are_refused_for_now(
     demo_model_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(forms, "MOST_WAITING", 1)
@@ -188,7 +188,7 @@ def test_too_many_schemas_at_once_are_told_to_come_again(
     run(play())
 
 
-def test_a_form_is_made_anew_for_another_model_and_after_a_rest(demo_model_path: Path) -> None:
+def test_a_form_is_made_again_for_another_model_and_after_unloading(demo_model_path: Path) -> None:
     wanted = request("Say: x", constraint=held({"const": "anew"}))
 
     async def play() -> list[str]:

@@ -1,4 +1,4 @@
-"""What becomes of an answer whose grammar fails, or is cancelled."""
+"""Constrained answers whose grammar fails, or that are cancelled."""
 
 from collections.abc import Iterator
 from pathlib import Path

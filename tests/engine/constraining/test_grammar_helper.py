@@ -1,4 +1,4 @@
-"""The process that compiles grammars first: what it survives, and what survives it."""
+"""The process that compiles grammars first: which grammars it refuses, and how it is replaced."""
 
 import json
 import os
@@ -113,7 +113,7 @@ def test_a_grammar_that_takes_too_much_memory_is_refused(demo: ModelTokens) -> N
     assert "memory" in refusal.reason
 
 
-def test_a_process_that_answers_nothing_is_ended_and_its_grammar_may_be_tried_again(
+def test_a_process_that_does_not_answer_is_ended_and_its_grammar_may_be_tried_again(
     demo: ModelTokens,
 ) -> None:
     helper = GrammarHelper(TrialLimits(patience_s=0.5))
@@ -149,7 +149,7 @@ def test_a_process_that_somebody_else_ends_is_replaced(
     assert helper.starts == 3
 
 
-def test_closing_ends_the_process_and_whoever_waits_for_it(demo: ModelTokens) -> None:
+def test_closing_ends_the_process_and_the_calls_that_wait_for_it(demo: ModelTokens) -> None:
     helper = GrammarHelper()
     assert helper.refusal(demo, GOOD) is None
     pid = helper.pid

@@ -24,7 +24,7 @@ _ORIGINAL = llguidance.LLMatcher
 
 
 class Matcher:
-    """A matcher of the library that notes what it is asked for."""
+    """A matcher of the library that notes its calls."""
 
     def __init__(self, *given: Any, **more: Any) -> None:
         self._matcher = _ORIGINAL(*given, **more)
@@ -125,6 +125,6 @@ def test_quiet_work_has_a_low_priority_and_its_caller_keeps_its_own() -> None:
     assert priority() == before
 
 
-def test_an_error_of_quiet_work_is_raised_where_it_was_asked_for() -> None:
+def test_an_error_of_quiet_work_is_raised_for_its_caller() -> None:
     with pytest.raises(ZeroDivisionError):
         done_quietly(lambda: 1 // 0)

@@ -1,4 +1,4 @@
-"""Forms that no answer can be held to are refused, and the refusal names the reason."""
+"""Forms that cannot constrain an answer are refused with the reason."""
 
 import math
 from typing import Any

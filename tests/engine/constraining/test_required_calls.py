@@ -70,7 +70,7 @@ def test_a_named_tool_is_the_one_that_is_called(engine: Engine, tool: Tool) -> N
     check_call(answer, tool)
 
 
-def test_a_model_that_would_rather_talk_calls(tmp_path: Path) -> None:
+def test_a_model_that_prefers_to_talk_has_to_call(tmp_path: Path) -> None:
     stage = json_calls(tmp_path, ["I", " would", " rather", " not"])
     choice = ToolChoice("required", "add")
     answer = scripted_answer(stage, "go", tools=(ADD,), tool_choice=choice, max_tokens=200)

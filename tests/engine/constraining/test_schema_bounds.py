@@ -53,7 +53,7 @@ def test_schemas_that_end_the_compiler_are_out_of_bounds(name: str) -> None:
         ({"title": "x" * 300_000}, "longer than 262144 characters"),
     ],
 )  # fmt: skip
-def test_what_is_out_of_bounds_is_named_with_its_bound(schema: dict[str, Any], said: str) -> None:
+def test_the_refusal_of_a_schema_names_the_bound(schema: dict[str, Any], said: str) -> None:
     assert said in refusal(schema)
 
 
@@ -73,7 +73,7 @@ def test_what_is_out_of_bounds_is_named_with_its_bound(schema: dict[str, Any], s
         nested(60),
     ],
 )
-def test_what_compiles_is_within_bounds(schema: dict[str, Any]) -> None:
+def test_schemas_that_compile_are_within_bounds(schema: dict[str, Any]) -> None:
     Bounds().check(schema)
 
 

@@ -1,4 +1,4 @@
-"""Answers that are held to a regular expression, to one of several texts, or to a grammar."""
+"""Answers constrained by a regular expression, a list of texts, or a grammar."""
 
 import json
 import re
@@ -83,7 +83,7 @@ def test_choices_are_taken_literally(choices: list[str], data: st.DataObject) ->
 
 
 @given(st.text(alphabet='\x7f\0/\\\n"a#<>%@', min_size=1, max_size=12))
-def test_what_stands_between_slashes_means_the_same(text: str) -> None:
+def test_a_regex_between_slashes_means_the_same(text: str) -> None:
     assert accepts(TextForm(regex=re.escape(text)), text)
 
 
@@ -111,7 +111,7 @@ def test_what_stands_between_slashes_means_the_same(text: str) -> None:
         (TextForm(grammar=""), "constraint.grammar", "must not be empty"),
     ],
 )
-def test_what_is_no_form_is_refused_by_its_field(
+def test_a_text_that_is_not_a_form_is_refused_with_its_field(
     engine: Engine, form: TextForm, field: str, words: str
 ) -> None:
     with pytest.raises(InvalidRequest) as refused:
@@ -121,7 +121,7 @@ def test_what_is_no_form_is_refused_by_its_field(
     assert run(ask(engine, "hi", max_tokens=2)).finished.error is None
 
 
-def test_signs_of_a_grammar_within_its_texts_are_only_text(engine: Engine) -> None:
+def test_symbols_of_a_grammar_inside_its_texts_are_only_text(engine: Engine) -> None:
     constraint = held(grammar='start: "<[5]> %json @a // #" /<b>@[0-9]/ // %json <c>\n')
     answer = run(ask(engine, "hi", constraint=constraint, max_tokens=60))
     assert re.fullmatch(r"<\[5\]> %json @a // #<b>@[0-9]", answer.text)

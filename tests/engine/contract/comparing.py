@@ -1,4 +1,4 @@
-"""Compares what the product made of a case with what the reference says."""
+"""Compares the product's result for a case with that of the reference."""
 
 from dataclasses import fields
 
@@ -38,7 +38,7 @@ def outcome_of(made: Run) -> Outcome:
 
 
 def differences(case: Case, made: Run | None = None) -> list[str]:
-    """Return what is not as it must be, one line each; nothing for a case that is right."""
+    """Return the differences, one line each; empty for a correct case."""
     made = run(case) if made is None else made
     wanted, found = expected(case), outcome_of(made)
     lines = []

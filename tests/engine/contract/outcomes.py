@@ -1,4 +1,4 @@
-"""What the end of an answer makes of it: what goes out, what is dropped, what the record says."""
+"""The outcome of an answer's end: the text that is sent or dropped, and the record."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -64,7 +64,7 @@ class _Sum:
 
 
 def outcome_of(case: Case, end: End) -> Outcome:
-    """Return what an answer is that ended like this."""
+    """Return the outcome of an answer with this end."""
     made = case.model
     if end.match is not None:
         found = _matched(case, end, end.base, end.match)
@@ -181,7 +181,7 @@ def _after(state: Reading, cut: int) -> str:
 
 
 def _ended(case: Case, end: End) -> _Sum:
-    """The answer ends otherwise: what was held is released, and an open call is judged."""
+    """The answer ends in another way: held text is released, and an open call is judged."""
     rules, made = case.rules, case.model
     state, _ = end.base.flushed()
     held: str | None = held_back(end.base, rules)

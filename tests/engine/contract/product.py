@@ -120,7 +120,7 @@ def run(case: Case) -> Run:
 
 
 def play(case: Case, row: Row) -> Run:
-    """Give a row the tokens of a case; what is told of calls early must add up."""
+    """Give a row the tokens of a case; the events of calls sent early must add up."""
     out = _played(case, row)
     check_growth(out.events)
     return out

@@ -147,7 +147,7 @@ class Reading(ReadingState):
         return [tag for tag in found if len(tag) > 1]
 
     def _decide(self) -> None:
-        """Find whole tags in what is undecided, and let go of what can be none any more."""
+        """Find whole tags in undecided text, and release text that can no longer be a tag."""
         while True:
             seen = "".join(item.char for item in self.undecided)
             tags = ["".join(tag) for tag in self._long_tags()]
@@ -268,7 +268,7 @@ class Reading(ReadingState):
         return after
 
     def settled(self) -> "Reading":
-        """Return the state in which what may be a tag is none."""
+        """Return the state in which a possible tag turned out to be text."""
         after = self.silent()
         after._decide_all()
         return after

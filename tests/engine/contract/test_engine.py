@@ -43,7 +43,7 @@ def unlike_others(case: Case, number: int) -> GenerationRequest:
 
 
 async def answer(engine: Engine, request: GenerationRequest, case: Case, made: Run) -> None:
-    """Stream an answer; cancel it when so many of its tokens have been seen."""
+    """Stream an answer; cancel it after a number of its tokens."""
     if case.cancel_after is not None:
         request = replace(request, trace=TraceLevel.STOPS)
     generation: Generation = await engine.generate(request)

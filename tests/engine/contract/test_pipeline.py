@@ -1,4 +1,4 @@
-"""Random cases through the real answer pipeline: all that it gives is what the contract says."""
+"""Random cases through the real answer pipeline: all its results follow the contract."""
 
 import random
 

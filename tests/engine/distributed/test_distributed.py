@@ -31,7 +31,7 @@ from tests.support.scripted import Stage
 TWO = World(0, ("127.0.0.1", "127.0.0.1"), "ring")
 
 
-def test_a_follower_obeys_and_what_it_cannot_do_it_says_once(
+def test_a_follower_carries_out_orders_and_reports_once_what_it_cannot_do(
     demo_model_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lost: list[str] = []
@@ -102,7 +102,9 @@ def test_a_process_that_starts_late_is_waited_for(monkeypatch: pytest.MonkeyPatc
     assert not left
 
 
-def test_what_no_waiting_mends_is_said_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_error_that_no_wait_fixes_is_reported_at_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     left = group_after(monkeypatch, "[ring] Rank cannot be larger than the size", "never asked")
     with pytest.raises(BadLaunch, match="Rank cannot be larger"):
         sharding.meet(TWO)
@@ -136,7 +138,7 @@ def test_a_model_that_cannot_be_sharded_says_why() -> None:
         shard(Headed(), inner, Group(2))
 
 
-def test_copies_of_a_model_have_one_mark_and_other_models_another(
+def test_copies_of_a_model_have_the_same_fingerprint_and_other_models_another(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("one", "copy", "other"):

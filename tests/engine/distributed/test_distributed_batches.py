@@ -18,7 +18,7 @@ CHUNK, ROWS = 8, 4
 
 
 class Recorder:
-    """Followers that note what they are told and are lost when a test says so."""
+    """Followers that note their orders and are lost when a test says so."""
 
     def __init__(self) -> None:
         self.told: list[Message] = []
@@ -88,13 +88,13 @@ class Both:
         return drawn, cached
 
 
-def test_what_a_follower_keeps_stands_under_the_tokens_that_rank_0_drew(tmp_path: Path) -> None:
+def test_a_follower_keeps_caches_under_the_tokens_that_rank_0_drew(tmp_path: Path) -> None:
     both = Both(tmp_path)
     first = both.prompt("go")
     drawn, cached = both.answer(first, 5)
     assert cached == 0
     assert drawn == [both.stage.id(letter) for letter in "abcde"]
-    # The next turn goes on after that answer; a follower that had kept its own digits would find
+    # The next turn continues after that answer; a follower that had kept its own digits would find
     # less of it, and say so.
     _, cached = both.answer([*first, *drawn, *both.prompt("on")], 3)
     assert cached == len(first) + len(drawn)
@@ -172,7 +172,7 @@ def test_rows_that_join_and_leave_while_others_run_stay_the_same_rows(tmp_path: 
     assert [row for order in told if isinstance(order, Leave) for row in order.rows] == [one, two]
 
 
-def test_a_follower_that_is_not_where_rank_0_is_says_so(tmp_path: Path) -> None:
+def test_a_follower_that_is_out_of_step_with_rank_0_reports_it(tmp_path: Path) -> None:
     both = Both(tmp_path)
     both.follow()
     with pytest.raises(
@@ -181,7 +181,7 @@ def test_a_follower_that_is_not_where_rank_0_is_says_so(tmp_path: Path) -> None:
         both.following.follow_insert(Insert(both.prompt("go"), 3, 2, 0))
 
 
-def test_a_step_that_fails_is_the_end_for_all(tmp_path: Path) -> None:
+def test_a_step_that_fails_ends_all_processes(tmp_path: Path) -> None:
     both = Both(tmp_path)
 
     def fault(_: int) -> None:

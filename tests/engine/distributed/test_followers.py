@@ -1,4 +1,4 @@
-"""Rank 0 and its followers: who is let in, who is lost, and what is said of it."""
+"""Rank 0 and its followers: which are admitted, which are lost, and the messages about it."""
 
 import contextlib
 import json
@@ -135,7 +135,7 @@ def test_a_connection_that_proves_nothing_is_dropped_after_a_while() -> None:
     arrivals.close()
 
 
-def test_other_versions_are_refused_with_both_named(
+def test_a_follower_with_other_versions_is_refused_and_both_are_named(
     followers: Followers, lost: list[str], peer_of: Callable[..., Peer]
 ) -> None:
     peer_of(followers, versions="v2")
@@ -171,7 +171,7 @@ def test_a_follower_that_fails_says_why(
     assert lost == ["rank 1 (127.0.0.1) failed: out of memory"]
 
 
-def test_letting_them_go_is_no_loss(
+def test_followers_that_were_told_to_end_do_not_count_as_lost(
     followers: Followers, lost: list[str], peer_of: Callable[..., Peer]
 ) -> None:
     peer = peer_of(followers)

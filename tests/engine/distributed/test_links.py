@@ -82,7 +82,7 @@ def test_the_other_transports_of_the_launcher_are_known(tmp_path: Path) -> None:
         ("0", "[1, 2]", "does not list addresses"),
     ],
 )
-def test_a_launch_that_makes_no_sense_is_told(
+def test_a_launch_that_makes_no_sense_is_reported(
     tmp_path: Path, rank: str, text: str, said: str
 ) -> None:
     with pytest.raises(BadLaunch, match=said):
@@ -108,7 +108,7 @@ def test_every_message_survives_the_wire(message: Message) -> None:
 @pytest.mark.parametrize(
     "payload", [b"", b"{}", b'["StepBatch"]', b'["Nothing",{}]', b'["StepBatch",{"a":1}]']
 )
-def test_what_is_no_message_is_refused(payload: bytes) -> None:
+def test_bytes_that_are_not_a_message_are_refused(payload: bytes) -> None:
     with pytest.raises(ValueError):  # noqa: PT011 - json's own errors are some of them
         decoded(payload)
 
@@ -123,7 +123,9 @@ def test_messages_arrive_in_order_however_they_are_cut(ends: Any) -> None:
     writer.join()
 
 
-def test_an_end_a_silence_and_nonsense_lose_the_link_each_in_its_words(ends: Any) -> None:
+def test_an_end_a_silence_and_nonsense_each_lose_the_link_with_an_own_message(
+    ends: Any,
+) -> None:
     near, far = ends
     link = Link(far, 0.1)
     with pytest.raises(LinkLost, match=r"silent for 0.1 s"):
@@ -147,7 +149,7 @@ class ClockOfAStoppedProcess:
         return next(self._waits)
 
 
-def test_a_wait_that_ran_out_while_this_process_was_stopped_is_no_silence(
+def test_a_timeout_while_this_process_was_stopped_does_not_count_as_silence(
     ends: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     near, far = ends
@@ -158,7 +160,7 @@ def test_a_wait_that_ran_out_while_this_process_was_stopped_is_no_silence(
     assert link.receive() == Keepalive()
 
 
-def test_signs_of_life_keep_a_link_that_has_nothing_to_say(ends: Any) -> None:
+def test_keepalives_keep_an_idle_link(ends: Any) -> None:
     near, far = ends
     quiet, link = Link(near, 1), Link(far, 1)
     quiet.send_keepalives()

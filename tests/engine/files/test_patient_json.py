@@ -13,7 +13,7 @@ def test_a_long_text_is_read_as_json_reads_it() -> None:
 
 
 @pytest.mark.parametrize("text", [f"{LONG[:-1]},]", f"{LONG} x", LONG.replace(":", "", 1)])
-def test_what_is_wrong_with_a_long_text_is_told_as_json_tells_it(text: str) -> None:
+def test_errors_in_a_long_text_are_those_of_json(text: str) -> None:
     with pytest.raises(json.JSONDecodeError) as wanted:
         json.loads(text)
     with pytest.raises(json.JSONDecodeError) as found:
@@ -21,7 +21,7 @@ def test_what_is_wrong_with_a_long_text_is_told_as_json_tells_it(text: str) -> N
     assert found.value.pos == wanted.value.pos
 
 
-def test_other_threads_go_on_while_a_long_text_is_read() -> None:
+def test_other_threads_run_while_a_long_text_is_read() -> None:
     turns, is_over = [0], threading.Event()
 
     def turn() -> None:

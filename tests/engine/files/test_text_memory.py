@@ -28,7 +28,7 @@ def test_the_memory_of_a_text_is_that_of_its_characters(text: str) -> None:
 
 
 @given(st.binary().filter(lambda raw: b"\\u" not in raw))
-def test_what_is_not_utf_8_counts_as_its_replacement(raw: bytes) -> None:
+def test_bytes_that_are_not_utf_8_count_as_their_replacement(raw: bytes) -> None:
     assert text_memory(raw).size_bytes == taken(raw.decode("utf-8", "replace"))
 
 
@@ -43,7 +43,7 @@ def test_escapes_in_json_are_never_underestimated(text: str) -> None:
     assert text_memory(json.dumps(text).encode()).size_bytes >= taken(text)
 
 
-def test_too_much_is_said_in_words() -> None:
+def test_too_much_memory_is_explained_in_words() -> None:
     assert text_memory(b"a" * 100).excess(100) is None
     why = text_memory("👋".encode() + b"a" * 99).excess(100)
     assert why is not None

@@ -28,7 +28,7 @@ from tests.support.models.guessing import GuessingStage, timeless
 from tests.support.scripted import TEMPLATE, Stage
 
 THOUGHTS = [f"t{n} " for n in range(30)]
-# The script goes on at its place, whatever was forced before it.
+# The script continues at its place, whatever was forced before it.
 WORDS = [f"w{n} " for n in range(8)]
 SPACED = (
     "{% for m in messages %}<|start|>{{ m.role }}:"
@@ -46,7 +46,7 @@ def thoughtful(folder: Path, **options: Any) -> Stage:
 def test_reasoning_ends_after_as_many_tokens_as_the_budget(tmp_path: Path) -> None:
     answer = scripted_answer(thoughtful(tmp_path), "go", thinking_budget=5, max_tokens=9)
     assert answer.thinking == "t0 t1 t2 t3 t4 "
-    # The tag of one token is forced in place of the token 6; the script then goes on.
+    # The tag of one token is forced in place of the token 6; then the script continues.
     assert answer.finished.budget_end == BudgetEnd(token_index=6, forced=1, budget=5)
     assert answer.text == "t6 t7 "
     assert answer.finished.usage.thinking_tokens == 7  # with both tags
@@ -95,7 +95,7 @@ def played(stage: Stage, *asked: GenerationRequest, plain: bool = True) -> list[
     return run(play())
 
 
-def test_no_budget_at_all_ends_what_the_prompt_has_opened(tmp_path: Path) -> None:
+def test_a_budget_of_zero_ends_reasoning_that_the_prompt_has_opened(tmp_path: Path) -> None:
     stage = Stage(tmp_path, {"go": ["a ", "b ", "c "]}, plain=TAGS, template=OPENED)
     answer = scripted_answer(stage, "go", thinking_budget=0)
     assert (answer.thinking, answer.text) == ("", "b c ")
@@ -124,7 +124,7 @@ def test_a_tag_of_several_tokens_is_written_whole(tmp_path: Path) -> None:
 ANALYSIS = ["<|channel|>", "analysis", "<|message|>"]
 
 
-def test_harmony_goes_over_to_the_final_message(tmp_path: Path) -> None:
+def test_harmony_continues_with_the_final_message(tmp_path: Path) -> None:
     stage = harmony(tmp_path, [*ANALYSIS, *THOUGHTS, "<|end|>"])
     answer = scripted_answer(stage, "go", thinking_budget=4, max_tokens=24)
     assert answer.thinking == "t0 t1 t2 t3 "
@@ -256,13 +256,13 @@ def test_reasoning_of_a_long_tag_is_not_opened_again(tmp_path: Path) -> None:
     tags = ["<|channel>", "<channel|>"]
     stage = Stage(tmp_path, {"go": script}, special=tags)
     answer = scripted_answer(stage, "go", thinking_budget=2, max_tokens=8)
-    # The end takes the place of "x "; what would open reasoning is another token.
+    # The end takes the place of "x "; another token replaces the one that would open reasoning.
     assert answer.thinking == "a b "
     assert answer.finished.budget_end == BudgetEnd(4, 1, 2)
     assert "c" in answer.text
 
 
-def test_an_effort_is_told_to_a_template_that_knows_efforts(tmp_path: Path) -> None:
+def test_an_effort_is_passed_to_a_template_that_knows_efforts(tmp_path: Path) -> None:
     template = (
         "{% if reasoning_effort is defined %}[{{ reasoning_effort }}]{% endif %}"
     ) + TEMPLATE
@@ -294,7 +294,7 @@ def test_an_effort_becomes_a_budget_where_the_template_knows_none(tmp_path: Path
     assert explicit.finished.budget_end == BudgetEnd(8, 1, 7)
 
 
-def test_a_model_that_cannot_reason_holds_any_budget(tmp_path: Path) -> None:
+def test_a_model_that_cannot_reason_accepts_any_budget(tmp_path: Path) -> None:
     answer = scripted_answer(Stage(tmp_path, {"go": WORDS}), "go", thinking_budget=1)
     assert answer.text == "".join(WORDS)
     assert answer.finished.budget_end is None
@@ -307,7 +307,7 @@ def test_a_model_that_cannot_reason_holds_any_budget(tmp_path: Path) -> None:
         (GenerationRequest(prompt="go", thinking_budget=5), "raw prompt"),
     ],
 )
-def test_a_budget_that_cannot_be_is_refused(
+def test_an_impossible_budget_is_refused(
     engine: Engine, asked: GenerationRequest, why: str
 ) -> None:
     async def play() -> Answer:
@@ -331,7 +331,7 @@ def test_the_demo_model_answers_after_its_budget(engine: Engine) -> None:
     assert answer.text
 
 
-def test_a_budget_of_nothing_is_told_to_the_template_as_no_reasoning(engine: Engine) -> None:
+def test_a_budget_of_zero_tells_the_template_not_to_reason(engine: Engine) -> None:
     async def play(thinking: bool, budget: int | None) -> str:
         asked = request("Count from 1 to 5", thinking=thinking, thinking_budget=budget)
         return (await (await engine.generate(asked)).collect()).text

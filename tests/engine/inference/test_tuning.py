@@ -1,4 +1,4 @@
-"""What the C library is told about memory, and the interpreter about turns."""
+"""The settings of the C library for memory, and of the interpreter for turns."""
 
 import subprocess
 import sys
@@ -26,7 +26,7 @@ print(before, resident_mb())
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems take memory back themselves")
-def test_the_pages_of_holes_between_what_lives_on_go_back_to_the_system() -> None:
+def test_the_pages_of_holes_in_used_memory_go_back_to_the_system() -> None:
     done = subprocess.run(
         [sys.executable, "-c", _HOLES], capture_output=True, text=True, check=True, timeout=120
     )

@@ -78,6 +78,6 @@ def test_the_room_is_what_is_free_less_kept_prompts_and_headroom() -> None:
     assert found == 14 * gib - gib - gib
 
 
-def test_a_machine_that_seems_full_still_takes_on_short_answers() -> None:
+def test_a_machine_that_seems_full_still_accepts_short_answers() -> None:
     size = CacheSize(1000)
     assert room_for_caches(Memory(8 << 30, 10), size, weights=1, kept=1 << 30) == 4096 * 1000

@@ -30,7 +30,7 @@ def model(tmp_path: Path) -> Path:
     return folder
 
 
-def test_damaged_models_are_read_or_refused_in_words(tmp_path: Path) -> None:
+def test_damaged_models_are_read_or_refused_with_a_clear_message(tmp_path: Path) -> None:
     outcomes = set()
     for seed in range(_CASES):
         folder = tmp_path / str(seed)
@@ -54,7 +54,7 @@ def test_an_index_that_names_no_files_is_refused_and_hides_no_other_model(
     assert found[model_attacks.DEMO].problem == ""
 
 
-def test_names_of_missing_files_are_few_and_steer_no_terminal(model: Path) -> None:
+def test_names_of_missing_files_are_few_and_cannot_control_a_terminal(model: Path) -> None:
     names = ["a\x1b[2J", "\ud800", *(f"b{number}" for number in range(100))]
     (model / INDEX).write_text(json.dumps({"weight_map": {name: name for name in names}}))
     with pytest.raises(ModelLoadFailed) as caught:
@@ -89,7 +89,7 @@ def test_a_configuration_that_is_nested_too_deeply_is_refused(model: Path, text:
     assert "nested too deeply" in look_into(model, Origin.FOLDER).problem
 
 
-def test_a_pipe_in_place_of_a_configuration_holds_up_nothing(model: Path) -> None:
+def test_a_pipe_in_place_of_a_configuration_does_not_block(model: Path) -> None:
     (model / "config.json").unlink()
     os.mkfifo(model / "config.json")
     assert look_into(model, Origin.FOLDER).problem.endswith("it is not a file")
@@ -115,7 +115,7 @@ def test_a_file_that_should_be_small_is_read_up_to_a_limit(tmp_path: Path) -> No
         read_bounded(tmp_path / "large")
 
 
-def test_what_is_not_a_regular_file_is_refused_at_once(tmp_path: Path) -> None:
+def test_a_file_that_is_not_regular_is_refused_at_once(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     for place in (tmp_path / "pipe", Path("/dev/zero")):
         with pytest.raises(OSError, match="it is not a regular file"):

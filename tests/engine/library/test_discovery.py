@@ -59,12 +59,12 @@ def test_a_folder_that_was_added_is_a_model_or_holds_models_by_themselves_or_by_
     assert {model.origin for model in found} == {Origin.FOLDER}
 
 
-def test_a_folder_that_has_gone_holds_nothing(tmp_path: Path) -> None:
+def test_a_deleted_folder_counts_as_empty(tmp_path: Path) -> None:
     assert discover(ModelFolders(added=(tmp_path / "gone",), hub_cache=tmp_path / "none")) == []
 
 
 @pytest.mark.parametrize("impossible", ["x" * 20_000, "a\x00b"])
-def test_a_name_that_can_be_no_path_hides_no_other_model(tmp_path: Path, impossible: str) -> None:
+def test_a_name_that_cannot_be_a_path_hides_no_other_model(tmp_path: Path, impossible: str) -> None:
     cached(tmp_path / "hub", "maker/model")
     reference = tmp_path / "hub" / "models--maker--model" / "refs" / "main"
     reference.parent.mkdir()
@@ -73,7 +73,7 @@ def test_a_name_that_can_be_no_path_hides_no_other_model(tmp_path: Path, impossi
     assert only(places).name == "maker/model"
 
 
-def test_a_cached_repository_is_found_under_its_name_at_what_main_is(tmp_path: Path) -> None:
+def test_a_cached_repository_is_found_under_its_name_at_the_commit_of_main(tmp_path: Path) -> None:
     cached(tmp_path, "makers/some-model", "b" * 40)
     folder = cached(tmp_path, "makers/some-model")
     (folder.parent.parent / "refs").mkdir()
@@ -101,7 +101,7 @@ def test_a_download_that_has_not_ended_is_found_as_partial(tmp_path: Path) -> No
     assert model.problem == "model-2.safetensors missing"
 
 
-def test_what_else_is_in_the_cache_is_no_model(tmp_path: Path) -> None:
+def test_other_things_in_the_cache_are_not_models(tmp_path: Path) -> None:
     other = cached(tmp_path, "makers/embedder")
     (other / "model.safetensors").unlink()
     (tmp_path / "datasets--makers--texts" / "snapshots" / COMMIT).mkdir(parents=True)
@@ -120,13 +120,13 @@ def test_lm_studios_models_are_found_and_those_for_other_programs_are_not(tmp_pa
     assert (model.name, model.origin) == ("for-mlx", Origin.LM_STUDIO)
 
 
-def test_a_model_that_lies_in_two_places_is_found_once(tmp_path: Path) -> None:
+def test_a_model_in_two_places_is_found_once(tmp_path: Path) -> None:
     folder = made(tmp_path / "a")
 
     assert len(discover(ModelFolders(bundled=folder, added=(folder, tmp_path)))) == 1
 
 
-def test_damaged_configurations_are_told_and_lose_no_other_model(tmp_path: Path) -> None:
+def test_damaged_configurations_are_reported_and_hide_no_other_model(tmp_path: Path) -> None:
     broken = made(tmp_path / "broken")
     (broken / "config.json").write_text("{")
     made(tmp_path / "good")
@@ -145,7 +145,7 @@ def test_damaged_configurations_are_told_and_lose_no_other_model(tmp_path: Path)
         ({"quantization": "odd"}, None),
     ],
 )
-def test_the_bits_of_quantized_weights_are_told(
+def test_the_bits_of_quantized_weights_are_reported(
     tmp_path: Path, config: dict[str, object], bits: int | None
 ) -> None:
     made(tmp_path / "a", **config)
@@ -179,7 +179,7 @@ def test_links_of_the_cache_are_followed(tmp_path: Path) -> None:
         ({}, str(Path.home() / ".cache/huggingface/hub")),
     ],
 )
-def test_the_cache_is_where_the_hubs_own_tools_have_it(
+def test_the_cache_is_where_the_tools_of_the_hub_keep_it(
     environment: dict[str, str], expected: str
 ) -> None:
     assert str(hub_cache(environment)) == expected

@@ -49,7 +49,7 @@ def fetch(
     )
 
 
-def test_a_model_comes_whole_and_is_found_under_its_name(site: Hub, tmp_path: Path) -> None:
+def test_a_downloaded_model_is_complete_and_found_by_name(site: Hub, tmp_path: Path) -> None:
     seen: list[DownloadProgress] = []
     folder = fetch(site, tmp_path, seen=seen)
 
@@ -63,13 +63,13 @@ def test_a_model_comes_whole_and_is_found_under_its_name(site: Hub, tmp_path: Pa
     assert seen[-1].phase == "verifying"
 
 
-def test_code_that_lies_beside_a_model_is_not_fetched(site: Hub, tmp_path: Path) -> None:
+def test_code_beside_a_model_is_not_downloaded(site: Hub, tmp_path: Path) -> None:
     site.files[REPOSITORY] |= {"modeling.py": b"1/0", "pytorch_model.bin": b"1" * 10}
 
     assert not {"modeling.py", "pytorch_model.bin"} & set(os.listdir(fetch(site, tmp_path)))
 
 
-def test_a_connection_that_breaks_goes_on_where_it_was(site: Hub, tmp_path: Path) -> None:
+def test_a_broken_connection_resumes_where_it_was(site: Hub, tmp_path: Path) -> None:
     site.breaks_after = {"model.safetensors": 2 << 20}
     fetch(site, tmp_path)
 
@@ -80,7 +80,7 @@ def test_a_connection_that_breaks_goes_on_where_it_was(site: Hub, tmp_path: Path
     assert int(resumed[0].removeprefix("bytes=").rstrip("-")) >= 1 << 20
 
 
-def test_what_has_come_is_kept_when_it_is_given_up(site: Hub, tmp_path: Path) -> None:
+def test_a_partial_download_is_kept_when_it_is_cancelled(site: Hub, tmp_path: Path) -> None:
     site.piece_s = 0.005
     gives_up = threading.Event()
     seen: list[DownloadProgress] = []
@@ -105,7 +105,7 @@ def test_what_has_come_is_kept_when_it_is_given_up(site: Hub, tmp_path: Path) ->
     assert not whole.is_partial
 
 
-def test_a_file_that_is_not_what_the_hub_states_is_removed_and_named(
+def test_a_file_that_differs_from_the_digest_of_the_hub_is_removed_and_named(
     site: Hub, tmp_path: Path
 ) -> None:
     weights = site.files[REPOSITORY]["model.safetensors"]
@@ -118,7 +118,7 @@ def test_a_file_that_is_not_what_the_hub_states_is_removed_and_named(
     check_folder(fetch(site, tmp_path))
 
 
-def test_a_file_of_another_length_is_told_with_both_lengths(
+def test_a_file_of_another_length_is_reported_with_both_lengths(
     site: Hub, tmp_path: Path, demo_model_path: Path
 ) -> None:
     fetch(site, tmp_path)
@@ -131,7 +131,7 @@ def test_a_file_of_another_length_is_told_with_both_lengths(
     check_folder(fetch(site, tmp_path))
 
 
-def test_a_gated_repository_is_told_with_what_to_do(site: Hub, tmp_path: Path) -> None:
+def test_for_a_gated_repository_the_message_says_what_to_do(site: Hub, tmp_path: Path) -> None:
     site.gated.add(REPOSITORY)
 
     with pytest.raises(DownloadFailed, match=r"gated: accept its terms.*hf auth login.*HF_TOKEN"):
@@ -143,7 +143,7 @@ def test_a_repository_that_does_not_exist_is_named(site: Hub, tmp_path: Path) ->
         fetch(site, tmp_path, "makers/none")
 
 
-def test_a_repository_without_weights_for_mlx_is_refused_before_anything_comes(
+def test_a_repository_without_weights_for_mlx_is_refused_before_the_download(
     site: Hub, tmp_path: Path
 ) -> None:
     site.files["makers/other"] = {"config.json": b"{}", "model.gguf": b"1" * 100}
@@ -153,7 +153,7 @@ def test_a_repository_without_weights_for_mlx_is_refused_before_anything_comes(
     assert not any("resolve" in path for _, path, _ in site.requests)
 
 
-def test_a_hub_out_of_order_is_told_with_its_status(site: Hub, tmp_path: Path) -> None:
+def test_a_failing_hub_is_reported_with_its_status(site: Hub, tmp_path: Path) -> None:
     site.status = 503
 
     with pytest.raises(DownloadFailed, match="503"):
@@ -163,7 +163,7 @@ def test_a_hub_out_of_order_is_told_with_its_status(site: Hub, tmp_path: Path) -
 @pytest.mark.parametrize(
     "raw", [b"<html>", b"[]", b"{}", b'{"id": "a/b", "safetensors": {"parameters": {"U32": 1}}}']
 )
-def test_an_answer_that_is_not_as_agreed_is_told_as_such(
+def test_an_unexpected_answer_of_the_hub_is_reported_as_such(
     site: Hub, tmp_path: Path, raw: bytes
 ) -> None:
     site.raw = raw
@@ -171,7 +171,7 @@ def test_an_answer_that_is_not_as_agreed_is_told_as_such(
         fetch(site, tmp_path)
 
 
-def test_a_hub_that_cannot_be_reached_is_told_as_such(site: Hub, tmp_path: Path) -> None:
+def test_a_hub_that_cannot_be_reached_is_reported_as_such(site: Hub, tmp_path: Path) -> None:
     site.url = "http://127.0.0.1:9"
 
     with pytest.raises(DownloadFailed, match="connection broke"):
@@ -194,7 +194,7 @@ def test_a_digest_that_leads_elsewhere_is_refused(site: Hub, tmp_path: Path, tag
     assert not any(path.is_file() for path in tmp_path.rglob("*"))
 
 
-def test_a_disk_without_room_is_told_before_anything_comes(
+def test_a_full_disk_is_reported_before_the_download(
     site: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     usage = namedtuple("usage", "total used free")
@@ -205,7 +205,7 @@ def test_a_disk_without_room_is_told_before_anything_comes(
     assert not any("resolve" in path for _, path, _ in site.requests)
 
 
-def test_a_disk_that_fills_up_meanwhile_is_told_and_what_came_is_kept(
+def test_a_disk_that_fills_up_is_reported_and_the_partial_download_is_kept(
     site: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full(*_: Any, **__: Any) -> None:
@@ -216,7 +216,7 @@ def test_a_disk_that_fills_up_meanwhile_is_told_and_what_came_is_kept(
         fetch(site, tmp_path)
 
 
-def test_a_model_that_came_whole_and_is_none_is_said_to_be_none(site: Hub, tmp_path: Path) -> None:
+def test_a_complete_download_that_is_not_a_model_is_reported(site: Hub, tmp_path: Path) -> None:
     site.files[REPOSITORY]["model.safetensors"] = json.dumps({}).encode()
 
     with pytest.raises(DownloadFailed, match=r"was downloaded, but .*model\.safetensors is"):
@@ -239,7 +239,7 @@ def test_a_repository_is_taken_by_name_or_by_the_address_of_its_page(text: str) 
 
 
 @pytest.mark.parametrize("text", ["", "demo", "a b/c", "../x", "https://example.org/a/b", "-x/y"])
-def test_what_is_no_repository_is_refused_with_an_example(text: str) -> None:
+def test_a_text_that_is_not_a_repository_is_refused_with_an_example(text: str) -> None:
     with pytest.raises(DownloadFailed, match="write owner/name"):
         repository_of(text)
 

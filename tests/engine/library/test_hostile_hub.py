@@ -25,7 +25,7 @@ def test_an_endless_answer_of_a_hub_is_read_up_to_a_limit(status: str) -> None:
     assert sent < 100
 
 
-def test_an_error_of_a_hub_is_still_said_in_words() -> None:
+def test_an_error_of_a_flooding_hub_still_has_a_clear_message() -> None:
     gone = answering(b'{"error": "no"}', "x-error-code: RepoNotFound", status="404 Not Found")
     with raw_server(lambda _: [gone]) as server, pytest.raises(HubFailed) as failure:
         Hub(server.url).get("/api/models/a/b", repository="a/b")

@@ -45,12 +45,12 @@ def test_a_short_context_needs_no_more_than_itself(tmp_path: Path) -> None:
     assert (need(folder).context, need(folder).cache) == (100, 100 * 2 * 2 * 4 * 2)
 
 
-def test_what_lies_in_the_text_part_of_a_configuration_counts(tmp_path: Path) -> None:
+def test_values_in_the_text_part_of_a_configuration_count(tmp_path: Path) -> None:
     text = {"num_hidden_layers": 1, "num_attention_heads": 1, "head_dim": 4}
     assert need(folder_with(tmp_path, text_config=text)).cache == 4096 * 16
 
 
-def test_a_configuration_that_states_nothing_has_no_cache_to_reckon_with(tmp_path: Path) -> None:
+def test_a_configuration_that_states_nothing_has_no_known_cache(tmp_path: Path) -> None:
     assert need(folder_with(tmp_path)).cache == 0
 
 

@@ -23,7 +23,7 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.fixture(params=["advises", "reads"])
 def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Have the system told what will be needed, or read it, as where it cannot be told."""
+    """Use both ways: the system's read-ahead call, and plain reading where there is none."""
     if request.param == "reads":
         monkeypatch.delattr(os, "posix_fadvise", raising=False)
     return str(request.param)
@@ -43,7 +43,7 @@ def test_no_more_is_read_than_was_allowed(folder: Path) -> None:
     assert ahead.read_bytes == (10 << 20) + 3
 
 
-def test_it_ends_when_the_weights_are_loaded_and_passes_the_progress_on(
+def test_it_ends_when_the_weights_are_loaded_and_forwards_the_progress(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delattr(os, "posix_fadvise", raising=False)
@@ -64,7 +64,7 @@ def test_it_ends_when_the_weights_are_loaded_and_passes_the_progress_on(
     assert seen == [LoadProgress("tokenizer"), LoadProgress("weights", 0, 9)]
 
 
-def test_a_folder_that_cannot_be_read_is_left_to_whoever_loads_it(tmp_path: Path) -> None:
+def test_an_unreadable_folder_is_left_to_the_loader_to_report(tmp_path: Path) -> None:
     with ReadingAhead(tmp_path / "none") as nothing:
         assert nothing.wait(LIMIT_S)
     (tmp_path / "is_a_folder.safetensors").mkdir()

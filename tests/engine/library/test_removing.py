@@ -28,7 +28,7 @@ def downloaded(cache: Path, name: str = "makers/one") -> FoundModel:
     return found
 
 
-def test_a_downloaded_model_is_deleted_and_frees_the_bytes_that_were_said(tmp_path: Path) -> None:
+def test_a_downloaded_model_is_deleted_and_frees_the_announced_bytes(tmp_path: Path) -> None:
     other = downloaded(tmp_path, "makers/other")
     removal = removal_of(downloaded(tmp_path))
     assert removal.freed_bytes == sum(map(len, CONTENT.values())) + len("c0ffee")
@@ -45,7 +45,7 @@ def test_asking_what_would_be_deleted_deletes_nothing(tmp_path: Path) -> None:
     assert (found.folder / "model.safetensors").read_bytes() == CONTENT["model.safetensors"]
 
 
-def test_a_file_that_has_another_name_elsewhere_frees_nothing(tmp_path: Path) -> None:
+def test_a_file_with_a_hard_link_elsewhere_frees_nothing(tmp_path: Path) -> None:
     found = downloaded(tmp_path / "cache")
     os.link((found.folder / "model.safetensors").resolve(), tmp_path / "mine")
     assert removal_of(found).freed_bytes < 1000
@@ -97,7 +97,7 @@ def test_a_file_that_cannot_be_deleted_is_named(
         remove(removal)
 
 
-def test_an_exact_name_is_meant_before_the_last_part_of_another(tmp_path: Path) -> None:
+def test_an_exact_name_wins_over_the_last_part_of_another(tmp_path: Path) -> None:
     short = FoundModel("one", tmp_path, Origin.LM_STUDIO)
     long = FoundModel("makers/one", tmp_path, Origin.HUGGING_FACE)
     again = FoundModel("others/one", tmp_path, Origin.HUGGING_FACE)
@@ -152,7 +152,7 @@ def test_a_revision_of_plain_files_is_freed_whole(tmp_path: Path) -> None:
     assert remove_replaced_revision(old) == sum(map(len, CONTENT.values()))
 
 
-def test_a_folder_outside_of_a_cache_is_no_revision(tmp_path: Path) -> None:
+def test_a_folder_outside_of_a_cache_is_not_a_revision(tmp_path: Path) -> None:
     with pytest.raises(RemovalFailed, match="not a revision"):
         remove_replaced_revision(tmp_path)
     assert tmp_path.exists()

@@ -262,7 +262,7 @@ def test_a_call_that_cannot_be_parsed_is_kept_as_text(tmp_path: Path) -> None:
     ],
     ids=["inside", "across its end", "where the answer ends in it", "its first character"],
 )
-def test_a_stop_counts_in_the_text_of_a_call_that_is_none(
+def test_a_stop_counts_in_the_text_of_something_that_is_not_a_call(
     tmp_path: Path, script: list[str], stop: str, text: str
 ) -> None:
     answer = scripted_answer(Stage(tmp_path, {"go": script}, **TOOLS), "go", stop)
@@ -271,7 +271,7 @@ def test_a_stop_counts_in_the_text_of_a_call_that_is_none(
     assert (found.channel, found.text_offset) == (Channel.TEXT, len(text))
 
 
-def test_what_could_become_a_stop_at_the_end_of_a_call_that_is_none_is_released(
+def test_a_possible_stop_at_the_end_of_text_that_is_not_a_call_is_released(
     tmp_path: Path,
 ) -> None:
     stage = Stage(tmp_path, {"go": ["<tool_call>", "{broken"]}, **TOOLS)

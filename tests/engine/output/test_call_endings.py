@@ -54,7 +54,7 @@ def test_the_closing_tag_of_a_call_named_as_a_stop_leaves_it_a_call(
         assert answer.text == "Sure. "
 
 
-def test_a_call_whose_end_is_a_stop_in_its_text_is_whole(tmp_path: Path) -> None:
+def test_a_call_whose_end_is_a_stop_in_its_text_is_complete(tmp_path: Path) -> None:
     stage = calling(tmp_path, "open-ended", "\n", "more")
     check_call(scripted_answer(stage, "go", rules=StopRules(strings=("\n",), scope=ALL)))
     by_id = StopRules(token_ids=(stage.id("\n"),), scope=ALL)

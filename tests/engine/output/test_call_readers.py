@@ -1,4 +1,4 @@
-"""Arguments that are told while a call is written are the arguments of the complete call."""
+"""Arguments that are sent while a call is written are the arguments of the complete call."""
 
 import importlib
 import itertools
@@ -57,7 +57,7 @@ def expected(style: str, raw: str) -> list[tuple[str, str]]:
 
 
 def check(events: Sequence[Event]) -> list[tuple[str, str]]:
-    """Check that what was told adds up; return the calls."""
+    """Check that the events add up; return the calls."""
     increments: dict[str, str] = {}
     done: list[tuple[str, str]] = []
     for event in events:
@@ -80,7 +80,7 @@ def check(events: Sequence[Event]) -> list[tuple[str, str]]:
 
 
 def early(events: Sequence[Event]) -> str:
-    """Return the arguments that were told before the first call was complete."""
+    """Return the arguments that were sent before the first call was complete."""
     place = next(i for i, event in enumerate(events) if isinstance(event, ToolCallCompleted))
     parts = [event.text for event in events[:place] if isinstance(event, ToolCallArguments)]
     return "".join(parts)
@@ -271,7 +271,7 @@ def same(found: Sequence[tuple[str, str]], wanted: Sequence[tuple[str, str]]) ->
     )
 
 
-# In FunctionGemma's format there are none. Muse Spark's values are strings unless they are JSON.
+# FunctionGemma's format has none. Muse Spark's values are strings unless they are JSON.
 WITH_NESTED = sorted(STYLES - {"function_gemma", "muse_spark"})
 
 
@@ -296,7 +296,7 @@ def test_strings_inside_nested_values_grow_while_they_are_written(style: str) ->
      '{"a": NaN}', '{"a": 1, "a": [2]}', "[1, 2", "[", '["a"].map(f)'],
 )  # fmt: skip
 @pytest.mark.parametrize("style", ["qwen3_coder", "glm47", "minimax_m2", "kimi_k3", "pythonic"])
-def test_what_only_begins_as_a_nested_value_is_what_the_parser_makes_of_it(
+def test_text_that_only_begins_like_a_nested_value_is_what_the_parser_makes_of_it(
     style: str, value: str
 ) -> None:
     raw = WRITERS[style]([("weather", {"near": "@", "more": {"c": "d"}})]).replace("'@'", value)
@@ -312,7 +312,7 @@ def test_every_style_of_mlx_lm_has_a_reader() -> None:
 
 @settings(max_examples=cases(60), deadline=None)
 @given(written(), st.data())
-def test_what_is_told_early_adds_up_to_the_parsed_calls_wherever_the_text_is_cut(
+def test_events_sent_early_add_up_to_the_parsed_calls_wherever_the_text_is_cut(
     given: tuple[str, str], data: st.DataObject
 ) -> None:
     style, raw = given

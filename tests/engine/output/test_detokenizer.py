@@ -49,7 +49,7 @@ def test_text_after_a_tag_is_not_the_beginning_of_a_text(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["metaspace", "word-piece"])
-def test_a_pieces_own_text_is_that_amid_others(kind: str) -> None:
+def test_a_piece_has_the_text_that_it_has_among_others(kind: str) -> None:
     made = model(kind, "thinking")
     text_of = made.backend.vocabulary.text_of
     found = [text_of(made.ids[piece]) for piece in (" no", "ok", "<think>", "<|odd|>")]
@@ -68,7 +68,7 @@ def test_half_a_character_waits_for_the_rest_and_blocks_nothing() -> None:
     assert detokenizer.finish() == ""
 
 
-def test_invalid_bytes_are_not_held_back_for_ever() -> None:
+def test_invalid_bytes_are_not_held_back_forever() -> None:
     detokenizer = TokenizerDetokenizer(decode_bytes, ())
     text = "".join(detokenizer.add(0xFF) for _ in range(40))
     assert len(text) == 37

@@ -121,7 +121,7 @@ def test_an_eos_named_as_a_stop_id_ends_the_answer_in_any_channel(tmp_path: Path
 
 
 @pytest.mark.parametrize("by", ["id", "string", "eos"])
-def test_everything_held_goes_out_before_a_stop_by_its_id(tmp_path: Path, by: str) -> None:
+def test_all_held_text_is_sent_before_a_stop_by_its_id(tmp_path: Path, by: str) -> None:
     stage = held_before(tmp_path, "a E", "N<|op", broken=2)
     if by == "eos":
         stage.scripts["go"] = stage.scripts["go"][:-2]
@@ -135,7 +135,7 @@ def test_everything_held_goes_out_before_a_stop_by_its_id(tmp_path: Path, by: st
     assert scripted_answer(stage, "go", rules=rules).finished.stop.held == "EN"
 
 
-def test_text_that_is_let_go_before_a_special_stop_can_be_a_stop_itself(tmp_path: Path) -> None:
+def test_text_that_is_released_before_a_special_stop_can_be_a_stop_itself(tmp_path: Path) -> None:
     stage = held_before(tmp_path, "a ", "<|op")
     answer = scripted_answer(stage, "go", "<|o", ODD)
     assert ended(answer) == (StopKind.STOP_STRING, "<|o")

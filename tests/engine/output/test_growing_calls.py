@@ -1,4 +1,4 @@
-"""What is told of a call while it is written, token by token, and what becomes of it at the end."""
+"""The events of a call while it is written, token by token, and at its end."""
 
 import sys
 from collections.abc import Sequence
@@ -154,7 +154,7 @@ def test_a_key_that_is_written_twice_is_in_the_arguments_twice(tmp_path: Path) -
     assert Play(tmp_path, script).all[-1] == 'call add {"a": 1, "a": 2}'
 
 
-def test_a_call_that_the_parser_reads_otherwise_is_given_up_and_comes_whole(
+def test_a_call_that_the_parser_reads_differently_is_withdrawn_and_sent_when_complete(
     tmp_path: Path,
 ) -> None:
     script = [OPEN, '{"name": "add", "arguments": {"a": 1}, ', '"name": "sub"}', CLOSE, END]
@@ -164,13 +164,13 @@ def test_a_call_that_the_parser_reads_otherwise_is_given_up_and_comes_whole(
     assert play.stop.kind is StopKind.TOOL_CALL
 
 
-def test_a_call_that_the_prompt_began_is_told_from_its_beginning(tmp_path: Path) -> None:
+def test_a_call_that_the_prompt_began_is_sent_from_its_beginning(tmp_path: Path) -> None:
     beginning = Beginning(Channel.TOOL, call='{"name": "add", "arguments": {"a')
     play = Play(tmp_path, ['": 1', "}}", CLOSE, END], beginning=beginning)
     assert play.all == ["start add", '{"a', '": ', "1", "}", 'call add {"a": 1}']
 
 
-def test_a_forced_call_is_told_while_it_is_written(engine: Engine) -> None:
+def test_a_forced_call_is_sent_while_it_is_written(engine: Engine) -> None:
     schema = {"type": "object", "properties": {"b": {"type": "string"}}, "required": ["b"]}
     asked = {"tools": (Tool("add", "", schema),), "tool_choice": ToolChoice("required")}
     events = run(events_of(engine, "Say: hello", thinking=False, max_tokens=300, **asked))
@@ -185,7 +185,7 @@ def test_a_forced_call_is_told_while_it_is_written(engine: Engine) -> None:
 # -- calls that are none ----------------------------------------------------------------------
 
 
-def test_a_call_cut_by_the_limit_is_given_up_and_its_arguments_stay_incomplete(
+def test_a_call_cut_by_the_limit_is_withdrawn_and_its_arguments_stay_incomplete(
     tmp_path: Path,
 ) -> None:
     play = Play(tmp_path, [OPEN, HEAD, "long ", "text", '"}}', CLOSE], max_tokens=5)
@@ -195,14 +195,14 @@ def test_a_call_cut_by_the_limit_is_given_up_and_its_arguments_stay_incomplete(
     assert play.builder.unfinished_call == f'{HEAD}long text"}}}}'
 
 
-def test_a_cancelled_call_is_given_up(tmp_path: Path) -> None:
+def test_a_cancelled_call_is_withdrawn(tmp_path: Path) -> None:
     play = Play(tmp_path, [OPEN, HEAD, "long "])
     stop = play.builder.end(StopKind.CANCELLED)
     assert words(play.builder.take_events()) == ["abandoned"]
     assert (stop.kind, stop.channel) == (StopKind.CANCELLED, Channel.TOOL)
 
 
-def test_a_call_that_cannot_be_parsed_is_given_up_and_is_text(tmp_path: Path) -> None:
+def test_a_call_that_cannot_be_parsed_is_withdrawn_and_becomes_text(tmp_path: Path) -> None:
     raw = f'{HEAD}x", oops}}}}'
     play = Play(tmp_path, [OPEN, raw, CLOSE, " more", END])
     assert play.all == ["start add", '{"b": "x", ', "abandoned", f"text {raw}", "text  more"]
@@ -226,7 +226,7 @@ def test_a_stop_that_counts_in_calls_is_held_back_in_arguments_and_leaks_nothing
 
 
 @pytest.mark.parametrize("is_whole", [True, False])
-def test_nothing_of_a_stop_in_text_is_told_of_a_call_that_may_turn_out_to_be_text(
+def test_no_part_of_a_stop_is_sent_in_a_call_that_may_turn_out_to_be_text(
     tmp_path: Path, is_whole: bool
 ) -> None:
     script = [OPEN, HEAD, "1 ST", "OP 2", '"}}' if is_whole else "oops", CLOSE, END]
@@ -264,6 +264,6 @@ def _calls_made(length: int) -> int:
     return count
 
 
-def test_a_token_of_arguments_costs_the_same_wherever_it_comes() -> None:
+def test_a_token_of_arguments_costs_the_same_at_any_place() -> None:
     once, long = _calls_made(1_000), _calls_made(10_000)
     assert long <= 10 * once + 10

@@ -85,7 +85,7 @@ def test_an_answer_begins_where_the_prompt_leaves_it(
     assert (answer.thinking, answer.text) == (thought, text)
 
 
-def test_a_call_that_the_prompt_began_is_one(tmp_path: Path) -> None:
+def test_a_call_that_the_prompt_began_is_a_call(tmp_path: Path) -> None:
     begun = f'{HEADER}commentary to=functions.get_weather<|message|>{{"city":'
     stage = prefilled(tmp_path, begun, [' "Paris"}', "<|call|>"], "<|call|>")
     answer = scripted_answer(stage, "go")
@@ -100,7 +100,7 @@ def test_text_outside_of_messages_is_streamed_and_its_stops_fire_at_once(tmp_pat
 
 
 @pytest.mark.parametrize("words", [1, 100])
-def test_thinking_that_the_prompt_began_goes_on_however_long_it_is(
+def test_thinking_that_the_prompt_began_continues_however_long_it_is(
     tmp_path: Path, words: int
 ) -> None:
     template = opened("<think>" + "so " * words)

@@ -29,7 +29,7 @@ async def played(stage: Stage, level: TraceLevel, rules: StopRules) -> list[Even
         await engine.aclose()
 
 
-def test_a_trace_tells_what_was_released_and_what_was_held(tmp_path: Path) -> None:
+def test_a_trace_shows_released_and_held_text(tmp_path: Path) -> None:
     stage = Stage(tmp_path, {"go": ["ABC", "E", "N", "x", "EN", "D!"]})
     events = run(played(stage, TraceLevel.STOPS, StopRules(("END", "x"))))
     rows = [(t.piece, t.released, t.held, t.progress) for t in traces(events)]

@@ -121,7 +121,7 @@ def test_any_script_any_stops_any_limit_replays_as_it_ran(
     run(play())
 
 
-def test_a_recording_that_ends_too_early_says_that_nothing_stopped(engine: Engine) -> None:
+def test_a_recording_that_ends_too_early_reports_no_stop(engine: Engine) -> None:
     async def play() -> None:
         stopped = await recorded(engine, request("Count from 1 to 10, one number per line", "3"))
         again = replay(stopped, StopRules(("9",)))

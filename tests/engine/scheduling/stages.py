@@ -1,4 +1,4 @@
-"""Models of a test: what they say, and how they load and render slowly or not at all."""
+"""Models for tests: their answers, and how they load and render slowly or not at all."""
 
 import asyncio
 import threading
@@ -65,7 +65,7 @@ async def until(holds: Callable[[], bool]) -> None:
 
 
 class Waking:
-    """Loads a stage's model at once, and from the second time on until the test lets it."""
+    """Loads a stage's model at once the first time, and later only when the test allows it."""
 
     def __init__(self, stage: Stage) -> None:
         self._stage = stage

@@ -83,7 +83,7 @@ def test_the_least_temperatures_draw_what_temperature_zero_draws(engine: Engine)
     run(play())
 
 
-def test_a_slow_reader_finds_its_deltas_merged_and_nothing_lost(tmp_path: Path) -> None:
+def test_a_slow_reader_gets_merged_deltas_and_loses_nothing(tmp_path: Path) -> None:
     stage = stage_of(tmp_path)
 
     async def play() -> None:
@@ -102,7 +102,7 @@ def test_a_slow_reader_finds_its_deltas_merged_and_nothing_lost(tmp_path: Path) 
     run(play())
 
 
-def test_thinking_is_done_when_asked_for_and_only_then(engine: Engine) -> None:
+def test_the_model_thinks_only_when_asked_to(engine: Engine) -> None:
     async def play() -> None:
         without = await events_of(engine, COUNT, thinking=False)
         assert not any(isinstance(event, ThinkingDelta) for event in without)

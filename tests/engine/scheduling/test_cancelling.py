@@ -119,7 +119,7 @@ def test_a_cancel_while_queued_takes_no_row(tmp_path: Path) -> None:
     run(play())
 
 
-def test_a_cancel_while_holding_releases_what_was_held(tmp_path: Path) -> None:
+def test_a_cancel_releases_text_that_was_held_back(tmp_path: Path) -> None:
     stage = Stage(tmp_path, {"go": ["a", "EN", *["é"] * 500]}, step_s=0.02)
 
     async def play() -> None:

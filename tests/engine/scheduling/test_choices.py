@@ -1,4 +1,4 @@
-"""The choices of one request start together: all of them are taken, or none."""
+"""The choices of one request start together: the engine accepts all of them, or none."""
 
 import asyncio
 import threading
@@ -80,7 +80,7 @@ def test_choices_are_admitted_by_one_command_and_decoded_in_the_same_steps(
     assert {rows for rows, _ in stage.model.calls} == {4}
 
 
-def test_choices_of_which_one_is_invalid_are_all_refused(tmp_path: Path) -> None:
+def test_all_choices_are_refused_if_one_is_invalid(tmp_path: Path) -> None:
     stage = stage_of(tmp_path)
 
     async def play() -> None:
@@ -97,7 +97,7 @@ def test_choices_of_which_one_is_invalid_are_all_refused(tmp_path: Path) -> None
     run(play())
 
 
-def test_choices_for_which_there_is_no_room_are_all_refused(tmp_path: Path) -> None:
+def test_all_choices_are_refused_if_there_is_no_room_for_them(tmp_path: Path) -> None:
     stage = stage_of(tmp_path)
 
     async def play() -> None:
@@ -116,7 +116,7 @@ def test_choices_for_which_there_is_no_room_are_all_refused(tmp_path: Path) -> N
     run(play())
 
 
-def test_more_choices_than_could_ever_be_taken_are_refused_by_name(tmp_path: Path) -> None:
+def test_more_choices_than_fit_the_queue_are_refused_and_the_field_is_named(tmp_path: Path) -> None:
     stage = stage_of(tmp_path)
 
     async def play() -> None:

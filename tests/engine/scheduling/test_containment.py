@@ -99,7 +99,7 @@ def test_likelihoods_that_fail_for_one_row_end_that_row(tmp_path: Path) -> None:
     assert traced.text == plain.text == "".join(LONG)
 
 
-def test_an_end_that_fails_again_is_still_told(tmp_path: Path) -> None:
+def test_an_answer_gets_an_end_even_if_ending_it_fails_again(tmp_path: Path) -> None:
     stage = Stage(tmp_path, {"bad": ["a", "b", "c"], "long": LONG})
 
     class Broken:
@@ -124,7 +124,7 @@ def test_an_end_that_fails_again_is_still_told(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("place", ["step", "parser"])
-def test_a_thread_that_is_given_up_and_goes_on_later_tells_nothing_twice(
+def test_a_thread_that_continues_after_it_was_given_up_sends_nothing_twice(
     tmp_path: Path, place: str
 ) -> None:
     script = ["Look. ", "<tool_call>", "{}", "</tool_call>", *LONG]
@@ -167,7 +167,7 @@ def test_a_thread_that_is_given_up_and_goes_on_later_tells_nothing_twice(
     run(play(), timeout_s=180)
 
 
-def test_whoever_comes_when_the_thread_has_been_given_up_is_told_why(tmp_path: Path) -> None:
+def test_requests_after_the_thread_was_given_up_are_told_the_reason(tmp_path: Path) -> None:
     stage = Stage(tmp_path, {"go": LONG})
     goes_on, is_rendering = threading.Event(), threading.Event()
 
@@ -228,7 +228,7 @@ def test_a_call_that_is_nested_too_deeply_is_text(tmp_path: Path, depth: int) ->
     "arguments", ["[1]", '"text"', "7", "null", "true", '{"a": NaN}', '{"a": 1e999}', "{"]
 )
 @pytest.mark.parametrize("is_harmony", [True, False])
-def test_arguments_that_are_no_object_make_it_text(
+def test_a_call_whose_arguments_are_not_an_object_is_text(
     tmp_path: Path, arguments: str, is_harmony: bool
 ) -> None:
     if is_harmony:
@@ -250,7 +250,7 @@ def test_a_call_without_arguments_has_an_empty_object(missing: object) -> None:
     assert arguments_text(missing) == "{}"
 
 
-def test_what_parsers_return_becomes_the_text_of_one_object() -> None:
+def test_the_results_of_parsers_become_the_text_of_one_object() -> None:
     assert arguments_text({"a": "é", "b": [1, None]}) == '{"a": "é", "b": [1, null]}'
     assert arguments_text(' {"a": 1}\n') == '{"a": 1}'
     assert arguments_object(nested(MAX_DEPTH))
@@ -261,6 +261,6 @@ def test_what_parsers_return_becomes_the_text_of_one_object() -> None:
     [["a"], 7, {"a": float("nan")}, {"a": {1, 2}}, {"a": "\ud800"}, '{"a": "\\ud800"}',
      '{"a": ' + "9" * 5000 + "}", {"a": 10**5000}, b"{}"],
 )  # fmt: skip
-def test_what_is_no_object_is_refused(value: object) -> None:
+def test_arguments_that_are_not_an_object_are_refused(value: object) -> None:
     with pytest.raises(ValueError, match=r"."):
         arguments_text(value)

@@ -128,7 +128,7 @@ async def test_after_another_model_the_next_turn_comes_from_disk(
 
 
 @played
-async def test_memory_goes_before_disk(tmp_path: Path, demo_model_path: Path) -> None:
+async def test_memory_is_used_before_disk(tmp_path: Path, demo_model_path: Path) -> None:
     async with running(tmp_path, demo_model_path) as engine:
         text, _ = await asked(engine, FIRST)
         await written(engine)
@@ -150,7 +150,7 @@ async def test_disk_serves_where_memory_has_no_room(tmp_path: Path, demo_model_p
 
 
 @played
-async def test_requests_without_an_owner_leave_nothing_on_disk_and_use_nothing_of_it(
+async def test_requests_without_an_owner_neither_write_nor_read_caches_on_disk(
     tmp_path: Path, demo_model_path: Path
 ) -> None:
     nobodys = replace(FIRST, cache_owner=None)
@@ -203,9 +203,7 @@ async def test_an_answer_that_is_cancelled_while_the_disk_is_read_ends(
 
 
 @played
-async def test_a_damaged_folder_costs_time_and_nothing_else(
-    tmp_path: Path, demo_model_path: Path
-) -> None:
+async def test_a_damaged_folder_only_costs_time(tmp_path: Path, demo_model_path: Path) -> None:
     async with running(tmp_path, demo_model_path) as engine:
         text, _ = await asked(engine, FIRST)
     damage_all(tmp_path)
@@ -218,7 +216,7 @@ async def test_a_damaged_folder_costs_time_and_nothing_else(
 
 
 @played
-async def test_a_forgotten_owner_has_the_prompt_read_anew(
+async def test_the_prompt_of_a_forgotten_owner_is_read_again(
     tmp_path: Path, demo_model_path: Path
 ) -> None:
     async with running(tmp_path, demo_model_path) as engine:

@@ -77,7 +77,7 @@ def test_more_is_read_at_once_where_nothing_is_decoded() -> None:
     assert chunks[-1] == 512
 
 
-def test_a_prompts_last_few_tokens_say_nothing_of_the_speed() -> None:
+def test_the_last_few_tokens_of_a_prompt_do_not_count_as_its_speed() -> None:
     pace = ReadingPace(512)
     for _ in range(6):
         pace.read(0.05, pace.chunk(0, 1), is_whole=True, decoding=0)
@@ -86,7 +86,7 @@ def test_a_prompts_last_few_tokens_say_nothing_of_the_speed() -> None:
     assert pace.chunk(0, 1) == before
 
 
-def test_a_stream_goes_on_while_6_000_tokens_are_read(tmp_path: Path) -> None:
+def test_a_stream_continues_while_6_000_tokens_are_read(tmp_path: Path) -> None:
     stage = stage_of(tmp_path)
     costs(stage.model, 0.00005)
 

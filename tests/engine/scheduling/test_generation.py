@@ -44,7 +44,7 @@ def work(monkeypatch: pytest.MonkeyPatch) -> Callable[[], int]:
     return since
 
 
-def test_a_push_behind_unread_traces_costs_what_a_push_behind_none_costs(
+def test_a_push_behind_unread_traces_costs_no_more_than_one_behind_none(
     work: Callable[[], int],
 ) -> None:
     async def play() -> None:
@@ -65,7 +65,7 @@ def test_a_push_behind_unread_traces_costs_what_a_push_behind_none_costs(
     run(play())
 
 
-def test_unread_text_is_one_event_and_not_one_per_token(work: Callable[[], int]) -> None:
+def test_unread_text_is_merged_into_one_event(work: Callable[[], int]) -> None:
     async def play() -> None:
         generation = unread(asyncio.get_running_loop())
         for number in range(5000):
@@ -103,7 +103,7 @@ def test_any_number_may_wait_for_the_end_and_one_that_gives_up_disturbs_no_other
     run(play())
 
 
-def test_a_refusal_that_comes_after_its_caller_has_gone_is_no_stray_error() -> None:
+def test_a_refusal_after_its_caller_has_left_is_not_logged_as_an_error() -> None:
     async def play() -> list[dict[str, Any]]:
         stray: list[dict[str, Any]] = []
         asyncio.get_running_loop().set_exception_handler(lambda _, context: stray.append(context))

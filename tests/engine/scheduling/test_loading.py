@@ -16,7 +16,7 @@ from tests.engine.scheduling.stages import Failing, SlowLoading, die_once, stage
 from tests.support.asking import ask, request, run
 
 
-def test_loading_tells_its_phases_and_all_bytes_of_the_weights(demo_model_path: Path) -> None:
+def test_loading_reports_its_phases_and_all_bytes_of_the_weights(demo_model_path: Path) -> None:
     from engine.inference import mlx_loading
 
     seen: list[LoadProgress] = []
@@ -29,7 +29,7 @@ def test_loading_tells_its_phases_and_all_bytes_of_the_weights(demo_model_path: 
     assert seen[-1] == LoadProgress("weights", size, size)
 
 
-def test_the_status_tells_how_far_loading_has_come(tmp_path: Path) -> None:
+def test_the_status_shows_the_progress_of_loading(tmp_path: Path) -> None:
     async def play() -> None:
         engine = Engine(loader=SlowLoading(stage_of(tmp_path)))
         loading = asyncio.ensure_future(engine.load(tmp_path))
@@ -99,7 +99,7 @@ def test_a_model_that_is_loaded_behind_a_running_answer_can_be_asked(tmp_path: P
     run(play())
 
 
-def test_a_model_that_cannot_be_loaded_does_not_take_the_one_that_works_away(
+def test_a_model_that_cannot_be_loaded_does_not_remove_the_working_one(
     tmp_path: Path,
 ) -> None:
     async def play() -> None:
@@ -117,7 +117,7 @@ def test_a_model_that_cannot_be_loaded_does_not_take_the_one_that_works_away(
     run(play())
 
 
-def test_a_mistyped_folder_costs_nothing_not_even_the_running_answers(tmp_path: Path) -> None:
+def test_a_mistyped_folder_does_not_disturb_running_answers(tmp_path: Path) -> None:
     async def play() -> None:
         loader = Failing(stage_of(tmp_path, step_s=0.005))
         engine = Engine(loader=loader, check=check_folder)
@@ -133,7 +133,7 @@ def test_a_mistyped_folder_costs_nothing_not_even_the_running_answers(tmp_path: 
 
 
 @pytest.mark.parametrize("has_model", [True, False])
-def test_a_caller_that_gives_up_breaks_the_loading_off(tmp_path: Path, has_model: bool) -> None:
+def test_a_caller_that_is_cancelled_cancels_the_load(tmp_path: Path, has_model: bool) -> None:
     async def play() -> None:
         loader = SlowLoading(stage_of(tmp_path))
         engine = Engine(loader=loader)

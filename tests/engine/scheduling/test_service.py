@@ -24,7 +24,7 @@ from tests.support.asking import ask, request, run
 COUNT = "Count from 1 to 10, one number per line"
 
 
-def test_without_a_model_a_request_is_refused_in_words() -> None:
+def test_without_a_model_a_request_is_refused_with_a_clear_message() -> None:
     async def play() -> None:
         engine = Engine()
         with pytest.raises(NoModel):
@@ -34,7 +34,7 @@ def test_without_a_model_a_request_is_refused_in_words() -> None:
     run(play())
 
 
-def test_a_folder_that_is_no_model_is_named_with_the_reason(tmp_path: Path) -> None:
+def test_a_folder_that_is_not_a_model_is_refused_with_the_reason(tmp_path: Path) -> None:
     async def play() -> None:
         engine = Engine()
         with pytest.raises(ModelLoadFailed, match=r"config\.json is missing"):
@@ -122,7 +122,7 @@ def test_a_step_that_raises_ends_its_requests_and_the_engine_serves_on(tmp_path:
 
 
 @pytest.mark.engine_dies
-def test_if_the_thread_dies_open_requests_end_and_the_next_one_finds_a_fresh_one(
+def test_if_the_thread_dies_open_requests_end_and_the_next_request_starts_a_new_thread(
     tmp_path: Path,
 ) -> None:
     stage = stage_of(tmp_path)
@@ -145,7 +145,7 @@ def test_if_the_thread_dies_open_requests_end_and_the_next_one_finds_a_fresh_one
     run(play())
 
 
-def test_closing_ends_what_runs_and_refuses_what_comes(tmp_path: Path) -> None:
+def test_closing_ends_running_answers_and_refuses_new_requests(tmp_path: Path) -> None:
     stage = stage_of(tmp_path, step_s=0.01)
 
     async def play() -> None:

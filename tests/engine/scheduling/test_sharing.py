@@ -47,7 +47,7 @@ async def together(engine: Engine, asked: str) -> list[Answer]:
     return list(await asyncio.gather(*(one.collect() for one in running)))
 
 
-def test_requests_that_arrive_together_are_answered_each_and_count_what_they_shared(
+def test_requests_that_arrive_together_each_get_an_answer_and_count_the_shared_tokens(
     tmp_path: Path,
 ) -> None:
     stage = stage_of(tmp_path)
@@ -83,7 +83,7 @@ def test_the_choices_of_one_request_count_their_prompt_as_read_once(tmp_path: Pa
     play(stage, scene)
 
 
-def test_a_reader_that_is_cancelled_leaves_its_reading_to_those_that_waited(
+def test_if_the_row_that_reads_is_cancelled_the_waiting_rows_read_on(
     tmp_path: Path,
 ) -> None:
     stage = stage_of(tmp_path)
@@ -102,7 +102,7 @@ def test_a_reader_that_is_cancelled_leaves_its_reading_to_those_that_waited(
     play(stage, scene)
 
 
-def test_a_step_that_fails_ends_the_reader_and_not_those_that_waited(tmp_path: Path) -> None:
+def test_a_step_that_fails_ends_the_row_that_reads_and_not_the_waiting_ones(tmp_path: Path) -> None:
     stage = stage_of(tmp_path)
 
     def break_at_three(number: int) -> None:

@@ -57,7 +57,7 @@ def test_freed_memory_is_returned_once_after_answers_and_once_after_unloading(
     run(play())
 
 
-def test_freed_memory_is_returned_beside_an_answer_that_goes_on(
+def test_freed_memory_is_returned_while_an_answer_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     returned: list[None] = []
@@ -187,7 +187,7 @@ def test_a_request_before_the_idle_unload_keeps_the_model(tmp_path: Path) -> Non
     run(play())
 
 
-def test_unloading_a_model_that_was_unloaded_while_idle_leaves_none(tmp_path: Path) -> None:
+def test_removing_a_model_that_was_unloaded_while_idle_leaves_no_model(tmp_path: Path) -> None:
     async def play() -> None:
         engine = Engine(loader=stage_of(tmp_path).load)
         await engine.load(tmp_path)

@@ -25,7 +25,7 @@ from tests.support.asking import ask, run
         ({"model_type": None}, "not a language model"),
     ],
 )
-def test_what_mlx_cannot_load_is_seen_before_the_present_model_is_freed(
+def test_a_model_that_mlx_cannot_load_is_refused_before_the_present_one_is_freed(
     copied: Path, demo_model_path: Path, fields: dict[str, object], words: str
 ) -> None:
     changed_config(copied, **fields)
@@ -91,9 +91,7 @@ def test_weights_that_do_not_fit_the_architecture_are_named(copied: Path) -> Non
     ("name", "shown"),
     [("a\x1b[2J\nb", r"architecture a\x1b[2J b,"), ("\ud800", r"architecture \ud800,")],
 )
-def test_what_a_model_says_of_itself_steers_no_terminal(
-    copied: Path, name: str, shown: str
-) -> None:
+def test_texts_from_a_model_cannot_control_a_terminal(copied: Path, name: str, shown: str) -> None:
     changed_config(copied, model_type=name)
 
     assert shown in failure(copied)
@@ -111,7 +109,7 @@ def test_what_a_model_says_of_itself_steers_no_terminal(
     ],
     ids=json.dumps,
 )
-def test_absurd_values_of_a_configuration_are_refused_in_words(
+def test_absurd_values_in_a_configuration_are_refused_with_a_clear_message(
     copied: Path, fields: dict[str, object]
 ) -> None:
     changed_config(copied, **fields)
@@ -119,13 +117,13 @@ def test_absurd_values_of_a_configuration_are_refused_in_words(
     assert failure(copied).startswith("a-model could not be loaded: ")
 
 
-def test_a_long_complaint_about_a_model_is_cut(copied: Path) -> None:
+def test_a_long_error_about_a_model_is_cut(copied: Path) -> None:
     changed_config(copied, num_hidden_layers=900)
 
     assert len(failure(copied)) < 700
 
 
-def test_code_that_lies_in_a_model_is_not_run(copied: Path, tmp_path: Path) -> None:
+def test_code_in_a_model_folder_is_not_run(copied: Path, tmp_path: Path) -> None:
     proof = tmp_path / "run"
     (copied / "evil.py").write_text(f"open({str(proof)!r}, 'w').close()\n")
     changed_config(copied, model_file="evil.py", auto_map={"AutoTokenizer": "evil.T"})

@@ -56,7 +56,7 @@ def model_of(kind: str, dtype: mx.Dtype) -> Any:
     model: Any = module.Model(
         module.ModelArgs.from_dict({"model_type": module.__name__.split(".")[-1], **SMALL, **more})
     )
-    # Weights of usual size give nearly equal logits, which no answer could be told apart by.
+    # Weights of usual size give nearly equal logits, so all answers would look alike.
     model.update({"model": _louder(model.model.parameters())} if kind != "windows" else {})
     model.set_dtype(dtype)
     mx.eval(model.parameters())
@@ -128,7 +128,7 @@ def test_answers_are_the_same_whatever_the_cache_is(kind: str, rows: int, dtype:
     assert (total == 0) == runs_plainly
 
 
-def test_a_window_that_is_full_is_never_taken_back() -> None:
+def test_a_full_window_is_never_rewound() -> None:
     model = model_of("windows", mx.float32)
     prompt = [n % 64 for n in range(WINDOW + 20)]
     expected, _ = answers(model, [prompt])

@@ -20,7 +20,7 @@ def test_forced_tokens_are_no_guesses() -> None:
     assert counted(Speculation(), found) == Speculation(passes=1, forced=2)
 
 
-def test_what_was_guessed_beyond_the_end_of_the_answer_counts_nowhere() -> None:
+def test_guesses_beyond_the_end_of_the_answer_are_not_counted() -> None:
     found = CheckedGuesses((PREDICTION,) * 4, (SAMPLED, PREDICTION, PREDICTION, PREDICTION))
     assert counted(Speculation(), found, taken=2) == Speculation(
         passes=1, guessed=1, accepted=1, prediction_accepted=1

@@ -1,4 +1,4 @@
-"""What a grammar leaves no choice about is read several tokens at once, and changes nothing."""
+"""Tokens that a grammar forces are read several at once, which changes no answer."""
 
 import json
 import random
@@ -168,7 +168,7 @@ def test_a_forced_token_is_one_that_the_grammar_allows(constraints: Constraints,
         assert forced > 3
 
 
-def test_what_is_forced_is_written_in_the_tokenizers_own_tokens(constraints: Constraints) -> None:
+def test_forced_text_is_written_in_the_tokens_of_the_tokenizer(constraints: Constraints) -> None:
     constraint = begun(constraints, held({"const": NOTICE}))
     found = []
     while (only := constraint.only()) is not None:
@@ -212,7 +212,7 @@ def test_an_answer_is_expected_to_keep_to_its_white_space(constraints: Constrain
     assert expected.startswith(": ")
 
 
-def test_nothing_is_looked_for_inside_a_string(
+def test_nothing_is_guessed_inside_a_string(
     constraints: Constraints, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     source = guessing(constraints, held(closed(a={"type": "string"}, b={"const": "end"})))

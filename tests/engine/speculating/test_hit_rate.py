@@ -1,4 +1,4 @@
-"""How often guesses were right of late."""
+"""How often recent guesses were right."""
 
 import pytest
 
@@ -14,7 +14,7 @@ def test_hits_raise_the_rate_and_misses_lower_it() -> None:
     assert rate.value < before
 
 
-def test_the_first_guesses_count_more_where_little_is_expected_for_sure() -> None:
+def test_the_first_guesses_count_more_where_the_expectation_has_little_weight() -> None:
     sure, open_minded = HitRate(0.4, 0.05), HitRate(0.4, 0.05, 3.0)
     for rate in (sure, open_minded):
         for _ in range(3):
@@ -31,7 +31,7 @@ def test_a_steady_rate_remembers_misses_longer() -> None:
     assert quick.value < 0.1 < steady.value
 
 
-def test_after_many_guesses_the_newest_counts_as_much_as_it_is_told_to() -> None:
+def test_after_many_guesses_the_newest_has_the_weight_that_was_set() -> None:
     rate = HitRate(0.0, 0.1, 1.0)
     for _ in range(100):
         rate.note(False)

@@ -68,7 +68,7 @@ def test_a_pass_that_was_slow_once_does_not_count_for_long() -> None:
     assert made.costs()[8] == 2.5
 
 
-def test_what_was_always_too_slow_is_tried_again_after_a_while() -> None:
+def test_a_width_that_was_always_too_slow_is_tried_again_after_a_while() -> None:
     made = curve(**{f"w{width}": 50.0 for width in WIDTHS})
     tries = [made.choose(1, [(0.95, 31)]) for _ in range(600)]
     assert tries[0] == 1

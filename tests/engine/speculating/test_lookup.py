@@ -1,4 +1,4 @@
-"""Prompt lookup guesses that a passage goes on as it did before."""
+"""Prompt lookup guesses that a passage continues as it did before."""
 
 import random
 
@@ -32,7 +32,7 @@ def test_the_newest_passage_counts() -> None:
     assert list(lookup.propose(1)) == [5]
 
 
-def test_a_passage_that_repeats_itself_is_guessed_to_go_on() -> None:
+def test_a_passage_that_repeats_itself_is_guessed_to_continue() -> None:
     lookup = PromptLookup([1])
     lookup.extend([7, 8] * 4)
     assert list(lookup.propose(5)) == [7, 8, 7, 8, 7]
@@ -159,7 +159,7 @@ def test_a_long_prompt_is_indexed_bit_by_bit_from_its_end() -> None:
     assert list(lookup.propose(2)) == [18, 19]
 
 
-def test_of_a_prompt_without_end_only_the_last_tokens_are_kept() -> None:
+def test_of_a_very_long_prompt_only_the_last_tokens_are_kept() -> None:
     lookup = PromptLookup(range(MOST_INDEXED + 500))
     for n in range(200):
         lookup.extend([100_000 + n])

@@ -164,7 +164,7 @@ def test_the_kept_cache_ends_where_the_answer_ended(
         assert tokens[-len(ids) :] == ids
 
 
-def test_a_row_goes_on_when_others_join_and_leave_during_its_run(tmp_path: Path) -> None:
+def test_a_row_continues_when_others_join_and_leave_during_its_run(tmp_path: Path) -> None:
     scripts = {"go": WORDS, **{f"n{n}": WORDS[: 3 + 5 * n] for n in range(6)}}
     stage = GuessingStage(tmp_path, scripts, wrong=[4, 11, 12, 25])
 

@@ -49,7 +49,7 @@ def test_the_longer_it_agrees_the_likelier_is_the_next_guess() -> None:
         ([99, 98, 10], [11, 12]),  # something stands before it, such as reasoning
     ],
 )
-def test_an_answer_that_leaves_the_text_is_found_again(
+def test_an_answer_that_leaves_the_predicted_text_is_found_in_it_again(
     answer: list[int], following: list[int]
 ) -> None:
     source = guesses()
@@ -84,7 +84,7 @@ def test_nothing_is_guessed_after_the_end_of_the_text() -> None:
     assert source.likelihood() == 0
 
 
-def test_an_answer_that_has_nothing_to_do_with_the_text_ends_guessing() -> None:
+def test_an_unrelated_answer_ends_guessing() -> None:
     source = guesses()
     source.extend(range(500, 600))
     assert source.likelihood() == 0

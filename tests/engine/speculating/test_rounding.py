@@ -34,7 +34,7 @@ def close(logprobs: list[float], noise: float) -> list[bool] | None:
     return None if found is None else found.tolist()
 
 
-def test_equal_bits_leave_nothing_undecided() -> None:
+def test_with_equal_bits_every_choice_is_decided() -> None:
     assert close([-1.0, -1.0, -5.0], 0.0) is None
 
 

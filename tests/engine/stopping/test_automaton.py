@@ -79,7 +79,7 @@ def test_channels_with_the_same_stops_have_one_automaton_and_others_their_own() 
     assert prepared(StopRules()) == ()
 
 
-def test_one_that_is_in_use_is_found_however_many_were_made_since() -> None:
+def test_an_automaton_in_use_is_found_however_many_were_made_since() -> None:
     rules = StopRules(tuple(f"{n}?" for n in range(60)))
     [held] = prepared(rules)
     for number in range(600):
@@ -126,14 +126,14 @@ def test_no_list_is_made_on_the_engine_thread_nor_twice_for_one_request(
 # -- what a list may be -------------------------------------------------------------------------
 
 
-def test_a_list_may_have_so_many_characters_in_all_without_its_duplicates() -> None:
+def test_the_limit_of_all_characters_does_not_count_duplicates() -> None:
     assert sum(map(len, LONGEST)) == MAX_ALL_STOPS_CHARS
     assert checked_strings([*LONGEST, *LONGEST], "stop") == LONGEST
     with pytest.raises(InvalidRequest, match=r"stop: .* 65536 characters, these have 65540"):
         checked_strings([*LONGEST[:-1], LONGEST[-1] + "tail"], "stop")
 
 
-def test_so_many_ids_are_taken_and_no_more() -> None:
+def test_the_limit_of_stop_ids_is_exact() -> None:
     assert checked_token_ids([3, 1, 3]) == (3, 1)
     assert len(checked_token_ids(range(MAX_STOP_TOKEN_IDS))) == MAX_STOP_TOKEN_IDS
     with pytest.raises(InvalidRequest, match=r"token_ids: at most 16384"):

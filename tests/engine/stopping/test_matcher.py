@@ -85,7 +85,7 @@ def test_exactly_what_can_still_become_a_stop_is_held(
 
 
 @given(SHORT, STOPS, st.integers(0, 30), st.lists(st.integers(0, 40), max_size=12))
-def test_a_disarmed_stop_neither_matches_nor_holds_back_for_ever(
+def test_a_disarmed_stop_neither_matches_nor_holds_text_back_forever(
     text: str, stops: tuple[str, ...], armed_from: int, cuts: list[int]
 ) -> None:
     matcher = StopMatcher(stops)
@@ -104,7 +104,7 @@ def test_a_disarmed_stop_neither_matches_nor_holds_back_for_ever(
 
 
 @given(SHORT, STOPS)
-def test_progress_says_how_far_each_stop_has_come(text: str, stops: tuple[str, ...]) -> None:
+def test_progress_tells_how_far_each_stop_has_matched(text: str, stops: tuple[str, ...]) -> None:
     matcher = StopMatcher(stops)
     matcher.feed(text)
     if matcher.match is None:

@@ -67,7 +67,7 @@ def test_every_kind_has_a_headline_of_its_own(kind: StopKind) -> None:
 
 
 def said_in(file: Path) -> set[str]:
-    """Return the texts of a module that are no docstrings."""
+    """Return the texts of a module that are not docstrings."""
     tree = ast.parse(file.read_text(encoding="utf-8"))
     docstrings = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
     return {

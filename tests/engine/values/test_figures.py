@@ -19,7 +19,7 @@ def test_figures_that_do_not_exist_are_left_out() -> None:
     assert figures(empty) == ("0 tokens",)
 
 
-def test_tokens_that_were_guessed_or_forced_are_told_beside_all() -> None:
+def test_guessed_and_forced_tokens_are_listed_beside_the_total() -> None:
     finished = Finished(
         StopInfo(StopKind.EOS),
         Usage(output_tokens=143),
@@ -29,7 +29,7 @@ def test_tokens_that_were_guessed_or_forced_are_told_beside_all() -> None:
     assert figures(finished) == ("143 tokens, 62 guessed, 5 forced",)
 
 
-def test_reasoning_that_its_budget_ended_is_told_with_its_token() -> None:
+def test_reasoning_that_its_budget_ended_is_shown_with_its_token() -> None:
     end = BudgetEnd(token_index=65, forced=3, budget=64)
     finished = Finished(StopInfo(StopKind.EOS), Usage(), Timing(), budget_end=end)
     assert figures(finished)[-1] == "thinking ended by its budget of 64 at token 66"

@@ -1,7 +1,8 @@
-"""The folder of kept caches: its files, their names, their size and their end. Knows no MLX.
+"""The folder of caches on disk: its files, their names, their sizes, their deletion. Knows no MLX.
 
-The folder itself is the only record of what is in it, so that several processes may use it at the
-same time: whoever finds a file gone does without it. Any thread; blocks while the disk works.
+The folder itself is the only record of what is in it, so several processes may use it at the same
+time: a process that finds a file deleted continues without it. Any thread; blocks while the disk
+works.
 """
 
 import contextlib
@@ -21,7 +22,7 @@ from typing import Any, BinaryIO
 _NAME = re.compile(r"([0-9a-f]{16})-([0-9a-f]{16})-([0-9a-f]{64})\.safetensors")
 _UNFINISHED = re.compile(r"unfinished-[0-9a-f]{16}\.tmp")
 _FOLDER_MODE, _FILE_MODE = 0o700, 0o600
-# The last space of a disk is for other things than caches.
+# Caches never use the last free space of a disk.
 LEFT_FREE_BYTES = 512 << 20
 _MOST_HEADER = 256 << 20
 _LENGTH_BYTES = 8
@@ -74,7 +75,7 @@ class UnfinishedFile:
         self.closed = False
 
     def write(self, data: Any) -> int:
-        """Append; ``commit`` raises what went wrong: MLX stands between here and the caller."""
+        """Append; ``commit`` raises an error of this call, because MLX would hide it here."""
         view = memoryview(data).cast("B")
         if self._problem is None:
             self._digest.update(view)
@@ -87,7 +88,7 @@ class UnfinishedFile:
         return len(view)
 
     def tell(self) -> int:
-        """Return the number of bytes before the next one."""
+        """Return the number of bytes written so far."""
         return self._file.tell()
 
     def seek(self, offset: int, whence: int = 0) -> int:
@@ -95,10 +96,10 @@ class UnfinishedFile:
         raise OSError("a kept cache is written from its beginning to its end")
 
     def commit(self, prefix: str) -> str:
-        """Put the file in its place, safe on the disk; return its name.
+        """Sync the file to the disk and give it its name; return the name.
 
         Args:
-            prefix: What stands before the digest in the name.
+            prefix: The part of the name before the digest.
 
         Raises:
             OSError: It could not be written.
@@ -117,7 +118,7 @@ class UnfinishedFile:
         return name
 
     def close(self) -> None:
-        """Close it; what was not committed is deleted."""
+        """Close the file; one that was not committed is deleted."""
         with contextlib.suppress(OSError):
             self._path.unlink(missing_ok=True)
         with contextlib.suppress(OSError):
@@ -170,7 +171,7 @@ class CacheFolder:
         Raises:
             OSError: The folder or the file cannot be made, or the disk is nearly full.
         """
-        # Each by itself: the mode does not hold for parents that are made on the way.
+        # One by one: ``mkdir`` applies the mode to the last folder only, not to its parents.
         for missing in [one for one in (self.path, *self.path.parents) if not one.exists()][::-1]:
             missing.mkdir(mode=_FOLDER_MODE, exist_ok=True)
         if self.path.stat().st_mode & 0o077:
@@ -207,14 +208,14 @@ class CacheFolder:
             return hashlib.file_digest(file, "sha256").hexdigest() == digest_of(name)
 
     def touch(self, names: Iterable[str]) -> None:
-        """Note that files were used, in this order: the last one goes last."""
+        """Note that files were used, in this order; the last one is deleted last."""
         now = time.time_ns()
         for number, name in enumerate(names):
             with contextlib.suppress(OSError):
                 os.utime(self.path / name, ns=(now + number, now + number))
 
     def delete(self, names: Iterable[str]) -> None:
-        """Delete files; those that are gone already are as good as deleted.
+        """Delete files; a file that is already gone is not an error.
 
         Raises:
             OSError: One of them cannot be deleted; the others are.
@@ -248,7 +249,7 @@ class CacheFolder:
         return gone
 
     def sweep(self) -> None:
-        """Delete what processes left unfinished that were killed."""
+        """Delete the unfinished files of processes that were killed."""
         with contextlib.suppress(OSError), os.scandir(self.path) as entries:
             for entry in entries:
                 if _UNFINISHED.fullmatch(entry.name):

@@ -1,8 +1,8 @@
-"""Which files of a folder hold the beginning of a prompt, and what a new cache adds to them. Pure.
+"""Finds the files that hold the beginning of a prompt, and what a new cache adds to them. Pure.
 
-Segments form chains, and chains form trees: an edited question begins a branch. A new segment takes
-the place of those before it that are not longer, so that a chain of n turns has about log n files,
-and each token is written about log n times. Not safe for several threads at once.
+Segments form chains, and chains form trees: an edited question begins a branch. A new segment
+replaces those before it that are not longer, so that a chain of n turns has about log n files, and
+each token is written about log n times. Not thread-safe.
 """
 
 from collections.abc import Iterable, Iterator, Set
@@ -12,7 +12,7 @@ from typing import Any
 from engine.inference.caching.disk.segment import Segment
 from engine.inference.caching.token_keys import TOKEN_BYTES, common_tokens
 
-# A file for fewer tokens is not worth its place; they are read again.
+# Fewer tokens are not worth a file; the model reads them again.
 LEAST_TOKENS = 32
 _FIRST = 16 * TOKEN_BYTES
 
@@ -34,7 +34,7 @@ class Piece:
 
 @dataclass(frozen=True, slots=True)
 class StoredBeginning:
-    """The beginning of a prompt, as far as files hold it.
+    """The longest beginning of a prompt that files hold.
 
     Attributes:
         pieces: The files, from the first token on.
@@ -50,7 +50,7 @@ class LoadedBeginning:
     """The cache of a prompt's first tokens, read from disk.
 
     Attributes:
-        cache: The cache, as mlx-lm has it.
+        cache: The cache in mlx-lm's form, one part per layer.
         tokens: The number of its tokens.
     """
 
@@ -60,12 +60,12 @@ class LoadedBeginning:
 
 @dataclass(frozen=True, slots=True)
 class Addition:
-    """What is to be written of a new cache.
+    """The part of a new cache that is to be written.
 
     Attributes:
         parent: The file with the tokens before ``start``; empty at the beginning.
         start: Where it begins.
-        superseded: Files that are of no use once it is written.
+        superseded: Files that are not needed once it is written.
     """
 
     parent: str
@@ -91,7 +91,7 @@ class Chains:
         return len(self._known)
 
     def add_all(self, segments: Iterable[tuple[str, Segment]]) -> list[str]:
-        """Add files in any order; return those that are of no use: their parents are missing."""
+        """Add files in any order; return those that cannot be used, for lack of their parents."""
         waiting = dict(segments)
         while ready := [name for name, one in waiting.items() if self._has_place_for(one)]:
             for name in ready:
@@ -116,7 +116,7 @@ class Chains:
         self._known[name] = _Known(segment, before + segment.tokens)
 
     def discard(self, names: Iterable[str]) -> list[str]:
-        """Forget files, and those that build on them; return the names of the latter."""
+        """Forget files and those that build on them; return the names of the dependent ones."""
         gone = [name for name in names if self._known.pop(name, None) is not None]
         orphans: list[str] = []
         while gone:
@@ -159,10 +159,10 @@ class Chains:
         return StoredBeginning(tuple(self._pieces(best, best_tokens)), best_tokens)
 
     def addition(self, owner: str, tokens: bytes) -> Addition | None:
-        """Return what is to be written of a cache that can be cut; None where it is here.
+        """Return what to write of a cache that can be cut; None where files hold it already.
 
         Args:
-            owner: Whose it is. Segments of others are no parents: they may be deleted any time.
+            owner: Its owner. Segments of others cannot be parents: they may be deleted at any time.
             tokens: Its tokens.
         """
         end = len(tokens) // TOKEN_BYTES
@@ -174,7 +174,7 @@ class Chains:
                     parent, common = name, shared
         if end - common < LEAST_TOKENS and common:
             return None
-        # A parent that gives no token of its own is none: its own parent gives them all.
+        # A parent that adds no token of its own is skipped: its own parent holds all of them.
         while parent and common <= self._known[parent].segment.start:
             parent = self._known[parent].segment.parent
         start = common
@@ -201,10 +201,10 @@ class Chains:
         return tuple(covered)
 
     def snapshot(self, owner: str, tokens: bytes) -> Addition | None:
-        """Return what to do with a cache that is kept whole; None where it is here.
+        """Return what to write of a cache that is kept whole; None where a file holds it already.
 
-        The longest of the owner's snapshots before it stays: the next turn seldom repeats an
-        answer token by token, and goes on from the end of its prompt.
+        The longest earlier snapshot of the owner stays: the next turn seldom repeats an answer
+        token by token, and then continues from the end of the answer's prompt.
         """
         before = {
             name: len(one.tokens)

@@ -1,6 +1,6 @@
 """Cuts the caches of prompts into segments for files, and joins them again. Uses MLX.
 
-Any thread: arrays that are evaluated may be read by every thread; what is computed here runs on the
+Any thread: arrays that are evaluated may be read by every thread; computations here run on the
 calling thread's own stream. ``engine.inference.caching.stretches`` knows the kinds of caches.
 """
 
@@ -23,7 +23,7 @@ from engine.inference.caching.stretches import (
 
 
 class NotCut(Exception):
-    """A cache is not of the kind, or not of the length, that it should be."""
+    """A cache does not have the expected kind or length."""
 
 
 def kinds_of(cache: Sequence[Any]) -> tuple[str, ...]:
@@ -42,10 +42,9 @@ def size_of(cache: Sequence[Any]) -> int:
 
 
 def view_of(cache: Sequence[Any]) -> list[Any]:
-    """Return the same cache in objects of its own, which shares its memory.
+    """Return the same cache in objects of its own, which share its memory.
 
-    What is done to the other one does not change it: MLX copies memory that is shared before it
-    writes.
+    Changes to the other cache do not change this one: MLX copies shared memory before it writes.
     """
     return [type(part).from_state(tree_map(_alias, part.state)) for part in cache]
 
@@ -55,16 +54,16 @@ def _alias(value: Any) -> Any:
 
 
 def tail(stretches: Sequence[Stretch], snapshot: Snapshot, tokens: int, start: int) -> list[Any]:
-    """Return the last tokens of a cache in parts as a cache of their own, evaluated.
+    """Return the last tokens of a cache as a cache of their own, evaluated.
 
     Args:
-        stretches: The parts of it that can be cut, from the first token on.
-        snapshot: What cannot be cut.
+        stretches: The parts of the cache that can be cut, from the first token on.
+        snapshot: The parts that cannot be cut.
         tokens: How many tokens it holds.
         start: How many first tokens are left out; 0 where it cannot be cut.
 
     Raises:
-        NotCut: It does not hold so many tokens, or cannot be cut and is to be.
+        NotCut: It does not hold that many tokens, or it would have to be cut and cannot be.
     """
     has_all = sum(map(_length, stretches)) >= tokens if snapshot.is_empty else not start
     if not has_all:
@@ -96,13 +95,13 @@ def _without_first(stretches: Sequence[Stretch], start: int) -> list[Stretch]:
 
 
 def join(segments: Sequence[tuple[list[Any], int, int]]) -> list[Any]:
-    """Return the cache that some segments make one after the other, evaluated.
+    """Return one cache made of consecutive segments, evaluated.
 
     Args:
-        segments: Each with the number of tokens that it holds, and of those that are taken.
+        segments: Caches, each with the number of tokens that it holds and the number to take.
 
     Raises:
-        NotCut: One of them does not hold exactly so many tokens.
+        NotCut: One of them does not hold exactly that many tokens.
     """
     stretches = []
     total = 0
@@ -118,7 +117,7 @@ def join(segments: Sequence[tuple[list[Any], int, int]]) -> list[Any]:
 
 
 def can_be_trimmed(cache: Sequence[Any], tokens: int) -> bool:
-    """Whether a cache of so many tokens also says what it was after fewer of them."""
+    """Whether a cache of this many tokens can be cut back to fewer."""
     return taken_apart(cache, tokens)[1].can_be_trimmed
 
 
@@ -131,7 +130,7 @@ def trimmed(cache: Sequence[Any], tokens: int, count: int) -> list[Any]:
         count: How many are wanted.
 
     Raises:
-        NotCut: It does not tell what it was after fewer tokens.
+        NotCut: It cannot be cut back to fewer tokens.
     """
     found = beginning_of(cache, tokens, count)
     if found is None:
@@ -141,7 +140,7 @@ def trimmed(cache: Sequence[Any], tokens: int, count: int) -> list[Any]:
 
 
 def evaluate(cache: Sequence[Any]) -> None:
-    """Compute what is still to be computed of a cache, so that every thread can read it."""
+    """Evaluate all arrays of a cache, so that every thread can read it."""
     leaves = tree_flatten([part.state for part in cache])
     mx.eval([value for _, value in leaves if isinstance(value, mx.array)])
 

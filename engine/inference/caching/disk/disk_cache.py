@@ -1,8 +1,8 @@
-"""Keeps caches of prompts in a folder, beyond the model's time in memory and beyond the process.
+"""Keeps caches of prompts in a folder, so that they outlive the loaded model and the process.
 
 Everything is written, read and deleted on two threads of its own, so that no token waits for a
-disk. What cannot be kept is not kept, and what cannot be read is read by the model anew: no fault
-of a disk reaches a reader. Any thread.
+disk. A cache that cannot be written is dropped, and the model reads a prompt again whose cache
+cannot be read: no disk error reaches a reader. Any thread.
 """
 
 import logging
@@ -20,7 +20,7 @@ from engine.inference.leaving import leave_thread
 from engine.values.request import CacheOwner
 
 _log = logging.getLogger(__name__)
-# How long the end of the program waits for what is still to be written.
+# How long the program, when it ends, waits for caches that are still to be written.
 _PATIENCE_S = 10.0
 
 
@@ -37,7 +37,7 @@ class DiskCache:
 
     Args:
         path: The folder.
-        most_bytes: Most bytes of all files; 0 keeps nothing, and deletes what is there.
+        most_bytes: Most bytes of all files; 0 keeps nothing, and deletes all existing files.
 
     Attributes:
         folder: The files.
@@ -51,7 +51,7 @@ class DiskCache:
         self.reader = SerialThread("fullstop-disk-reader", leave_thread)
         self._most_bytes = most_bytes
         self._lock = threading.Lock()
-        # Raised whenever an owner, or every owner, is forgotten.
+        # Counters that go up whenever an owner, or every owner, is forgotten.
         self._epochs: defaultdict[str, int] = defaultdict(int)
         self._epoch = 0
         self._is_failing = False
@@ -72,7 +72,7 @@ class DiskCache:
         return self._most_bytes > 0 and self.ticket(ticket.owner) == ticket
 
     def forget(self, owner: CacheOwner) -> "Future[None]":
-        """Delete an owner's caches, those included that answers under way would still keep."""
+        """Delete an owner's caches, including those that running answers would still write."""
         with self._lock:
             self._epochs[owner.name] += 1
         return self.writer.do(
@@ -80,13 +80,13 @@ class DiskCache:
         )
 
     def forget_all(self) -> "Future[None]":
-        """Delete all caches, those included that answers under way would still keep."""
+        """Delete all caches, including those that running answers would still write."""
         with self._lock:
             self._epoch += 1
         return self.writer.do(lambda: self.tried("deleted", lambda: self.folder.shrink_to(0)))
 
     def limit_to(self, most_bytes: int) -> None:
-        """Keep at most so many bytes from now on."""
+        """Keep at most this many bytes from now on."""
         if most_bytes == self._most_bytes:
             return
         self._most_bytes = most_bytes
@@ -97,20 +97,20 @@ class DiskCache:
         self.folder.shrink_to(self._most_bytes)
 
     def measured(self) -> "Future[int]":
-        """Return the bytes of all files, once all that was asked for before is done."""
+        """Return the bytes of all files, after all earlier work is done."""
         return self.writer.do(lambda: self.folder.size_bytes)
 
     def close(self, patience_s: float = _PATIENCE_S) -> None:
-        """Write what is still to be written, and end the threads; waits for that."""
+        """Finish writing and end the threads; waits at most ``patience_s`` for each."""
         is_done = self.writer.close(patience_s)
         if not (self.reader.close(patience_s) and is_done):
             _log.warning("the caches of some prompts were not kept: the disk takes too long")
 
     def tried(self, what: str, work: Callable[[], object]) -> None:
-        """Do work; what goes wrong is logged once, until something succeeds again.
+        """Do work; log a failure once, and then no other until some work succeeds.
 
         Args:
-            what: What the work does to caches, as a participle.
+            what: What the work does to caches, as a past participle, for the log.
             work: The work.
         """
         try:

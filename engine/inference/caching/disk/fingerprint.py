@@ -2,11 +2,11 @@
 
 A fingerprint covers the small files of a model (configuration, tokenizer, chat template, index of
 the weights) and, of each file of weights, its name, size, time of change, header (the names,
-types and places of all weights) and samples spread over the file. To read all of it would take as
-long as loading the model. Weights that differ have other times and samples, also where names and
-sizes are the same, as those of another fine-tune are; whoever forges all of that in a person's own
-folder could as well replace the program. What a cache depends on beside the model is covered as
-well: the versions of mlx and mlx-lm, the device, and the kinds of its parts.
+types and places of all weights) and samples spread over the file. Reading all weights would take as
+long as loading the model. Different weights have different times and samples, even if names and
+sizes are the same, as in another fine-tune. Someone who could forge all of these in a person's own
+folder could as well replace the program. A fingerprint also covers everything else that a cache
+depends on: the versions of mlx and mlx-lm, the device, and the kinds of the cache's parts.
 """
 
 import hashlib
@@ -19,7 +19,7 @@ _SAMPLES = 16
 _SAMPLE_BYTES = 4096
 _MOST_SMALL = 64 << 20
 _WEIGHTS = ".safetensors"
-# What a model, its tokenizer and its template are read from; not notes, pictures or hidden files.
+# The kinds of files that a model, its tokenizer and its template are read from.
 _READ = (_WEIGHTS, ".json", ".jinja", ".model", ".tiktoken", ".txt")
 
 Stamps = tuple[tuple[str, int, int], ...]
@@ -27,7 +27,7 @@ Stamps = tuple[tuple[str, int, int], ...]
 
 
 def stamps_of(folder: Path) -> Stamps:
-    """Return what shows whether a model's files are changed; raises ``OSError``."""
+    """Return what tells later whether a model's files were changed; raises ``OSError``."""
     found = []
     for path in sorted(folder.iterdir()):
         if path.suffix in _READ and not path.name.startswith(".") and path.is_file():
@@ -41,9 +41,9 @@ def fingerprint_of(folder: Path, stamps: Stamps, kinds: tuple[str, ...], device:
 
     Args:
         folder: Its folder.
-        stamps: What ``stamps_of`` said just before it was loaded.
+        stamps: What ``stamps_of`` returned just before it was loaded.
         kinds: The kinds of its cache's parts.
-        device: What it runs on.
+        device: The device that it runs on.
 
     Raises:
         OSError: Its files cannot be read.

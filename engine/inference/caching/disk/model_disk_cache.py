@@ -1,4 +1,4 @@
-"""The kept caches of one loaded model: found, read and written. Uses MLX on the disk's threads.
+"""Finds, reads and writes the caches on disk of one loaded model. Uses MLX on the disk's threads.
 
 ``find`` is called where prompts are rendered, ``keep`` on the engine thread.
 """
@@ -30,17 +30,17 @@ from engine.inference.caching.token_keys import TOKEN_BYTES, key_of
 from engine.values.request import CacheOwner
 
 _log = logging.getLogger(__name__)
-# Shorter prompts are read as fast as a file.
+# The model reads shorter prompts as fast as a file can be read.
 LEAST_TOKENS = 64
-# How long prompts wait for the list of files, from the moment at which the model was loaded: other
-# prompts wait behind them.
+# How long after loading the model prompts wait for the list of files. Other prompts wait behind
+# them.
 _PATIENCE_S = 5.0
-# What may wait to be written: it takes memory meanwhile.
+# The most bytes that may wait to be written, because they take memory meanwhile.
 _MOST_WAITING_BYTES = 1 << 30
 
 
 class DamagedSegment(Exception):
-    """A file is not what it should be."""
+    """A file does not have the expected content."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -54,12 +54,12 @@ class _Waiting:
 
 
 class ModelDiskCache:
-    """The files of one model, from the moment it is loaded.
+    """The caches on disk of one loaded model.
 
     Args:
         disk: The folder, its limit and its threads.
         model: The model's folder.
-        stamps: What ``stamps_of`` said of it just before it was loaded.
+        stamps: What ``stamps_of`` returned for it just before it was loaded.
         cache: An empty cache of the model.
     """
 
@@ -76,12 +76,13 @@ class ModelDiskCache:
         self._waiting: list[_Waiting] = []
         self._waits_until_s = time.monotonic() + _PATIENCE_S
         device = str(mx.default_device())
-        # After what is still to be written of a model that was unloaded: it may be the same one.
+        # The writer does this after the writes of a model that was unloaded: it may be the same
+        # model.
         self._is_listed = disk.writer.do(
             lambda: disk.tried("listed", lambda: self._list_files(device))
         )
 
-    # -- what is there ---------------------------------------------------------------------
+    # -- finding ---------------------------------------------------------------------------
 
     def _list_files(self, device: str) -> None:
         fingerprint = fingerprint_of(self._model, self._stamps, self._kinds, device)
@@ -110,9 +111,9 @@ class ModelDiskCache:
         folder.delete(left_out)
 
     def find(self, tokens: Sequence[int]) -> StoredBeginning | None:
-        """Return the files that hold most of a prompt; None where that is not worth their reading.
+        """Return the files that hold most of a prompt; None where reading them does not pay.
 
-        At least one token of the prompt is left to be read.
+        The files never hold the whole prompt: the model reads at least its last token.
         """
         if len(tokens) <= LEAST_TOKENS or not self._disk.most_bytes:
             return None
@@ -135,7 +136,7 @@ class ModelDiskCache:
 
         Args:
             wanted: What ``find`` returned.
-            done: Called on another thread with the cache of each; None where it cannot be had.
+            done: Called on another thread with the cache of each; None where it could not be read.
         """
 
         def finish(reading: "Future[list[LoadedBeginning | None]]") -> None:
@@ -155,12 +156,12 @@ class ModelDiskCache:
                 held, taken = segment.end - segment.start, piece.end - segment.start
                 parts.append((self._read_piece(piece), held, taken))
             cache = cutting.trimmed(*parts[0]) if segment.is_whole else cutting.join(parts)
-        except Exception as error:  # whatever mlx-lm makes of it
+        except Exception as error:  # mlx-lm may raise anything
             if not isinstance(error, FileNotFoundError):
                 _log.info("a kept cache is damaged and dropped: %s", error)
             self._drop([piece.name])
             return None
-        # The last first, so that a file is never older than those that build on it.
+        # The last piece first, so that a file is never older than those that build on it.
         folder.touch([piece.name for piece in reversed(found.pieces)])
         return LoadedBeginning(cache, found.tokens)
 
@@ -192,7 +193,7 @@ class ModelDiskCache:
     # -- writing ---------------------------------------------------------------------------
 
     def ticket(self, owner: CacheOwner) -> Ticket:
-        """Return the right to keep an answer's cache, which ends when its owner is forgotten."""
+        """Return the right to keep an answer's cache; forgetting its owner ends that right."""
         return self._disk.ticket(owner)
 
     def keep(
@@ -202,13 +203,14 @@ class ModelDiskCache:
         make: Callable[[int], list[Any]],
         size: int,
     ) -> None:
-        """Have a cache written, without waiting for that. Engine thread.
+        """Queue a cache for writing. Engine thread.
 
         Args:
-            ticket: Whose it is.
+            ticket: The right to keep it, with its owner.
             tokens: Its tokens.
-            make: Returns what the cache holds from so many tokens on, evaluated; called on the
-                thread that writes. Nobody may change the arrays that it is made of.
+            make: Called on the writing thread with a number of tokens; returns the rest of the
+                cache after that many tokens, evaluated. Nobody may change the arrays that it is
+                made of.
             size: Its bytes.
         """
         if len(tokens) < LEAST_TOKENS or not self._disk.is_valid(ticket):
@@ -227,7 +229,7 @@ class ModelDiskCache:
     def _write_waiting(self, one: _Waiting) -> None:
         with self._waiting_lock:
             self._waiting.remove(one)
-            # The next turn of the same conversation is here already and has all of this.
+            # A later turn of the same conversation also waits already, and contains all of this.
             is_outdated = self._is_cut_anywhere and any(
                 other.ticket == one.ticket and other.tokens.startswith(one.tokens)
                 for other in self._waiting
@@ -257,7 +259,7 @@ class ModelDiskCache:
         self._take_in(self._saved(segment, cache), segment, addition)
 
     def _addition(self, fingerprint: str, one: _Waiting) -> Addition | None:
-        # Others may delete files as well, and nothing may build on one that is gone.
+        # Other processes may have deleted files, and a new file must not build on a deleted one.
         there = {file.name for file in self._disk.folder.files_of_model(fingerprint)}
         with self._lock:
             orphans = self._chains.keep_only(there)

@@ -1,8 +1,9 @@
-"""What a file of a kept cache says of itself in its header. Pure; any thread.
+"""The description of a segment in the header of its file. Pure; any thread.
 
 A cache is kept in segments: each file has the keys and values of some tokens, and names the file
-with the tokens before them. Files are named by a digest of their content, so that a file vouches
-for itself and, through the name in its header, for all that come before it.
+with the tokens before them. The name of a file contains a digest of its content. A file that
+matches its name is therefore intact, and so is the one before it if it matches the name in the
+header.
 """
 
 import base64
@@ -11,7 +12,7 @@ from dataclasses import dataclass
 
 from engine.inference.caching.token_keys import TOKEN_BYTES
 
-# Counts up whenever files of earlier versions of this program cannot be used any more.
+# Raised by one whenever this program can no longer use the files of earlier versions.
 FORMAT = 1
 _KEY = "fullstop"
 
@@ -26,7 +27,7 @@ class Segment:
 
     Attributes:
         model: The fingerprint of the model that read them.
-        owner: Whose they are.
+        owner: The name of their owner.
         parent: The name of the file that holds the tokens before ``start``; empty at the beginning.
         start: The number of tokens before them.
         tokens: Their ids, as ``key_of`` gives them.
@@ -66,7 +67,7 @@ class Segment:
         """Read it from a file's metadata.
 
         Raises:
-            NotASegment: It is not there, or of another version.
+            NotASegment: There is no description, or one of another version.
         """
         try:
             fields = json.loads(metadata[_KEY])  # type: ignore[index]

@@ -1,4 +1,4 @@
-"""A thread that does one piece of work after the other, started when there is some. Any thread."""
+"""A thread that does one task after the other; it starts with the first task. Any thread."""
 
 import contextlib
 import os
@@ -12,7 +12,7 @@ from typing import TypeVar
 T = TypeVar("T")
 
 _Work = Callable[[], None]
-# How much other threads go first, where the system can be told so for a thread.
+# The niceness of a patient thread, on systems where a single thread can have one.
 _NICE = 10
 
 
@@ -21,8 +21,8 @@ class SerialThread:
 
     Args:
         name: The thread's name.
-        leave: Called on the thread as its last act.
-        is_patient: Whether other threads go first.
+        leave: Called on the thread at its end.
+        is_patient: Whether other threads have priority.
     """
 
     def __init__(self, name: str, leave: Callable[[], None], *, is_patient: bool = False) -> None:
@@ -35,7 +35,7 @@ class SerialThread:
         self._is_closed = False
 
     def do(self, work: Callable[[], T]) -> "Future[T]":
-        """Do work on the thread; the future has its result. Cancelled once the thread is closed."""
+        """Do work on the thread; return the future result, cancelled if the thread is closed."""
         future: Future[T] = Future()
 
         def run() -> None:
@@ -56,7 +56,7 @@ class SerialThread:
         return future
 
     def close(self, patience_s: float) -> bool:
-        """Take no more work and wait until what was given is done; False if it is not by then."""
+        """Take no more work and wait until the queue is empty; False if that takes too long."""
         with self._lock:
             self._is_closed = True
             thread = self._thread

@@ -1,4 +1,4 @@
-"""How long a model is idle, and when its memory is to be freed because of that.
+"""How long a model is idle, and when its memory should therefore be freed.
 
 Knows no model. Engine thread only.
 """
@@ -10,8 +10,8 @@ class IdleTime:
     """The idle time of one model.
 
     Attributes:
-        most_s: Free the memory when nothing was asked for so long; None never does.
-        is_over: Whether the memory is to be freed as soon as nothing runs.
+        most_s: After how many idle seconds the memory is freed; None for never.
+        is_over: Whether the memory should be freed as soon as nothing runs.
     """
 
     def __init__(self) -> None:
@@ -20,17 +20,17 @@ class IdleTime:
         self._began_s = time.monotonic()
 
     def begin_anew(self) -> None:
-        """Note that something is being done now."""
+        """Note that the model is used now: the idle time begins again."""
         self._began_s = time.monotonic()
 
     @property
     def keeps_s(self) -> float | None:
-        """How long an idle model stays in memory from now on; None for as long as it likes."""
+        """How long an idle model stays in memory; None for no limit."""
         return 0.0 if self.is_over else self.most_s
 
     @property
     def due_s(self) -> float | None:
-        """In how many seconds the memory of a loaded model is to be freed; None for never."""
+        """In how many seconds the memory of a loaded model should be freed; None for never."""
         if self.is_over:
             return 0.0
         if self.most_s is None:

@@ -1,8 +1,7 @@
-"""One model of the engine thread with everything that is asked of it.
+"""One model of the engine thread with all its commands and answers.
 
-A lane carries out the commands for its model, steps its batch, and says when its model is to be
-loaded. Engine thread only, except where a method says otherwise. Knows no inbox beyond the address
-to which rendered prompts are sent, and no other lane.
+A lane carries out the commands for its model, steps its batch, and says when its model should be
+loaded. Engine thread only, except where a method says otherwise. Knows no other lane.
 """
 
 import threading
@@ -44,16 +43,16 @@ class Lane:
     """A model, the requests that are being rendered for it, and its batch.
 
     Args:
-        limits: How much it takes on.
+        limits: How many commands may wait for the model.
         slot: Holds the model.
         scheduler: Runs the batch.
-        intake: Takes requests in for it.
+        intake: Checks requests and has them rendered.
 
     Attributes:
-        slot: The same.
-        need: What the model was reckoned to need before it was loaded, if that is known.
-        has_own_time: Whether somebody said for this model alone when it is unloaded.
-        is_leaving: Whether requests wait because the model is to make room for another one.
+        slot: As given.
+        need: The estimate, before loading, of the memory that the model needs; None if not known.
+        has_own_time: Whether an idle time was set for this model alone.
+        is_leaving: Whether new requests wait because the model must make room for another one.
     """
 
     def __init__(
@@ -71,7 +70,7 @@ class Lane:
 
     @property
     def is_idle(self) -> bool:
-        """Whether nothing is to be done until a command comes."""
+        """Whether there is nothing to do until a command comes."""
         return self._is_free and self.slot.change is None and not self._postponed
 
     @property
@@ -101,7 +100,7 @@ class Lane:
 
     @property
     def wants_load(self) -> bool:
-        """Whether a model is to be loaded now, if there is room for it."""
+        """Whether a model should be loaded now, if there is room for it."""
         slot = self.slot
         if slot.is_loading or not self._is_free:
             return False
@@ -111,7 +110,7 @@ class Lane:
 
     @property
     def rows_bytes(self) -> int:
-        """What the caches of the answers in the batch take in memory."""
+        """The memory that the caches of the answers in the batch take."""
         backend = self.slot.backend
         return 0 if backend is None else self._scheduler.rows_bytes(backend.info)
 
@@ -134,7 +133,7 @@ class Lane:
             self.slot.backend.resume()
 
     def advance(self, outcome: Step | BaseException | None) -> None:
-        """Give the answers what a step brought, fill free places, and change the model if due."""
+        """Give the answers the tokens of a step, fill free places, and change the model if due."""
         backend = self.slot.backend
         if backend is not None:
             if outcome is not None:
@@ -144,7 +143,7 @@ class Lane:
             self._change_model()
 
     def publish(self) -> None:
-        """Tell of the numbers of answers if they changed."""
+        """Publish the numbers of answers if they changed."""
         scheduler = self._scheduler
         waiting = len(scheduler.waiting) + len(scheduler.behind) + self._intake.choices
         if self._postponed:
@@ -155,7 +154,7 @@ class Lane:
     # -- commands --------------------------------------------------------------------------
 
     def do(self, command: Command) -> None:
-        """Carry out a command, or let it wait until the model is there for which it is meant."""
+        """Carry out a command, or let it wait until its model is loaded."""
         if not isinstance(command, (Cancel, Rendered)) and self._must_wait(command):
             self._postponed.add(command)
         else:
@@ -204,7 +203,7 @@ class Lane:
         return (0, 0) if self.slot.backend is None else self.slot.backend.forget_prompts()
 
     def _has(self, wanted: Load) -> bool:
-        """Whether one of several models is wanted that is in memory."""
+        """Whether the wanted model is one of several and already in memory."""
         is_there = self.slot.offered is not None and self.slot.backend is not None
         return is_there and self.slot.source == Source(wanted.folder.resolve(), wanted.draft)
 
@@ -215,7 +214,7 @@ class Lane:
         return needs_model(command) and (self.slot.is_unloaded or self.is_leaving)
 
     def cancel(self, generations: Sequence[Generation]) -> None:
-        """End answers; a request that has not been taken yet goes with all its choices."""
+        """End answers; a request that was not accepted yet is dropped with all its choices."""
         why = RequestCancelled("cancelled before it was taken")
         left = [one for one in generations if not self._intake.cancel(one, why)]
         if self.slot.backend is not None:
@@ -223,7 +222,7 @@ class Lane:
         self._postponed.cancel(left, why)
 
     def _change_model(self) -> None:
-        """Remove the model that was to be removed, once nothing uses it any more."""
+        """Drop a cancelled load, and carry out an unload once nothing uses the model."""
         slot = self.slot
         if slot.drop_cancelled_load():
             self._do_postponed()
@@ -232,7 +231,7 @@ class Lane:
             self._do_postponed()
 
     def _do_postponed(self) -> None:
-        """Carry out what had to wait, as far as it need not wait any longer."""
+        """Carry out the postponed commands that need not wait any longer."""
         slot, postponed = self.slot, self._postponed
         while postponed and slot.change is None and not slot.is_loading:
             if postponed.is_model_next and (slot.is_unloaded or self.is_leaving):
@@ -242,7 +241,7 @@ class Lane:
     # -- loading ---------------------------------------------------------------------------
 
     def load(self, meanwhile: Callable[[], None], turn: threading.Lock) -> None:
-        """Load the model that is to be loaded, then carry out what waited for it.
+        """Load the model, then carry out the commands that waited for it.
 
         Args:
             meanwhile: Called between two parts of the loading.
@@ -256,13 +255,13 @@ class Lane:
             wanted = slot.source
             is_there = slot.load_again(meanwhile)
         with turn:
-            # Where another model has come back instead, it answers what waited.
+            # If another model was loaded instead, it answers the waiting requests.
             if not is_there and slot.source == wanted:
                 self._postponed.refuse_model_users(slot.no_model())
             self._do_postponed()
 
     def refuse_load(self, why: ModelLoadFailed) -> None:
-        """Refuse the load that is due, and what waits for the model."""
+        """Refuse the load that is due, and the commands that wait for the model."""
         self.slot.refuse_load(why)
         if self.slot.backend is None:
             self._postponed.refuse_model_users(NoModel(str(why)))
@@ -275,7 +274,7 @@ class Lane:
             self._do_postponed()
 
     def measure_again(self) -> None:
-        """Measure the memory for answers anew, because other models came or left."""
+        """Measure the memory for answers again, because other models came or left."""
         self._scheduler.measure_again()
 
     # -- the end ---------------------------------------------------------------------------
@@ -285,14 +284,14 @@ class Lane:
         self._scheduler.abandon(kind, cause)
 
     def fail_readers(self, cause: str, why: EngineError) -> None:
-        """Tell every reader that the thread is stuck while it changes an answer. Any thread."""
+        """End every answer with an error, because the engine thread is stuck. Any thread."""
         ending = Finished(StopInfo(StopKind.ERROR), Usage(), Timing(), error=cause)
         self._scheduler.close_all(ending, why)
 
     def refuse_the_rest(self, why: EngineError) -> None:
-        """Drop what is being rendered, and answer the commands that were never carried out.
+        """Drop requests that are being rendered, and refuse commands that were never carried out.
 
-        Any thread, while this one waits, is stuck, or has ended.
+        Any thread, while the engine thread waits, is stuck, or has ended.
         """
         self._intake.cancel_all(why)
         left = self._postponed.take_all()

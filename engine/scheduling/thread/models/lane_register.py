@@ -1,6 +1,6 @@
-"""The lanes of the models, found by the name that a request gives, and the default one.
+"""Finds the lane of the model that a request names, or the default lane.
 
-Knows no turns and nothing of what a lane has to do. Engine thread only.
+Knows nothing of turns or of the work of a lane. Engine thread only.
 """
 
 import itertools
@@ -12,20 +12,20 @@ from engine.scheduling.thread.commands import EngineStatus
 from engine.scheduling.thread.models.lane import Lane
 
 MakeLane = Callable[[OfferedModel | None, Callable[[EngineStatus], None]], Lane]
-"""Makes a lane for one of several models, or for whichever is loaded, and who is told of it."""
+"""Makes a lane for one of several models, or for any that is loaded; gets a status callback."""
 
 
 class LaneRegister:
     """All lanes. With one model, all requests are for its lane.
 
     Args:
-        board: Told what each model is doing.
+        board: Gets the status of each model.
         make_lane: Makes a lane.
-        on_forgotten: Told of each lane that is no longer one of them.
+        on_forgotten: Called with each lane that is removed.
 
     Attributes:
         lanes: All of them; the list stays the same, its items change.
-        default: The one for requests that name no model.
+        default: The lane for requests that name no model.
     """
 
     def __init__(
@@ -45,7 +45,7 @@ class LaneRegister:
         board.begin(self._number_of[self.default])
 
     def new(self, offered: OfferedModel | None) -> Lane:
-        """Return a new lane for one of several models, or for whichever is loaded."""
+        """Return a new lane for one of several models, or for any model that is loaded."""
         number = next(self._numbers)
 
         def on_status(status: EngineStatus) -> None:
@@ -70,7 +70,7 @@ class LaneRegister:
         default = self.default
         source = default.slot.source if default.slot.offered is None else None
         if source is not None and source.folder.resolve() == model.folder.resolve():
-            # The only model until now is the first of several from now on.
+            # The only model so far becomes the first of several.
             default.slot.become(model)
             self._by_id[model.id] = default
             return default

@@ -1,7 +1,7 @@
-"""All models of the engine thread: which one a command is for, and whose turn it is.
+"""All models of the engine thread: gives commands to the right one, and turns to all.
 
 Models take turns step by step; each gets the same share of the time while it has answers.
-``engine.scheduling.thread.models.loading_line`` knows which is loaded next, and which has to leave.
+``engine.scheduling.thread.models.loading_line`` decides which is loaded next, and which must leave.
 Engine thread only, except where a method says otherwise.
 """
 
@@ -40,7 +40,7 @@ from engine.scheduling.thread.models.model_slot import ModelSlot
 from engine.scheduling.thread.models.turns import Turns
 from engine.stopping.record import StopKind
 
-# How often it is looked, while others answer, whether a model is to be unloaded.
+# How often the engine checks, while others answer, whether a model should be unloaded.
 _LOOK_EVERY_S = 0.25
 
 
@@ -48,11 +48,11 @@ class Lanes:
     """The models, each in a lane of its own. With one model, all requests are for its lane.
 
     Args:
-        limits: How much each takes on, and the memory of all.
+        limits: The limits of each model, and the memory of all.
         loader: Loads a model folder.
-        inbox: Takes rendered prompts to the engine thread.
+        inbox: Gets rendered prompts, for the engine thread.
         outbox: Where events go.
-        board: Told what each model is doing.
+        board: Gets the status of each model.
     """
 
     def __init__(
@@ -90,7 +90,7 @@ class Lanes:
 
     @property
     def is_idle(self) -> bool:
-        """Whether nothing is to be done until a command comes."""
+        """Whether there is nothing to do until a command comes."""
         return all(lane.is_idle for lane in self._lanes)
 
     @property
@@ -131,7 +131,7 @@ class Lanes:
         return outcome
 
     def advance(self, outcome: Step | BaseException | None) -> None:
-        """Give the answers what the step brought, fill free places, and remove models if due."""
+        """Give the answers the tokens of the step, fill free places, and remove models if due."""
         if len(self._lanes) == 1:
             self._lanes[0].advance(outcome)
             return
@@ -142,14 +142,14 @@ class Lanes:
             self.unload_idle()
 
     def publish(self) -> None:
-        """Tell of the numbers of answers that changed."""
+        """Publish the numbers of answers that changed."""
         for lane in self._lanes:
             lane.publish()
 
     # -- commands --------------------------------------------------------------------------
 
     def do(self, command: Command) -> None:
-        """Carry out a command, or let it wait until the model is there for which it is meant."""
+        """Carry out a command, or let it wait until its model is loaded."""
         match command:
             case Rendered():
                 for lane in self._lanes:
@@ -196,14 +196,14 @@ class Lanes:
                 lane.do(command)
 
     def cancel(self, generations: Sequence[Generation]) -> None:
-        """End answers; a request that has not been taken yet goes with all its choices."""
+        """End answers; a request that was not accepted yet is dropped with all its choices."""
         for lane in self._lanes:
             lane.cancel(generations)
 
     # -- loading ---------------------------------------------------------------------------
 
     def load_next(self, meanwhile: Callable[[], None], turn: threading.Lock) -> None:
-        """Load the first model that is to be loaded, if there is one and there is room for it.
+        """Load the first model in the line, if there is one and there is room for it.
 
         Args:
             meanwhile: Called between two parts of the loading.
@@ -217,7 +217,7 @@ class Lanes:
             step_others()
 
     def _loaded(self, lane: Lane, change: Command | None) -> None:
-        """Let a model that was loaded because somebody chose it answer by default."""
+        """Make a model the default one if it was loaded because somebody chose it."""
         is_chosen = isinstance(change, Load) and lane.slot.backend is not None
         if is_chosen and lane is not self._register.default:
             self._register.choose(lane)
@@ -225,7 +225,7 @@ class Lanes:
     # -- unloading while idle --------------------------------------------------------------
 
     def note_work(self) -> None:
-        """Note that something is being done now: the idle time begins anew."""
+        """Note that models are used now: their idle time begins again."""
         if len(self._lanes) == 1:
             self._lanes[0].slot.idle.begin_anew()
             return
@@ -235,7 +235,7 @@ class Lanes:
 
     @property
     def unload_due_s(self) -> float | None:
-        """In how many seconds the memory of an idle model is to be freed; None for never."""
+        """In how many seconds the memory of an idle model should be freed; None for never."""
         waits_s = (lane.slot.unload_due_s for lane in self._lanes)
         return min((wait_s for wait_s in waits_s if wait_s is not None), default=None)
 
@@ -248,7 +248,7 @@ class Lanes:
     # -- the end ---------------------------------------------------------------------------
 
     def look(self) -> None:
-        """End the renderings that take too long. Any thread."""
+        """End prompts' rendering that takes too long. Any thread."""
         self._preparation.look()
 
     def abandon(self, kind: StopKind, cause: str | None) -> None:
@@ -257,14 +257,14 @@ class Lanes:
             lane.abandon(kind, cause)
 
     def fail_readers(self, cause: str, why: EngineError) -> None:
-        """Tell every reader that the thread is stuck while it changes an answer. Any thread."""
+        """End every answer with an error, because the engine thread is stuck. Any thread."""
         for lane in self._lanes.copy():
             lane.fail_readers(cause, why)
 
     def refuse_the_rest(self, why: EngineError) -> None:
-        """Drop what is being rendered, and answer the commands that were never carried out.
+        """Drop requests that are being rendered, and refuse commands that were never carried out.
 
-        Any thread, while this one waits, is stuck, or has ended.
+        Any thread, while the engine thread waits, is stuck, or has ended.
         """
         for lane in self._lanes.copy():
             lane.refuse_the_rest(why)

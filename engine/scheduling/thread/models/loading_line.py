@@ -1,8 +1,8 @@
-"""The models that are to be loaded, one at a time, and the room in memory that is made for them.
+"""Loads models one at a time, and makes room for them in memory.
 
-While one is loaded the others answer between two parts of that. Where memory is short, the model
-leaves that was asked for longest ago among those that answer nobody; if all answer somebody, one
-takes no more requests until it has left. Engine thread only.
+While one model is loaded, the others take steps between two parts of the loading. If memory is
+short, the least recently used model without answers is unloaded. If all have answers, one of them
+takes no more requests until it can be unloaded. Engine thread only.
 """
 
 import threading
@@ -18,14 +18,14 @@ from engine.scheduling.thread.models.model_slot import Source
 
 
 class LoadingLine:
-    """Loads the models of lanes in the order in which they were asked for.
+    """Loads the models of lanes in the order in which they were requested.
 
     Args:
-        limits: How much memory one model alone may keep of earlier prompts.
-        budget: The memory that all may take.
-        lanes: All lanes; lanes come and go meanwhile.
-        on_loaded: Told of each lane whose load has ended, with what had asked for that, while
-            answers may be changed.
+        limits: The most bytes that a single model may keep for earlier prompts.
+        budget: The memory that all models may take.
+        lanes: All lanes; the list changes over time.
+        on_loaded: Called with each lane whose load has ended, and with the command that asked for
+            it.
     """
 
     def __init__(
@@ -40,12 +40,12 @@ class LoadingLine:
         self._lanes = lanes
         self._on_loaded = on_loaded
         self._line: list[Lane] = []
-        # Whether the first one waits for room.
+        # Whether the first lane in the line waits for room.
         self._is_blocked = False
 
     @property
     def can_go_on(self) -> bool:
-        """Whether a model is to be loaded, and does not wait for room."""
+        """Whether a model should be loaded and does not wait for room."""
         return self._wants_load and not self._is_blocked
 
     @property
@@ -57,7 +57,7 @@ class LoadingLine:
         return self._budget.machine(lane, self._others(lane))
 
     def load_next(self, meanwhile: Callable[[], None], turn: threading.Lock) -> None:
-        """Load the first model that is to be loaded, if there is one and there is room for it.
+        """Load the first model in the line, if there is one and there is room for it.
 
         Args:
             meanwhile: Called between two parts of the loading.
@@ -66,7 +66,7 @@ class LoadingLine:
         if not self._line and not self._wants_load:
             return
         given_up = [lane for lane in self._line if not lane.wants_load]
-        if given_up:  # nobody waits for these any more, nor for the room that they needed
+        if given_up:  # nobody waits for these any more, so the room for them is not needed either
             self._line = [lane for lane in self._line if lane.wants_load]
             with turn:
                 for lane in given_up:
@@ -105,7 +105,7 @@ class LoadingLine:
         return [one for one in self._lanes if one is not lane and one.slot.backend is not None]
 
     def _has_room(self, lane: Lane) -> bool:
-        """Make room for a model that is to be loaded; False if it has to wait for that.
+        """Make room for the model of a lane; return False if it must wait for room.
 
         Raises:
             ModelLoadFailed: It cannot fit.
@@ -126,7 +126,7 @@ class LoadingLine:
                 )
             while others and not self._budget.has_room(wanted, others):
                 if not self._let_leave(lane, others):
-                    # Nobody else may leave: it fits, if other programs give memory back.
+                    # All others are pinned: it fits only if other programs give memory back.
                     if all(one.slot.status.is_pinned for one in others):
                         break
                     return False
@@ -140,9 +140,9 @@ class LoadingLine:
         return True
 
     def _let_leave(self, lane: Lane, others: Sequence[Lane]) -> bool:
-        """Free the memory of a model that answers nobody; False if all have to answer somebody.
+        """Unload a model without answers; return False if all models have answers.
 
-        The one that was asked for longest ago then takes no more requests.
+        In that case the least recently used model takes no more requests.
         """
         movable = sorted(
             (one for one in others if not one.slot.status.is_pinned),

@@ -1,6 +1,6 @@
-"""Whether one more model fits into memory beside those that are there, in words with figures.
+"""Checks whether one more model fits into memory beside the loaded ones; its errors have figures.
 
-Engine thread only. Reads sizes of files, never weights.
+Engine thread only. Reads the sizes of files, never the weights.
 """
 
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ class MemoryBudget:
     """The memory that all models may take together.
 
     Args:
-        limits: Say how much that is.
+        limits: Contain that limit, if one was set.
     """
 
     def __init__(self, limits: Limits) -> None:
@@ -26,9 +26,9 @@ class MemoryBudget:
         self._kept_bytes = limits.prompt_cache_bytes
 
     def need_of(self, source: Source) -> MemoryNeed | None:
-        """Return what a model needs; None where its folder does not say.
+        """Return the memory that a model needs; None where its folder does not tell.
 
-        Loading it then says what is wrong with the folder.
+        Loading it then reports what is wrong with the folder.
         """
         try:
             return need(source.folder, source.draft)
@@ -36,7 +36,7 @@ class MemoryBudget:
             return None
 
     def check(self, source: Source, wanted: MemoryNeed, pinned: Sequence[Lane]) -> None:
-        """Make sure that one of several models fits, if everything that may leave has left.
+        """Make sure that one of several models fits once all models that may leave have left.
 
         Args:
             source: The model's folder, and that of its draft model.
@@ -59,7 +59,7 @@ class MemoryBudget:
         raise ModelLoadFailed(f"{model_name(source.folder)} {_words(wanted)}; {room}: {remedy}")
 
     def check_alone(self, source: Source, wanted: MemoryNeed) -> None:
-        """Make sure that the only model fits, as far as that is certain.
+        """Refuse an only model that certainly does not fit.
 
         Raises:
             ModelLoadFailed: It does not; the message has the figures.
@@ -75,7 +75,7 @@ class MemoryBudget:
 
     @property
     def most_bytes(self) -> int:
-        """What all models may take together."""
+        """The memory that all models may take together."""
         return memory().usable if self._most is None else self._most
 
     def has_room(self, wanted: MemoryNeed, others: Sequence[Lane]) -> bool:
@@ -84,11 +84,11 @@ class MemoryBudget:
             return False
         if self._most is not None or not others:
             return True
-        # Other programs use memory, too. What the others have not filled yet is not free.
+        # Other programs use memory, too. And memory that the others will still fill is not free.
         return wanted.total <= memory().available - sum(map(_unfilled_bytes, others))
 
     def kept_bytes(self, wanted: MemoryNeed | None) -> int:
-        """Return how much one of several models may keep of earlier prompts."""
+        """Return the most bytes that one of several models may keep for earlier prompts."""
         if wanted is None:
             return self._kept_bytes
         return min(self._kept_bytes, wanted.cache + wanted.headroom)
@@ -106,7 +106,7 @@ class MemoryBudget:
 
 
 def taken_bytes(lane: Lane) -> int:
-    """Return what the weights and caches of a model take in memory now."""
+    """Return the memory that the weights and caches of a model take now."""
     backend = lane.slot.backend
     if backend is None:
         return 0
@@ -114,12 +114,12 @@ def taken_bytes(lane: Lane) -> int:
 
 
 def held_bytes(lane: Lane) -> int:
-    """Return what a model takes: its weights, and its caches or what they were reckoned with."""
+    """Return the memory of a model: its weights, and its caches or their estimate, if more."""
     return taken_bytes(lane) + _unfilled_bytes(lane)
 
 
 def _unfilled_bytes(lane: Lane) -> int:
-    """Return what a model was reckoned with beside its weights and has not taken yet."""
+    """Return how much of the estimate for a model's caches it has not taken yet."""
     backend = lane.slot.backend
     if lane.need is None or backend is None:
         return 0

@@ -1,6 +1,6 @@
-"""One model of an engine thread: loaded, replaced, unloaded while idle, and loaded again.
+"""Loads the model of a lane, replaces it, unloads it while idle, and loads it again.
 
-Knows no answer. Engine thread only.
+Knows nothing of answers. Engine thread only.
 """
 
 import threading
@@ -37,18 +37,18 @@ class ModelSlot:
     """Holds a loaded model, and changes it.
 
     Args:
-        limits: Handed to the loader.
+        limits: Limits for the loader.
         loader: Loads a model folder.
-        on_status: Told of every change of state.
-        is_ending: Set on another thread when the engine is to end; breaks a load off.
-        offered: Which of several models it is; None where only one is served, whichever that is.
+        on_status: Called with every change of the status.
+        is_ending: Set on another thread when the engine should end; cancels a running load.
+        offered: Which of several models it is; None where only one is served.
 
     Attributes:
         backend: The loaded model; None while its memory is free.
-        change: The change of model that was asked for and is not done yet.
-        idle: When its memory is to be freed because nothing is asked of it.
-        status: What others are told of it.
-        kept_bytes: Most bytes that the model is to keep of earlier prompts.
+        change: The requested change of model that is not done yet.
+        idle: Knows when its memory should be freed because it is idle.
+        status: Its published status.
+        kept_bytes: Most bytes that the model may keep for earlier prompts.
         is_loading: Whether it is being loaded now.
     """
 
@@ -71,7 +71,7 @@ class ModelSlot:
         self._loader = loader
         self._is_ending = is_ending
         self._offered = offered
-        # The model whose memory was freed and that is loaded again when it is next needed.
+        # The model whose memory was freed, and which is loaded again when it is next needed.
         self._unloaded: ModelInfo | None = None
 
     @property
@@ -81,7 +81,7 @@ class ModelSlot:
 
     @property
     def source(self) -> Source | None:
-        """Where the model is loaded from that is loaded, or is when it is next needed."""
+        """The folders of the model that is loaded, or will be when it is next needed."""
         info = self._unloaded if self.backend is None else self.backend.info
         if info is not None:
             return Source(info.path, None if info.draft is None else info.draft.path)
@@ -103,7 +103,7 @@ class ModelSlot:
         return "" if source is None else model_name(source.folder)
 
     def become(self, offered: OfferedModel) -> None:
-        """Be one of several models from now on: the one that is in the slot."""
+        """Make the model in the slot one of several models."""
         self._offered = offered
         self.status.is_pinned = self.status.is_pinned or offered.is_pinned
         if self.backend is not None:
@@ -111,13 +111,13 @@ class ModelSlot:
         self.status.tell_again()
 
     def no_model(self) -> NoModel:
-        """Return the error for a request that finds no model."""
+        """Return the error for a request when there is no model."""
         return NoModel(self.status.now.message or "no model is loaded")
 
     # -- changes that were asked for -------------------------------------------------------
 
     def drop_cancelled_load(self) -> bool:
-        """Forget a load that was broken off before it began; returns whether there was one."""
+        """Forget a load that was cancelled before it began; return whether there was one."""
         change = self.change
         if not isinstance(change, Load) or not change.gives_up.is_set():
             return False
@@ -128,14 +128,14 @@ class ModelSlot:
         return True
 
     def remove(self, change: Unload) -> None:
-        """Remove the model; nothing may use it any more."""
+        """Remove the model, which nothing may be using."""
         self.change = None
         self._free()
         self.status.tell(EngineStatus())
         change.reply.send(None)
 
     def carry_out(self, change: Load, meanwhile: Callable[[], None]) -> bool:
-        """Load another model in place of the present one, which nothing may use any more.
+        """Load another model in place of the present one, which nothing may be using.
 
         Args:
             change: What to load.
@@ -150,7 +150,7 @@ class ModelSlot:
         return self._load(change, before, meanwhile)
 
     def refuse_load(self, why: ModelLoadFailed) -> None:
-        """Refuse the load that is due, before anything of it was done."""
+        """Refuse the load that is due, before it begins."""
         self.status.forget_unsaid()
         change, self.change = self.change, None
         if self._unloaded is not None:
@@ -174,25 +174,25 @@ class ModelSlot:
     # -- unloading while idle --------------------------------------------------------------
 
     def unload_after(self, idle_s: float | None) -> None:
-        """Free the memory when nothing was asked for so long; None never does."""
+        """Free the memory when the model was idle for ``idle_s``; None never does."""
         self.idle.most_s = idle_s
         self.status.tell_again()
 
     def unload_when_idle(self) -> None:
-        """Free the memory as soon as nothing runs, unless ``stay`` is called before."""
+        """Free the memory as soon as nothing runs, unless ``stay`` is called first."""
         self.idle.is_over = self.backend is not None
 
     def stay(self) -> None:
-        """Keep the model, because a request has come."""
+        """Keep the model in memory, because a request has arrived."""
         self.idle.is_over = False
 
     @property
     def unload_due_s(self) -> float | None:
-        """In how many seconds the memory of an idle model is to be freed; None for never."""
+        """In how many seconds the memory of an idle model should be freed; None for never."""
         return None if self.backend is None else self.idle.due_s
 
     def unload_idle(self) -> None:
-        """Free the memory; for everybody who asks, the model stays the loaded one."""
+        """Free the memory; the model still counts as the loaded one."""
         if self.backend is not None:
             info = self.backend.info
             self._free()
@@ -230,11 +230,10 @@ class ModelSlot:
         """Load a model; if that fails, the one before it is loaded when it is next needed.
 
         Args:
-            command: What is to be loaded.
+            command: The load.
             before: The model that was there, whose memory is free by now.
             meanwhile: Called between two parts of the work.
-            is_again: Whether that one is to be loaded again: it stays the loaded model for
-                everybody who asks meanwhile.
+            is_again: Whether the model before is loaded again; it then counts as loaded meanwhile.
 
         Returns:
             Whether it was loaded.
@@ -263,7 +262,7 @@ class ModelSlot:
                     not limits.plain_decoding,
                 ),
                 on_progress=on_progress,
-                # Most loaders know of no draft models.
+                # Most loaders do not know about draft models.
                 **({} if command.draft is None else {"draft": command.draft}),
             )
         except LoadCancelled as cancelled:
@@ -294,6 +293,6 @@ class ModelSlot:
             self._note_unloaded(before, status.message)
 
     def unsay(self) -> None:
-        """Tell that no load is due any more."""
+        """Withdraw the message about what a load waits for."""
         if not self.is_loading:
             self.status.unsay()

@@ -1,7 +1,7 @@
-"""The commands that wait for a change of a model, or for the model itself, in their order.
+"""The commands that wait for a change of a model, or for the model itself, in order.
 
-Knows how many may wait and who is told when one does not; not when they are due. Engine thread,
-except where a method says so.
+Knows how many may wait and refuses the rest, but not when they are due. Engine thread, except where
+a method says otherwise.
 """
 
 from collections import deque
@@ -30,7 +30,7 @@ def needs_model(command: Command) -> bool:
 
 
 class PostponedCommands:
-    """The commands that one model has still to carry out.
+    """The commands that one model still has to carry out.
 
     Args:
         limits: How many answers may wait.
@@ -50,7 +50,7 @@ class PostponedCommands:
 
     @property
     def is_model_next(self) -> bool:
-        """Whether the first of them, which is there, needs the model in memory."""
+        """Whether the first command needs the model in memory; there must be one."""
         return needs_model(self._commands[0])
 
     def add(self, command: Command) -> None:
@@ -65,7 +65,7 @@ class PostponedCommands:
         self._commands.append(command)
 
     def take_next(self) -> Command:
-        """Return the first of them, which waits no longer."""
+        """Remove and return the first command."""
         return self._commands.popleft()
 
     def cancel(self, generations: Sequence[Generation], why: EngineError) -> None:
@@ -73,7 +73,7 @@ class PostponedCommands:
 
         Args:
             generations: The answers.
-            why: What their readers are told.
+            why: The error for their readers.
         """
         for command in self._commands.copy():
             if isinstance(command, Submit) and any(
@@ -83,7 +83,7 @@ class PostponedCommands:
                 settle(command.generations, why)
 
     def refuse_model_users(self, why: EngineError) -> None:
-        """Refuse what needs the model in memory; the others wait on."""
+        """Refuse the commands that need the model in memory; the others continue to wait."""
         kept = [one for one in self._commands if not needs_model(one)]
         for command in self._commands:
             if needs_model(command):
@@ -91,7 +91,7 @@ class PostponedCommands:
         self._commands = deque(kept)
 
     def take_all(self) -> list[Command]:
-        """Return all of them, none of which waits any longer. Any thread, as the lane allows."""
+        """Remove and return all commands. Any thread, as for ``Lane.refuse_the_rest``."""
         left = list(self._commands)
         self._commands.clear()
         return left

@@ -1,4 +1,4 @@
-"""What one model of the engine thread is doing, as others are told of it.
+"""Publishes the status of one model of the engine thread.
 
 Engine thread only.
 """
@@ -13,17 +13,17 @@ from engine.scheduling.thread.models.idle_time import IdleTime
 
 
 class SlotStatus:
-    """The status of a model; whoever wants to know is told of each change.
+    """The status of a model, with a callback for each change.
 
     Args:
-        on_status: Told of every change of state.
-        idle: When the model's memory is to be freed.
+        on_status: Called with every change of the status.
+        idle: Knows when the model's memory should be freed.
         is_pinned: Whether it stays in memory when another model needs room.
 
     Attributes:
-        now: What was told last.
-        is_pinned: As above, as it is now.
-        used_s: When something was asked last, in ``time.monotonic()`` seconds.
+        now: The status that was published last.
+        is_pinned: Whether it now stays in memory when another model needs room.
+        used_s: When it was last used, in ``time.monotonic()`` seconds.
     """
 
     def __init__(
@@ -35,11 +35,11 @@ class SlotStatus:
         self._used_at: float | None = None
         self._on_status = on_status
         self._idle = idle
-        # The status before it was said what a load waits for.
+        # The status before the message about what a load waits for; None without such a message.
         self._unsaid: EngineStatus | None = None
 
     def tell(self, status: EngineStatus) -> None:
-        """Tell of another state."""
+        """Publish another status."""
         self.now = replace(
             status,
             used_at=self._used_at,
@@ -49,11 +49,11 @@ class SlotStatus:
         self._on_status(self.now)
 
     def tell_again(self) -> None:
-        """Tell of the same state, because something beside it is another now."""
+        """Publish the same state again, because a figure beside it has changed."""
         self.tell(self.now)
 
     def note_use(self) -> None:
-        """Note that something is asked of the model now."""
+        """Note that the model is used now."""
         self.used_s, self._used_at = time.monotonic(), time.time()
 
     def publish(
@@ -63,13 +63,13 @@ class SlotStatus:
         waiting: int,
         rows_bytes: Callable[[], int],
     ) -> None:
-        """Tell of the numbers of answers, and of the prompt cache, only when they changed.
+        """Publish the numbers of answers and the use of the prompt cache, if they changed.
 
         Args:
             backend: The model, if it is loaded.
             running: Answers in the batch.
-            waiting: Those that wait for a place, or for the model.
-            rows_bytes: Returns what the caches of the running answers take.
+            waiting: Answers that wait for a place, or for the model.
+            rows_bytes: Returns the memory that the caches of the running answers take.
         """
         status = self.now
         use = status.cache_use if backend is None else backend.cache_use
@@ -84,18 +84,18 @@ class SlotStatus:
             )
 
     def say(self, message: str) -> None:
-        """Tell what a load that is due waits for."""
+        """Publish a message about what a due load waits for."""
         if self._unsaid is None:
             self._unsaid = self.now
         if self.now.message != message:
             self.tell(replace(self.now, state="loading", message=message))
 
     def unsay(self) -> None:
-        """Tell that no load is due any more."""
+        """Withdraw that message: no load is due any more."""
         if self._unsaid is not None:
             before, self._unsaid = self._unsaid, None
             self.tell(before)
 
     def forget_unsaid(self) -> None:
-        """Note that what a load waited for matters no more: another status follows at once."""
+        """Forget that message: another status follows at once."""
         self._unsaid = None

@@ -1,4 +1,4 @@
-"""Whose turn it is among several that want the engine thread: each gets the same share of time.
+"""Gives turns on the engine thread to several models: each gets the same share of time.
 
 Pure; knows no model.
 """
@@ -10,10 +10,10 @@ T = TypeVar("T")
 
 
 class Turns(Generic[T]):
-    """Shares out time by what each has taken, not by the number of turns.
+    """Gives turns by the time that each has used, not by the number of turns.
 
-    A model whose steps take ten times as long gets a tenth of the steps, so that a small model
-    beside a large one stays quick. Who had nothing to do has no claim on the time that has passed.
+    A model whose steps take ten times as long gets a tenth of the steps, so a small model stays
+    fast beside a large one. A model that was idle gets no extra time for that.
     """
 
     def __init__(self) -> None:
@@ -22,7 +22,7 @@ class Turns(Generic[T]):
         self._clock_s = 0.0
 
     def next(self, busy: Sequence[T]) -> T:
-        """Return whose turn it is, of those that have something to do; at least one."""
+        """Return whose turn it is, among those that have something to do; at least one."""
         for one in busy:
             if one not in self._busy:
                 self._spent_s[one] = max(self._spent_s.get(one, 0.0), self._clock_s)

@@ -12,7 +12,7 @@ Calls = tuple[tuple[str, Any], ...]
 
 
 def parsed_calls(raw: str, *, has_brackets: bool) -> Calls | None:
-    """Return names and arguments of the calls that a text is; None where it is none.
+    """Return the names and arguments of the calls in a text; None if it is not a call.
 
     Args:
         raw: The text between the tags.
@@ -34,7 +34,7 @@ def parsed_calls(raw: str, *, has_brackets: bool) -> Calls | None:
 
 
 def parsed_arguments(raw: str, name: str) -> Calls | None:
-    """Return the call of a tool that a Harmony message names; None where the text is none."""
+    """Return the call of the tool that a Harmony message names; None if the text is not a call."""
     arguments = _object(raw)
     return None if arguments is None else ((name, arguments),)
 

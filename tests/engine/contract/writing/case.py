@@ -49,7 +49,7 @@ def first_reading(case: Case) -> Reading:
     else:
         start = start_of(case.model, case.prompt, is_prefill=case.is_prefill)
     if case.is_raw or case.is_prefill or start.header is not None:
-        # It goes on with a text, so that its first piece is no beginning.
+        # It continues a text, so its first piece is not a beginning.
         start.has_text = True
         start.plain = (case.model.ids["a"],)
     return start

@@ -53,7 +53,7 @@ def held_back(reading: Reading, rules: StopRules) -> str:
 
 @dataclass(frozen=True)
 class End:
-    """What ended an answer, before it is worked out what that makes of it.
+    """What ended an answer, before its outcome is worked out.
 
     Attributes:
         kind: What ended it.
@@ -93,7 +93,7 @@ def end_of(case: Case) -> End:
 
 
 def _end_on(case: Case, before: Reading, token: int, index: int) -> End | None:
-    """Return how the answer ends with a token, None where it goes on."""
+    """Return how the answer ends with a token; None if it continues."""
     rules, made = case.rules, case.model
     is_last = token in made.eos and not rules.ignore_eos
     after = before.silent() if is_last else before.add(token)
@@ -142,7 +142,7 @@ def _named(
     own = made.special.get(token)
 
     def counts(scope: StopScope) -> bool:
-        """Return whether a stop of this scope counts where a token comes that is no tag."""
+        """Return whether a stop of this scope counts at a token that is not a tag."""
         if in_header:
             return scope is StopScope.ALL and own is not None
         return before.channel in scope.channels

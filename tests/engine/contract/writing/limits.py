@@ -1,4 +1,4 @@
-"""The stops and the limits of a random case: cut from what it says, or beside where it ends."""
+"""The stops and limits of a random case: cut from its text, or near its end."""
 
 import random
 from collections.abc import Callable

@@ -84,7 +84,7 @@ class Stepped:
         self.batch.leave(dict.fromkeys(rows, 0))
 
     def check(self, row: int) -> None:
-        """Fail unless an answer is what the model says of its prompt read at once, alone."""
+        """Fail unless an answer is that of the model to the same prompt, read alone in one pass."""
         prompt, answer = self.prompts[row], self.answers[row]
         model = self.model.model
         logits = model(mx.array([[*prompt, *answer]]), cache=make_prompt_cache(model))[0]

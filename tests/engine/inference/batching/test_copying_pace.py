@@ -18,7 +18,7 @@ def test_short_prompts_join_together_before_anything_is_known() -> None:
     assert CopyingPace().together(10) > 100
 
 
-def test_so_many_join_as_are_copied_within_a_gap_that_nobody_notices() -> None:
+def test_as_many_prompts_join_as_can_be_copied_in_an_unnoticeable_gap() -> None:
     pace, token_s = CopyingPace(), 1e-6
     for _ in range(60):
         tokens = pace.together(1_000) * 1_000
@@ -26,7 +26,7 @@ def test_so_many_join_as_are_copied_within_a_gap_that_nobody_notices() -> None:
     assert 0.03 < pace.together(1_000) * 1_000 * token_s < 0.08
 
 
-def test_more_than_ever_joined_at_once_may_be_as_slow_as_before_anything_was_known() -> None:
+def test_more_tokens_than_ever_before_are_expected_to_be_copied_at_the_first_slow_speed() -> None:
     usual = CopyingPace().together(1_000)
     together = after(CopyingPace(), 1e-7).together(1_000)
     assert usual < together <= usual + 5
@@ -42,7 +42,7 @@ def test_slower_copying_is_learnt_sooner_than_quicker() -> None:
     assert usual / slower.together(100) > quicker.together(100) / usual
 
 
-def test_one_step_that_something_else_held_up_is_forgotten() -> None:
+def test_one_step_that_something_else_delayed_is_forgotten() -> None:
     pace = after(CopyingPace(), 1e-6)
     usual = pace.together(1_000)
     pace.joined(5_000, 60.0)

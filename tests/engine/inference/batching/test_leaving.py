@@ -1,4 +1,4 @@
-"""Rows that leave together: what stays in the batch is copied once for all of them."""
+"""Rows that leave together: the rows that stay are copied only once."""
 
 import pytest
 from mlx_lm.generate import GenerationBatch

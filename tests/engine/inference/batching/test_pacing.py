@@ -77,7 +77,7 @@ def test_beside_streams_that_are_quick_enough_no_step_lasts_a_tenth_of_a_second(
     assert kept >= 0.6
 
 
-def test_it_keeps_it_where_each_token_of_the_prompt_takes_longer_than_the_one_before() -> None:
+def test_a_stream_keeps_its_pace_where_each_token_of_the_prompt_takes_longer() -> None:
     kept, _ = read_beside_a_stream(
         paced(0.01), 20_000, decode_s=0.01, token_s=lambda done: 0.0001 + done * 5e-8
     )
@@ -102,7 +102,7 @@ def test_a_stream_that_has_become_slow_for_good_does_not_starve_the_prompt() -> 
     assert kept > 0.2
 
 
-def test_a_stream_whose_steps_take_ever_longer_by_itself_leaves_the_prompt_its_share() -> None:
+def test_a_stream_that_slows_down_by_itself_leaves_the_prompt_its_share() -> None:
     # The stream's own context grows: its pace alone would fall as well.
     pace, decode_s, done, steps = paced(0.002), 0.002, 0, []
     while done < 20_000:

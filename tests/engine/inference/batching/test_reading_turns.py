@@ -64,7 +64,7 @@ class Reading:
         self.sampled.update(row for row, *_ in step.sampled)
 
     def until_sampled(self, row: int, most_steps: int) -> None:
-        """Step until a row has its first token, or fail after so many steps of reading."""
+        """Step until a row has its first token, or fail after this many steps of reading."""
         end = self.reading_steps + most_steps
         while row not in self.sampled:
             assert self.reading_steps <= end, "it waits too long"

@@ -25,7 +25,7 @@ def test_prompts_that_arrive_together_read_what_they_share_once(stepped: Stepped
     assert (use.hits, use.hit_tokens) == (5, 5 * len(SYSTEM))
 
 
-def test_those_that_waited_read_the_few_tokens_of_their_own_together(
+def test_rows_that_waited_read_their_own_few_tokens_together(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     # However slow this machine is.
@@ -87,7 +87,7 @@ def test_the_choices_of_one_request_read_their_prompt_once(stepped: Stepped) -> 
         stepped.check(row)
 
 
-def test_one_that_arrives_later_waits_only_for_what_is_left(stepped: Stepped) -> None:
+def test_a_later_prompt_waits_only_for_the_rest_of_the_shared_beginning(stepped: Stepped) -> None:
     first = stepped.insert([*SYSTEM, 1, 2, 3, 4, 5])
     while stepped.read.get(first, 0) < 20:
         stepped.step()
@@ -101,7 +101,7 @@ def test_one_that_arrives_later_waits_only_for_what_is_left(stepped: Stepped) ->
     stepped.check(second)
 
 
-def test_what_an_answer_under_way_has_read_is_not_read_again() -> None:
+def test_a_beginning_that_a_running_answer_has_read_is_not_read_again() -> None:
     stepped = Stepped("full")
     first = stepped.insert([*SYSTEM, 1, 2, 3])
     stepped.answer(first)
@@ -153,7 +153,7 @@ def test_when_the_reader_leaves_with_one_that_waits_the_others_read_on(stepped: 
         stepped.check(row)
 
 
-def test_one_whose_reader_is_cancelled_may_take_more_from_another_row() -> None:
+def test_a_waiting_row_whose_reader_is_cancelled_may_take_more_from_another_row() -> None:
     stepped = Stepped("full", chunk=32)
     long = [n * 7 % 61 + 1 for n in range(600)]
     reader = stepped.insert([*long, 1, 2, 3])
@@ -169,7 +169,7 @@ def test_one_whose_reader_is_cancelled_may_take_more_from_another_row() -> None:
     stepped.check(heir)
 
 
-def test_the_progress_of_one_that_waits_is_the_readers(stepped: Stepped) -> None:
+def test_a_waiting_row_has_the_progress_of_its_reader(stepped: Stepped) -> None:
     rows = [stepped.insert([*SYSTEM, 10 + n, 3, 4]) for n in range(2)]
     seen = [0]
     while rows[1] in stepped.batch._joining._waiting:
@@ -180,7 +180,7 @@ def test_the_progress_of_one_that_waits_is_the_readers(stepped: Stepped) -> None
     assert seen[2] > 0
 
 
-def test_one_that_waits_can_leave(stepped: Stepped) -> None:
+def test_a_waiting_row_can_leave(stepped: Stepped) -> None:
     rows = [stepped.insert([*SYSTEM, 10 + n]) for n in range(3)]
     stepped.step()
     stepped.leave(rows[1])
@@ -193,7 +193,7 @@ def test_one_that_waits_can_leave(stepped: Stepped) -> None:
     assert stepped.answers[rows[1]] == []
 
 
-def test_when_a_step_fails_those_that_waited_go_on(stepped: Stepped) -> None:
+def test_when_a_step_fails_the_waiting_rows_continue(stepped: Stepped) -> None:
     rows = [stepped.insert([*SYSTEM, 10 + n]) for n in range(3)]
     stepped.step()
     stepped.model.fails = True
@@ -206,7 +206,7 @@ def test_when_a_step_fails_those_that_waited_go_on(stepped: Stepped) -> None:
     stepped.check(rows[2])
 
 
-def test_one_that_waited_keeps_its_place_among_those_with_as_much_to_read() -> None:
+def test_a_row_that_waited_keeps_its_place_among_rows_with_as_much_to_read() -> None:
     stepped = Stepped("full", chunk=64)
     # All are in the second lane, which reads four prompts at a time.
     own = [[n + 1] * 700 for n in range(9)]

@@ -13,7 +13,7 @@ from tests.support.models.tiny_models import tiny_model
 
 
 def batch_of(*lengths: int) -> Any:
-    """Return the cache of one layer for rows that have read so many tokens each."""
+    """Return the cache of one layer for rows that have read these numbers of tokens."""
     rows = []
     for length in lengths:
         row = KVCache()
@@ -58,7 +58,7 @@ def test_a_longer_row_that_joins_brings_the_mask_back() -> None:
     assert row.make_mask(1) is not None
 
 
-def test_rows_that_give_up_different_numbers_of_tokens_have_a_mask_again() -> None:
+def test_rows_that_drop_different_numbers_of_tokens_have_a_mask_again() -> None:
     rows = batch_of(5, 5)
     assert rows.make_mask(1) is None
     rows.prepare(right_padding=[2, 0])
@@ -117,7 +117,7 @@ class Masks:
 
 
 def decode(batch: RunningBatch, rows: dict[int, list[int]], tokens: int) -> None:
-    """Step a batch until each of its rows has got so many more tokens."""
+    """Step a batch until each of its rows has this many more tokens."""
     wanted = {row: len(found) + tokens for row, found in rows.items()}
     while any(len(rows[row]) < count for row, count in wanted.items()):
         for row, token, _ in batch.step().sampled:

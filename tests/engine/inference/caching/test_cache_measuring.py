@@ -61,7 +61,7 @@ def test_quantized_layers_count_what_they_keep() -> None:
 
 
 @pytest.mark.parametrize("tokens", [1, 255, 256, 257, 700])
-def test_what_was_measured_is_what_a_full_layer_takes(tokens: int) -> None:
+def test_the_measured_size_is_that_of_a_full_layer(tokens: int) -> None:
     part = KVCache()
     for _ in range(tokens):
         part.update_and_fetch(KEYS, KEYS)

@@ -107,7 +107,7 @@ TOKENS = st.lists(st.integers(0, 2), min_size=1, max_size=12)
 @settings(deadline=None)
 @example([[1, 0], [1, 1, 0, 0]], [1, 1, 0], "windowed")
 @given(st.lists(TOKENS, max_size=6), TOKENS, st.sampled_from(sorted(KINDS)))
-def test_the_most_that_helps_is_found_and_holds_just_the_beginning(
+def test_the_longest_useful_beginning_is_found_and_contains_nothing_else(
     sequences: list[list[int]], prompt: list[int], kind: str
 ) -> None:
     cache = kept(cache_of(), *sequences, make=KINDS[kind])
@@ -133,7 +133,7 @@ def test_the_most_that_helps_is_found_and_holds_just_the_beginning(
     st.integers(1, 4),
     st.integers(0, 40 * TOKEN_BYTES),
 )
-def test_whatever_is_kept_and_dropped_what_is_found_is_right_and_the_limits_hold(
+def test_whatever_is_kept_and_dropped_the_found_caches_are_right_and_the_limits_hold(
     steps: list[tuple[list[int], bool]], kind: str, entries: int, size: int
 ) -> None:
     cache = cache_of(entries, size)
@@ -154,7 +154,7 @@ def test_whatever_is_kept_and_dropped_what_is_found_is_right_and_the_limits_hold
     assert (len(cache), cache.size_bytes) == (0, 0)
 
 
-def test_what_is_fetched_is_a_copy() -> None:
+def test_a_fetched_cache_is_a_copy() -> None:
     cache = kept(cache_of(), [1, 2, 3])
     first, _ = cache.fetch([1, 2, 3, 4])
     assert first is not None
@@ -189,18 +189,18 @@ def test_an_edit_in_the_middle_reuses_what_is_before_it() -> None:
     assert found is not None
     assert count == 4
     check(found, [1, 2, 3, 4])
-    # The first way goes on as before.
+    # The first branch continues as before.
     assert cache.fetch([1, 2, 3, 4, 5, 6, 7])[1] == 6
 
 
-def test_what_a_longer_one_holds_as_well_is_not_kept_twice() -> None:
+def test_a_cache_that_a_longer_one_contains_is_not_kept_twice() -> None:
     cache = kept(cache_of(), [1], [1, 2], [1, 2, 3], [1, 2, 3], [1, 2])
     assert (len(cache), cache.size_bytes) == (1, 3 * TOKEN_BYTES)
     # A state says nothing of fewer tokens.
     assert len(kept(cache_of(), [1], [1, 2], make=recurrent)) == 2
 
 
-def test_nothing_is_computed_of_what_is_kept_already() -> None:
+def test_tokens_that_are_kept_already_are_not_computed_again() -> None:
     cache, tokens = cache_of(size=1 << 30), list(range(100_000))
     kept(cache, tokens)
     lazy = KVCache()
@@ -212,7 +212,7 @@ def test_nothing_is_computed_of_what_is_kept_already() -> None:
     assert len(cache) == 1
 
 
-def test_the_one_that_was_used_longest_ago_goes_first() -> None:
+def test_the_least_recently_used_cache_is_dropped_first() -> None:
     cache = kept(cache_of(entries=2), [1, 1], [2, 2])
     cache.fetch([1, 1, 5])
     kept(cache, [3, 3])
@@ -229,7 +229,7 @@ def test_a_shared_beginning_stays_as_long_as_one_conversation_with_it() -> None:
     assert cache.size_bytes == 4 * TOKEN_BYTES
 
 
-def test_no_more_bytes_are_kept_than_may_be() -> None:
+def test_the_limit_of_bytes_is_kept() -> None:
     cache = kept(cache_of(size=5 * TOKEN_BYTES), [1, 1], [2, 2], [3, 3])
     assert (len(cache), cache.size_bytes) == (2, 4 * TOKEN_BYTES)
     kept(cache, [4] * 9)
@@ -277,7 +277,7 @@ def test_the_bytes_reported_are_the_bytes_held(heads: int) -> None:
 
     def check_bytes(arrays: int) -> None:
         held = mx.get_active_memory() - before
-        # MLX spares itself to copy arrays whose memory is up to 16 KB too large.
+        # MLX does not copy arrays whose memory is up to 16 KB too large.
         assert abs(held - cache.size_bytes) <= arrays * (16 << 10), (held, cache.size_bytes)
 
     assert cache.size_bytes == 2 * heads * 128 * 4 * (2000 + 6 * 501)

@@ -1,4 +1,4 @@
-"""A draft model guesses for the one that answers: the answers stay what they are."""
+"""A draft model guesses for the model that answers: the answers stay the same."""
 
 import asyncio
 from pathlib import Path
@@ -239,7 +239,7 @@ class _Reading:
 
 
 @pytest.mark.usefixtures("_alone")
-def test_a_draft_model_that_is_always_wrong_rests(
+def test_a_draft_model_that_is_always_wrong_is_paused(
     loop_engine: tuple[asyncio.Runner, Engine], demo_model_path: Path, poor: Path
 ) -> None:
     runner, engine = loop_engine

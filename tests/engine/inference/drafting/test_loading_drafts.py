@@ -45,7 +45,7 @@ def test_a_draft_model_counts_in_estimates_and_in_the_memory_of_answers(
 
 
 @pytest.mark.parametrize("change", ["swapped", "added"])
-def test_another_vocabulary_is_refused_in_words(
+def test_a_draft_model_with_another_vocabulary_is_refused_with_a_clear_message(
     tmp_path: Path, demo_model_path: Path, change: str
 ) -> None:
     foreign = write_draft(tmp_path / "foreign", demo_model_path, layers=1)
@@ -85,7 +85,7 @@ def test_progress_is_that_of_both_models(demo_model_path: Path, poor: Path) -> N
     assert totals == {done[-1]}
 
 
-def test_a_draft_model_that_is_damaged_is_told_apart(
+def test_a_damaged_draft_model_is_reported_as_the_draft_model(
     loop_engine: tuple[asyncio.Runner, Engine], tmp_path: Path, demo_model_path: Path
 ) -> None:
     runner, engine = loop_engine
@@ -107,7 +107,7 @@ def test_the_present_model_stays_where_a_draft_model_is_seen_to_be_wrong(
     assert not engine.status.is_unloaded
 
 
-def test_a_cache_that_cannot_be_taken_back_is_refused(
+def test_a_draft_model_whose_cache_cannot_be_cut_back_is_refused(
     monkeypatch: pytest.MonkeyPatch, demo_model_path: Path, poor: Path
 ) -> None:
     monkeypatch.setattr(draft_loading, "can_trim_prompt_cache", lambda _: False)

@@ -1,4 +1,4 @@
-"""mlx-lm is imported without what a model never uses, and whoever needs that still gets it.
+"""mlx-lm is imported without the parts that a model never uses, which still load when needed.
 
 Each test runs in a process of its own, because a library is imported once.
 """
@@ -43,7 +43,7 @@ def test_transformers_knows_the_same_names_as_if_it_had_read_them_at_its_import(
     assert result_of(IMPORTED + NAMES) == result_of("import mlx_lm" + NAMES)
 
 
-def test_the_names_of_models_are_read_when_one_of_them_is_asked_for() -> None:
+def test_the_names_of_models_are_read_when_one_of_them_is_needed() -> None:
     program = """
 import transformers
 before = len(transformers._class_to_module)
@@ -55,7 +55,7 @@ print(json.dumps([before, len(transformers._class_to_module), found]))
     assert found == "LlamaTokenizer"
 
 
-def test_a_name_that_transformers_does_not_have_is_refused_as_ever() -> None:
+def test_a_name_that_transformers_does_not_have_is_refused_as_usual() -> None:
     program = """
 import transformers
 print(json.dumps([hasattr(transformers, "NoSuchThing"), hasattr(transformers.models, "none_such")]))
@@ -109,7 +109,7 @@ print(json.dumps(seen + [
     ]
 
 
-def test_who_uses_numpy_during_the_import_gets_it() -> None:
+def test_code_that_uses_numpy_during_the_import_gets_it() -> None:
     program = """
 import json, sys
 from engine.inference.importing.wrapping import importing_mlx_lm

@@ -51,7 +51,7 @@ def names(models: tuple[HubModel, ...]) -> list[str]:
     return [model.name for model in models]
 
 
-def test_a_search_says_size_bits_downloads_day_license_and_gate(site: support.Hub) -> None:
+def test_a_search_reports_size_bits_downloads_day_license_and_gate(site: support.Hub) -> None:
     site.add_model(
         "makers/Qwen-4bit",
         CONFIG,
@@ -156,7 +156,7 @@ def test_results_get_their_needs_from_their_configurations(site: support.Hub) ->
         assert model.bits == 4
 
 
-def test_a_gated_model_that_is_too_large_is_known_by_its_weights_and_else_not(
+def test_of_a_gated_model_only_the_weights_tell_that_it_is_too_large(
     site: support.Hub,
 ) -> None:
     site.add_model("makers/gated", CONFIG, safetensors=SAFETENSORS)
@@ -192,15 +192,13 @@ def test_facts_that_make_no_sense_are_left_out(
 
 
 @pytest.mark.parametrize("raw", [b"<html>", b"{}", b"[" * 100_000, b"\xff"])
-def test_an_answer_that_is_not_a_list_is_told(site: support.Hub, raw: bytes) -> None:
+def test_an_answer_that_is_not_a_list_is_reported(site: support.Hub, raw: bytes) -> None:
     site.raw = raw
     with pytest.raises(HubFailed, match="try again later"):
         search(asked(site), "model")
 
 
-def test_an_answer_without_end_is_refused(
-    site: support.Hub, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_endless_answer_is_refused(site: support.Hub, monkeypatch: pytest.MonkeyPatch) -> None:
     site.raw = b"[" + b" " * (20 << 20) + b"]"
     with pytest.raises(HubFailed, match="exceeds"):
         search(asked(site), "model")
@@ -210,7 +208,7 @@ def test_an_answer_without_end_is_refused(
     ("status", "said"),
     [(503, "the hub refused: 503"), (429, "asked too often.*hf auth login"), (403, "403")],
 )
-def test_a_hub_that_refuses_is_told_with_its_status(
+def test_a_refusal_of_the_hub_is_reported_with_its_status(
     site: support.Hub, status: int, said: str
 ) -> None:
     site.status = status
@@ -218,7 +216,7 @@ def test_a_hub_that_refuses_is_told_with_its_status(
         search(asked(site), "model")
 
 
-def test_a_hub_that_cannot_be_reached_is_told_as_such_without_trying_again() -> None:
+def test_a_hub_that_cannot_be_reached_is_reported_without_trying_again() -> None:
     with pytest.raises(HubFailed, match=r"cannot be reached .*check the connection"):
         search(asking.Hub("http://127.0.0.1:9"), "model")
 
@@ -283,7 +281,7 @@ def test_a_card_comes_without_its_front_matter(site: support.Hub) -> None:
         card(asked(site), "makers/none")
 
 
-def test_a_search_text_that_is_too_long_is_refused_before_anybody_is_asked(
+def test_a_search_text_that_is_too_long_is_refused_before_any_request(
     site: support.Hub,
 ) -> None:
     with pytest.raises(HubFailed, match="exceeds 200 characters"):

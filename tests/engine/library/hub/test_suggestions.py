@@ -1,4 +1,4 @@
-"""What is suggested to a newcomer fits the memory, and the data is whole."""
+"""The suggestions for a newcomer fit the memory, and their data is complete."""
 
 import pytest
 

@@ -66,5 +66,5 @@ def test_many_readers_are_woken_more_rarely_than_one(
     assert asyncio.run(woken_after(monkeypatch, readers, waited_s)) == woken
 
 
-def test_what_is_urgent_wakes_all_that_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_urgent_event_wakes_all_waiting_readers(monkeypatch: pytest.MonkeyPatch) -> None:
     assert asyncio.run(woken_after(monkeypatch, 16, 0.001, is_urgent=True)) == 16

@@ -37,7 +37,7 @@ def test_no_prompt_is_rendered_counted_or_shown_on_the_engines_thread(tmp_path: 
     assert threads == {"fullstop-prompts", "fullstop-long-prompts", "fullstop-counting"}
 
 
-def test_a_prompt_that_is_being_rendered_holds_up_nobody(tmp_path: Path) -> None:
+def test_rendering_a_prompt_delays_no_other_request(tmp_path: Path) -> None:
     goes_on = threading.Event()
 
     def before(asked: GenerationRequest) -> None:

@@ -40,7 +40,7 @@ class Panic(BaseException):
     ],
     ids=["8 MB", "31 MB raw", "8 million ids", "100,001 messages", "2.7 MB"],
 )
-def test_what_cannot_fit_is_refused_before_it_is_tokenised(
+def test_a_prompt_that_cannot_fit_is_refused_before_it_is_tokenised(
     tmp_path: Path, asked: GenerationRequest
 ) -> None:
     stage = stage_of(tmp_path)
@@ -74,7 +74,7 @@ def test_what_cannot_fit_is_refused_before_it_is_tokenised(
     run(play())
 
 
-def test_a_long_text_that_fits_has_the_tokens_of_the_whole(tmp_path: Path) -> None:
+def test_a_long_text_that_fits_is_tokenised_as_a_whole(tmp_path: Path) -> None:
     stage = stage_of(tmp_path, context=4_000_000)
 
     async def play() -> None:
@@ -158,7 +158,7 @@ def test_a_template_that_never_ends_is_ended(tmp_path: Path) -> None:
     run(play())
 
 
-def test_a_prompt_whose_thread_cannot_be_ended_is_answered_nonetheless(tmp_path: Path) -> None:
+def test_a_request_is_answered_even_if_its_thread_cannot_be_ended(tmp_path: Path) -> None:
     stuck = threading.Event()
 
     def before(asked: GenerationRequest) -> None:
@@ -181,7 +181,7 @@ def test_a_prompt_whose_thread_cannot_be_ended_is_answered_nonetheless(tmp_path:
 
 
 @pytest.mark.parametrize("place", ["render", "answer_format", "join", "step"])
-def test_the_panic_of_a_native_library_ends_one_request(tmp_path: Path, place: str) -> None:
+def test_a_panic_of_a_native_library_ends_only_its_request(tmp_path: Path, place: str) -> None:
     stage = stage_of(tmp_path)
 
     def load(folder: Path, **options: Any) -> Any:
@@ -231,7 +231,7 @@ def test_a_stuck_step_ends_its_answers_and_is_recovered_from(tmp_path: Path) -> 
         assert answer.finished.stop.kind is StopKind.ERROR
         assert "has not completed a step for 1 seconds" in (answer.finished.error or "")
         assert engine.status.state == "failed"
-        with pytest.raises(EngineStuck, match="start anew"):
+        with pytest.raises(EngineStuck, match="restart Fullstop"):
             await engine.generate(request("short"))
         goes_on.set()
         ends_at = time.monotonic() + 60

@@ -54,7 +54,7 @@ def plain(demo_model_path: Path) -> Any:
 
 @pytest.fixture(scope="module")
 def loaded(demo_model_path: Path) -> Any:
-    """An engine that reads few tokens at once, and the loop on which it is asked."""
+    """An engine that reads few tokens per step, and the loop that calls it."""
     with asyncio.Runner() as runner:
         engine = Engine(Limits(prefill_chunk=CHUNK, max_rows=4))
         runner.run(engine.load(demo_model_path))
@@ -247,7 +247,7 @@ def test_few_tokens_are_read_at_once_where_their_logits_would_take_much_memory()
     assert rows.chunk(2048, {4: 0}, 4) == 2048
 
 
-def test_wrong_wishes_are_refused_by_name(loaded: Any) -> None:
+def test_wrong_scoring_options_are_refused_by_name(loaded: Any) -> None:
     for scoring, field in (
         (PromptScoring(-1), "prompt_scoring.start"),
         (PromptScoring(top=21), "prompt_scoring.top"),

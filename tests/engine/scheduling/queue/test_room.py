@@ -47,7 +47,7 @@ def rendering(stage: Stage, rendered: list[GenerationRequest]) -> Callable[..., 
 
 
 def checked(room: CacheRoom, *choices: tuple[int, int | None]) -> InvalidRequest | None:
-    """Return why choices, each of so many prompt tokens and ``max_tokens``, are refused."""
+    """Return why choices with these numbers of prompt tokens and ``max_tokens`` are refused."""
     try:
         room.check(Wanted(choices, "n", "messages"))
     except InvalidRequest as refusal:
@@ -85,7 +85,7 @@ def test_the_field_that_asks_for_too_much_is_named_with_figures() -> None:
     assert "19.8 GB of memory" in too_wordy.reason
 
 
-def test_what_lies_beyond_the_context_takes_no_memory() -> None:
+def test_tokens_beyond_the_context_need_no_memory() -> None:
     room = CacheRoom(CacheSize(1 << 20), 4096, 5000 << 20)
     assert checked(room, (1000, 1_000_000)) is None
 
@@ -98,12 +98,12 @@ def test_layers_with_a_window_let_longer_answers_in() -> None:
     assert windowed.context_of(2) > full.context_of(2) > 0
 
 
-def test_a_model_whose_cache_is_not_known_has_no_bound() -> None:
+def test_a_model_whose_cache_size_is_not_known_has_no_limit() -> None:
     room = CacheRoom(CacheSize(), 1 << 20, 1)
     assert checked(room, *[(1 << 20, None)] * 100) is None
 
 
-def test_rows_are_reckoned_with_the_longest_of_them() -> None:
+def test_all_rows_count_with_the_length_of_the_longest() -> None:
     room = CacheRoom(CacheSize(10), 10_000, 3 * 2560)
     assert room.holds([256, 10, 256])
     assert not room.holds([257, 10, 10])
@@ -132,7 +132,9 @@ def test_too_many_choices_are_refused_before_their_prompt_is_rendered(tmp_path: 
     run(play())
 
 
-def test_what_only_the_prompt_makes_too_large_is_refused_before_it_is_read(tmp_path: Path) -> None:
+def test_a_request_that_its_prompt_makes_too_large_is_refused_unread(
+    tmp_path: Path,
+) -> None:
     stage = stage_of(tmp_path, context=100_000)
 
     async def play() -> None:
@@ -156,7 +158,7 @@ def test_what_only_the_prompt_makes_too_large_is_refused_before_it_is_read(tmp_p
     run(play())
 
 
-def test_what_fits_alone_but_not_beside_the_others_waits_for_them(tmp_path: Path) -> None:
+def test_a_request_that_fits_alone_but_not_beside_the_others_waits(tmp_path: Path) -> None:
     stage = stage_of(tmp_path, step_s=0.001)
 
     async def play() -> None:
@@ -178,7 +180,7 @@ def test_what_fits_alone_but_not_beside_the_others_waits_for_them(tmp_path: Path
     run(play())
 
 
-def test_a_cancel_makes_room_for_what_waits(tmp_path: Path) -> None:
+def test_a_cancel_makes_room_for_waiting_requests(tmp_path: Path) -> None:
     stage = stage_of(tmp_path, step_s=0.001)
 
     async def play() -> None:
@@ -194,7 +196,7 @@ def test_a_cancel_makes_room_for_what_waits(tmp_path: Path) -> None:
     run(play())
 
 
-def test_an_answer_without_a_limit_ends_where_its_memory_does(tmp_path: Path) -> None:
+def test_an_answer_without_a_limit_ends_when_memory_is_full(tmp_path: Path) -> None:
     stage = stage_of(tmp_path, context=100_000)
 
     async def play() -> None:
@@ -213,7 +215,7 @@ def test_an_answer_without_a_limit_ends_where_its_memory_does(tmp_path: Path) ->
     run(play(), 120)
 
 
-def test_where_endless_answers_outgrow_memory_together_the_longest_ends(tmp_path: Path) -> None:
+def test_if_answers_without_limits_fill_the_memory_the_longest_ends(tmp_path: Path) -> None:
     stage = stage_of(tmp_path, context=100_000)
 
     async def play() -> None:

@@ -69,7 +69,7 @@ def test_a_model_answers_while_another_is_loaded(held: Held) -> None:
         before = await engine.generate(request("long", model="here"))
         slow = asyncio.ensure_future(ask(engine, "short", model="slow"))
         await until(lambda: held.parts > 0)
-        # One that was under way, and one that comes now; both end before the load does.
+        # One that ran already, and one that comes now; both end before the load does.
         assert (await before.collect()).text == "".join(f"w{n} " for n in range(200))
         assert (await ask(engine, "short")).text == "yes"
         assert (state(engine, "slow"), slow.done()) == ("loading", False)
@@ -98,7 +98,7 @@ def test_a_request_that_waits_for_its_model_can_be_cancelled(held: Held) -> None
     run(play(), 120)
 
 
-def test_a_load_that_fails_fails_those_who_wait_for_it_and_nobody_else(held: Held) -> None:
+def test_a_failed_load_only_fails_the_requests_that_wait_for_it(held: Held) -> None:
     async def play() -> None:
         engine = await opened(held)
         held.failure = ModelLoadFailed("the disk is gone")

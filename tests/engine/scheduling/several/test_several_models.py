@@ -30,13 +30,13 @@ def models(tmp_path_factory: pytest.TempPathFactory, demo_model_path: Path) -> l
 
 
 def room_for(models: list[OfferedModel], count: int) -> Limits:
-    """Return limits with memory for so many of these models, which need nearly the same."""
+    """Return limits with memory for a number of these models, which need about the same."""
     most = max(need(model.folder).total for model in models)
     return Limits(memory_bytes=most * count + most // 2)
 
 
 async def alone(model: OfferedModel, text: str = _ASKED, most: int = 24) -> str:
-    """Return what a model answers where it is the only one."""
+    """Return the answer of a model that is the only one."""
     engine = Engine()
     await engine.load(model.folder)
     answer = await ask(engine, text, max_tokens=most)
@@ -101,7 +101,7 @@ def test_without_an_offer_one_model_answers_whatever_is_named(models: list[Offer
     run(play(), 120)
 
 
-def test_the_model_that_was_asked_for_longest_ago_leaves_when_room_is_needed(
+def test_the_least_recently_used_model_is_unloaded_when_room_is_needed(
     models: list[OfferedModel],
 ) -> None:
     async def play() -> None:
@@ -118,7 +118,7 @@ def test_the_model_that_was_asked_for_longest_ago_leaves_when_room_is_needed(
     run(play())
 
 
-def test_a_pinned_model_stays_and_what_cannot_fit_beside_it_is_refused_with_figures(
+def test_a_pinned_model_stays_and_a_model_that_cannot_fit_beside_it_is_refused_with_figures(
     models: list[OfferedModel],
 ) -> None:
     async def play() -> None:
@@ -139,7 +139,7 @@ def test_a_pinned_model_stays_and_what_cannot_fit_beside_it_is_refused_with_figu
     run(play(), 120)
 
 
-def test_a_model_that_answers_is_waited_for_and_takes_no_more_until_it_has_left(
+def test_a_busy_model_finishes_its_answers_and_takes_no_more_before_it_is_unloaded(
     models: list[OfferedModel],
 ) -> None:
     async def play() -> None:
@@ -252,7 +252,7 @@ def test_the_only_model_becomes_one_of_several_when_others_are_offered(
     run(play(), 120)
 
 
-def test_a_model_takes_requests_again_when_nobody_needs_its_room_any_more(
+def test_a_model_takes_requests_again_when_its_room_is_no_longer_needed(
     models: list[OfferedModel],
 ) -> None:
     async def play() -> None:

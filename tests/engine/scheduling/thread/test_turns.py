@@ -23,14 +23,14 @@ def test_each_gets_the_same_time_however_long_its_turns_are() -> None:
     assert abs(counts["small"] - 10 * counts["large"]) <= 10
 
 
-def test_who_comes_back_has_no_claim_on_the_time_that_has_passed() -> None:
+def test_one_that_was_idle_gets_no_extra_time() -> None:
     turns = Turns[str]()
     played(turns, {"a": 1.0, "b": 1.0}, 2)
     played(turns, {"a": 1.0}, 1000)
     assert Counter(played(turns, {"a": 1.0, "b": 1.0}, 10)) == {"a": 5, "b": 5}
 
 
-def test_nobody_is_ahead_after_a_rest() -> None:
+def test_after_a_pause_all_get_equal_turns() -> None:
     turns = Turns[str]()
     played(turns, {"a": 100.0, "b": 1.0}, 3)
     turns.rest()

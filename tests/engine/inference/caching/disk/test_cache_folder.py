@@ -93,7 +93,7 @@ def test_files_of_other_programs_are_left_alone(folder: CacheFolder) -> None:
     assert sorted(one.name for one in folder.path.iterdir()) == ["model.safetensors", "notes.txt"]
 
 
-def test_what_a_killed_process_left_unfinished_is_swept_away(folder: CacheFolder) -> None:
+def test_unfinished_files_of_a_killed_process_are_swept_away(folder: CacheFolder) -> None:
     folder.path.mkdir(parents=True)
     alive, dead = UnfinishedFile(folder.path), UnfinishedFile(folder.path)
     dead._file.close()  # as the system does for a process that was killed

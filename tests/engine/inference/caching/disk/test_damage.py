@@ -1,4 +1,4 @@
-"""Damaged, foreign and half-written files: dropped in silence, and never a wrong token."""
+"""Damaged, foreign and half-written files are dropped silently, and never give a wrong token."""
 
 import os
 from collections.abc import Callable
@@ -114,7 +114,7 @@ CHANGES: dict[str, Callable[[Segment], Segment]] = {
 
 
 @pytest.mark.parametrize("change", CHANGES)
-def test_a_file_that_says_something_else_of_itself_is_not_used(
+def test_a_file_whose_header_describes_something_else_is_not_used(
     room: Room, model: Path, kept: Path, change: str
 ) -> None:
     right = Segment.from_metadata(room.disk.folder.metadata(kept.name))

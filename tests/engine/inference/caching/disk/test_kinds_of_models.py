@@ -37,7 +37,7 @@ def answer(
 
 
 @pytest.mark.parametrize("kind", ["plain", "windows", "states"])
-def test_the_next_turn_goes_on_from_disk_token_for_token(
+def test_the_next_turn_continues_from_disk_token_for_token(
     kind: str, tmp_path: Path, model: Path
 ) -> None:
     network = model_of(kind, mx.float32)

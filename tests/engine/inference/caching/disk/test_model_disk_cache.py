@@ -21,7 +21,7 @@ def again(room: Room, model: Path) -> Room:
     return Room(room.disk.folder.path, model)
 
 
-def test_a_cache_is_there_for_the_next_process(room: Room, model: Path) -> None:
+def test_a_cache_is_available_to_the_next_process(room: Room, model: Path) -> None:
     ids = list(range(200))
     room.keep(ids)
     room.close()
@@ -113,7 +113,7 @@ def test_a_cache_larger_than_the_limit_is_not_written(room: Room) -> None:
     assert room.names == []
 
 
-def test_no_room_at_all_keeps_nothing_and_deletes_what_was_there(room: Room) -> None:
+def test_a_limit_of_zero_keeps_nothing_and_deletes_existing_files(room: Room) -> None:
     room.keep(list(range(200)))
     room.disk.limit_to(0)
     room.wait()
@@ -131,7 +131,7 @@ def test_an_owner_is_forgotten_and_others_are_not(room: Room) -> None:
     assert room.tokens([*range(1000, 1200), 1]) == 200
 
 
-def test_an_answer_under_way_leaves_nothing_of_an_owner_who_was_forgotten(room: Room) -> None:
+def test_a_running_answer_leaves_no_cache_for_a_forgotten_owner(room: Room) -> None:
     ticket = room.model.ticket(ME)
     room.disk.forget(ME).result(60)
     room.model.keep(ticket, list(range(200)), lambda _: kv_cache(list(range(200))), 1)
@@ -139,7 +139,7 @@ def test_an_answer_under_way_leaves_nothing_of_an_owner_who_was_forgotten(room: 
     assert room.names == []
 
 
-def test_an_owner_who_is_back_keeps_caches_again(room: Room) -> None:
+def test_an_owner_can_keep_caches_again_after_being_forgotten(room: Room) -> None:
     room.keep(list(range(200)))
     room.disk.forget(ME).result(60)
     room.keep(list(range(300)))
@@ -186,7 +186,7 @@ def warnings_of(caplog: pytest.LogCaptureFixture) -> list[str]:
     return [one.getMessage() for one in caplog.records if one.levelno >= logging.WARNING]
 
 
-def test_a_full_disk_is_logged_once_and_hurts_nobody(
+def test_a_full_disk_is_logged_once_and_disturbs_no_answer(
     room: Room, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(cache_folder, "LEFT_FREE_BYTES", 1 << 60)
@@ -212,7 +212,7 @@ def test_a_folder_that_cannot_be_made_is_logged_once(
     assert len(warnings_of(caplog)) == 1
 
 
-def test_a_file_that_vanishes_is_not_missed(room: Room) -> None:
+def test_a_file_that_vanishes_causes_no_error(room: Room) -> None:
     room.keep(list(range(500)))
     room.keep(list(range(600)))
     for name in room.names:
