@@ -4,7 +4,10 @@ import zlib
 from collections.abc import Callable
 from pathlib import Path
 
+import docx
 import pytest
+from docx.oxml import parse_xml
+from docx.oxml.ns import nsdecls
 
 from tests.support.outside.documents import archive, pdf, with_password, word
 from ui.records.attachments import AttachmentRefused, PageRange
@@ -88,6 +91,29 @@ def test_a_pdf_file_is_read_page_by_page(tmp_path: Path) -> None:
 def test_a_word_document_gives_its_paragraphs_and_tables(tmp_path: Path) -> None:
     file = FileReader(word(tmp_path / "plan.docx")).read()
     assert (file.text, file.pages) == ("# Plan\n\nCount the stops.\n\n| a | b |", None)
+
+
+def test_words_in_nested_tables_forms_links_and_tracked_changes_are_read(tmp_path: Path) -> None:
+    document = docx.Document()
+    cell = document.add_table(1, 2).cell(0, 1)
+    cell.text = "outer"
+    cell.add_table(1, 1).cell(0, 0).text = "nested"
+    run = '<w:r><w:t xml:space="preserve">{}</w:t></w:r>'
+    deleted = "<w:r><w:delText>deleted </w:delText></w:r>"
+    said = (
+        run.format("It was "),
+        f"<w:ins>{run.format('inserted')}</w:ins><w:del>{deleted}</w:del>",
+        f"<w:hyperlink>{run.format(' and linked')}</w:hyperlink>",
+        f"<w:sdt><w:sdtContent>{run.format(', filled in')}</w:sdtContent></w:sdt>",
+        '<w:r><w:br w:type="page"/><w:tab/><w:t>on</w:t><w:noBreakHyphen/><w:t>line</w:t></w:r>',
+    )
+    form = f"<w:sdt {nsdecls('w')}><w:sdtContent><w:p>{''.join(said)}</w:p></w:sdtContent></w:sdt>"
+    document.element.body.insert(0, parse_xml(form))
+    path = tmp_path / "form.docx"
+    document.save(str(path))
+    assert FileReader(path).read().text == (
+        "It was inserted and linked, filled in\ton-line\n\n|  | outer nested |"
+    )
 
 
 @pytest.mark.parametrize(

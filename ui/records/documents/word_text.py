@@ -7,6 +7,17 @@ from typing import Any
 
 MOST_UNPACKED_BYTES = 300 << 20
 _DOCUMENT = "word/document.xml"
+# https://ecma-international.org/publications-and-standards/standards/ecma-376/
+_W = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
+# What stands around words without being words. Deleted text has an element of its own.
+_WRAPPERS = frozenset(
+    f"{_W}{name}"
+    for name in (
+        "r", "hyperlink", "ins", "moveTo", "sdt", "sdtContent", "smartTag", "customXml",
+        "fldSimple", "dir", "bdo",
+    )
+)  # fmt: skip
+_MARKS = {f"{_W}tab": "\t", f"{_W}br": "\n", f"{_W}cr": "\n", f"{_W}noBreakHyphen": "-"}
 
 
 class DamagedDocument(Exception):
@@ -61,21 +72,49 @@ def word_text(path: Path) -> str:
         raise DamagedDocument from error
 
 
-def _blocks(container: Any) -> Iterator[str]:
-    from docx.table import Table
+def _blocks(document: Any) -> Iterator[str]:
+    from docx.text.paragraph import Paragraph
 
-    for block in container.iter_inner_content():
-        if isinstance(block, Table):
+    for block in _inside(document.element.body, "p", "tbl"):
+        if block.tag == f"{_W}tbl":
             yield "\n".join(_rows(block))
-        elif text := block.text.strip():
-            yield f"{_heading(block)}{text}"
+        elif text := _text(block).strip():
+            yield f"{_heading(Paragraph(block, document))}{text}"
 
 
 def _rows(table: Any) -> Iterator[str]:
-    for row in table.rows:
-        # A merged cell is listed once for each column that it covers.
-        cells = dict.fromkeys(row.cells)
-        yield f"| {' | '.join(' '.join(cell.text.split()) for cell in cells)} |"
+    for row in _inside(table, "tr"):
+        # A table within a cell gives its words: its bars would seem to be those of the row.
+        words = (
+            " ".join(" ".join(map(_text, cell.iter(f"{_W}p"))).split())
+            for cell in _inside(row, "tc")
+        )
+        yield f"| {' | '.join(words)} |"
+
+
+def _inside(element: Any, *kinds: str) -> Iterator[Any]:
+    """Yield the elements of some kinds, also those in fields of forms and in tracked insertions."""
+    wanted = {f"{_W}{kind}" for kind in kinds}
+    for child in element.iterchildren():
+        if child.tag in wanted:
+            yield child
+        elif child.tag in _WRAPPERS:
+            yield from _inside(child, *kinds)
+
+
+def _text(paragraph: Any) -> str:
+    """Return the words of a paragraph as it reads with all tracked changes accepted."""
+    said = []
+    for child in paragraph.iterchildren():
+        if child.tag == f"{_W}t":
+            said.append(child.text or "")
+        elif child.tag in _WRAPPERS:
+            said.append(_text(child))
+        elif child.tag == f"{_W}br" and child.get(f"{_W}type") in ("page", "column"):
+            continue
+        else:
+            said.append(_MARKS.get(child.tag, ""))
+    return "".join(said)
 
 
 def _heading(paragraph: Any) -> str:
