@@ -32,7 +32,7 @@ class ModelTokens:
     eos: Sequence[int]
 
 
-class _Told:
+class _LibraryVocabulary:
     """A vocabulary with the attributes that the library reads."""
 
     is_tokenizer_wrapper = True
@@ -75,8 +75,8 @@ def new_tokenizer(tokens: ModelTokens, encode: Callable[[str], list[int]] | None
         return ids
 
     try:
-        told: Any = _Told(tokens, exactly)
-        made.append(LLTokenizer(told, eos_token=list(tokens.eos), slices=[]))
+        made_of: Any = _LibraryVocabulary(tokens, exactly)
+        made.append(LLTokenizer(made_of, eos_token=list(tokens.eos), slices=[]))
     except BaseException as error:
         if isinstance(error, Exception) or not is_panic(error):
             raise

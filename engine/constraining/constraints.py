@@ -67,7 +67,7 @@ class Constraints:
             thinks: Whether the prompt leaves reasoning open.
 
         Raises:
-            InvalidRequest: An answer that begins so cannot be held to its form.
+            InvalidRequest: An answer with this beginning cannot have its form.
         """
         if not is_constrained(request):
             return self._family
@@ -91,7 +91,7 @@ class Constraints:
             thinks: Whether the prompt leaves reasoning open.
 
         Raises:
-            InvalidRequest: An answer that begins so cannot be held to its form.
+            InvalidRequest: An answer with this beginning cannot have its form.
         """
         if form is None or not is_constrained(request):
             return None

@@ -166,9 +166,9 @@ class FormCompiler:
         form = text_form_of(request)
         if form is None or form.grammar is None:
             return None
-        told = self.grammar_vocabulary.told
-        assert told is not None, "the tokenizer was checked"
-        lark = helper.translated(told, form.grammar)
+        tokens = self.grammar_vocabulary.library_tokens
+        assert tokens is not None, "the tokenizer was checked"
+        lark = helper.translated(tokens, form.grammar)
         if isinstance(lark, Refusal):
             raise _Refused(lark)
         return checked_lark(lark)
@@ -181,9 +181,9 @@ class FormCompiler:
         """
         if len(grammar) > MOST_CHARACTERS:
             raise ValueError(f"longer than {MOST_CHARACTERS} characters, written as JSON")
-        told = self.grammar_vocabulary.told
-        assert told is not None, "the tokenizer was checked"
-        refusal = helper.refusal(told, grammar)
+        tokens = self.grammar_vocabulary.library_tokens
+        assert tokens is not None, "the tokenizer was checked"
+        refusal = helper.refusal(tokens, grammar)
         if refusal is not None:
             raise _Refused(refusal)
         adapter = self.grammar_vocabulary.adapter

@@ -26,13 +26,13 @@ class GrammarVocabulary:
         vocabulary: Its token ids.
 
     Attributes:
-        told: The vocabulary as the library got it; None before, or where it cannot use the
-            tokenizer.
+        library_tokens: The vocabulary as the library got it; None before, or where it cannot use
+            the tokenizer.
         adapter: The library's own form of the vocabulary; None in the same cases.
     """
 
     def __init__(self, tokenizer: Any, vocabulary: Vocabulary) -> None:
-        self.told: ModelTokens | None = None
+        self.library_tokens: ModelTokens | None = None
         self.adapter: Any = None
         self._tokenizer = tokenizer
         self._vocabulary = vocabulary
@@ -51,8 +51,8 @@ class GrammarVocabulary:
         """
         if self.adapter is None and self._problem is None:
             try:
-                self.told = _told_of(self._tokenizer, self._vocabulary)
-                self.adapter = new_tokenizer(self.told, self.encode)
+                self.library_tokens = _library_tokens_of(self._tokenizer, self._vocabulary)
+                self.adapter = new_tokenizer(self.library_tokens, self.encode)
                 tokens.learn(self.adapter)
             except Exception as error:
                 self._problem = error
@@ -64,7 +64,7 @@ class GrammarVocabulary:
         return list(fast.encode_batch_fast([text], add_special_tokens=False)[0].ids)
 
 
-def _told_of(tokenizer: Any, vocabulary: Vocabulary) -> ModelTokens:
+def _library_tokens_of(tokenizer: Any, vocabulary: Vocabulary) -> ModelTokens:
     """Return a vocabulary in the form that the library needs.
 
     Raises:

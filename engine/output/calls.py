@@ -20,7 +20,7 @@ from engine.values.events import (
 )
 
 
-class _ToldCall:
+class _StartedCall:
     """A call of which parts were sent before it was complete.
 
     Attributes:
@@ -37,7 +37,7 @@ class _ToldCall:
         self.is_closed = False
         self._texts: list[str] = []
 
-    def tell(self, text: str) -> ToolCallArguments:
+    def add(self, text: str) -> ToolCallArguments:
         """Return the event for more of its arguments."""
         self._texts.append(text)
         return ToolCallArguments(self.id, text)
@@ -47,12 +47,12 @@ class _ToldCall:
 
         A repeated key was sent as often as it was written, which means the same.
         """
-        told = self.arguments
-        if arguments.startswith(told):
-            return arguments[len(told) :]
+        sent = self.arguments
+        if arguments.startswith(sent):
+            return arguments[len(sent) :]
         rest = "" if self.is_closed else "}"
         try:
-            is_same = json.dumps(json.loads(told + rest), ensure_ascii=False) == arguments
+            is_same = json.dumps(json.loads(sent + rest), ensure_ascii=False) == arguments
         except ValueError:
             is_same = False
         return rest if is_same else None
@@ -79,7 +79,7 @@ class OpenCalls:
         unfinished: Raw text of a call that the end cut short.
     """
 
-    __slots__ = ("_begun", "_guard", "_new_reader", "_parse", "_reader", "_text", "_told",
+    __slots__ = ("_begun", "_guard", "_new_reader", "_parse", "_reader", "_started", "_text",
                  "count", "is_fresh", "name", "unfinished")  # fmt: skip
 
     def __init__(
@@ -89,7 +89,7 @@ class OpenCalls:
         self._new_reader = new_reader
         self._guard = guard
         self._reader: CallReader | None = None
-        self._told: list[_ToldCall] = []
+        self._started: list[_StartedCall] = []
         self._text: list[str] = []
         self._begun = ""
         self.count = 0
@@ -170,37 +170,37 @@ class OpenCalls:
         reader = self._reader
         if reader is None:
             return []
-        events = [self._tell(part) for part in reader.feed(text)]
+        events = [self._event_of(part) for part in reader.feed(text)]
         if reader.is_over:
             self._reader = None
         return events
 
-    def _tell(self, part: CallPart) -> Event:
+    def _event_of(self, part: CallPart) -> Event:
         if isinstance(part, str):
-            return self._told[-1].tell(part)
-        if self._told:
-            self._told[-1].is_closed = True
-        one = _ToldCall(part.name)
-        self._told.append(one)
-        return ToolCallStarted(self.count + len(self._told) - 1, one.id, one.name)
+            return self._started[-1].add(part)
+        if self._started:
+            self._started[-1].is_closed = True
+        one = _StartedCall(part.name)
+        self._started.append(one)
+        return ToolCallStarted(self.count + len(self._started) - 1, one.id, one.name)
 
     def _completed(self, name: str, arguments: str, events: list[Event]) -> ToolCall:
         """Return a call as its parser found it; add the events that have to precede it."""
-        if self._told:
-            one = self._told[0]
+        if self._started:
+            one = self._started[0]
             rest = one.missing(arguments) if one.name == name else None
             if rest is not None:
                 if rest:
-                    events.append(one.tell(rest))
-                del self._told[0]
+                    events.append(one.add(rest))
+                del self._started[0]
                 return ToolCall(one.id, name, one.arguments)
             events += self._abandoned()
         return ToolCall(_new_id(), name, arguments)
 
     def _abandoned(self) -> list[Event]:
         """Return the events that withdraw the calls that were begun."""
-        events: list[Event] = [ToolCallAbandoned(one.id) for one in self._told]
-        self._told.clear()
+        events: list[Event] = [ToolCallAbandoned(one.id) for one in self._started]
+        self._started.clear()
         return events
 
 

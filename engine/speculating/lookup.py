@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from engine.speculating.hit_rate import HitRate
 from engine.values.tokens import TokenOrigin
 
-# A passage is found by its first tokens, this many; fewer agree by chance too often.
+# A passage is found by this many last tokens of the answer; fewer agree by chance too often.
 _KEY_TOKENS = 3
 # Bits of one token id in a key, which stays below 2 ** 63.
 _ID_BITS = 21

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from engine.speculating.hit_rate import HitRate
 from engine.values.tokens import TokenOrigin
 
-# A passage is found by its last tokens, this many.
+# A passage is found by this many last tokens of the answer.
 _KEY_TOKENS = 3
 # The answer's last token is searched in this many of the next tokens.
 _NEAR = 24

@@ -119,9 +119,9 @@ class Joining:
         progress = [(one.row, min(most, tokens) - one.cached) for one, most in waiting]
         return progress, tokens in self._snapshots_at.get(row, ())
 
-    def left_of(self, row: int) -> int:
+    def unread_by(self, row: int) -> int:
         """Return how many tokens of its prompt a row in the batch has not read yet; at least 1."""
-        return self._sharing.left_of(row)
+        return self._sharing.unread_by(row)
 
     def depth_of(self, row: int) -> int:
         """Return how many tokens of its prompt a row in the batch has."""
@@ -140,7 +140,7 @@ class Joining:
         """Drop a row that waits; return whether there is such a row."""
         return self._waiting.pop(row, None) is not None
 
-    def left(self, gone: Sequence[Departure]) -> None:
+    def forget(self, gone: Sequence[Departure]) -> None:
         """Forget rows that were taken out; those that waited for them read on from there."""
         rows = {one.row for one in gone}
         if self._stopped_waiting:
@@ -148,7 +148,7 @@ class Joining:
         heirs: list[int] = []
         for one in gone:
             self._snapshots_at.pop(one.row, None)
-            waited = [row for row in self._sharing.left(one.row) if row not in rows]
+            waited = [row for row in self._sharing.forget(one.row) if row not in rows]
             heirs += waited
             if waited and one.cache and one.tokens:
                 self._evaluate(one.cache)

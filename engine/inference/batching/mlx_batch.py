@@ -236,7 +236,7 @@ class RunningBatch:
 
     def _let_go(self, gone: Sequence[Departure]) -> None:
         """Keep the caches of removed rows; rows that waited for them continue to read."""
-        self._joining.left(gone)
+        self._joining.forget(gone)
         for one in gone:
             self._kept.keep(one.cache, one.tokens, one.row, has_left=True)
         self._note_use()

@@ -120,7 +120,7 @@ class ReadingPlan:
     def _together(self, lane: int, decoding: int) -> int:
         """Return how many prompts of a lane are read together: more, where each is short."""
         rows = self._rows_in(lane)
-        left = max(map(self._joining.left_of, rows), default=1)
+        left = max(map(self._joining.unread_by, rows), default=1)
         together = max(READ_TOGETHER, _FEW_TOKENS // left)
         if decoding:
             longest = max(map(self._joining.length_of, rows), default=1)

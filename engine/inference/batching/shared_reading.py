@@ -119,7 +119,7 @@ class SharedReading:
         """Return how many tokens of its prompt a row had when it joined."""
         return self._rows[row].begun
 
-    def left_of(self, row: int) -> int:
+    def unread_by(self, row: int) -> int:
         """Return how many tokens of its prompt a row has not read yet; at least 1."""
         known = self._rows[row]
         return max(1, known.tokens - known.read)
@@ -146,7 +146,7 @@ class SharedReading:
             del known.waiting[other]
         return sorted(found)
 
-    def left(self, row: int) -> list[int]:
+    def forget(self, row: int) -> list[int]:
         """Forget a row, also one that waits; return those that waited for it, in order."""
         known = self._rows.pop(row, None)
         if known is not None:

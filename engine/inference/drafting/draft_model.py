@@ -169,7 +169,7 @@ class DraftGuesses:
         self._followed = tokens
 
     @property
-    def left(self) -> int:
+    def unread(self) -> int:
         """How many tokens it may read now before it can guess: no further than the other model."""
         if not self._can_read or self._is_over:
             return 0
@@ -185,7 +185,7 @@ class DraftGuesses:
         end = min(self._followed, len(self._known) - 1)
         ends_at_s = time.perf_counter() + most_s
         try:
-            while self.left and (left_s := ends_at_s - time.perf_counter()) > 0:
+            while self.unread and (left_s := ends_at_s - time.perf_counter()) > 0:
                 left = self._known[self._read : end]
                 self._read += self._draft.read_pass(left, self._cache, self._read, left_s)
         except Exception:

@@ -39,8 +39,8 @@ class DraftedRows:
                 draft, cached = rows[row]
                 draft.follow(cached + tokens)
         # It reads the prompt in which it is furthest behind.
-        behind = max((draft for draft, _ in rows.values()), key=lambda one: one.left)
-        if behind.left:
+        behind = max((draft for draft, _ in rows.values()), key=lambda one: one.unread)
+        if behind.unread:
             self._batch.read_beside(behind.read_on)
 
     def leave(self, rows: Iterable[int]) -> None:

@@ -137,7 +137,7 @@ def test_a_follower_reads_the_prompts_that_rank_0_names_whichever_it_would_choos
     calls = both.followed.calls
     both.following.follow_step(StepBatch(CHUNK, 1, 1))
     assert calls[-1] == (1, CHUNK)
-    left = [both.following._joining.left_of(row) for row in range(3)]
+    left = [both.following._joining.unread_by(row) for row in range(3)]
     assert left[2] == len(longest) - CHUNK
     assert left[:2] == [len(both.prompt("go")) * 2 + 60] * 2
     both.following.follow_step(StepBatch(CHUNK, 0, 1))

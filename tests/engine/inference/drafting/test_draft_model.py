@@ -193,7 +193,7 @@ def test_a_draft_model_that_is_behind_reads_only_for_as_long_as_the_streams_can_
     model, guesses, clock = reading_far(monkeypatch)
     guesses.follow(3000)  # the other model found all of it in its cache
     took_s = []
-    while guesses.left:
+    while guesses.unread:
         before_s = clock.now_s
         guesses.read_on(0.03)
         took_s.append(clock.now_s - before_s)
@@ -207,9 +207,9 @@ def test_a_draft_model_reads_no_further_than_the_other_model(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     model, guesses, _ = reading_far(monkeypatch)
-    assert not guesses.left
+    assert not guesses.unread
     guesses.follow(200)
-    while guesses.left:
+    while guesses.unread:
         guesses.read_on(0.03)
 
     assert 150 < sum(model.read) <= 200
