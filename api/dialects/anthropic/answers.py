@@ -36,7 +36,7 @@ class MessageError(TypedDict):
 
 
 class MessageErrorAnswer(TypedDict):
-    """What every failure looks like, in a body and as an event."""
+    """The error object, in a body and as an event."""
 
     type: Literal["error"]
     error: MessageError
@@ -44,13 +44,13 @@ class MessageErrorAnswer(TypedDict):
 
 
 class OutputTokensDetails(TypedDict):
-    """How many of the output's tokens are reasoning."""
+    """How many of the output tokens are reasoning."""
 
     thinking_tokens: int
 
 
 class MessageUsage(TypedDict):
-    """Tokens; those that the cache held are counted beside ``input_tokens``."""
+    """Token counts; ``input_tokens`` does not include cached tokens."""
 
     input_tokens: int
     cache_creation_input_tokens: int
@@ -67,7 +67,7 @@ class TextAnswer(TypedDict):
 
 
 class ThinkingAnswer(TypedDict):
-    """What the model thought."""
+    """The model's reasoning."""
 
     type: Literal["thinking"]
     thinking: str
@@ -118,7 +118,7 @@ class MessageStart(TypedDict):
 
 
 class Ping(TypedDict):
-    """An event that breaks a silence."""
+    """A keepalive."""
 
     type: Literal["ping"]
 
@@ -139,7 +139,7 @@ class MessageTextDelta(TypedDict):
 
 
 class MessageThinkingDelta(TypedDict):
-    """More of what the model thinks."""
+    """More reasoning."""
 
     type: Literal["thinking_delta"]
     thinking: str

@@ -4,15 +4,15 @@ from api.dialects.shared.asking import JsonObject, arguments_of, filled, system_
 from api.dialects.shared.parameters.sampling import sampling_to_wire
 from engine import GenerationRequest, Message, ToolChoice
 
-# The API wants a limit; where the run had none, this is room enough.
+# The API requires a limit; this one is used if the run had none.
 _ANSWER_ROOM = 4096
 
 
 def ask(request: GenerationRequest, model: str, prompt: str) -> JsonObject | None:
-    """Return the body that asks for a generation; None where the API has no words for it.
+    """Return the body that asks for a generation; None if the API cannot express it.
 
     Args:
-        request: What was asked.
+        request: The generation to ask for.
         model: The model's name.
         prompt: The rendered prompt, which this API does not take.
     """

@@ -1,4 +1,4 @@
-"""What stands in the prompt for images, documents and search results. Pure, no web framework."""
+"""Renders images, documents and search results as text of the prompt. Pure, no web framework."""
 
 import base64
 import binascii
@@ -13,7 +13,7 @@ class BlockReader:
     """Reads the blocks of one conversation that are not plain text.
 
     Args:
-        has_notes: Whether a note takes the place of what cannot be read.
+        has_notes: Whether a note replaces content that cannot be read.
     """
 
     def __init__(self, *, has_notes: bool) -> None:
@@ -22,14 +22,14 @@ class BlockReader:
     def text_of(
         self, block: ImageBlock | DocumentBlock | SearchResultBlock, path: FieldPath
     ) -> str:
-        """Return what stands for a block in the prompt: its text, or a note.
+        """Return the text of a block in the prompt: its own text, or a note.
 
         Args:
             block: The block.
             path: Where it is in the request.
 
         Raises:
-            ApiError: It is not text, and the request wants no notes.
+            ApiError: The block is not text, and the request does not ask for notes.
         """
         if isinstance(block, SearchResultBlock):
             text = "\n".join(part.text for part in block.content)
@@ -53,7 +53,7 @@ class BlockReader:
         return self._note(block, path)
 
     def _content_text(self, content: Any, path: FieldPath) -> str:
-        """Return the text of a document that is given as blocks of text and images."""
+        """Return the text of a document that consists of blocks of text and images."""
         if isinstance(content, str):
             return content
         if not isinstance(content, list):
@@ -76,7 +76,7 @@ class BlockReader:
 
 
 def _with_heading(block: DocumentBlock, text: str) -> str:
-    """Return the text of a document below its title and what the client says about it."""
+    """Return a document's text below its title and the client's description of it."""
     heading = [f"Document: {block.title}"] if block.title else []
     return "\n".join([*heading, *([block.context] if block.context else []), text])
 

@@ -1,6 +1,6 @@
-"""The vendor's tools that the client runs: their schemas, which its own models know by heart.
+"""The schemas of the vendor's tools that the client runs, which the vendor's own models know.
 
-Any other model is told them as functions. Pure; any thread.
+Other models receive them as functions. Pure; any thread.
 """
 
 from collections.abc import Mapping
@@ -27,14 +27,14 @@ def _files(commands: tuple[str, ...], what: str, **more: Any) -> dict[str, Any]:
 
     Args:
         commands: Their names.
-        what: What is inserted by ``insert``: the name of its parameter.
+        what: The name of the parameter with the text that ``insert`` inserts.
         more: Parameters of further commands.
     """
     text = {"old_str": _described("str_replace: the text that is replaced; it occurs once"),
-            "new_str": _described("str_replace: the text in its place")}  # fmt: skip
+            "new_str": _described("str_replace: the new text")}  # fmt: skip
     inserted = {what: _described("insert: the text that is inserted")}
     if what == "new_str":
-        inserted = {what: _described("str_replace: the text in its place; insert: the new text")}
+        inserted = {what: _described("str_replace and insert: the new text")}
     return _object(
         ("command",) if more else ("command", "path"),
         command={"type": "string", "enum": list(commands)},
@@ -67,7 +67,7 @@ _SHELL = _Known(
     _object(
         (),
         command=_described("the command"),
-        restart={"type": "boolean", "description": "true starts the shell anew"},
+        restart={"type": "boolean", "description": "true restarts the shell"},
     ),
 )
 _EDITOR = "View, create and edit text files."
@@ -79,7 +79,7 @@ _MEMORY = _Known(
     _files(
         (*_EDITING, "delete", "rename"),
         "insert_text",
-        old_path=_described("rename: the present path"),
+        old_path=_described("rename: the current path"),
         new_path=_described("rename: the new path"),
     ),
 )
@@ -96,11 +96,11 @@ _KNOWN = {
 
 
 def client_tool(kind: str, name: str | None) -> Tool | None:
-    """Return the function that stands for a tool of the vendor; None where the type is unknown.
+    """Return the function for a tool of the vendor; None if the type is unknown.
 
     Args:
         kind: The tool's type.
-        name: What the request calls it; None takes the vendor's own name.
+        name: Its name in the request; None for the vendor's own name.
     """
     known = _KNOWN.get(kind)
     if known is None:

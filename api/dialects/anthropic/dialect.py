@@ -1,4 +1,4 @@
-"""Anthropic's Messages API as one value, of which the server is built. Pure; any thread."""
+"""Anthropic's Messages API as one value, from which the server is built. Pure; any thread."""
 
 from api.dialects.anthropic.answers import (
     MessageAnswer,

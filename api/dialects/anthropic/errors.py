@@ -1,4 +1,4 @@
-"""Failures in the words of Anthropic's error envelope. Pure; any thread.
+"""Failures in Anthropic's error format. Pure; any thread.
 
 https://docs.claude.com/en/api/errors
 """
@@ -26,7 +26,7 @@ _TYPES: Mapping[ErrorKind, MessageErrorType] = {
 
 def error_to_wire(error: ApiError, request_id: str) -> tuple[int, MessageErrorAnswer]:
     """Return the status and the body of an error answer, which is also the ``error`` event."""
-    # No model to answer is what the vendor calls overloaded.
+    # The vendor's type for a server without a model is "overloaded".
     status = 529 if error.kind is ErrorKind.NO_MODEL else status_of(error.kind)
     inner: MessageError = {"type": _TYPES[error.kind], "message": _message(error)}
     if error.details is not None:
@@ -36,7 +36,7 @@ def error_to_wire(error: ApiError, request_id: str) -> tuple[int, MessageErrorAn
 
 def _message(error: ApiError) -> str:
     if isinstance(error, ContextOverflow):
-        # Clients look for these very words.
+        # Clients look for exactly these words.
         return f"prompt is too long: {error.prompt_tokens} tokens > {error.most_tokens} maximum"
     path = ".".join(str(part) for part in error.field)
     return f"{path}: {error.message}" if path else error.message

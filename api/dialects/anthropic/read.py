@@ -1,4 +1,4 @@
-"""From the Messages API's requests to the engine's. Pure functions, no web framework."""
+"""Converts requests of the Messages API to the engine's. Pure functions, no web framework."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -27,7 +27,7 @@ from engine import (
     checked_token_ids,
 )
 
-# What the hosted API demands.
+# The hosted API's minimum.
 _LEAST_BUDGET = 1_024
 
 
@@ -51,14 +51,14 @@ def requests_from_wire(
         prompt,
         sampling=sampling_of(params, "Anthropic"),
         stops=scoped(stops, params.fullstop),
-        # Reading the whole prompt samples one token.
+        # The engine samples one token when it reads the whole prompt.
         max_tokens=params.max_tokens,
     )
     return [wanted]
 
 
 def prompt_from_wire(params: CountTokensParams) -> GenerationRequest:
-    """Return the part of a request that makes up its prompt; raises as ``requests_from_wire``."""
+    """Return the request for a prompt alone; raises like ``requests_from_wire``."""
     _refuse_unsupported(params)
     system = "\n\n".join(block.text for block in params.system or [])
     messages = [Message("system", system)] if system else []
@@ -75,7 +75,7 @@ def prompt_from_wire(params: CountTokensParams) -> GenerationRequest:
         tool_choice=choice,
         constraint=_constraint(params),
         allows_more_keys=allows_more_keys(params.fullstop),
-        # Absent means off, as in the vendor's API, whatever the model's template prefers.
+        # An absent field means off, as in the vendor's API, whatever the model's template prefers.
         thinking=thinking is not None and thinking.type in ("enabled", "adaptive"),
         thinking_budget=None if thinking is None else thinking.budget_tokens,
         effort=effort_of(None if config is None else config.effort),
@@ -85,7 +85,7 @@ def prompt_from_wire(params: CountTokensParams) -> GenerationRequest:
 def counted_from_wire(
     params: CountTokensParams, *, strict: bool = False
 ) -> list[GenerationRequest]:
-    """Return the request whose prompt is to be counted; takes and raises as ``ReadRequest``."""
+    """Return the request whose prompt is counted; takes and raises the same as ``ReadRequest``."""
     return [prompt_from_wire(params)]
 
 
@@ -96,7 +96,7 @@ def allows_parallel_calls(params: CountTokensParams) -> bool:
 
 
 def only_warms(params: MessageCreateParams) -> bool:
-    """Whether a request asks only for its prompt to be cached."""
+    """Whether a request only asks to cache its prompt."""
     return params.max_tokens == 0
 
 
@@ -107,7 +107,7 @@ def shows_thinking(params: CountTokensParams) -> bool:
 
 def _refuse_unsupported(params: CountTokensParams) -> None:
     if params.thread is not None:
-        # Vendors' clients know this code: they send the whole conversation again without it.
+        # The vendors' clients know this code: they then send the whole conversation instead.
         raise invalid(
             ("thread",),
             "threads are not stored by this server; send the full conversation without it",
@@ -118,7 +118,7 @@ def _refuse_unsupported(params: CountTokensParams) -> None:
 
 
 def _check_budget(params: MessageCreateParams) -> None:
-    """Refuse a budget of reasoning that the hosted API refuses."""
+    """Refuse a reasoning budget that the hosted API refuses."""
     budget = None if params.thinking is None else params.thinking.budget_tokens
     if budget is None:
         return
@@ -142,7 +142,7 @@ def _tools(params: CountTokensParams) -> tuple[Tool, ...]:
     """Return the tools that the client runs; tools of some other types are left out.
 
     Raises:
-        ApiError: A tool has no name or schema, or is one that cannot be left out.
+        ApiError: A tool has no name or schema, or is a tool that must not be left out.
     """
     tools = []
     for index, tool in enumerate(params.tools or []):

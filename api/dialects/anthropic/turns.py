@@ -1,4 +1,4 @@
-"""The turns of a Messages conversation as the domain knows them. Pure, no web framework."""
+"""Converts the turns of a Messages conversation to the engine's. Pure, no web framework."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -25,7 +25,7 @@ class TurnReader:
     """Reads the turns of one conversation.
 
     Args:
-        has_notes: Whether a note takes the place of an image.
+        has_notes: Whether a note replaces an image.
     """
 
     def __init__(self, *, has_notes: bool) -> None:
@@ -87,7 +87,8 @@ class TurnReader:
                     raise invalid((*path, index), f"{block.type} blocks belong in user turns")
                 case _:
                     assert_never(block)
-        # The blocks are pieces of one text: a line break between them would change a prefill.
+        # The blocks are pieces of one text: a line break between them would change a prefilled
+        # answer.
         return Message(
             "assistant", "".join(texts), thinking="".join(thoughts), tool_calls=tuple(calls)
         )
@@ -101,7 +102,7 @@ class TurnReader:
 
 
 def append_turn(messages: list[Message], turn: Message) -> None:
-    """Add a turn; as in the vendor's API, the same role twice in a row is one turn."""
+    """Add a turn; consecutive turns of one role are joined, as in the vendor's API."""
     last = messages[-1] if messages else None
     if last is None or last.role != turn.role or turn.role not in ("user", "assistant"):
         messages.append(turn)

@@ -1,6 +1,6 @@
 """The Messages API's request types, spelled as in Anthropic's reference.
 
-Only shapes: what they mean is ``read``'s business. Unknown fields are ignored. Any thread.
+Only the shapes; ``read`` knows what they mean. Unknown fields are ignored. Any thread.
 """
 
 from typing import Annotated, Any, Literal
@@ -31,7 +31,7 @@ class DocumentBlock(WireModel):
 
 
 class SearchResultBlock(WireModel):
-    """``{"type": "search_result"}``: what a search of the client found."""
+    """``{"type": "search_result"}``: a result of the client's search."""
 
     type: Literal["search_result"]
     source: str
@@ -47,7 +47,7 @@ class ThinkingBlock(WireModel):
 
 
 class RedactedThinkingBlock(WireModel):
-    """``{"type": "redacted_thinking"}``: only its vendor can read it."""
+    """``{"type": "redacted_thinking"}``: only the vendor can read it."""
 
     type: Literal["redacted_thinking"]
 
@@ -120,26 +120,26 @@ class ThinkingParam(WireModel):
     budget_tokens: int | None = Field(default=None, ge=0)
     display: str | None = Field(
         default=None,
-        description='"omitted" keeps the text from the answer, any other word shows it',
+        description='"omitted" leaves the text out of the answer, any other word includes it',
     )
 
 
 class OutputFormatParam(WireModel):
-    """``{"type": "json_schema"}``: what the text of the answer must be."""
+    """``{"type": "json_schema"}``: the schema that the answer's text must follow."""
 
     type: Literal["json_schema"]
     json_schema: dict[str, Any] = Field(alias="schema")
 
 
 class OutputConfigParam(WireModel):
-    """The form of the output, and how hard the model is to think."""
+    """The format of the output, and the reasoning effort."""
 
     effort: str | None = None
     format: OutputFormatParam | None = None
 
 
 class CountTokensParams(WireModel):
-    """``POST /v1/messages/count_tokens``: what makes up the prompt."""
+    """``POST /v1/messages/count_tokens``: the fields that determine the prompt."""
 
     model: str
     messages: list[MessageParam] = Field(min_length=1)
@@ -148,7 +148,7 @@ class CountTokensParams(WireModel):
     tool_choice: ToolChoiceParam | None = None
     thinking: ThinkingParam | None = None
     output_config: OutputConfigParam | None = None
-    # The name that the form had while it was in beta.
+    # The field's name during the API's beta.
     output_format: OutputFormatParam | None = None
     mcp_servers: list[Any] | None = None
     thread: Any = None
@@ -160,7 +160,7 @@ class CountTokensParams(WireModel):
 class MessageCreateParams(CountTokensParams):
     """``POST /v1/messages``."""
 
-    max_tokens: int = Field(ge=0, description="0 reads the prompt into the cache, no more")
+    max_tokens: int = Field(ge=0, description="0 only reads the prompt into the cache")
     # ``checked_strings`` checks the items, so that its errors name the index.
     stop_sequences: Annotated[list[Any] | None, STOP_LIST] = None
     stream: bool | None = None

@@ -1,6 +1,6 @@
 """A Messages answer, whole and as server-sent events.
 
-Pure but for the encoder's own state. Knows no web framework. Any thread.
+Pure except for the encoder's own state. Knows no web framework. Any thread.
 https://docs.claude.com/en/docs/build-with-claude/streaming
 """
 
@@ -51,7 +51,7 @@ from engine import (
 )
 
 PING = SseEvent("ping", '{"type":"ping"}')
-# Thinking blocks must carry a signature. Ours vouches for nothing: clients only hand it back.
+# Thinking blocks must carry a signature. Ours proves nothing: clients only send it back.
 SIGNATURE = "unsigned"
 
 _BlockKind = Literal["text", "thinking", "input_json"]
@@ -80,7 +80,7 @@ def stop_to_wire(stop: StopInfo) -> tuple[StopReason, str | None]:
 
 
 def usage_to_wire(usage: Usage) -> MessageUsage:
-    """Return ``usage``: the input without what the cache held, which is counted beside it."""
+    """Return ``usage``; cached tokens are counted separately from the input."""
     return {
         "input_tokens": usage.prompt_tokens - usage.cached_tokens,
         "cache_creation_input_tokens": 0,
@@ -96,7 +96,7 @@ def write_message(
     """Return the whole answer.
 
     Args:
-        answers: The answer's events, neighbouring deltas merged, and its end; exactly one answer.
+        answers: Exactly one answer: its events, adjacent deltas merged, and its end.
         params: The request.
         head: What is known from the beginning.
     """
@@ -117,7 +117,7 @@ async def count_tokens(service: Service, asked: Asked[CountTokensParams]) -> Tok
 
 
 def _message(head: Head, usage: MessageUsage) -> MessageAnswer:
-    """Return a message that has only begun."""
+    """Return a message as it begins, without content."""
     return {
         "id": f"msg_{head.unique}",
         "type": "message",
@@ -149,7 +149,7 @@ def _content(events: Sequence[Event], params: MessageCreateParams) -> list[Answe
 
 
 def _call(call_id: str, name: str) -> ToolUseAnswer:
-    """Return a call whose input is still to come."""
+    """Return a call without its input."""
     return {"type": "tool_use", "id": f"toolu_{call_id}", "name": name, "input": {}}
 
 
@@ -173,7 +173,7 @@ class MessageEncoder(AnswerEncoder[SseEvent]):
         self._delta_head = ""
 
     def keepalive(self) -> str:
-        """Return the vendor's own event for it."""
+        """Return a ping event."""
         return PING.frame()
 
     def _progress(self, progress: PromptProgress, choice: int) -> None:
@@ -207,7 +207,7 @@ class MessageEncoder(AnswerEncoder[SseEvent]):
         if kind == "thinking":
             block = {"type": "thinking", "thinking": "", "signature": ""}
         self._event({"type": "content_block_start", "index": self._index, "content_block": block})
-        # What every delta of this block has in common is serialised once.
+        # The common part of this block's deltas is serialised once.
         self._delta_head = (
             f'{{"type":"content_block_delta","index":{self._index},'
             f'"delta":{{"type":"{kind}_delta","{kind}":'

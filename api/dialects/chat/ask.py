@@ -6,10 +6,10 @@ from engine import GenerationRequest, Message, OutputConstraint, ToolChoice
 
 
 def ask(request: GenerationRequest, model: str, prompt: str) -> JsonObject | None:
-    """Return the body that asks for a generation; None where the API has no words for it.
+    """Return the body that asks for a generation; None if the API cannot express it.
 
     Args:
-        request: What was asked.
+        request: The generation to ask for.
         model: The model's name.
         prompt: The rendered prompt, which this API does not take.
     """
@@ -73,7 +73,7 @@ def _format(constraint: OutputConstraint | None) -> JsonObject | None:
 
 
 def _text_form(constraint: OutputConstraint | None) -> JsonObject:
-    """Return the fields that ask for a form other than JSON, as vLLM spells them."""
+    """Return the fields that ask for a format other than JSON, as vLLM spells them."""
     form = None if constraint is None else constraint.text_form
     if form is None:
         return {}

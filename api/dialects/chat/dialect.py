@@ -1,4 +1,4 @@
-"""OpenAI's Chat Completions API as one value, of which the server is built. Pure; any thread."""
+"""OpenAI's Chat Completions API as one value, from which the server is built. Pure; any thread."""
 
 from collections.abc import Mapping
 
@@ -14,7 +14,7 @@ from api.dialects.shared.dialect import AnswerRoute, Dialect
 
 
 def _own_names(params: ChatCompletionParams) -> Mapping[str, str]:
-    """Return what a request calls the engine's fields where two names mean the same."""
+    """Return this request's names of engine fields that have two names in this API."""
     if params.max_completion_tokens is None:
         return form_names(params)
     return {**form_names(params), "max_tokens": "max_completion_tokens"}

@@ -1,4 +1,4 @@
-"""From Chat Completions' requests to the engine's. Pure functions, no web framework."""
+"""Converts requests of Chat Completions to the engine's. Pure functions, no web framework."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -78,7 +78,7 @@ def requests_from_wire(
         ),
     )
     first, *others = choices_of(wanted, params.n or 1)
-    # The choices have one prompt, which the answer speaks of once.
+    # The choices share one prompt, which the answer reports once.
     return [first, *(replace(one, prompt_scoring=None) for one in others)]
 
 
@@ -102,7 +102,7 @@ def _functions(params: ChatCompletionParams) -> list[Tool]:
 
 
 def _effort(params: ChatCompletionParams) -> str | None:
-    """Return how hard to think; the ``reasoning`` object of gateways also has a switch."""
+    """Return the reasoning effort; the ``reasoning`` object of gateways also has a switch."""
     asked = params.reasoning
     if params.reasoning_effort is not None or asked is None:
         return params.reasoning_effort
@@ -133,9 +133,9 @@ def _refuse_unsupported(params: ChatCompletionParams) -> None:
 
 
 def _refuse_beside_prediction(params: ChatCompletionParams) -> None:
-    """Refuse what the hosted API does not combine with a prediction.
+    """Refuse parameters that the hosted API does not allow with a prediction.
 
-    Here all of it works, so that only strict servers refuse it.
+    They all work here, so only strict servers refuse them.
     https://platform.openai.com/docs/guides/predicted-outputs#limitations
     """
     given = {
@@ -185,7 +185,8 @@ def _turn(
         case AssistantMessage():
             calls = message.tool_calls or []
             tool_names.update((call.id, call.function.name) for call in calls)
-            # The parts are pieces of one text: a line break between them would change a prefill.
+            # The parts are pieces of one text: a line break between them would change a prefilled
+            # answer.
             return Message(
                 "assistant",
                 "".join(

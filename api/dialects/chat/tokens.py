@@ -1,8 +1,8 @@
-"""Tokens of prompts and conversations, and texts of tokens, as vLLM's clients ask for them.
+"""Tokenizes prompts and conversations and detokenizes ids, for clients of vLLM.
 
 https://docs.vllm.ai/en/latest/serving/openai_compatible_server.html#tokenizer-api
-This is also how clients count the tokens of a body of Chat Completions: OpenAI has no route for
-that, and clients of open servers send its messages, tools and switches to ``/tokenize``.
+Clients also count the tokens of Chat Completions requests this way. OpenAI has no route for that,
+so clients of open servers send the messages, tools and switches to ``/tokenize``.
 """
 
 import asyncio
@@ -24,12 +24,12 @@ from api.transport.errors import invalid, unsupported
 from api.transport.json_text import long_json_text
 from engine import GenerationRequest
 
-# So many ids are encoded so fast that no stream notices.
+# This many ids are encoded so fast that no stream is delayed.
 _FEW_TOKENS = 4_000
 
 
 class TokenizeParams(WireModel):
-    """``POST /tokenize``: a text, or a conversation as Chat Completions has it."""
+    """``POST /tokenize``: a text, or a conversation as in Chat Completions."""
 
     model: str | None = None
     prompt: str | None = None
@@ -63,7 +63,7 @@ class TokenizeAnswer(TypedDict):
     count: int
     max_model_len: Annotated[int, Field(description="tokens that the model's context holds")]
     tokens: list[int]
-    token_strs: Annotated[list[str] | None, Field(description="their texts, where wanted")]
+    token_strs: Annotated[list[str] | None, Field(description="their texts, if requested")]
 
 
 class DetokenizeAnswer(TypedDict):
@@ -73,7 +73,7 @@ class DetokenizeAnswer(TypedDict):
 
 
 def prompt_from_wire(params: TokenizeParams, *, strict: bool = False) -> list[GenerationRequest]:
-    """Return the prompt whose tokens are wanted; takes and raises what ``ReadRequest`` does."""
+    """Return the prompt to tokenize; takes and raises the same as ``ReadRequest``."""
     if (params.prompt is None) == (params.messages is None):
         raise invalid(("prompt",), "give either prompt or messages")
     if params.chat_template:
@@ -102,7 +102,7 @@ def prompt_from_wire(params: TokenizeParams, *, strict: bool = False) -> list[Ge
 
 
 async def tokenize(service: Service, asked: Asked[TokenizeParams]) -> TokenizeAnswer | str:
-    """Return the tokens of a prompt, as the model would read it."""
+    """Return the tokens of a prompt as the model would read them."""
     params = asked.params
     check_model(service, params.model or "")
     model = await loaded_model(service, params.model or "")

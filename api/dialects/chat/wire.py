@@ -1,8 +1,8 @@
 """Chat Completions' requests and answers, spelled as in OpenAI's reference and its open relatives.
 
 https://platform.openai.com/docs/api-reference/chat
-Only shapes: ``read`` knows what a request means, ``write`` makes the answers. Unknown fields are
-ignored. Any thread.
+Only the shapes: ``read`` knows what a request means, ``write`` makes the answers. Unknown fields
+are ignored. Any thread.
 """
 
 from typing import Annotated, Any, Literal, NotRequired
@@ -69,7 +69,7 @@ class UserMessage(WireModel):
 
 
 class FunctionCall(WireModel):
-    """What was called, and with what (JSON text)."""
+    """The called function and its arguments (JSON text)."""
 
     name: str
     arguments: str
@@ -84,7 +84,7 @@ class ChatCallParam(WireModel):
 
 
 class AssistantMessage(WireModel):
-    """An earlier answer, or the beginning of this one."""
+    """An earlier answer, or the prefilled beginning of this one."""
 
     role: Literal["assistant"]
     content: Annotated[list[AnswerPart], TEXT_OR_PARTS_OR_NULL] = Field(default_factory=list)
@@ -119,7 +119,7 @@ class JsonSchemaFormat(WireModel):
 
 
 class ResponseFormat(WireModel):
-    """The form of the output."""
+    """The format of the output."""
 
     type: Annotated[str, FORMAT_TYPE]
     json_schema: JsonSchemaFormat | None = None
@@ -136,7 +136,7 @@ class Prediction(WireModel):
 
 
 class GatewayReasoning(WireModel):
-    """Whether the model thinks first, and whether the answer shows it, as gateways spell it."""
+    """Whether the model reasons, and whether the answer includes it, as gateways spell it."""
 
     effort: str | None = None
     max_tokens: int | None = Field(default=None, ge=-1)
@@ -207,7 +207,7 @@ class ChatCompletion(TypedDict):
 
 
 class ChatDelta(TypedDict):
-    """What a choice grows by."""
+    """New content of a choice."""
 
     role: NotRequired[Literal["assistant"]]
     content: NotRequired[str]
@@ -216,7 +216,7 @@ class ChatDelta(TypedDict):
 
 
 class ChunkChoice(ChoiceEnding):
-    """What is new of one choice."""
+    """One choice in an event of a stream."""
 
     index: int
     delta: ChatDelta
@@ -224,7 +224,7 @@ class ChunkChoice(ChoiceEnding):
 
 
 class ChatCompletionChunk(TypedDict):
-    """One event of a stream; the one with the usage has no choices."""
+    """One event of a stream; the event with the usage has no choices."""
 
     id: str
     object: Literal["chat.completion.chunk"]

@@ -1,6 +1,6 @@
 """A Chat Completions answer, whole and as server-sent events.
 
-Pure but for the encoder's own state. Knows no web framework. Any thread.
+Pure except for the encoder's own state. Knows no web framework. Any thread.
 """
 
 from collections.abc import Sequence
@@ -42,7 +42,7 @@ def write_completion(
     """Return the whole answer.
 
     Args:
-        answers: For each choice its events, neighbouring deltas merged, and its end.
+        answers: The events of each choice, adjacent deltas merged, and its end.
         params: The request.
         head: What is known from the beginning.
     """
@@ -161,7 +161,7 @@ class ChatEncoder(ChoicesEncoder):
             self._delta(choice, _fields(calls))
 
     def _call(self, call: ToolCallCompleted, choice: int) -> None:
-        """Say nothing: a call's end shows in what follows."""
+        """Send nothing: clients see a call's end by the event after it."""
 
     def _last_choice(self, finished: Finished, choice: int) -> ChunkChoice:
         ending = ending_to_wire(finished, reports=self._choices.reports)

@@ -6,10 +6,10 @@ from engine import GenerationRequest
 
 
 def ask(request: GenerationRequest, model: str, prompt: str) -> JsonObject | None:
-    """Return the body that asks for a generation: its prompt as text, or as the ids that ran.
+    """Return the body that asks for a generation, with its prompt as text or as token ids.
 
     Args:
-        request: What was asked.
+        request: The generation to ask for.
         model: The model's name.
         prompt: The rendered prompt.
     """

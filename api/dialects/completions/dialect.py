@@ -1,4 +1,4 @@
-"""OpenAI's Completions API as one value, of which the server is built. Pure; any thread."""
+"""OpenAI's Completions API as one value, from which the server is built. Pure; any thread."""
 
 from api.dialects.completions.ask import ask
 from api.dialects.completions.read import requests_from_wire

@@ -1,6 +1,6 @@
-"""A prompt that Completions repeats before the answer: its text, and how likely its tokens were.
+"""The prompt that Completions repeats before the answer: its text and its logprobs.
 
-Pure but for their own state; any thread.
+Pure except for their own state; any thread.
 """
 
 import codecs
@@ -22,13 +22,12 @@ from engine import (
 
 
 def echo_of(params: CompletionParams, choice: int, texts: Vocabulary | None) -> str:
-    """Return what precedes the answer in a choice's text: its prompt, if that is wanted.
+    """Return the text before a choice's answer: its prompt if ``echo`` is set, else nothing.
 
     Args:
         params: The request.
         choice: The choice's index among those of all prompts.
-        texts: What token ids stand for; None where that is not known, and a prompt of ids is left
-            out.
+        texts: The texts of token ids; None if they are not known, which leaves out a prompt of ids.
     """
     if not params.echo:
         return ""
@@ -41,7 +40,7 @@ def echo_of(params: CompletionParams, choice: int, texts: Vocabulary | None) -> 
 
 
 def scores_echo(params: CompletionParams) -> bool:
-    """Whether the tokens of the prompt are told with the prompt."""
+    """Whether the answer includes the logprobs of the prompt's tokens."""
     return bool(params.echo) and params.logprobs is not None
 
 
@@ -53,19 +52,19 @@ class EchoedPart(NamedTuple):
 
 
 class Echo:
-    """The text of a prompt, piece by piece with the tokens that stand for it.
+    """The text of a prompt, piece by piece, with the tokens of each piece.
 
-    The text is exactly the prompt. Tokens that a tokenizer adds to it, such as one for the
-    beginning, have no part of it. Where a tokenizer changes the text so that its tokens do not
-    spell it, what they do not spell goes with the last one.
+    The text is exactly the prompt. Tokens that a tokenizer adds, such as one for the beginning,
+    have an empty text. If a tokenizer changes the text, so that its tokens do not spell it, the
+    remaining text goes with the last token.
 
     Args:
         params: The request.
-        choice: Which of its choices.
-        texts: What token ids stand for.
+        choice: The index of the choice.
+        texts: The texts of token ids.
 
     Attributes:
-        length: The characters of the parts so far.
+        length: The number of characters of the parts so far.
     """
 
     def __init__(self, params: CompletionParams, choice: int, texts: Vocabulary | None) -> None:
@@ -73,7 +72,7 @@ class Echo:
         self._texts = texts
         self._names_top = bool(params.logprobs)
         prompt = params.prompt[choice // choices_per_prompt(params)]
-        # None for a prompt of ids: they themselves say what its text is.
+        # None for a prompt of ids: its text is made from them.
         self._left = prompt.encode("utf-8", "replace") if isinstance(prompt, str) else None
         self._is_begun = False
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
@@ -100,14 +99,14 @@ class Echo:
         return EchoedPart(text, found)
 
     def rest(self) -> str:
-        """Return what is left of the text after the last token."""
+        """Return the remaining text after the last token."""
         own = self._decoder.decode(self._left or b"", final=True)
         self._left = b""
         self.length += len(own)
         return own
 
     def _spelled(self, raw: bytes) -> bytes:
-        """Return which of a token's bytes are the next of the text."""
+        """Return those bytes of a token that come next in the text."""
         left = self._left
         if left is None:
             return raw
@@ -127,7 +126,7 @@ class Echo:
 
 
 def top_of(likely: Sequence[tuple[int, float]], texts: Vocabulary | None) -> dict[str, float]:
-    """Return log-probabilities by the tokens' texts; of several with one text the first counts."""
+    """Return log-probabilities by the tokens' texts; of several tokens with one text, the first."""
     found: dict[str, float] = {}
     for token_id, logprob in likely:
         raw = texts.bytes_of(token_id) if texts is not None else b""
@@ -136,10 +135,10 @@ def top_of(likely: Sequence[tuple[int, float]], texts: Vocabulary | None) -> dic
 
 
 class EveryToken:
-    """All sampled tokens of an answer in their order, with the text of it that each stands for.
+    """All sampled tokens of an answer in order, each with its part of the answer's text.
 
-    Clients that score a prompt count the tokens after it. So those without any text in the answer,
-    such as one that ends it or a stop that was cut, are there too, with an empty text.
+    Clients that score a prompt count the tokens after it. Tokens without text in the answer, such
+    as an end token or a stop that was cut off, are therefore included with an empty text.
     """
 
     def __init__(self) -> None:
@@ -147,7 +146,7 @@ class EveryToken:
         self._end = 0
 
     def add(self, event: TokenTrace | Finished) -> list[TokenSpan]:
-        """Take an event; return the tokens of which it is now known what they are in the text."""
+        """Take an event; return the tokens whose part of the text is now known."""
         if isinstance(event, TokenTrace):
             self._traced.append(event)
         found: list[TokenSpan] = []

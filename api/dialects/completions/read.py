@@ -1,4 +1,4 @@
-"""From Completions' requests to the engine's. Pure functions, no web framework."""
+"""Converts requests of Completions to the engine's. Pure functions, no web framework."""
 
 from dataclasses import replace
 
@@ -13,14 +13,14 @@ from api.transport.errors import invalid, unsupported
 from engine import GenerationRequest, PromptScoring, TraceLevel
 
 _MAX_CHOICES = 128
-# The reference's default: a raw prompt need not have a natural end.
+# The reference's default: the answer to a raw prompt may have no natural end.
 _DEFAULT_MAX_TOKENS = 16
 
 
 def requests_from_wire(
     params: CompletionParams, *, strict: bool = False
 ) -> list[GenerationRequest]:
-    """Return what a request asks for: for each prompt in turn, one generation per choice.
+    """Return one generation for each choice of each prompt, in the prompts' order.
 
     Takes and raises what ``ReadRequest`` does.
     """
@@ -52,7 +52,7 @@ def choices_per_prompt(params: CompletionParams) -> int:
 
 
 def _scoring(params: CompletionParams) -> PromptScoring | None:
-    """Return which tokens of the prompts are scored: all, by either name, or none."""
+    """Return which tokens of the prompts are scored: all, if either of two fields asks, or none."""
     asked = [params.prompt_logprobs, params.logprobs if params.echo else None]
     counts = [count for count in asked if count is not None]
     return PromptScoring(top=max(counts)) if counts else None

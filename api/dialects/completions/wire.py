@@ -1,8 +1,8 @@
 """Completions' requests and answers, spelled as in OpenAI's reference and its open relatives.
 
 https://platform.openai.com/docs/api-reference/completions
-Only shapes: ``read`` knows what a request means, ``write`` makes the answers. Unknown fields are
-ignored. Any thread.
+Only the shapes: ``read`` knows what a request means, ``write`` makes the answers. Unknown fields
+are ignored. Any thread.
 """
 
 from typing import Annotated, Any, Literal, NotRequired
@@ -67,9 +67,9 @@ class CompletionParams(ScoringParams):
 
 
 class TextLogprobs(TypedDict):
-    """How likely the tokens of the text were: lists in step with each other.
+    """The logprobs of the text's tokens: parallel lists.
 
-    With ``echo`` those of the prompt come first, and nothing tells how likely its first one was.
+    With ``echo`` the prompt's tokens come first; the very first token has no logprob.
     """
 
     tokens: list[str]
@@ -79,7 +79,7 @@ class TextLogprobs(TypedDict):
 
 
 class TextChoice(ChoiceEnding):
-    """One choice, or in a stream what is new of it."""
+    """One choice, or its new content in a stream."""
 
     index: int
     text: str

@@ -1,6 +1,6 @@
 """A Completions answer, whole and as server-sent events.
 
-Pure but for the encoder's own state. Knows no web framework. Any thread.
+Pure except for the encoder's own state. Knows no web framework. Any thread.
 """
 
 from collections.abc import Sequence
@@ -37,7 +37,7 @@ def write_completion(
     """Return the whole answer.
 
     Args:
-        answers: For each choice its events, neighbouring deltas merged, and its end.
+        answers: The events of each choice, adjacent deltas merged, and its end.
         params: The request.
         head: What is known from the beginning.
     """
@@ -79,14 +79,14 @@ def _all_logprobs(
     choice: int,
     texts: Vocabulary | None,
 ) -> TextLogprobs | None:
-    """Return a choice's ``logprobs``, those of its prompt included where that is wanted.
+    """Return a choice's ``logprobs``, including those of its prompt if the request asks for them.
 
     Args:
         events: The events of its answer.
         finished: Its end.
         params: The request.
-        choice: Which choice it is.
-        texts: What token ids stand for.
+        choice: The index of the choice.
+        texts: The texts of token ids.
     """
     if params.logprobs is None:
         return None
@@ -116,13 +116,13 @@ def _joined(parts: Sequence[TextLogprobs]) -> TextLogprobs:
 def _logprobs(
     tokens: Sequence[TokenSpan], count: int, texts: Vocabulary | None, before: int = 0
 ) -> TextLogprobs:
-    """Return a choice's ``logprobs``: one list for each fact, in step with each other.
+    """Return a choice's ``logprobs``: parallel lists.
 
     Args:
         tokens: The tokens of the answer's text.
-        count: How many of the likeliest tokens are named for each.
-        texts: What token ids stand for.
-        before: Characters of the prompt before the answer.
+        count: How many of the likeliest tokens to include for each.
+        texts: The texts of token ids.
+        before: Number of characters of the prompt before the answer.
     """
     return {
         "tokens": [token_text(token.raw) for token in tokens],
@@ -136,7 +136,7 @@ def _top(token: TokenSpan, texts: Vocabulary | None) -> dict[str, float]:
     stats = token.stats
     if stats is None or texts is None:
         return {}
-    # The token itself is always among them, likely or not.
+    # The token itself is always included, however unlikely it was.
     return top_of([*stats.top, (token.token_id, stats.logprob)], texts)
 
 
@@ -190,7 +190,7 @@ class CompletionEncoder(ChoicesEncoder):
         super()._text(text, choice)
 
     def _end_echo(self, choice: int) -> None:
-        """Send what no token of the prompt spells."""
+        """Send the prompt's text after its last token."""
         rest = self._echoes[choice].rest() if self._echoes is not None else ""
         if rest:
             self._delta(choice, self._text_fields(rest))

@@ -1,1 +1,1 @@
-"""Ollama's API: ``/api/chat``, ``/api/generate`` and what its clients ask about models."""
+"""Ollama's API: ``/api/chat``, ``/api/generate`` and its queries about models."""

@@ -6,10 +6,10 @@ from engine import GenerationRequest, Message
 
 
 def ask(request: GenerationRequest, model: str, prompt: str) -> JsonObject | None:
-    """Return the body that asks for a generation; None where the API has no words for it.
+    """Return the body that asks for a generation; None if the API cannot express it.
 
     Args:
-        request: What was asked.
+        request: The generation to ask for.
         model: The model's name.
         prompt: The rendered prompt, which this API does not take.
     """

@@ -1,4 +1,4 @@
-"""Ollama's API as one value, of which the server is built. Pure; any thread."""
+"""Ollama's API as one value, from which the server is built. Pure; any thread."""
 
 from api.dialects.ollama.ask import ask
 from api.dialects.ollama.errors import error_to_wire

@@ -1,4 +1,4 @@
-"""Failures in the words of Ollama's error envelope. Pure; any thread."""
+"""Failures in Ollama's error format. Pure; any thread."""
 
 from api.dialects.ollama.wire import OllamaErrorAnswer
 from api.dialects.shared.answers.errors import with_field
@@ -12,7 +12,7 @@ def error_to_wire(error: ApiError, request_id: str) -> tuple[int, OllamaErrorAns
 
 def _message(error: ApiError) -> str:
     if isinstance(error, ContextOverflow):
-        # Clients look for these very words.
+        # Clients look for exactly these words.
         excess = error.prompt_tokens - error.most_tokens
         return f"prompt too long; exceeded max context length by {excess} tokens"
     return with_field(error)

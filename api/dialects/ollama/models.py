@@ -1,4 +1,4 @@
-"""What Ollama's clients ask about models: names, sizes, abilities. Pure; any thread."""
+"""Describes models for Ollama's clients: names, sizes, capabilities. Pure; any thread."""
 
 import hashlib
 from datetime import UTC, datetime
@@ -7,7 +7,7 @@ from api.dialects.ollama.wire import Ability, OllamaDetails, OllamaListed, Ollam
 from api.transport.listing import Abilities, ListedModel
 from engine import ModelInfo
 
-# Clients ask for the version to learn what they may send; this is the reference we follow.
+# Clients ask for the version to learn what they may send; we follow the reference of this version.
 API_VERSION = "0.12.6"
 
 _TAG = ":latest"
@@ -20,12 +20,12 @@ def tagged(model_id: str) -> str:
 
 
 def untagged(asked: str) -> str:
-    """Return the name of a model as it is known here: without the tag that means any version."""
+    """Return the name of a model as the engine knows it: without the tag for the latest version."""
     return asked[: -len(_TAG)] if asked.lower().endswith(_TAG) else asked
 
 
 def is_named(asked: str, model: ModelInfo) -> bool:
-    """Whether a name, with or without a tag, is the model's."""
+    """Whether a name is the model's, with or without a tag."""
     return tagged(asked).lower() == tagged(model.id).lower()
 
 

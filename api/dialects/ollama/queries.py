@@ -1,4 +1,4 @@
-"""Ollama's questions about the models and their memory. Runs on the server's loop."""
+"""Answers Ollama's queries about models and their memory. Runs on the server's loop."""
 
 from typing import Literal
 
@@ -28,16 +28,16 @@ def model_of(params: AnswerParams) -> str:
 
 async def admit(service: Service, params: AnswerParams) -> None:
     """Refuse a request that its model cannot answer."""
-    keep_alive_s(params)  # wrong ones are refused before anything is done
+    keep_alive_s(params)  # wrong fields are refused before anything is done
     name = await _checked(service, params.model)
     if wants_thinking(params) and not (await abilities_of(service, name)).can_think:
         raise invalid(("think",), f"{models.tagged(name)} does not support thinking")
 
 
 def keep_as_wanted(service: Service, params: AnswerParams) -> None:
-    """Free the model's memory when a request says so, once what was accepted has ended.
+    """Free the model's memory if a request asks for it, once the accepted requests have ended.
 
-    Where one model answers everybody, clients may free it at once, but not say how long it stays.
+    If one model answers all requests, clients may unload it, but not set how long it stays loaded.
     """
     keep_s = keep_alive_s(params)
     if keep_s == 0:
@@ -51,16 +51,16 @@ def keep_as_wanted(service: Service, params: AnswerParams) -> None:
 async def reply_without_question(
     service: Service, params: AnswerParams, head: Head
 ) -> OllamaAnswer:
-    """Bring the model into memory or free its memory, as a request without a question asks.
+    """Load or unload the model, as a request without a prompt asks.
 
     Args:
-        service: What the server works with.
-        params: The request; its ``keep_alive`` of 0 frees the model's memory.
+        service: The service that the server answers from.
+        params: The request; a ``keep_alive`` of 0 unloads the model.
         head: What is known from the beginning.
 
     Raises:
         UnknownModel: Several models are offered, and none of them has the name in the request.
-        EngineError: The model cannot be brought into memory.
+        EngineError: The model cannot be loaded.
     """
     reason: Literal["load", "unload"] = "load"
     if keep_alive_s(params) == 0:
@@ -84,7 +84,7 @@ async def list_running(service: Service, _: None) -> OllamaModels:
 
 
 async def show(service: Service, params: ShowParams) -> OllamaModel:
-    """Tell what a model is and can do."""
+    """Return a model's details and capabilities."""
     asked = params.model or params.name
     if not asked:
         raise invalid(("model",), "Field required")
@@ -97,15 +97,15 @@ async def show(service: Service, params: ShowParams) -> OllamaModel:
 
 
 async def version(service: Service, _: None) -> OllamaVersion:
-    """Tell which version of the API is spoken."""
+    """Return the version of the API."""
     return {"version": models.API_VERSION}
 
 
 async def _checked(service: Service, asked: str) -> str:
-    """Return the name of the model that answers to a name.
+    """Return the model for a requested name.
 
-    Where one model answers all, it does so to any name if the settings are not strict; one that is
-    being loaded is waited for.
+    If one model answers all requests, it answers to any name, unless the settings are strict. Waits
+    for a model that is being loaded.
     """
     if service.engine.is_choosing:
         status = service.engine.model_status(models.untagged(asked) or None)

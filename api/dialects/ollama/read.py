@@ -1,4 +1,4 @@
-"""From the requests of Ollama's API to the engine's. Pure functions, no web framework."""
+"""Converts requests of Ollama's API to the engine's. Pure functions, no web framework."""
 
 import json
 import re
@@ -41,17 +41,17 @@ _REFUSED_OPTIONS = {
     "mirostat": RefusedParameter("mirostat", (0,)),
 }
 _UNITS_S = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
-# Longer than a program runs; clocks cannot wait much longer.
+# Longer than any program runs, and close to the longest wait that timers support.
 _LONGEST_S = 1e8
 _NUMBER = r"\d{1,15}(?:\.\d{0,15})?"
 _UNIT = "ns|us|µs|ms|s|m|h"
-# As Go writes durations, and a number alone.
+# Durations as Go writes them, and plain numbers.
 _DURATION = re.compile(rf"(?P<sign>[+-]?)(?P<parts>{_NUMBER}|(?:{_NUMBER}(?:{_UNIT})){{1,8}})")
 _DURATION_PART = re.compile(rf"({_NUMBER})({_UNIT})?")
 
 
 def chat_from_wire(params: ChatParams, *, strict: bool = False) -> list[GenerationRequest]:
-    """Return what ``/api/chat`` asks for: one generation, or none where there are no messages.
+    """Return the generation that ``/api/chat`` asks for; none if there are no messages.
 
     Takes and raises what ``ReadRequest`` does.
     """
@@ -65,7 +65,7 @@ def chat_from_wire(params: ChatParams, *, strict: bool = False) -> list[Generati
 
 
 def prompt_from_wire(params: PromptParams, *, strict: bool = False) -> list[GenerationRequest]:
-    """Return what ``/api/generate`` asks for: one generation, or none where there is no prompt.
+    """Return the generation that ``/api/generate`` asks for; none if there is no prompt.
 
     Takes and raises what ``ReadRequest`` does.
     """
@@ -84,17 +84,17 @@ def prompt_from_wire(params: PromptParams, *, strict: bool = False) -> list[Gene
 
 
 def is_streamed(params: AnswerParams) -> bool:
-    """Whether the answer is a stream: unlike everywhere else, silence means one here."""
+    """Whether the answer is a stream, which is the default only in this API."""
     return params.stream is not False
 
 
 def keep_alive_s(params: AnswerParams) -> float | None:
-    """Return how long the model is to stay in memory after a request; None if nothing is said.
+    """Return how long the model stays loaded after a request; None if the request does not say.
 
-    0 frees its memory at once; a negative number, or a great one, lets it stay for good.
+    0 unloads it at once; a negative or very large number keeps it loaded forever.
 
     Raises:
-        ApiError: It is not a time.
+        ApiError: The value is not a duration.
     """
     wanted = params.keep_alive
     if wanted is None or wanted == "":
@@ -114,7 +114,7 @@ def _bounded(keep_s: float) -> float:
 
 
 def wants_thinking(params: AnswerParams) -> bool | None:
-    """Return whether the model is to think; None leaves it to the template."""
+    """Return whether the model should reason; None leaves it to the template."""
     if isinstance(params.think, str):
         return asks_for_thinking(params.think)
     return params.think
@@ -170,7 +170,7 @@ def _constraint(form: object) -> OutputConstraint | None:
 
 
 def _turns(messages: list[OllamaTurn], has_notes: bool) -> tuple[Message, ...]:
-    """Return the conversation; results without an id belong to the calls in their order."""
+    """Return the conversation; results without an id are matched to calls by their order."""
     turns: list[Message] = []
     open_calls: list[ToolCall] = []
     for index, message in enumerate(messages):
@@ -193,7 +193,7 @@ def _turns(messages: list[OllamaTurn], has_notes: bool) -> tuple[Message, ...]:
 
 
 def _result(message: OllamaTurn, text: str, open_calls: list[ToolCall]) -> Message:
-    """Return a tool's turn, and take the call that it answers from the open ones."""
+    """Return a tool's turn, and remove the call that it answers from the open calls."""
     for index, call in enumerate(open_calls):
         asked_for = message.tool_call_id or call.id
         if call.id == asked_for and message.tool_name in (None, call.name):

@@ -1,8 +1,8 @@
 """The requests and answers of Ollama's API, spelled as in its reference.
 
 https://github.com/ollama/ollama/blob/main/docs/api.md
-Only shapes: ``read`` knows what a request means, ``write`` makes the answers. Unknown fields are
-ignored. Any thread.
+Only the shapes: ``read`` knows what a request means, ``write`` makes the answers. Unknown fields
+are ignored. Any thread.
 """
 
 from typing import Annotated, Any, Literal, NotRequired
@@ -27,15 +27,15 @@ _FORMAT = WithJsonSchema(
         ]
     }
 )
-# A number of seconds or a duration; 0 frees the model's memory at once.
+# A number of seconds or a duration; 0 unloads the model at once.
 _KEEP_ALIVE = WithJsonSchema({"type": ["string", "number", "null"]})
 
 
 @with_sampling("Ollama")
 class OllamaOptions(WireModel):
-    """``options``: how the answer is drawn, and what ends it.
+    """``options``: sampling and stop parameters.
 
-    What concerns memory and threads (``num_ctx``, ``num_gpu`` …) is accepted and changes nothing.
+    Options for memory and threads (``num_ctx``, ``num_gpu`` …) are accepted and ignored.
     """
 
     stop: Annotated[Any, STOPS] = None
@@ -47,7 +47,7 @@ class OllamaOptions(WireModel):
 
 
 class CalledFunction(WireModel):
-    """What was called, and with what."""
+    """The called function and its arguments."""
 
     name: str
     arguments: dict[str, Any]
@@ -80,7 +80,7 @@ class OllamaTool(WireModel):
 
 
 class AnswerParams(WireModel):
-    """What ``/api/chat`` and ``/api/generate`` have in common."""
+    """The fields that ``/api/chat`` and ``/api/generate`` have in common."""
 
     model: str
     stream: bool | None = None
@@ -123,7 +123,7 @@ class ShowParams(WireModel):
 
 
 class OllamaErrorAnswer(TypedDict):
-    """What every failure looks like."""
+    """The body of an error."""
 
     error: str
 
@@ -132,7 +132,7 @@ DoneReason = Literal["stop", "length", "load", "unload", "error"]
 
 
 class OllamaAnswer(TypedDict):
-    """One line of an answer; the last has ``done`` and the counts, durations in nanoseconds."""
+    """One line of an answer; the last has ``done``, counts, and durations in nanoseconds."""
 
     model: str
     created_at: str
@@ -144,13 +144,13 @@ class OllamaAnswer(TypedDict):
     prompt_eval_duration: NotRequired[int]
     eval_count: NotRequired[int]
     eval_duration: NotRequired[int]
-    error: NotRequired[Annotated[str, Field(description="where a stream broke off")]]
+    error: NotRequired[Annotated[str, Field(description="if a stream failed")]]
     logprobs: NotRequired[list[TokenLogprob]]
     fullstop: NotRequired[FullstopReport]
 
 
 class OllamaCalledFunction(TypedDict):
-    """What is to be called, and with what."""
+    """The function to call and its arguments."""
 
     index: int
     name: str
@@ -158,14 +158,14 @@ class OllamaCalledFunction(TypedDict):
 
 
 class OllamaCall(TypedDict):
-    """A call that the client is to make."""
+    """A call for the client to make."""
 
     id: str
     function: OllamaCalledFunction
 
 
 class OllamaMessage(TypedDict):
-    """The answer, or in a stream what is new of it."""
+    """The answer, or its new content in a stream."""
 
     role: Literal["assistant"]
     content: str
@@ -192,7 +192,7 @@ OllamaGenerateLine = OllamaGenerateAnswer | OllamaErrorAnswer
 
 
 class OllamaDetails(TypedDict):
-    """What kind of model it is."""
+    """Format, family and size of a model."""
 
     parent_model: str
     format: str
@@ -203,7 +203,7 @@ class OllamaDetails(TypedDict):
 
 
 class OllamaListed(TypedDict):
-    """A model; those that run tell until when, the others since when they are there."""
+    """A model: ``/api/ps`` adds when it will be unloaded, ``/api/tags`` when it was modified."""
 
     name: str
     model: str

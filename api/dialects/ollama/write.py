@@ -1,6 +1,6 @@
 """Answers of Ollama's API: one object, or a stream of objects on lines of their own.
 
-Pure but for the encoders' own state. Knows no web framework. Any thread.
+Pure except for the encoders' own state. Knows no web framework. Any thread.
 https://github.com/ollama/ollama/blob/main/docs/api.md
 """
 
@@ -46,12 +46,12 @@ class JsonLine(NamedTuple):
     value: _Answer | OllamaErrorAnswer
 
     def frame(self) -> str:
-        """Return the line as it stands in the stream."""
+        """Return the line as text of the stream."""
         return f"{json_text(self.value)}\n"
 
 
 def done_reason_to_wire(stop: StopInfo) -> DoneReason:
-    """Return ``done_reason``; this API has no word for what matched."""
+    """Return ``done_reason``; this API has no field for the stop that matched."""
     match stop.kind:
         case StopKind.EOS | StopKind.STOP_STRING | StopKind.STOP_TOKEN | StopKind.TOOL_CALL:
             return "stop"
@@ -68,13 +68,13 @@ class LineEncoder(AnswerEncoder[JsonLine]):
 
     def __init__(self, params: AnswerParams, head: Head) -> None:
         super().__init__()
-        # The name that was asked for, as the reference answers.
+        # The requested name, which the reference repeats.
         self._model = params.model
         self._created_at = time_text(datetime.fromtimestamp(head.created_s, UTC))
         self._reports = is_report_wanted(params.fullstop)
         self._has_logprobs = bool(params.logprobs)
         self._texts = head.vocabulary
-        # Text that waits for the trace of the token that brought it.
+        # Text that waits for the trace of its token.
         self._text_due = ""
 
     @abstractmethod
@@ -88,7 +88,7 @@ class LineEncoder(AnswerEncoder[JsonLine]):
         """
 
     def end(self, answer: OllamaAnswer, finished: Finished) -> None:
-        """Add to an answer how it ended, with counts and durations (nanoseconds)."""
+        """Add the end of an answer: its reason, counts and durations (nanoseconds)."""
         usage, timing = finished.usage, finished.timing
         answer["done"] = True
         answer["done_reason"] = done_reason_to_wire(finished.stop)
@@ -102,17 +102,17 @@ class LineEncoder(AnswerEncoder[JsonLine]):
         answer["eval_duration"] = round(timing.decode_s * _NS)
 
     def unanswered(self, reason: Literal["load", "unload"]) -> _Answer:
-        """Return the answer to a request that only asks for the model to be there, or to go."""
+        """Return the answer to a request that only loads or unloads the model."""
         answer = self.line()
         answer["done"], answer["done_reason"] = True, reason
         return answer
 
     def keepalive(self) -> str:
-        """Return a line that says nothing; a blank one would be no JSON to the clients."""
+        """Return a line without content; a blank line would not be JSON for the clients."""
         return JsonLine(self.line()).frame()
 
     def logprobs(self, answer: OllamaAnswer, events: Iterable[Event]) -> None:
-        """Add to an answer how likely the tokens of its text were, where that is wanted."""
+        """Add the logprobs of an answer's tokens, if the request asks for them."""
         if self._has_logprobs:
             answer["logprobs"] = entries_to_wire(answer_tokens(events), self._texts)
 
@@ -126,7 +126,7 @@ class LineEncoder(AnswerEncoder[JsonLine]):
         self._add_tokens(trace)
 
     def _add_tokens(self, event: TokenTrace | Finished) -> None:
-        """Send the text that an event settles, with its likelihoods where they are wanted."""
+        """Send the text that an event completes, with its logprobs if the request asks for them."""
         text, self._text_due = self._text_due, ""
         if self._has_logprobs and (text or answer_tokens([event])):
             answer = self.line(text=text)
@@ -159,7 +159,7 @@ class ChatLineEncoder(LineEncoder):
     def line(
         self, text: str = "", thinking: str = "", calls: Sequence[OllamaCall] = ()
     ) -> OllamaChatAnswer:
-        """Return a line whose message is what is new.
+        """Return a line with new content in ``message``.
 
         Args:
             text: New text of the answer.
@@ -183,17 +183,17 @@ class ChatLineEncoder(LineEncoder):
 
 
 class PromptLineEncoder(LineEncoder):
-    """Writes the lines of ``/api/generate``; a call is text there, since nothing was offered."""
+    """Writes the lines of ``/api/generate``, which takes no tools, so that a call is text."""
 
     def line(
         self, text: str = "", thinking: str = "", calls: Sequence[OllamaCall] = ()
     ) -> OllamaGenerateAnswer:
-        """Return a line whose response is what is new.
+        """Return a line with new content in ``response``.
 
         Args:
             text: New text of the answer.
             thinking: New text of the reasoning.
-            calls: New tool calls, for which this route has no field: they are left out.
+            calls: New tool calls, which are left out: this route has no field for them.
         """
         if thinking:
             return {
@@ -215,7 +215,7 @@ def write_chat(answers: Sequence[Collected], params: ChatParams, head: Head) -> 
     """Return the whole answer of ``/api/chat``.
 
     Args:
-        answers: The answer's events, neighbouring deltas merged, and its end; exactly one answer.
+        answers: Exactly one answer: its events, adjacent deltas merged, and its end.
         params: The request.
         head: What is known from the beginning.
     """
@@ -234,7 +234,7 @@ def write_response(
     """Return the whole answer of ``/api/generate``.
 
     Args:
-        answers: The answer's events, neighbouring deltas merged, and its end; exactly one answer.
+        answers: Exactly one answer: its events, adjacent deltas merged, and its end.
         params: The request.
         head: What is known from the beginning.
     """

@@ -1,4 +1,4 @@
-"""What the answers of OpenAI's three APIs have in common, spelled as in its reference.
+"""The parts of answers that OpenAI's three APIs share, spelled as in its reference.
 
 https://platform.openai.com/docs/api-reference. Any thread.
 """
@@ -15,7 +15,7 @@ ErrorType = Literal["invalid_request_error", "permission_error", "rate_limit_err
 
 
 class ErrorFields(TypedDict):
-    """What went wrong; all four are always there."""
+    """The fields of an error; all four are always present."""
 
     message: str
     type: ErrorType
@@ -24,7 +24,7 @@ class ErrorFields(TypedDict):
 
 
 class ErrorAnswer(TypedDict):
-    """What every failure looks like, in a body and in a stream."""
+    """An error, in a body and in a stream."""
 
     error: ErrorFields
 
@@ -36,7 +36,7 @@ class PromptTokensDetails(TypedDict):
 
 
 class CompletionTokensDetails(TypedDict):
-    """What the answer's tokens are, and what came of the request's prediction."""
+    """Details of the answer's tokens, and of the request's prediction."""
 
     reasoning_tokens: int
     accepted_prediction_tokens: Annotated[
@@ -45,8 +45,8 @@ class CompletionTokensDetails(TypedDict):
     rejected_prediction_tokens: Annotated[
         int,
         Field(
-            description="tokens guessed from the prediction that the model did not draw; they are "
-            "no part of completion_tokens"
+            description="tokens guessed from the prediction that the model did not "
+            "sample; they are not counted in completion_tokens"
         ),
     ]
 
@@ -69,7 +69,7 @@ class CalledFunctionAnswer(TypedDict):
 
 
 class CallAnswer(TypedDict):
-    """A call that the client is to make."""
+    """A call for the client to make."""
 
     id: str
     type: Literal["function"]
@@ -84,7 +84,7 @@ class CalledFunctionDelta(TypedDict):
 
 
 class CallDelta(TypedDict):
-    """What a call of a stream grows by; its first chunk has its id and its name."""
+    """New content of a call in a stream; its first chunk has its id and name."""
 
     index: int
     id: NotRequired[str]
@@ -101,13 +101,13 @@ class LikelyToken(TypedDict):
 
 
 class TokenLogprob(LikelyToken):
-    """A token of the answer, and the likeliest in its place."""
+    """A token of the answer, and the likeliest tokens at its position."""
 
     top_logprobs: list[LikelyToken]
 
 
 class ChoiceEnding(TypedDict):
-    """How a choice ended; all but the first are there once it has."""
+    """How a choice ended; all fields but the first are absent until it has."""
 
     finish_reason: FinishReason | None
     matched_stop: NotRequired[

@@ -1,11 +1,11 @@
-"""What the bodies of OpenAI's three APIs have in common. Pure; any thread."""
+"""The fields of request bodies that OpenAI's three APIs share. Pure; any thread."""
 
 from api.dialects.shared.asking import JsonObject, sampling_and_stops
 from engine import GenerationRequest
 
 
 def common_fields(request: GenerationRequest) -> JsonObject:
-    """Return the fields that all three spell alike."""
+    """Return the fields that all three APIs spell the same."""
     return sampling_and_stops(request, "OpenAI")
 
 

@@ -1,6 +1,6 @@
-"""The stream of an answer of several choices: what Chat Completions and Completions share.
+"""Streams answers of several choices, for Chat Completions and Completions.
 
-Pure but for its own state; no web framework. Any thread.
+Pure except for its own state; no web framework. Any thread.
 """
 
 from abc import abstractmethod
@@ -20,14 +20,14 @@ from engine import Finished, PromptProgress, TokenSpan, TokenTrace
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choices:
-    """How many choices an answer has, and what its stream tells of them.
+    """The number of choices of an answer, and what its stream reports of them.
 
     Attributes:
         count: How many there are.
         per_prompt: How many of them share a prompt.
         includes_usage: Whether a chunk with the usage follows the last choice.
-        has_logprobs: Whether likelihoods go with the text.
-        reports: Whether the last chunk of a choice holds the stop record.
+        has_logprobs: Whether logprobs are sent with the text.
+        reports: Whether the last chunk of a choice includes the stop record.
     """
 
     count: int
@@ -40,11 +40,11 @@ class Choices:
 class ChoicesEncoder(AnswerEncoder[SseEvent]):
     """Turns the events of one request's generations into the chunks of one stream.
 
-    An API says what a chunk holds: ``_delta`` takes the fields of one choice as JSON text
-    without its braces.
+    A subclass fills the chunks: ``_delta`` takes the fields of one choice as JSON text without
+    braces.
 
     Args:
-        empty: A chunk without choices, which are its last field.
+        empty: A chunk without choices; ``choices`` is its last field.
         choices: The number of choices in the stream, and what is reported for each.
     """
 
@@ -52,36 +52,36 @@ class ChoicesEncoder(AnswerEncoder[SseEvent]):
         super().__init__()
         self._empty = empty
         self._choices = choices
-        # Text that waits for the trace of the token that brought it.
+        # Text that waits for the trace of its token.
         self._texts_due = [""] * choices.count
         self._started: set[int] = set()
         self._ends: dict[int, Finished] = {}
-        # What every delta has in common is serialised once.
+        # The common part of the deltas is serialised once.
         self._delta_head = json_text(empty).removesuffix("]}") + '{"index":'
         usage = ',"usage":null' if choices.includes_usage else ""
         self._delta_tail = f',"finish_reason":null}}]{usage}}}'
 
-    # -- what an API says ------------------------------------------------------------------
+    # -- what an API implements -------------------------------------------------------------
 
     def _begin(self, choice: int) -> None:
-        """Send what precedes the text of a choice."""
+        """Send what comes before the text of a choice."""
 
     @abstractmethod
     def _text_fields(self, text: str) -> str:
-        """Return what a chunk says of more text."""
+        """Return the fields of a chunk with more text."""
 
     @abstractmethod
     def _token_fields(self, text: str, tokens: list[TokenSpan]) -> str:
-        """Return what a chunk says of more text and its tokens."""
+        """Return the fields of a chunk with more text and its tokens."""
 
     @abstractmethod
     def _last_choice(self, finished: Finished, choice: int) -> Mapping[str, object]:
-        """Return a choice as the last chunk of it has it: nothing new, and how it ended."""
+        """Return the last chunk's choice: no new content, and how it ended."""
 
     # -- chunks ----------------------------------------------------------------------------
 
     def _delta(self, choice: int, fields: str) -> None:
-        """Send a chunk of one choice that goes on."""
+        """Send a chunk of one unfinished choice."""
         self._send(SseEvent(None, f"{self._delta_head}{choice},{fields}{self._delta_tail}"))
 
     def _chunk(
@@ -112,7 +112,7 @@ class ChoicesEncoder(AnswerEncoder[SseEvent]):
         self._add_tokens(trace, choice)
 
     def _add_tokens(self, event: TokenTrace | Finished, choice: int) -> None:
-        """Send the text that an event settles, with its likelihoods where they are wanted."""
+        """Send the text that an event completes, with its logprobs if the request asks for them."""
         if not self._choices.has_logprobs:
             return
         text, self._texts_due[choice] = self._texts_due[choice], ""
@@ -121,7 +121,7 @@ class ChoicesEncoder(AnswerEncoder[SseEvent]):
             self._delta(choice, self._token_fields(text, tokens))
 
     def _tokens_of(self, event: TokenTrace | Finished, choice: int) -> list[TokenSpan]:
-        """Return the tokens that an event settles, of which a chunk tells."""
+        """Return the tokens that an event completes, for a chunk's logprobs."""
         return answer_tokens([event])
 
     def _end(self, finished: Finished, choice: int) -> None:

@@ -1,4 +1,4 @@
-"""What the parameters that OpenAI's three APIs share mean: stops and thinking.
+"""Reads the stop and reasoning parameters that OpenAI's three APIs share.
 
 Pure functions, no web framework. Any thread.
 """
@@ -14,11 +14,11 @@ _HOSTED_MAX_STOPS = 4
 
 
 def stops_of(params: GenerationParams, *, strict: bool) -> StopRules:
-    """Return where an answer stops.
+    """Return the stop rules of a request.
 
     Args:
         params: The request.
-        strict: Refuse more stops than the hosted API takes.
+        strict: Refuse more stops than the hosted API accepts.
 
     Raises:
         ApiError: ``stop`` is neither a string nor a list nor null.
@@ -32,11 +32,11 @@ def stops_of(params: GenerationParams, *, strict: bool) -> StopRules:
 
 
 def thinking_budget_of(params: GenerationParams, asked: int | None = None) -> int | None:
-    """Return the most tokens of reasoning; None for any number.
+    """Return the reasoning budget in tokens; None for no limit.
 
     Args:
         params: The request.
-        asked: The number in a field that this API alone has; it counts first.
+        asked: The budget in a field that only this API has; it takes precedence.
     """
     kwargs = params.chat_template_kwargs
     own = (params.thinking_budget, params.thinking_token_budget)
@@ -44,11 +44,11 @@ def thinking_budget_of(params: GenerationParams, asked: int | None = None) -> in
 
 
 def thinking_of(params: GenerationParams, effort: str | None) -> bool | None:
-    """Return the most specific switch for thinking; None leaves it to the template.
+    """Return whether to reason, by the most specific switch; None leaves it to the template.
 
     Args:
         params: The request.
-        effort: The effort of reasoning that the API's own field asks for.
+        effort: The reasoning effort in the API's own field.
     """
     kwargs = params.chat_template_kwargs
     if kwargs is not None and kwargs.enable_thinking is not None:

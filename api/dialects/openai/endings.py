@@ -1,4 +1,4 @@
-"""How OpenAI's APIs spell an answer's end, its calls and its token counts.
+"""Writes an answer's end, its calls and its token counts as OpenAI's APIs spell them.
 
 Pure functions, no web framework. Any thread.
 """
@@ -17,7 +17,7 @@ def ending_to_wire(finished: Finished, *, reports: bool) -> ChoiceEnding:
 
     Args:
         finished: The end of its generation.
-        reports: Whether the stop record is told, too.
+        reports: Whether to include the stop record.
     """
     reason, matched = stop_to_wire(finished.stop)
     ending: ChoiceEnding = {
@@ -31,7 +31,7 @@ def ending_to_wire(finished: Finished, *, reports: bool) -> ChoiceEnding:
 
 
 def stop_to_wire(stop: StopInfo) -> tuple[FinishReason, str | int | None]:
-    """Return ``finish_reason``, and what matched."""
+    """Return ``finish_reason`` and the stop that matched."""
     match stop.kind:
         case StopKind.EOS:
             return "stop", None
@@ -51,8 +51,8 @@ def usage_to_wire(answers: Sequence[Finished], per_prompt: int | None = None) ->
     """Return ``usage`` over all choices.
 
     Args:
-        answers: The ends of the choices, those of one prompt side by side.
-        per_prompt: How many choices share a prompt, which is counted once; None means all.
+        answers: The ends of the choices, grouped by prompt.
+        per_prompt: How many choices share a prompt, which is counted once; None for all.
     """
     usages = [answer.usage for answer in answers]
     guessing = [answer.speculation for answer in answers]
@@ -82,5 +82,5 @@ def call_to_wire(call: ToolCall) -> CallAnswer:
 
 
 def call_id(call: ToolCall) -> str:
-    """Return the id by which a client answers a call."""
+    """Return the id with which a client sends the result of a call."""
     return f"call_{call.id}"

@@ -1,4 +1,4 @@
-"""Failures in the words of OpenAI's error envelope. Pure; any thread.
+"""Failures in OpenAI's error format. Pure; any thread.
 
 https://platform.openai.com/docs/guides/error-codes
 """
@@ -9,7 +9,7 @@ from api.dialects.openai.answers import ErrorAnswer, ErrorType
 from api.dialects.shared.answers.errors import with_field
 from api.transport.errors import ApiError, ContextOverflow, ErrorKind, path_text, status_of
 
-# The engine's names of fields that all three APIs spell in the same way.
+# The engine's fields that all three APIs spell the same.
 FIELD_NAMES = {
     "stops.strings": "stop",
     "stops.token_ids": "stop_token_ids",
@@ -32,7 +32,7 @@ _TYPES_AND_CODES: Mapping[ErrorKind, tuple[ErrorType, str | None]] = {
 
 
 def error_to_wire(error: ApiError, request_id: str) -> tuple[int, ErrorAnswer]:
-    """Return the status and the body of an error answer; all four keys are always there."""
+    """Return the status and the body of an error answer; all four keys are always present."""
     type_, code = _TYPES_AND_CODES[error.kind]
     return status_of(error.kind), {
         "error": {
@@ -46,8 +46,8 @@ def error_to_wire(error: ApiError, request_id: str) -> tuple[int, ErrorAnswer]:
 
 def _message(error: ApiError) -> str:
     if isinstance(error, ContextOverflow):
-        # Clients look for these very words. Some look for the code in them as well, which the
-        # vendor's own library has not put there since version 3.
+        # Clients look for exactly these words. Some also look for the code in them, which the
+        # vendor's own library no longer adds since version 3.
         return (
             f"This model's maximum context length is {error.most_tokens} tokens. However, your "
             f"messages resulted in {error.prompt_tokens} tokens. Please reduce the length of the "

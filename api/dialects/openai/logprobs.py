@@ -1,16 +1,16 @@
-"""How likely an answer's tokens were, as OpenAI's APIs say it. Pure; any thread."""
+"""Writes the logprobs of an answer's tokens as OpenAI's APIs spell them. Pure; any thread."""
 
 from collections.abc import Iterable, Sequence
 
 from api.dialects.openai.answers import LikelyToken, TokenLogprob
 from engine import Channel, Event, Finished, TokenSpan, TokenTrace, Vocabulary
 
-# What the vendor writes for a token that cannot come; JSON has no infinity.
+# The vendor's value for an impossible token; JSON has no infinity.
 _LEAST = -9999.0
 
 
 def answer_tokens(events: Iterable[Event]) -> list[TokenSpan]:
-    """Return the tokens of the answer's text that are settled by these events, in their order."""
+    """Return the tokens of the answer's text that these events complete, in order."""
     return [
         span
         for event in events
@@ -39,19 +39,19 @@ def entries_to_wire(tokens: Sequence[TokenSpan], texts: Vocabulary | None) -> li
 
 
 def logprob_of(token: TokenSpan) -> float:
-    """Return how likely a token was, as a natural logarithm."""
+    """Return the natural logarithm of a token's probability."""
     stats = token.stats
     return finite(stats.logprob) if stats is not None else _LEAST
 
 
 def finite(logprob: float) -> float:
-    """Return a log-probability as JSON can hold it."""
+    """Return a log-probability as a finite number, which JSON can represent."""
     # NaN, which overflowing logits produce, also becomes the least value.
     return logprob if logprob > _LEAST else _LEAST
 
 
 def token_text(raw: bytes) -> str:
-    """Return a token's text; bytes that form no whole character are shown as bytes."""
+    """Return a token's text; bytes of incomplete characters are shown as bytes."""
     try:
         return raw.decode()
     except UnicodeDecodeError:

@@ -1,4 +1,4 @@
-"""The form that an answer's text must have, as Chat Completions and Responses ask for it.
+"""Reads the output format that Chat Completions and Responses ask for.
 
 Pure functions, no web framework. Any thread.
 """
@@ -29,12 +29,12 @@ def constraint_of(
 
     Args:
         kind: The format's type.
-        schema: Its JSON schema, where it has one.
+        schema: Its JSON schema, if it has one.
         path: Where the format is in the request.
         schema_path: Where its schema is or should be.
 
     Raises:
-        ApiError: The format is not known, or its schema is missing.
+        ApiError: The format is unknown, or its schema is missing.
     """
     match kind:
         case "text":
@@ -52,14 +52,14 @@ def constraint_of(
 def guided(
     params: GenerationParams, constraint: OutputConstraint | None = None
 ) -> OutputConstraint | None:
-    """Return the constraint of the answer, also if fields of open servers ask for it.
+    """Return the constraint of the answer, from the API's own field or from those of open servers.
 
     Args:
         params: The request.
         constraint: What the API's own field asks for.
 
     Raises:
-        ApiError: More than one field asks for a form, or what one asks for is no form.
+        ApiError: More than one field asks for a format, or a field's value is not a format.
     """
     found = constraint
     for path, asked in _asked(params):
@@ -70,14 +70,14 @@ def guided(
 
 
 def form_names(params: GenerationParams) -> Mapping[str, str]:
-    """Return this request's names of the engine's constraint fields, if not those of its API."""
+    """Return this request's own names of the engine's constraint fields."""
     for path, _ in _asked(params):
         return dict.fromkeys(_FIELDS_OF_FORMS, ".".join(map(str, path)))
     return {}
 
 
 def allows_more(params: GenerationParams) -> bool:
-    """Whether JSON may have keys that its schema does not name."""
+    """Whether JSON may have keys that are not in its schema."""
     wanted = params.structured_outputs
     if wanted is not None and wanted.disable_additional_properties is not None:
         return not wanted.disable_additional_properties
@@ -85,10 +85,10 @@ def allows_more(params: GenerationParams) -> bool:
 
 
 def _asked(params: GenerationParams) -> Iterator[tuple[FieldPath, OutputConstraint]]:
-    """Yield what the fields of open servers ask for, each with its place in the request.
+    """Yield the formats in the fields of open servers, each with its path in the request.
 
     Raises:
-        ApiError: What one asks for is no form.
+        ApiError: A field's value is not a format.
     """
     for path, asked in _spellings(params):
         if asked is not None:

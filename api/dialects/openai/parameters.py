@@ -1,6 +1,6 @@
 """Request parameters that OpenAI's three APIs share, with those of their open relatives.
 
-Only shapes: what they mean is ``decoding``'s business. Unknown fields are ignored. Any thread.
+Only the shapes; ``decoding`` knows what they mean. Unknown fields are ignored. Any thread.
 """
 
 from typing import Annotated, Any
@@ -27,25 +27,25 @@ FORMAT_TYPE = WithJsonSchema({"enum": ["text", "json_object", "json_schema"]})
 
 
 class ChatTemplateKwargs(WireModel):
-    """Switches of the chat template, as open servers take them."""
+    """Switches of the chat template, as open servers accept them."""
 
     enable_thinking: bool | None = None
     thinking_budget: int | None = Field(default=None, ge=-1)
 
 
 class StreamOptions(WireModel):
-    """What a stream carries beside the answer."""
+    """What a stream includes in addition to the answer."""
 
     include_usage: bool | None = None
 
 
 def includes_usage(options: StreamOptions | None) -> bool:
-    """Whether a stream is to end with its usage."""
+    """Whether a stream ends with its usage."""
     return options is not None and bool(options.include_usage)
 
 
 class StructuredOutputs(WireModel):
-    """``structured_outputs``, the form of the answer as vLLM spells it."""
+    """``structured_outputs``, the output format as vLLM spells it."""
 
     json_schema: Annotated[Any, SCHEMA_OR_TEXT] = Field(default=None, alias="json")
     json_object: bool | None = None
@@ -60,7 +60,7 @@ class StructuredOutputs(WireModel):
 @with_sampling("OpenAI")
 @with_refused(UNHONOURED)
 class GenerationParams(WireModel):
-    """How an answer is drawn, where it stops, and whether it is streamed."""
+    """How an answer is sampled, where it stops, and whether it is streamed."""
 
     model: str
     stream: bool | None = None
@@ -83,7 +83,7 @@ class GenerationParams(WireModel):
 
 
 class ScoringParams(GenerationParams):
-    """The same in APIs that tell how likely the tokens of a prompt were."""
+    """The same for APIs that return the logprobs of a prompt."""
 
     # As vLLM spells it.
     prompt_logprobs: int | None = Field(default=None, ge=0, le=20)

@@ -1,4 +1,4 @@
-"""How likely the tokens of a prompt were, as vLLM says it in ``prompt_logprobs``. Pure; any thread.
+"""Writes the logprobs of a prompt's tokens as vLLM's ``prompt_logprobs``. Pure; any thread.
 
 https://docs.vllm.ai/en/latest/serving/openai_compatible_server.html
 """
@@ -14,22 +14,22 @@ from engine import Event, PromptScores, PromptToken, Vocabulary
 
 
 class PromptLogprob(TypedDict):
-    """One token that could be at a place of the prompt; the likeliest has rank 1."""
+    """A candidate token at a position of the prompt; the likeliest has rank 1."""
 
     logprob: float
     rank: int
     decoded_token: str
 
 
-# For each token of the prompt, by token id: itself and the likeliest in its place.
+# For each position of the prompt, by token id: its own token and the likeliest ones.
 PromptLogprobs = list[dict[str, PromptLogprob] | None]
 
 
 def refuse_in_stream(params: ScoringParams) -> None:
-    """Refuse a stream with a prompt's log-probabilities, as the vendor does.
+    """Refuse to stream a prompt's log-probabilities, as the vendor does.
 
     Raises:
-        ApiError: Both are wanted.
+        ApiError: The request asks for both.
     """
     if params.prompt_logprobs is not None and params.stream:
         raise unsupported(("prompt_logprobs",), "log-probabilities of the prompt in a stream")
@@ -45,12 +45,12 @@ def prompt_tokens(events: Sequence[Event]) -> list[PromptToken]:
 def prompt_logprobs_to_wire(
     events: Sequence[Event], count: int, texts: Vocabulary | None
 ) -> PromptLogprobs:
-    """Return what the events of an answer say of its prompt.
+    """Return ``prompt_logprobs`` from the events of an answer.
 
     Args:
         events: The events.
-        count: How many of the likeliest tokens are named for each.
-        texts: What token ids stand for.
+        count: How many of the likeliest tokens to include for each.
+        texts: The texts of token ids.
     """
     return [_described(token, count, texts) for token in prompt_tokens(events)]
 

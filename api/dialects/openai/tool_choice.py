@@ -1,4 +1,4 @@
-"""Which tools may or must be called, in the spellings of Chat Completions and of Responses.
+"""Reads which tools may or must be called, as Chat Completions and Responses spell it.
 
 Pure functions, no web framework. Any thread.
 """
@@ -12,14 +12,14 @@ _FIELD = "tool_choice"
 
 
 def chosen_tools(choice: object, tools: Sequence[Tool]) -> tuple[tuple[Tool, ...], ToolChoice]:
-    """Return the tools that are offered, and whether one of them must be called.
+    """Return the offered tools, and whether one of them must be called.
 
     Args:
         choice: The request's ``tool_choice``: a word, an object or nothing.
         tools: The request's functions.
 
     Raises:
-        ApiError: The choice is of no known kind, or names a tool that is not there.
+        ApiError: The choice is of an unknown kind, or names a tool that is not offered.
     """
     match choice:
         case None | "auto":

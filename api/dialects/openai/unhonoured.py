@@ -1,4 +1,4 @@
-"""Request parameters of open servers that would change the answer and cannot be honoured here.
+"""Parameters of open servers that would change the answer and are not supported here.
 
 Clients of other servers send them to the OpenAI routes. Pure; any thread.
 """
@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from api.dialects.shared.parameters.refusing import EMPTY, RefusedParameter
 
 UNHONOURED: Mapping[str, RefusedParameter] = {
-    # Forms of the answer.
+    # Output formats.
     "structural_tag": RefusedParameter("holding the answer to structural tags", EMPTY),
-    # Which tokens are drawn.
+    # Sampling.
     "allowed_token_ids": RefusedParameter("a list of allowed tokens", EMPTY),
     "bad_words": RefusedParameter("a list of forbidden words", EMPTY),
     "dry_multiplier": RefusedParameter("DRY sampling", (0,)),
@@ -22,7 +22,7 @@ UNHONOURED: Mapping[str, RefusedParameter] = {
     "typical_p": RefusedParameter("typical sampling", (0, 1)),
     "use_beam_search": RefusedParameter("beam search", (False,)),
     "xtc_probability": RefusedParameter("XTC sampling", (0,)),
-    # What the model reads.
+    # The prompt.
     "add_generation_prompt": RefusedParameter(
         "a prompt without the beginning of the answer", (True,)
     ),
@@ -31,6 +31,6 @@ UNHONOURED: Mapping[str, RefusedParameter] = {
     "prompt_embeds": RefusedParameter("input other than text", EMPTY),
     "truncate_prompt_tokens": RefusedParameter("truncating the prompt", (-1, 0)),
     "web_search_options": RefusedParameter("searching the web"),
-    # What the answer tells.
+    # The content of the answer.
     "skip_special_tokens": RefusedParameter("text of special tokens in the answer", (True,)),
 }

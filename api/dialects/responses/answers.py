@@ -54,7 +54,7 @@ class OutputMessage(TypedDict):
 
 
 class OutputReasoning(TypedDict):
-    """What the model thought."""
+    """The model's reasoning."""
 
     id: str
     type: Literal["reasoning"]
@@ -65,7 +65,7 @@ class OutputReasoning(TypedDict):
 
 
 class OutputCall(TypedDict):
-    """A call that the client is to make."""
+    """A call for the client to make."""
 
     id: str
     type: Literal["function_call"]
@@ -87,7 +87,7 @@ class InputDetails(TypedDict):
 
 
 class OutputDetails(TypedDict):
-    """How many of the output's tokens are reasoning."""
+    """How many of the output tokens are reasoning."""
 
     reasoning_tokens: int
 
@@ -103,30 +103,30 @@ class ResponseUsage(TypedDict):
 
 
 class ResponseFailure(TypedDict):
-    """Why there is no whole answer."""
+    """Why the answer failed."""
 
     code: Literal["invalid_prompt", "server_error"]
     message: str
 
 
 class IncompleteDetails(TypedDict):
-    """Why the answer was cut."""
+    """Why the answer is incomplete."""
 
     reason: Literal["max_output_tokens"]
 
 
 class ReasoningEcho(TypedDict):
-    """What was asked about reasoning."""
+    """The request's settings of reasoning, repeated."""
 
     effort: str | None
     summary: Annotated[
         Literal["detailed"] | None,
-        Field(description="detailed where a summary was asked for: it is the whole reasoning"),
+        Field(description="detailed if a summary was requested: it is the whole reasoning"),
     ]
 
 
 class FormatEcho(TypedDict):
-    """What was asked about the answer's form."""
+    """The request's output format, repeated."""
 
     type: str
     name: NotRequired[str]
@@ -136,13 +136,13 @@ class FormatEcho(TypedDict):
 
 
 class TextEcho(TypedDict):
-    """What was asked about the answer's text."""
+    """The request's settings of text, repeated."""
 
     format: FormatEcho
 
 
 class FunctionEcho(TypedDict):
-    """A function that was offered."""
+    """An offered function, repeated."""
 
     type: Literal["function"]
     name: str
@@ -181,6 +181,6 @@ class ResponseAnswer(TypedDict):
     fullstop: NotRequired[
         Annotated[
             FullstopReport,
-            Field(description="there if stops were given, or the report was asked for"),
+            Field(description="present if the request has stops or asks for the report"),
         ]
     ]

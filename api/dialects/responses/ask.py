@@ -8,10 +8,10 @@ from engine import GenerationRequest, Message
 
 
 def ask(request: GenerationRequest, model: str, prompt: str) -> JsonObject | None:
-    """Return the body that asks for a generation; None where the API has no words for it.
+    """Return the body that asks for a generation; None if the API cannot express it.
 
     Args:
-        request: What was asked.
+        request: The generation to ask for.
         model: The model's name.
         prompt: The rendered prompt, which this API does not take.
     """
@@ -37,7 +37,7 @@ def _reasoning(request: GenerationRequest) -> JsonObject | None:
         return {"effort": request.effort}
     if request.thinking is None:
         return None
-    # A word for effort could become a budget, so that of a summary asks for reasoning.
+    # An effort could be read as a budget, so a requested summary turns reasoning on instead.
     return {"summary": "auto"} if request.thinking else {"effort": "none"}
 
 

@@ -1,4 +1,4 @@
-"""What the model is asked for a summary of a conversation. Pure functions; any process."""
+"""The prompt that asks the model for a summary of a conversation. Pure functions; any process."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -17,7 +17,7 @@ TASK = (
 
 
 def summary_asked(params: CompactParams, *, strict: bool = False) -> list[GenerationRequest]:
-    """Return the request for the summary; takes and raises as ``ReadRequest``."""
+    """Return the request for the summary; takes and raises the same as ``ReadRequest``."""
     [asked] = requests_from_wire(params, strict=strict)
     return [
         replace(
@@ -33,7 +33,7 @@ def summary_asked(params: CompactParams, *, strict: bool = False) -> list[Genera
 
 
 def _with_task(turns: Sequence[Message]) -> tuple[Message, ...]:
-    """Return a conversation that ends in the task; many templates refuse two turns of a person."""
+    """Return a conversation that ends with the task, without two user turns in a row."""
     if not turns:
         raise required(("input",))
     *before, last = turns

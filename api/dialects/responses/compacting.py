@@ -1,9 +1,9 @@
-"""``POST /v1/responses/compact``: a long conversation becomes a short one that means the same.
+"""``POST /v1/responses/compact``: shortens a long conversation.
 
-As at the vendor's, the answer holds all messages of the person and one item that stands for the
-rest. Here that item carries a summary that the loaded model writes. It is not encrypted: it is
-UTF-8 in base64 behind a mark, and only items with this mark are read again. Nothing is kept: the
-client sends the items with its next request. Runs on the server's loop.
+As in the vendor's API, the answer contains all of the user's messages and one item in place of the
+rest. Here that item contains a summary written by the loaded model. It is not encrypted: it is
+UTF-8 in base64 after a prefix, and only items with this prefix are read again. Nothing is stored:
+the client sends the items with its next request. Runs on the server's loop.
 https://platform.openai.com/docs/api-reference/responses/compact
 """
 
@@ -24,7 +24,7 @@ from api.transport.running import collected, running
 
 
 class SummaryItem(TypedDict):
-    """The item that stands for everything but the person's messages."""
+    """The item that replaces everything except the user's messages."""
 
     id: str
     type: Literal["compaction"]

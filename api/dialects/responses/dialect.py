@@ -1,4 +1,4 @@
-"""OpenAI's Responses API as one value, of which the server is built. Pure; any thread."""
+"""OpenAI's Responses API as one value, from which the server is built. Pure; any thread."""
 
 from api.dialects.openai.answers import ErrorAnswer
 from api.dialects.openai.errors import FIELD_NAMES, error_to_wire

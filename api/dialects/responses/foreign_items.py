@@ -1,15 +1,15 @@
-"""Items of a conversation that stand for tools which are not here.
+"""Converts items of tools that this server does not have.
 
-A conversation that began at the vendor's, or with other tools, holds them. A call with its result
-becomes a function's call and result, so that the model knows of it; what only the vendor can read
-is left out. Pure; any thread.
+Conversations that began with the vendor's service or other tools contain them. A call with its
+result becomes a function call and its result, so that the model knows of it; items that only the
+vendor can read are left out. Pure; any thread.
 """
 
 import json
 from collections.abc import Mapping
 from typing import Any
 
-# What it holds is of no use to another model, or is not text.
+# Their content is useless to another model, or is not text.
 _LEFT_OUT = (
     "apply_patch_call_output",
     "code_interpreter_call",
@@ -37,7 +37,7 @@ FOREIGN_ITEMS = frozenset((*_LEFT_OUT, *_CALLS, *_RESULTS, "mcp_call"))
 
 
 def foreign_items(item: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return the items that stand for one of a tool that is not here; none where it is left out."""
+    """Return the items that replace an item of a missing tool; none if it is left out."""
     kind = item["type"]
     call_id = item.get("call_id") or item.get("id")
     if kind in _LEFT_OUT or not isinstance(call_id, str):

@@ -1,7 +1,6 @@
-"""Answers of the Responses API that are kept: going on from them, listing and deleting them.
+"""Kept answers of the Responses API: continues, lists and deletes them.
 
-Runs on the server's loop, and beside it.
-https://platform.openai.com/docs/api-reference/responses
+Runs on the server's loop and in threads. https://platform.openai.com/docs/api-reference/responses
 """
 
 import json
@@ -51,10 +50,10 @@ class InputTokens(TypedDict):
 
 
 def recall(service: Service, params: ResponseParams) -> ResponseParams:
-    """Return a request with the items of the kept answers that it refers to.
+    """Return a request with the items of the kept answers that it refers to added.
 
     Raises:
-        ApiError: One of them is not kept (any more).
+        ApiError: One of these answers is not kept (any more).
     """
     if not params.needs_recall:
         return params
@@ -74,7 +73,7 @@ def recall(service: Service, params: ResponseParams) -> ResponseParams:
 
 
 def keeper(service: Service, params: ResponseParams) -> KeepAnswer | None:
-    """Return what keeps the answer to a request, if it is to be kept."""
+    """Return the function that keeps the answer to a request, or None if it is not to be kept."""
     if params.store is False or not service.kept_responses.is_on:
         return None
     sent = params.sent_items()
@@ -103,7 +102,7 @@ async def delete(service: Service, asked: Addressed) -> DeletedResponse:
 
 
 async def list_input_items(service: Service, asked: Addressed) -> ItemList:
-    """Answer ``GET /v1/responses/{response_id}/input_items``: the newest first, unless asked."""
+    """Answer ``GET /v1/responses/{response_id}/input_items``: newest first by default."""
     response = _kept(service, asked)
     chain = service.kept_responses.chain(response.id)
     if chain is None:

@@ -1,4 +1,4 @@
-"""The calls of a response that is being streamed, and its whole items. Values; any thread."""
+"""The open call and the finished items of a response that is being streamed. Values; any thread."""
 
 from dataclasses import dataclass, field
 
@@ -11,7 +11,7 @@ class OpenCall:
 
     Attributes:
         call: The call, without arguments.
-        delta_head: How the JSON of each of its deltas begins.
+        delta_head: The beginning of each delta's JSON.
         texts: Its arguments so far.
     """
 
@@ -22,7 +22,7 @@ class OpenCall:
 
 @dataclass(frozen=True, slots=True)
 class DoneItem:
-    """A whole item: its kind, its id and its JSON."""
+    """A finished item: its kind, its id and its JSON."""
 
     type: str
     id: str

@@ -1,4 +1,4 @@
-"""From the Responses API's requests to the engine's. Pure functions, no web framework."""
+"""Converts requests of the Responses API to the engine's. Pure functions, no web framework."""
 
 from collections.abc import Sequence
 from typing import assert_never
@@ -80,12 +80,12 @@ def allows_parallel_calls(params: ResponseParams) -> bool:
 
 
 def wants_logprobs(params: ResponseParams) -> bool:
-    """Whether the answer tells how likely its tokens were."""
+    """Whether the answer includes logprobs."""
     return _LOGPROBS in (params.include or ()) or bool(params.top_logprobs)
 
 
 def wants_summary(params: ResponseParams) -> bool:
-    """Whether the answer tells its reasoning as a summary."""
+    """Whether the answer includes its reasoning as a summary."""
     asked = params.reasoning
     return asked is not None and (asked.summary or asked.generate_summary) is not None
 
@@ -124,12 +124,12 @@ def _refuse_unsupported(params: ResponseParams) -> None:
 
 
 def not_kept(what: str = "this response") -> ApiError:
-    """Return the error for an earlier answer that is not there.
+    """Return the error for an earlier answer that is not kept.
 
     Args:
-        what: Which one that is.
+        what: The answer, as the error names it.
     """
-    # Clients know this code: they send the whole conversation again.
+    # Clients know this code: they then send the whole conversation.
     return invalid(
         ("previous_response_id",),
         f"{what} is not kept by this server (any more); send the whole conversation as input",
@@ -138,7 +138,7 @@ def not_kept(what: str = "this response") -> ApiError:
 
 
 def _effort(params: ResponseParams) -> str | None:
-    """Return how hard to think; a ``reasoning`` object without effort asks for the default."""
+    """Return the reasoning effort; a ``reasoning`` object without effort means the default."""
     if params.reasoning is None:
         return None
     return params.reasoning.effort or _DEFAULT_EFFORT
@@ -170,7 +170,7 @@ def _messages(params: ResponseParams) -> tuple[Message, ...]:
                 text = _text(item.content, (*path, "content"), has_notes)
                 turns.append(Message("user", text))
             case FunctionCallItem(status="incomplete") if item.call_id not in answered:
-                pass  # it was cut short, so it is no call
+                pass  # it was cut off, so it is not a call
             case FunctionCallItem():
                 tool_names[item.call_id] = item.name
                 call = ToolCall(item.call_id, item.name, item.arguments or "{}")
@@ -198,7 +198,7 @@ def _messages(params: ResponseParams) -> tuple[Message, ...]:
 
 
 def _joined(turns: Sequence[Message]) -> list[Message]:
-    """Return turns of which none of a person follows another: many templates refuse that."""
+    """Return turns with consecutive user turns joined, because many templates refuse them."""
     found: list[Message] = []
     for turn in turns:
         if found and turn.role == found[-1].role == "user":
@@ -209,13 +209,13 @@ def _joined(turns: Sequence[Message]) -> list[Message]:
 
 
 def _text(parts: Sequence[Part], path: FieldPath, has_notes: bool, *, joint: str = "\n") -> str:
-    """Return the text of a content.
+    """Return the text of a message's content.
 
     Args:
         parts: Its parts.
         path: Where it is in the request.
-        has_notes: Whether a note takes the place of an image.
-        joint: What stands between two parts.
+        has_notes: Whether a note replaces an image.
+        joint: The text between two parts.
     """
     return joint.join(
         _part_text(part, (*path, index), has_notes) for index, part in enumerate(parts)
@@ -236,7 +236,7 @@ def _part_text(part: Part, path: FieldPath, has_notes: bool) -> str:
 
 
 def _add_system(turns: list[Message], text: str) -> None:
-    """Add instructions; those at the beginning are one turn, as many templates demand."""
+    """Add instructions; join those at the beginning, because many templates require it."""
     if len(turns) == 1 and turns[0].role == "system":
         turns[0] = Message("system", f"{turns[0].content}\n\n{text}")
     else:

@@ -1,6 +1,6 @@
-"""How a summary of a conversation travels in an item of a compacted one.
+"""Encodes the summary in an item of a compacted conversation.
 
-It is UTF-8 in base64 behind a mark: nobody is kept from reading it. Pure; any thread.
+It is UTF-8 in base64 after a prefix, not encrypted. Pure; any thread.
 """
 
 import base64
@@ -15,7 +15,7 @@ def sealed(summary: str) -> str:
 
 
 def opened(content: str) -> str | None:
-    """Return the summary in an item; None in one that this server has not made."""
+    """Return the summary in an item; None for an item that this server did not make."""
     if not content.startswith(_MARK):
         return None
     try:

@@ -1,7 +1,7 @@
 """A Responses answer as server-sent events.
 
-Pure but for its own state: a whole conversation is the list of what its methods returned. Knows
-no web framework. Any thread. https://platform.openai.com/docs/api-reference/responses-streaming
+Pure except for its own state: the list of what its methods return is the whole stream. Knows no web
+framework. Any thread. https://platform.openai.com/docs/api-reference/responses-streaming
 """
 
 from collections.abc import Mapping, Sequence
@@ -55,7 +55,7 @@ class ResponseEncoder(AnswerEncoder[SseEvent]):
         self._thinking_kind: TextKind = (
             "reasoning_summary_text" if wants_summary(params) else "reasoning_text"
         )
-        # The likelihoods that go with the next text.
+        # The logprobs that are sent with the next text.
         self._tokens: Sequence[TokenSpan] = ()
         self._number = 0
         self._has_started = False
@@ -77,7 +77,7 @@ class ResponseEncoder(AnswerEncoder[SseEvent]):
         return super().encode(of_token, choice)
 
     def _add_token(self, events: Sequence[Event], trace: TokenTrace) -> None:
-        """Add what one token brought: its likelihood goes with the last of its text."""
+        """Add a token's text; its logprob is sent with the last piece of it."""
         texts = [event for event in events if isinstance(event, TextDelta)]
         tokens = answer_tokens([trace])
         item = self._open
@@ -117,7 +117,7 @@ class ResponseEncoder(AnswerEncoder[SseEvent]):
         self._send(SseEvent(f"response.{item.kind}.delta", data))
 
     def _item(self, kind: TextKind) -> OpenItem:
-        """Return the open item for a kind of text; open a new one if needed."""
+        """Return the open item for a kind of text, after opening one if needed."""
         if self._open is not None and self._open.kind == kind:
             return self._open
         self._start()
@@ -231,7 +231,7 @@ class ResponseEncoder(AnswerEncoder[SseEvent]):
         self._output.append(DoneItem(item["type"], item["id"], whole))
 
     def _state(self, name: StateName, response: ResponseAnswer) -> str:
-        """Send a state of the response; returns its JSON."""
+        """Send an event with the response's state; return the state's JSON."""
         output = ",".join(one.json for one in self._output)
         whole = json_with(response, {"output": f"[{output}]"})
         self._event(

@@ -39,7 +39,7 @@ class StateEvent(_Numbered):
 
 
 class ItemEvent(_Numbered):
-    """An item begins or is whole."""
+    """An item begins or is complete."""
 
     type: ItemEventName
     output_index: int
@@ -47,7 +47,7 @@ class ItemEvent(_Numbered):
 
 
 class PartEvent(_Numbered):
-    """A part of an item's content begins or is whole."""
+    """A part of an item's content begins or is complete."""
 
     type: PartEventName
     item_id: str
@@ -63,21 +63,21 @@ class _Summary(_Numbered):
 
 
 class SummaryPartEvent(_Summary):
-    """The summary of reasoning begins or is whole."""
+    """The summary of reasoning begins or is complete."""
 
     type: SummaryPartEventName
     part: SummaryText
 
 
 class SummaryDelta(_Summary):
-    """More of what the model thinks, as a summary."""
+    """More reasoning, as a summary."""
 
     type: Literal["response.reasoning_summary_text.delta"]
     delta: str
 
 
 class SummaryDone(_Summary):
-    """All of what the model thought, as a summary."""
+    """The whole reasoning, as a summary."""
 
     type: Literal["response.reasoning_summary_text.done"]
     text: str
@@ -106,14 +106,14 @@ class OutputTextDone(_Text):
 
 
 class ReasoningDelta(_Text):
-    """More of what the model thinks."""
+    """More reasoning."""
 
     type: Literal["response.reasoning_text.delta"]
     delta: str
 
 
 class ReasoningDone(_Text):
-    """All of what the model thought."""
+    """The whole reasoning."""
 
     type: Literal["response.reasoning_text.done"]
     text: str

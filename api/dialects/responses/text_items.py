@@ -1,7 +1,7 @@
-"""The items of a Responses answer that hold text, while they are being streamed.
+"""The text items of a Responses answer while they are being streamed.
 
 There are three kinds: text of the answer, reasoning, and a summary of reasoning, which here is the
-reasoning itself. Pure but for an item's own text; knows no web framework. Any thread.
+reasoning itself. Pure except for an item's own text; knows no web framework. Any thread.
 """
 
 from dataclasses import dataclass, field
@@ -27,12 +27,12 @@ class OpenItem:
     """The item to which text is being added.
 
     Attributes:
-        kind: What its text is.
+        kind: The kind of its text.
         item_id: Its id.
-        index: Its place in the output.
-        delta_head: The JSON of a delta up to its number, which is the same for all.
+        index: Its index in the output.
+        delta_head: The JSON of a delta up to its number, the same for all deltas.
         texts: Its text so far.
-        entries: How likely its tokens were. Four events repeat them, so their JSON is kept.
+        entries: The logprobs of its tokens. Four events repeat them, so their JSON is kept.
     """
 
     kind: TextKind
@@ -43,7 +43,7 @@ class OpenItem:
     entries: GrowingList = field(default_factory=GrowingList)
 
     def __post_init__(self) -> None:
-        """Serialise once what every delta has in common."""
+        """Serialise the common part of the deltas once."""
         place = "summary_index" if self.kind == "reasoning_summary_text" else "content_index"
         head = json_text(
             {
@@ -83,12 +83,12 @@ class OpenItem:
         return (message_item if is_message else reasoning_item)(self.item_id, status)
 
     def part_event(self, stage: Stage, part: OutputPart, number: int) -> ResponseEvent:
-        """Return the event that says that the part begins or is whole.
+        """Return the event that says that the part begins or is complete.
 
         Args:
-            stage: Whether the part begins or is whole.
-            part: The part as it is then.
-            number: The event's place in the stream.
+            stage: Whether the part begins or is complete.
+            part: The part at that moment.
+            number: The event's index in the stream.
         """
         if part["type"] == "summary_text":
             return {
@@ -109,7 +109,7 @@ class OpenItem:
         }
 
     def text_done(self, number: int) -> ResponseEvent:
-        """Return the event with the whole text, its likelihoods left out."""
+        """Return the event with the whole text, without its logprobs."""
         match self.kind:
             case "output_text":
                 return {

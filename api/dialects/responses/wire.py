@@ -1,7 +1,7 @@
 """The Responses request types, spelled as in OpenAI's reference.
 
 https://platform.openai.com/docs/api-reference/responses
-Only shapes: what they mean is ``read``'s business. Unknown fields are ignored. Any thread.
+Only the shapes; ``read`` knows what they mean. Unknown fields are ignored. Any thread.
 """
 
 import json
@@ -90,7 +90,7 @@ class FunctionCallOutputItem(WireModel):
 
 
 class ReasoningItem(WireModel):
-    """What an earlier answer thought."""
+    """The reasoning of an earlier answer."""
 
     type: Literal["reasoning"]
 
@@ -103,7 +103,7 @@ class ItemReference(WireModel):
 
 
 class CompactionItem(WireModel):
-    """What a compacted conversation has in place of all but the person's messages."""
+    """The item of a compacted conversation that replaces all but the user's messages."""
 
     type: Literal["compaction"]
     encrypted_content: str = ""
@@ -129,7 +129,7 @@ def _as_items(value: Any) -> Any:
 
 
 def _known_items(item: Any) -> list[Any]:
-    """Return an item with its type; those of tools that are not here become what is like them."""
+    """Return an item with its type; items of missing tools become similar known items."""
     if not isinstance(item, dict):
         return [item]
     kind = item.get("type")
@@ -149,7 +149,7 @@ class ResponseTool(WireModel):
 
 
 class ResponseReasoning(WireModel):
-    """Whether the model thinks first, how hard, and how the answer tells it."""
+    """Whether and how hard the model reasons, and how the answer shows it."""
 
     effort: str | None = None
     summary: Literal["auto", "concise", "detailed"] | None = None
@@ -158,7 +158,7 @@ class ResponseReasoning(WireModel):
 
 
 class TextFormat(WireModel):
-    """The form of the output."""
+    """The format of the output."""
 
     type: Annotated[str, FORMAT_TYPE]
     name: str | None = None
@@ -168,7 +168,7 @@ class TextFormat(WireModel):
 
 
 class TextParam(WireModel):
-    """How the text of the answer is to be."""
+    """Settings of the answer's text."""
 
     format: TextFormat | None = None
 
@@ -193,9 +193,10 @@ class ResponseParams(GenerationParams):
     prompt: Any = None
     background: bool | None = None
     prompt_logprobs: SkipJsonSchema[Any] = None
-    # How many items at the beginning of ``input`` come from kept answers; None before they do.
+    # How many items at the beginning of ``input`` come from kept answers; None until they are
+    # added.
     _recalled: int | None = PrivateAttr(default=None)
-    # The items that were sent, as JSON, where ``input`` has been dropped.
+    # The items that were sent, as JSON, once ``input`` has been dropped.
     _sent: tuple[str, ...] | None = PrivateAttr(default=None)
 
     @property
@@ -205,25 +206,25 @@ class ResponseParams(GenerationParams):
 
     @property
     def needs_recall(self) -> bool:
-        """Whether it goes on from kept answers, and their items are still missing."""
+        """Whether it continues kept answers whose items are still missing."""
         return self._recalled is None and (
             self.previous_response_id is not None
             or any(isinstance(item, ItemReference) for item in self.input)
         )
 
     def with_recalled(self, earlier: Sequence[Item], own: Sequence[Item]) -> Self:
-        """Return it with the items of kept answers before its own.
+        """Return a copy with the items of kept answers before its own.
 
         Args:
             earlier: The items of kept answers.
-            own: Its own items, none of them a reference.
+            own: Its own items, without references.
         """
         copy = self.model_copy(update={"input": [*earlier, *own]})
         copy._recalled = len(earlier)  # noqa: SLF001 - its own
         return copy
 
     def without_turns(self) -> Self:
-        """Return it without its items but for their JSON, if the answer is to be kept."""
+        """Return a copy without its items; their JSON stays if the answer is to be kept."""
         copy = self.model_copy(update={"input": []})
         copy._sent = self.sent_items() if self.store is not False else ()  # noqa: SLF001
         return copy
@@ -244,13 +245,13 @@ class CompactParams(ResponseParams):
     input: Annotated[list[Item], TextOr(_as_items)] = Field(default_factory=list)
 
     def without_turns(self) -> Self:
-        """Return it without its items but for their JSON, which the answer repeats in part."""
+        """Return a copy without its items; their JSON stays, because the answer repeats some."""
         copy = self.model_copy(update={"input": []})
         copy._sent = self.sent_items()  # noqa: SLF001 - its own
         return copy
 
     def messages_of_user(self) -> list[dict[str, Any]]:
-        """Return the person's messages, those of earlier responses first."""
+        """Return the user's messages, those of earlier responses first."""
         earlier = (
             item.model_dump(by_alias=True, exclude_none=True)
             for item in self.input[: self.recalled]
@@ -260,6 +261,6 @@ class CompactParams(ResponseParams):
 
 
 class InputTokensParams(ResponseParams):
-    """``POST /v1/responses/input_tokens``: what makes up the prompt; the model may be left out."""
+    """``POST /v1/responses/input_tokens``: the fields of the prompt; ``model`` is optional."""
 
     model: str = ""

@@ -1,4 +1,4 @@
-"""A Responses answer in the vendor's types: its items, its usage, its end; and whole answers.
+"""Writes Responses answers in the vendor's types: their items, usage and end.
 
 Pure functions, no web framework. Any thread.
 """
@@ -62,8 +62,8 @@ def item_id(head: Head, prefix: str, index: int) -> str:
 
     Args:
         head: What is known from the beginning.
-        prefix: What kind of item it is.
-        index: Its place in the output.
+        prefix: The prefix for its kind of item.
+        index: Its index in the output.
     """
     return f"{prefix}_{head.unique}{index:02d}"
 
@@ -85,7 +85,7 @@ def response_object(
         head: What is known from the beginning.
         status: The vendor's word for the state.
         output: Its items.
-        finished: How it ended, once it has.
+        finished: How it ended; None until it has.
     """
     response: ResponseAnswer = {
         "id": f"resp_{head.unique}",
@@ -146,7 +146,7 @@ def usage_to_wire(usage: Usage) -> ResponseUsage:
 
 
 def _format(params: ResponseParams) -> FormatEcho:
-    """Return the form that was asked for, as it was asked."""
+    """Return the requested format as it was requested."""
     wanted = params.text.format if params.text is not None else None
     if wanted is None:
         return {"type": "text"}
@@ -188,7 +188,7 @@ def message_item(
 
     Args:
         item_id: The item's id.
-        status: How far the item is.
+        status: The item's status.
         content: The parts of its text.
     """
     return {
@@ -210,9 +210,9 @@ def reasoning_item(
 
     Args:
         item_id: Its id.
-        status: Whether it is whole.
-        content: The reasoning.
-        summary: The same where the request asked for a summary, in place of the content.
+        status: The item's status.
+        content: The reasoning as content.
+        summary: The reasoning as a summary instead, if the request asked for one.
     """
     return {
         "id": item_id,
@@ -229,8 +229,8 @@ def call_item(call: ToolCall, status: ItemStatus, arguments: str) -> OutputCall:
 
     Args:
         call: The call.
-        status: How far the item is.
-        arguments: The arguments' JSON as far as it is written.
+        status: The item's status.
+        arguments: The JSON of the arguments so far.
     """
     return {
         "id": f"fc_{call.id}",
@@ -243,7 +243,7 @@ def call_item(call: ToolCall, status: ItemStatus, arguments: str) -> OutputCall:
 
 
 def is_shown(event: Event, params: ResponseParams) -> bool:
-    """Whether an event is part of the answer; requests can rule out a second call."""
+    """Whether an event is part of the answer; a request can forbid a second call."""
     return not isinstance(event, ToolCallCompleted) or shows_call(event.index, params)
 
 
@@ -269,7 +269,7 @@ def write_response(
     """Return the whole answer.
 
     Args:
-        answers: The answer's events, neighbouring deltas merged, and its end; exactly one answer.
+        answers: Exactly one answer: its events, adjacent deltas merged, and its end.
         params: The request.
         head: What is known from the beginning.
     """

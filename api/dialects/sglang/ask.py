@@ -10,11 +10,11 @@ _META = re.compile(r"[\\.+*?()|\[\]{}^$#&~-]")
 
 
 def ask(request: GenerationRequest, model: str, prompt: str) -> JsonObject | None:
-    """Return the body that asks for a generation: its prompt as text, or as the ids that ran.
+    """Return the body that asks for a generation, with its prompt as text or as token ids.
 
     Args:
-        request: What was asked.
-        model: The model's name, which this API does not take.
+        request: The generation to ask for.
+        model: The model's name, for which this API has no field.
         prompt: The rendered prompt.
     """
     raw = request.prompt

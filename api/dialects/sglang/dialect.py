@@ -1,4 +1,4 @@
-"""SGLang's native API as one value, of which the server is built. Pure; any thread."""
+"""SGLang's native API as one value, from which the server is built. Pure; any thread."""
 
 from typing import Literal
 
@@ -18,7 +18,7 @@ from api.dialects.sglang.wire import (
 from api.dialects.sglang.write import GenerateEncoder, write_answers
 from api.dialects.shared.dialect import AnswerRoute, Dialect, QueryRoute, admit_any
 
-# SGLang takes both.
+# SGLang accepts both methods.
 _FLUSHING: tuple[Literal["POST"], Literal["GET"]] = ("POST", "GET")
 
 DIALECT = Dialect(
@@ -84,7 +84,7 @@ DIALECT = Dialect(
             QueryRoute(
                 method=method,
                 path="/flush_cache",
-                summary="Drop what memory holds of earlier prompts",
+                summary="Clear the prompt cache in memory",
                 reply=flush_cache,
                 answer=FlushedCache,
             )

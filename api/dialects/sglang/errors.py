@@ -1,4 +1,4 @@
-"""Failures in the words of SGLang's error envelope. Pure; any thread."""
+"""Failures in SGLang's error format. Pure; any thread."""
 
 from api.dialects.sglang.wire import SglangErrorAnswer
 from api.dialects.shared.answers.errors import with_field
@@ -20,7 +20,7 @@ def error_to_wire(error: ApiError, request_id: str) -> tuple[int, SglangErrorAns
 
 def _message(error: ApiError) -> str:
     if isinstance(error, ContextOverflow):
-        # Clients look for these very words.
+        # Clients look for exactly these words.
         return (
             f"The input ({error.prompt_tokens} tokens) is longer than the model's context length "
             f"({error.most_tokens} tokens)."

@@ -1,7 +1,6 @@
-"""How likely the tokens of a prompt and of its answer were, as ``/generate`` says it.
+"""Writes the logprobs of a prompt and its answer as ``/generate`` spells them.
 
-Pure but for their own state; any thread.
-https://docs.sglang.ai/basic_usage/native_api.html
+Pure except for their own state; any thread. https://docs.sglang.ai/basic_usage/native_api.html
 """
 
 from collections.abc import Sequence
@@ -11,12 +10,12 @@ from typing import NamedTuple
 from api.dialects.sglang.wire import GenerateMeta, GenerateParams, Likelihood
 from engine import PromptScores, TokenTrace, Vocabulary
 
-# What is written for a token that cannot come; JSON has no infinity.
+# The value for an impossible token; JSON has no infinity.
 _LEAST = -9999.0
 
 
 class TokenLikelihoods(NamedTuple):
-    """A sampled token, the likeliest in its place, and those that the request chose."""
+    """The logprobs of a sampled token, of the likeliest ones, and of the requested ids."""
 
     own: Likelihood
     top: list[Likelihood]
@@ -24,11 +23,11 @@ class TokenLikelihoods(NamedTuple):
 
 
 class Likelihoods:
-    """What one answer tells of its tokens and of those of its prompt.
+    """The logprobs that one answer includes, for its own tokens and for its prompt's.
 
     Args:
         params: The request.
-        texts: What token ids stand for.
+        texts: The texts of token ids.
     """
 
     def __init__(self, params: GenerateParams, texts: Vocabulary | None) -> None:
@@ -50,7 +49,7 @@ class Likelihoods:
             self._prompt_chosen.append(self._list(token.chosen) if is_known else None)
 
     def put_prompt(self, meta: GenerateMeta) -> None:
-        """Add the likelihoods of the prompt's tokens."""
+        """Add the logprobs of the prompt's tokens."""
         if not self.is_wanted:
             return
         meta["input_token_logprobs"] = self._prompt
@@ -64,7 +63,7 @@ class Likelihoods:
         meta["normalized_prompt_logprob"] = sum(known) / len(known) if known else None
 
     def of(self, trace: TokenTrace) -> TokenLikelihoods | None:
-        """Return the likelihoods that the client gets for a sampled token."""
+        """Return the logprobs that the client gets for a sampled token."""
         stats = trace.stats
         if stats is None or not self.is_wanted:
             return None

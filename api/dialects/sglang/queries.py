@@ -1,4 +1,4 @@
-"""What SGLang's clients ask about the model and its health. Runs on the server's loop."""
+"""Answers SGLang's queries about the model and the server's health. Runs on the server's loop."""
 
 from importlib.metadata import version
 
@@ -45,11 +45,11 @@ async def server_info(service: Service, _: None) -> SglangServer:
 
 
 async def flush_cache(service: Service, _: None) -> FlushedCache:
-    """Drop what memory holds of earlier prompts; answers under way go on."""
+    """Clear the prompt cache in memory; running answers continue."""
     prompts, size_bytes = await service.engine.forget_prompts()
     return {
         "success": True,
-        "message": f"Cache flushed: {counted(prompts, 'prompt')}. Running answers go on.",
+        "message": f"Cache flushed: {counted(prompts, 'prompt')}. Running answers continue.",
         "flushed_prompts": prompts,
         "freed_bytes": size_bytes,
     }

@@ -1,4 +1,4 @@
-"""From the requests of ``/generate`` to the engine's. Pure functions, no web framework."""
+"""Converts requests of ``/generate`` to the engine's. Pure functions, no web framework."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -41,12 +41,12 @@ _REFUSED_SAMPLING = {
 
 
 class _Scores(NamedTuple):
-    """Which likelihoods the client gets for one prompt and its answers.
+    """Which logprobs the client gets for one prompt and its answers.
 
     Attributes:
-        scoring: Which tokens of the prompt are told; None for none.
-        top: How many of the likeliest tokens are named.
-        chosen: Ids whose log-probabilities are told.
+        scoring: Which tokens of the prompt are scored; None for none.
+        top: How many of the likeliest tokens are included.
+        chosen: Ids whose log-probabilities are included.
     """
 
     scoring: PromptScoring | None
@@ -92,7 +92,7 @@ def answer_count(params: GenerateParams) -> int:
 
 
 def prompt_name(params: GenerateParams) -> Mapping[str, str]:
-    """Return what the request calls the engine's prompt."""
+    """Return the name of the prompt's field in the request."""
     return {"prompt": "text" if params.text is not None else "input_ids"}
 
 
@@ -135,7 +135,7 @@ def _request(
             params.fullstop,
         ),
         max_tokens=wanted.max_new_tokens,
-        # The ids of the sampled tokens are part of every answer.
+        # Every answer contains the ids of the sampled tokens.
         trace=TraceLevel.FULL if params.return_logprob else TraceLevel.STOPS,
         top_logprobs=told.top,
         chosen_logprobs=told.chosen,
@@ -155,7 +155,7 @@ def _constraint(wanted: SamplingParams) -> OutputConstraint | None:
     if len(found) > 1:
         raise invalid(
             ("sampling_params", found[1]),
-            f"the form of the answer is given twice; leave {found[0]} or {found[1]} out",
+            f"the format of the answer is given twice; leave {found[0]} or {found[1]} out",
         )
     return asked[found[0]] if found else None
 
@@ -183,7 +183,7 @@ def _refuse_unsupported(params: GenerateParams) -> None:
 def _scores(
     params: GenerateParams, prompts: int, samplings: Sequence[SamplingParams]
 ) -> list[_Scores]:
-    """Return which likelihoods the client gets for each prompt."""
+    """Return which logprobs the client gets for each prompt."""
     if not params.return_logprob:
         return [_Scores(None, 0, ())] * prompts
     starts = _for_each(params.logprob_start_len, prompts, "logprob_start_len")
@@ -198,7 +198,7 @@ def _scores(
         if (top or 0) > _MAX_TOP_LOGPROBS:
             raise invalid(("top_logprobs_num",), f"must be from 0 to {_MAX_TOP_LOGPROBS}")
         if start is None or start < 0:
-            # Without an answer, only those of the prompt can be meant.
+            # Without an answer, only the prompt has logprobs.
             start = 0 if sampling.max_new_tokens == 0 else None
         told = (top or 0, tuple(some or ()))
         found.append(_Scores(None if start is None else PromptScoring(start, *told), *told))

@@ -1,8 +1,8 @@
 """The types of ``/generate``, spelled as in SGLang's reference.
 
 https://docs.sglang.ai/basic_usage/native_api.html
-Only shapes: ``read`` knows what a request means, ``write`` makes the answers. Unknown fields are
-ignored. Any thread.
+Only the shapes: ``read`` knows what a request means, ``write`` makes the answers. Unknown fields
+are ignored. Any thread.
 """
 
 from typing import Annotated, Any, Literal, NotRequired
@@ -26,9 +26,9 @@ _Name = Annotated[str, Field(max_length=256)]
 @with_stop_options("SGLang")
 @with_sampling("SGLang")
 class SamplingParams(WireModel):
-    """How one prompt is continued."""
+    """Sampling and stop parameters of one prompt."""
 
-    # The reference's own default: clients that leave it out expect a short answer.
+    # The reference's default: clients that leave the field out expect a short answer.
     max_new_tokens: int | None = Field(default=128, ge=0)
     stop: Annotated[Any, STOPS] = None
     stop_token_ids: list[int] | None = None
@@ -55,7 +55,7 @@ class GenerateParams(WireModel):
     ) = None
     sampling_params: SamplingParams | list[SamplingParams] | None = None
     stream: bool | None = None
-    # Every frame repeats it.
+    # Every frame of a stream repeats it.
     rid: _Name | list[_Name] | None = None
     return_logprob: bool | None = None
     # One value for all prompts, or a list with one for each.
@@ -87,7 +87,7 @@ class SglangErrorFields(TypedDict):
 
 
 class SglangErrorAnswer(TypedDict):
-    """What every failure looks like."""
+    """The body of an error."""
 
     error: SglangErrorFields
 
@@ -100,14 +100,14 @@ class Stopped(TypedDict):
 
 
 class OutOfLength(TypedDict):
-    """The answer came to a limit."""
+    """The answer reached a limit."""
 
     type: Literal["length"]
     length: int
 
 
 class Aborted(TypedDict):
-    """The answer broke off."""
+    """The answer was aborted."""
 
     type: Literal["abort"]
     message: str
@@ -115,7 +115,7 @@ class Aborted(TypedDict):
 
 GenerateFinish = Stopped | OutOfLength | Aborted
 Likelihood = tuple[float | None, int, str | None]
-"""The log-probability of a token, its id, and its text where that is wanted.
+"""The log-probability of a token, its id, and its text if requested.
 
 The first token of a prompt has no log-probability.
 """
@@ -143,7 +143,7 @@ class GenerateMeta(TypedDict):
 
 
 class GenerateAnswer(TypedDict):
-    """One answer, and in a stream the answer as far as it has come."""
+    """One answer; in a stream, the answer so far."""
 
     text: Annotated[str, Field(description="all text so far, without the stop")]
     output_ids: list[int]
@@ -178,7 +178,7 @@ class SglangState(TypedDict):
 
 
 class SglangServer(TypedDict):
-    """``GET /server_info``, as far as SGLang's fields mean something here."""
+    """``GET /server_info``, with those of SGLang's fields that apply here."""
 
     model_path: str
     tokenizer_path: str

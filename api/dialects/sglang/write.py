@@ -1,6 +1,6 @@
 """Answers of ``/generate``: each frame of a stream repeats the whole answer so far.
 
-Pure but for their own state; knows no web framework. Any thread.
+Pure except for their own state; knows no web framework. Any thread.
 https://docs.sglang.ai/basic_usage/native_api.html
 """
 
@@ -47,15 +47,15 @@ def finish_reason_to_wire(finished: Finished) -> GenerateFinish:
 
 
 class _Meta:
-    """What is known of one answer beside its text and its tokens.
+    """The metadata of one answer, without its text and tokens.
 
     Args:
         params: The request.
         head: What is known from the beginning.
-        index: Which answer of the request it is.
+        index: The index of the answer in the request.
 
     Attributes:
-        prompt_tokens: How many tokens the prompt has, once that is known.
+        prompt_tokens: How many tokens the prompt has; None until it is known.
         cached_tokens: How many of them the cache held.
     """
 
@@ -67,7 +67,7 @@ class _Meta:
     def to_wire(
         self, tokens: int, finished: Finished | None = None, reason: GenerateFinish | None = None
     ) -> GenerateMeta:
-        """Return ``meta_info`` without likelihoods; at the end with how and why it ended."""
+        """Return ``meta_info`` without logprobs; at the end, with the finish reason."""
         meta: GenerateMeta = {
             "id": self._id,
             "finish_reason": reason,
@@ -85,7 +85,7 @@ class _Meta:
 
 
 def _answer_id(params: GenerateParams, head: Head, index: int) -> str:
-    """Return an answer's id: the client's own where there is one."""
+    """Return an answer's id: the client's own, if it sent one."""
     if isinstance(params.rid, list) and index < len(params.rid):
         return params.rid[index]
     stem = params.rid if isinstance(params.rid, str) else head.unique
@@ -98,7 +98,7 @@ def write_answers(
     """Return the whole answer, or a list of them.
 
     Args:
-        answers: For each choice its events, neighbouring deltas merged, and its end.
+        answers: The events of each choice, adjacent deltas merged, and its end.
         params: The request.
         head: What is known from the beginning.
     """
@@ -136,19 +136,19 @@ def _whole(
 
 
 class _GrowingAnswer:
-    """One answer up to now, as the JSON of a frame.
+    """One answer so far, as the JSON of a frame.
 
-    Each frame repeats all of the answer. To encode all of it again for each would take time in
-    proportion to the square of its length, so what was said before is kept as JSON.
+    Each frame repeats the whole answer. Encoding all of it for each frame would take quadratic
+    time, so the earlier part is kept as JSON.
 
     Args:
         params: The request.
         head: What is known from the beginning.
-        index: Which answer of the request it is.
+        index: The index of the answer in the request.
 
     Attributes:
-        known: What is known of it beside its text and its tokens.
-        likelihoods: How likely its tokens and those of its prompt were.
+        known: Its metadata.
+        likelihoods: The logprobs of its tokens and of its prompt's.
         text: All text so far.
     """
 
@@ -181,9 +181,9 @@ class _GrowingAnswer:
         """Return the answer so far as an event.
 
         Args:
-            finished: How it ended, once it has.
-            reason: The same in the vendor's words.
-            error: What went wrong.
+            finished: How it ended; None until it has.
+            reason: The same in the vendor's terms.
+            error: The error, if it failed.
         """
         meta = self.known.to_wire(self._tokens, finished, reason)
         likelihoods: dict[str, str] = {}
@@ -201,7 +201,7 @@ class _GrowingAnswer:
                 meta["output_token_ids_logprobs"] = []
                 likelihoods["output_token_ids_logprobs"] = self._chosen.json()
             if finished is not None:
-                # Once, at the end: a prompt's may have megabytes.
+                # Only at the end, because a prompt's logprobs can be megabytes.
                 self.likelihoods.put_prompt(meta)
         answer: GenerateAnswer = {"text": "", "output_ids": [], "meta_info": meta}
         if self._reports and finished is not None:

@@ -1,1 +1,1 @@
-"""What dialects have in common: fields, answers, stops, tools. Pure; knows no web framework."""
+"""The parts that dialects share: fields, answers, stops, tools. Pure; knows no web framework."""

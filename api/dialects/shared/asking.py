@@ -1,4 +1,4 @@
-"""The engine's requests as bodies in which each API asks the same: the way back of reading.
+"""Converts the engine's requests to bodies of each API: the reverse of reading.
 
 The inspector shows them, and a test reads each of them back. Pure; any thread.
 """
@@ -19,12 +19,12 @@ JsonObject = dict[str, Any]
 
 
 def filled(**fields: Any) -> JsonObject:
-    """Return the fields that say something."""
+    """Return the fields that are not empty."""
     return {name: value for name, value in fields.items() if value not in (None, "", [], {})}
 
 
 def sampling_and_stops(request: GenerationRequest, vendor: Vendor) -> JsonObject:
-    """Return the fields of a request's sampling and of its stops that all vendors spell alike."""
+    """Return the sampling and stop fields of a request that all vendors spell the same."""
     return {
         **filled(stop=list(request.stops.strings), stop_token_ids=list(request.stops.token_ids)),
         **stop_options_to_wire(request.stops, vendor),
@@ -48,7 +48,7 @@ def functions(request: GenerationRequest) -> list[JsonObject]:
 
 
 def own_object(request: GenerationRequest, body: JsonObject) -> JsonObject:
-    """Return the object ``fullstop`` of a request; empty where the rest of its body says all."""
+    """Return the object ``fullstop`` of a request; empty if its body needs none."""
     own: JsonObject = own_stop_options_to_wire(request.stops, body)
     if request.stops.scopes:
         own["stop_scopes"] = {string: scope.value for string, scope in request.stops.scopes}
@@ -56,13 +56,13 @@ def own_object(request: GenerationRequest, body: JsonObject) -> JsonObject:
 
 
 def system_apart(request: GenerationRequest) -> tuple[str, Sequence[Message]]:
-    """Return the system prompt apart from the turns, as some APIs want it."""
+    """Return the system prompt separately from the turns, as some APIs require."""
     system = [message.content for message in request.messages if message.role == "system"]
     return "\n\n".join(system), [m for m in request.messages if m.role != "system"]
 
 
 def arguments_of(call: ToolCall) -> Any:
-    """Return a call's arguments as JSON values, as some APIs want them."""
+    """Return a call's arguments as JSON values, as some APIs require."""
     try:
         return json.loads(call.arguments)
     except (ValueError, RecursionError):

@@ -1,4 +1,4 @@
-"""Reads a request's body: bytes to JSON to a wire model, with errors that name the place.
+"""Parses a request's body: bytes to JSON to a wire model, with errors that name the field.
 
 Pure functions; knows no web framework and no vendor. Any thread, any process.
 """
@@ -15,7 +15,7 @@ from api.transport.errors import ApiError, FieldPath, invalid, shown
 
 _MISSING = {"missing"}
 _TAGS = {"union_tag_invalid", "union_tag_not_found"}
-# Seeds may have so many.
+# Seeds may have this many.
 _MOST_BITS = 64
 _TOO_LARGE = "the number is too large"
 _HUGE = object()
@@ -26,9 +26,9 @@ _TURNS = ("messages", "input")
 
 
 def _end_early(schema: Any) -> None:
-    """Let the lists of a schema end at their first wrong item, and bound its tables."""
+    """Make lists in a schema stop at their first wrong item, and limit the keys of its objects."""
     if isinstance(schema, dict):
-        kind = schema.get("type")  # or, among the fields of a model, one of that name
+        kind = schema.get("type")  # or, among a model's fields, a field of that name
         if isinstance(kind, str) and kind in _LISTS:
             schema["fail_fast"] = True
         is_bounded = schema.get("function", {}).get("function") is _few
@@ -37,7 +37,7 @@ def _end_early(schema: Any) -> None:
                 continue
             _end_early(part)
             if isinstance(part, dict) and part.get("type") == "dict" and not is_bounded:
-                # Of these every value is looked at, whatever was wrong before.
+                # All values of these are checked, even after an error.
                 schema[key] = core_schema.no_info_before_validator_function(_few, part)
     elif isinstance(schema, (list, tuple)):
         for part in schema:
@@ -51,7 +51,7 @@ def _few(value: object) -> object:
 
 
 class WireModel(BaseModel):
-    """What every wire model has in common: unknown fields are ignored, types are not guessed."""
+    """The base of all wire models: unknown fields are ignored, types are not converted."""
 
     model_config = ConfigDict(extra="ignore", strict=True, frozen=True, defer_build=True)
 
@@ -61,7 +61,7 @@ class WireModel(BaseModel):
         return False
 
     def without_turns(self) -> Self:
-        """Return a request without its conversation, which has been read."""
+        """Return a request without its conversation, which has been converted."""
         turns: dict[str, object] = {
             name: [] for name in _TURNS if isinstance(getattr(self, name, None), list)
         }
@@ -71,7 +71,7 @@ class WireModel(BaseModel):
     def __get_pydantic_core_schema__(
         cls, source: Any, handler: GetCoreSchemaHandler
     ) -> core_schema.CoreSchema:
-        """Stop checking a list at its first wrong item; the error names that one alone."""
+        """Stop checking a list at its first wrong item, so that the error names only that item."""
         schema = handler(source)
         _end_early(schema)
         return schema
@@ -84,8 +84,8 @@ def parsed(raw: bytes, model: type[_Model]) -> _Model:
     """Return a request's body as a wire model.
 
     Raises:
-        ApiError: It is not JSON (the message gives line and column), not an object, or a field is
-            missing or wrong (the error names the first one).
+        ApiError: It is not JSON (the message gives line and column), it is not an object, or a
+            field is missing or wrong (the error names the first one).
     """
     value = _json(raw)
     if not isinstance(value, dict):
@@ -104,7 +104,7 @@ def _json(raw: bytes) -> object:
     try:
         value = _value_of(raw.decode("utf-8"))
         if b"\\u" in raw:
-            # Only an escape can smuggle half of a surrogate pair into valid UTF-8.
+            # Only an escape can put half of a surrogate pair into valid UTF-8.
             json.dumps(value, ensure_ascii=False).encode("utf-8")
     except UnicodeDecodeError as error:
         raise invalid((), f"the body is not UTF-8 (byte {error.start})") from None
@@ -123,10 +123,10 @@ def _json(raw: bytes) -> object:
 
 
 def _value_of(text: str) -> object:
-    """Return the value of a JSON text; the one place where numbers of requests are read.
+    """Return the value of a JSON text; the only place where numbers of requests are parsed.
 
     Raises:
-        ApiError: A number is beyond what any program can reckon with; the error names it.
+        ApiError: A number is too large for any program; the error names its field.
         ValueError: It is not JSON.
     """
     try:
@@ -134,7 +134,7 @@ def _value_of(text: str) -> object:
     except json.JSONDecodeError:
         raise
     except ValueError as error:
-        # Python refuses to read very long integers; which one it was takes another look.
+        # Python refuses to parse very long integers; a second pass finds which one it was.
         value = json.loads(
             text, parse_constant=_refuse_constant, parse_float=_or_huge, parse_int=_or_huge
         )
@@ -158,7 +158,7 @@ def _or_huge(text: str) -> object:
 def _check_integers(values: dict[str, Any], path: FieldPath) -> None:
     """Refuse integers of more than 64 bits in the parameters of a request.
 
-    What is deeper, or in lists, is content: schemas, arguments of tools, token ids.
+    Deeper values, and those in lists, are content: schemas, tools' arguments, token ids.
     """
     for name, value in values.items():
         if type(value) is int:
@@ -173,7 +173,7 @@ def _refuse_constant(text: str) -> NoReturn:
 
 
 def _path_of(value: object, is_wrong: Callable[[object], bool]) -> FieldPath:
-    """Return where the first value is that is wrong."""
+    """Return the path of the first wrong value."""
     items: list[tuple[str | int, object]]
     if isinstance(value, dict):
         items = list(value.items())
@@ -215,7 +215,7 @@ def _field_error(error: ValidationError, body: dict[str, Any]) -> ApiError:
 
 
 def _wire_path(loc: FieldPath, body: object, *, is_missing: bool) -> FieldPath:
-    """Return the path in the body as sent: pydantic adds the tags of unions to it."""
+    """Return the path in the body as sent, without the union tags that pydantic adds."""
     path: list[str | int] = []
     at: Any = body
     for index, part in enumerate(loc):

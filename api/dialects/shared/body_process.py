@@ -1,4 +1,4 @@
-"""The process that reads large bodies first, and may die of it.
+"""The process that parses large bodies, so that one that exhausts memory ends only this process.
 
 Started as ``python -m api.dialects.shared.body_process``. Reads frames from its standard input and
 answers each on its standard output; ends with its input. A question is a line of JSON, then the
@@ -7,12 +7,12 @@ body as it was sent:
     {"model": "module:class", "encoding": null, "most_bytes": n, "context": n or null,
      "longest": n or null, "read": "module:function", "strict": true}
 
-"read" and "strict" are there if the engine's requests are wanted too. An answer is a pickled tuple:
-("read", size of the unpacked body, wire model, requests, refusal of the engine) or ("refused", the
-error's class, its arguments by name).
-The program has many threads that wait for one another, so as much as possible is done here; of a
-wire model, the turns are left out once they have become requests. There are no requests where the
-body refers to earlier answers, of which this process knows nothing.
+"read" and "strict" are present if the engine's requests are wanted too. An answer is a pickled
+tuple: ("read", size of the unpacked body, wire model, requests, refusal of the engine) or
+("refused", the error's class, its arguments by name). The server's threads block one another, so as
+much work as possible is done here. The turns of a wire model are left out once they have become
+requests. There are no requests if the body refers to earlier answers, which this process does not
+know.
 """
 
 import os
@@ -38,14 +38,14 @@ from engine.processes.own_limits import (
 _CPU_S = 15.0
 _MOST_BYTES = 640 << 20
 _DEEPEST = 10_000
-# What a body of so many bytes leaves behind is worth returning.
+# After a body of this many bytes, returning memory to the system is worth the time.
 _LARGE_BYTES = 1 << 20
 
 
 def main() -> None:
     """Answer frames until the input ends."""
     give_way()
-    # What a library prints must not get among the answers.
+    # Output that a library prints must not mix with the answers.
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
     allow_memory(_MOST_BYTES)
@@ -85,7 +85,7 @@ def _answer(asked: dict[str, Any], bodies: list[bytes]) -> bytes:
 
 
 def _read(asked: dict[str, Any], bodies: list[bytes]) -> bytes:
-    """Return the answer to a body that can be read; the list is emptied, to save memory."""
+    """Return the answer to a body that can be parsed; empties the list to save memory."""
     model: type[WireModel] = _named(asked["model"])
     raw = bodies.pop()
     if asked["encoding"] is not None:

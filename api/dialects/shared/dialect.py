@@ -1,6 +1,6 @@
-"""What a dialect is: one value, of which routes, documents, the request log and tables are made.
+"""A dialect as one value, from which routes, documents, the request log and tables are made.
 
-Knows no vendor and no web framework. What reads and writes is pure; replies run on the server's
+Knows no vendor and no web framework. Readers and writers are pure; replies run on the server's
 loop.
 """
 
@@ -19,7 +19,7 @@ from engine import Event, Finished, GenerationRequest, Vocabulary
 EVENTS = "text/event-stream; charset=utf-8"
 LINES = "application/x-ndjson"
 
-# A generation's deltas and traces in their order, and its end.
+# A generation's deltas and traces in order, and its end.
 Collected = tuple[Sequence[Event], Finished]
 
 _Params = TypeVar("_Params", bound=WireModel)
@@ -27,14 +27,14 @@ _Sent = TypeVar("_Sent", bound=WireModel, contravariant=True)
 
 
 class KeepAnswer(Protocol):
-    """Keeps an answer, so that a later request can go on from it."""
+    """Keeps an answer, so that a later request can continue it."""
 
     def __call__(self, answer_id: str, answer: str, item_ids: Sequence[str]) -> None:
         """Keep it.
 
         Args:
             answer_id: Its id.
-            answer: The whole of it, as JSON.
+            answer: The whole answer, as JSON.
             item_ids: The ids of its items.
         """
         ...
@@ -45,12 +45,12 @@ class Head:
     """What is known of an answer before its first token.
 
     Attributes:
-        unique: Hexadecimal digits of which the answer's ids are made.
-        created_s: When it was asked for, in seconds since the epoch.
+        unique: Hexadecimal digits from which the answer's ids are made.
+        created_s: When the request arrived, in seconds since the epoch.
         model: The name of the model that answers.
-        request_id: Under which the request is answered and logged.
-        vocabulary: What token ids stand for, where that is known.
-        keep: Keeps the whole answer before its end is sent; None where it is not to be kept.
+        request_id: The id of the request in its answer and in the log.
+        vocabulary: The texts of token ids; None if they are not known.
+        keep: Keeps the whole answer before its end is sent; None if it is not to be kept.
     """
 
     unique: str
@@ -62,13 +62,13 @@ class Head:
 
 
 class WriteWhole(Protocol[_Sent]):
-    """Turns what generations came to into an answer that is sent whole."""
+    """Makes an answer that is sent whole from finished generations."""
 
     def __call__(self, answers: Sequence[Collected], params: _Sent, head: Head) -> object:
         """Return the answer's body.
 
         Args:
-            answers: For each choice its events, neighbouring deltas merged, and its end.
+            answers: The events of each choice, adjacent deltas merged, and its end.
             params: The request.
             head: What is known from the beginning.
         """
@@ -76,17 +76,17 @@ class WriteWhole(Protocol[_Sent]):
 
 
 async def admit_model(service: Service, params: Any) -> None:
-    """Let a request in unless it names a model that cannot answer it."""
+    """Accept a request unless it names a model that cannot answer it."""
     check_model(service, params.model)
 
 
 def named_model(params: Any) -> str:
-    """Return the name of the model that a request is for; empty where it names none."""
+    """Return the name of the model that a request is for; empty if it names none."""
     return getattr(params, "model", None) or ""
 
 
 async def admit_any(service: Service, params: Any) -> None:
-    """Let every request in, in a dialect whose requests name no model."""
+    """Accept every request, in a dialect whose requests name no model."""
 
 
 def is_stream_wanted(params: Any) -> bool:
@@ -95,17 +95,17 @@ def is_stream_wanted(params: Any) -> bool:
 
 
 def no_names(params: Any) -> Mapping[str, str]:
-    """Return no names of fields beside those that the dialect always uses."""
+    """Return no field names in addition to those that the dialect always uses."""
     return {}
 
 
 def recalls_nothing(service: Service, params: _Params) -> _Params:
-    """Return a request as it is, in dialects whose requests say all that they mean."""
+    """Return a request unchanged, in dialects whose requests do not refer to earlier answers."""
     return params
 
 
 def keeps_nothing(service: Service, params: Any) -> KeepAnswer | None:
-    """Return nothing that keeps the answer to a request."""
+    """Return None: answers are not kept."""
     return None
 
 
@@ -114,10 +114,10 @@ def do_nothing(service: Service, params: Any) -> None:
 
 
 async def nothing_to_answer(service: Service, params: Any, head: Head) -> dict[str, object]:
-    """Answer a request without a question, in dialects whose requests always have one.
+    """Raise, in dialects whose requests always have a prompt.
 
     Args:
-        service: What the server works with.
+        service: The service that the server answers from.
         params: The request.
         head: What is known from the beginning.
 
@@ -132,25 +132,27 @@ class AnswerRoute(Generic[_Params]):
     """A route whose answers the model generates.
 
     Attributes:
-        path: Where requests are posted.
+        path: The path that requests are posted to.
         summary: What it is for, in a few words.
         request: The type of a request's body.
-        read: Makes the generations of a request.
+        read: Converts a request to generations.
         answer: The type of an answer that is sent whole.
-        write_whole: Makes such an answer of what the generations came to.
+        write_whole: Makes that answer from the finished generations.
         event: The type of one event of a stream, or of one line.
-        encoder: Makes what encodes a stream.
-        media_type: What a stream is.
+        encoder: Makes the encoder of a stream.
+        media_type: The media type of a stream.
         wants_stream: Whether a request asks for a stream.
         admit: Refuses a request that the model cannot answer.
-        model_of: Returns the name of the model that a request is for; empty where it names none.
-        own_names: What this request calls some of the engine's fields; the rest is the dialect's.
-        on_accepted: Told when the generations of a request have been accepted.
-        reply_without_question: Answers a request that was read as no generation.
-        recall: Puts into a request what it refers to of earlier answers.
-        keeper: Returns what keeps the answer to a request; None where it is not to be kept.
-        operation: What the model is asked for, in the words of OpenTelemetry's conventions: an
-            answer to a conversation, or a text that goes on from a prompt
+        model_of: Returns the name of the model that a request is for; empty if it names none.
+        own_names: Returns the request's own names of engine fields; all others have the dialect's
+            names.
+        on_accepted: Called when the generations of a request have been accepted.
+        reply_without_question: Answers a request without a prompt.
+        recall: Adds to a request the items of earlier answers that it refers to.
+        keeper: Returns the function that keeps the answer to a request; None if it is not to be
+            kept.
+        operation: What the model is asked to do, in the terms of OpenTelemetry's conventions:
+            answer a conversation, or continue a prompt
             (https://opentelemetry.io/docs/specs/semconv/gen-ai/gen-ai-spans).
     """
 
@@ -178,10 +180,10 @@ class AnswerRoute(Generic[_Params]):
 
 @dataclass(frozen=True, slots=True)
 class Addressed:
-    """What the address of a request says.
+    """The parameters in the address of a request.
 
     Attributes:
-        parts: The parts of the path that stand in braces in the table of routes.
+        parts: The values of the path's parameters, which the table of routes writes in braces.
         query: The parameters after the question mark.
     """
 
@@ -191,18 +193,18 @@ class Addressed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueryRoute:
-    """A route that tells something without an answer being generated for the client.
+    """A route that answers without generating an answer for the client.
 
     Attributes:
         method: The HTTP method.
-        path: Where it is.
+        path: Its path.
         summary: What it is for, in a few words.
-        reply: Makes the answer's body of the request's, or of what its address says where the
-            path has parts in braces (``Addressed``); None is an answer without a body.
-        request: The type of a request's body; None where there is none.
-        read: Makes what the engine is asked of the body: ``reply`` then gets both, as ``Asked``.
-        answer: The type of the answer's body; None where there is none.
-        recall: Puts into a request what it refers to of earlier answers.
+        reply: Makes the answer's body from the request's body, or from its address if the path has
+            parameters (``Addressed``); None is an answer without a body.
+        request: The type of a request's body; None if requests have no body.
+        read: Converts the body to generations; ``reply`` then gets both, as ``Asked``.
+        answer: The type of the answer's body; None if answers have no body.
+        recall: Adds to a request the items of earlier answers that it refers to.
     """
 
     method: Literal["DELETE", "GET", "HEAD", "POST"]
@@ -216,17 +218,17 @@ class QueryRoute:
 
 
 class AskRequest(Protocol):
-    """Turns a generation into the body that asks for it: the way back of reading."""
+    """Turns a generation into the body that asks for it: the reverse of reading."""
 
     def __call__(
         self, request: GenerationRequest, model: str, prompt: str
     ) -> dict[str, Any] | None:
-        """Return the body; None where the API has no words for such a request.
+        """Return the body; None if the API cannot express the request.
 
         Args:
-            request: What was asked.
+            request: The generation to ask for.
             model: The model's name.
-            prompt: The rendered prompt, for the APIs that take no messages.
+            prompt: The rendered prompt, for APIs that do not take messages.
         """
         ...
 
@@ -235,27 +237,27 @@ class RenderError(Protocol):
     """Turns a failure into a vendor's status and body."""
 
     def __call__(self, error: ApiError, request_id: str) -> tuple[int, Mapping[str, object]]:
-        """Return the HTTP status and the envelope."""
+        """Return the HTTP status and the body."""
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dialect:
-    """One API in the words of its vendor.
+    """One vendor's API.
 
     Attributes:
         name: Its name in logs, metrics and documents.
         title: Its name for people.
-        vendor: Whose names the parameters of its requests have.
+        vendor: The vendor whose parameter names its requests use.
         reference: The address of the vendor's reference.
-        render_error: Makes the envelope of a failure.
-        error_type: The envelope's type.
-        field_names: The engine's names of request fields to this dialect's.
+        render_error: Makes the body of an error.
+        error_type: The type of that body.
+        field_names: Maps the engine's names of request fields to this dialect's.
         answers: The routes whose answers the model generates.
         queries: The other routes.
         ask: Makes the body that asks the first route for a generation.
-        stream_fields: What such a body says beside ``stream`` where a stream is wanted.
-        prefix: Unknown paths that begin with it are answered in this dialect; empty for none.
+        stream_fields: Fields of such a body that ask for a stream, in addition to ``stream``.
+        prefix: Errors for unknown paths that begin with it are in this dialect; empty for none.
     """
 
     name: str

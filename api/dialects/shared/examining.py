@@ -1,7 +1,7 @@
-"""Examines a large body: refuses what no model could read, and parses the rest.
+"""Checks a large body before parsing it, and refuses what no model could read.
 
-Objects of Python are many times as large as their JSON, so that values are counted before they are
-made. Runs in a helper process, whose time and memory are limited. Pure; knows no vendor.
+Python objects are many times as large as their JSON, so values are counted before they are made.
+Runs in a helper process, whose time and memory are limited. Pure; knows no vendor.
 """
 
 import itertools
@@ -14,22 +14,22 @@ from api.dialects.shared.body import WireModel, parsed
 from api.transport.errors import ApiError, ContextOverflow, ErrorKind, invalid
 from engine.files.text_memory import WIDEST, text_memory
 
-# Of the whole body: the reading of more would take too much memory.
+# Limits of the whole body: parsing more would take too much memory.
 _MOST_VALUES = 1_000_000
 _MOST_READ = 600_000
-# Of what the request consists of, unknown fields left out: more would take long to hand over.
+# Limit of the request without unknown fields: passing on more would take too long.
 _MOST_KEPT = 150_000
 _MOST_MESSAGES = 100_000
 MESSAGES = ("messages", "input")
 _TOKEN_IDS = ("prompt", "input_ids")
 _STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
-# Stands for a long list of numbers; the number of its items follows.
+# Replaces a long list of numbers; the number of its items follows.
 _FOLDED = -9_007_199_254_740_993_007
 
 _COMMA, _OPENING = ord(","), b"{["
 _TEXTS = ("prompt", "text")
-# As the engine judges a prompt before it is tokenised: templates drop white space, and tokenizers
-# combine characters.
+# The same rule by which the engine checks a prompt before tokenizing: templates drop white space,
+# and tokenizers combine characters.
 _LONG_TEXT = 1_000_000
 _SHRINKING = 2
 
@@ -42,13 +42,13 @@ def examined(
     """Return a large body as a wire model.
 
     Args:
-        raw: The body, unpacked.
-        model: What it is to be.
-        context: Tokens that the loaded model's context holds; None where none is loaded.
-        longest: Bytes of that model's longest token, where that is known.
+        raw: The body, decompressed.
+        model: The type to parse it as.
+        context: Tokens that the loaded model's context holds; None if no model is loaded.
+        longest: Bytes of that model's longest token; None if it is not known.
 
     Raises:
-        ApiError: It is wrong, or holds more than can be read, or than fits into the context.
+        ApiError: It is invalid, too large to parse, or does not fit into the context.
     """
     _check_token_ids(raw, model, context)
     _check_counts(raw)
@@ -64,21 +64,21 @@ def check_text_memory(raw: bytes, most_bytes: int) -> None:
     """Refuse a body whose text takes more memory than the largest body of ASCII would.
 
     Args:
-        raw: The body, unpacked.
+        raw: The body, decompressed.
         most_bytes: The size of that largest body.
 
     Raises:
-        ApiError: With the number of characters that would do.
+        ApiError: It does; the error gives the permitted number of characters.
     """
     if len(raw) * WIDEST > most_bytes and (why := text_memory(raw).excess(most_bytes)):
         raise ApiError(ErrorKind.TOO_LARGE, f"the body takes too much memory: {why}")
 
 
 def _check_token_ids(raw: bytes, model: type[WireModel], context: int | None) -> None:
-    """Refuse prompts of token ids that are longer than the context, without making the ids.
+    """Refuse prompts of token ids that are longer than the context, without parsing the ids.
 
     Raises:
-        ContextOverflow: With the number of ids.
+        ContextOverflow: There are too many; the error gives their number.
     """
     fields = [name for name in _TOKEN_IDS if name in model.model_fields]
     if context is None or not fields or raw.count(b",") < context - 1:
@@ -90,7 +90,7 @@ def _check_token_ids(raw: bytes, model: type[WireModel], context: int | None) ->
     try:
         value = json.loads(folded)
     except (ValueError, RecursionError):
-        return  # what is wrong is said when the body itself is parsed
+        return  # parsing the body itself reports the error
     if not isinstance(value, dict):
         return
     for name in fields:
@@ -115,8 +115,8 @@ def _folded_size(value: object) -> int:
 def _check_counts(raw: bytes) -> None:
     if not _is_beyond(raw):
         return
-    # What stands in strings is text: they are left out only where it matters, since that takes
-    # time, and are not copied, since there may be millions.
+    # Brackets and commas in strings do not count. Strings are left out only if it matters, because
+    # that takes time, and are not copied, because there may be millions.
     values = objects = start = 0
     for string in itertools.chain(_STRING.finditer(raw), (None,)):
         end = len(raw) if string is None else string.start()
@@ -156,10 +156,10 @@ def _check_messages(params: WireModel, context: int | None) -> None:
 
 
 def _check_texts(params: WireModel, context: int, longest: int) -> None:
-    """Refuse texts that are too long whatever their tokens are, as the engine would.
+    """Refuse texts that are too long however they are tokenized, as the engine would.
 
     Raises:
-        ContextOverflow: With the least number of tokens that they can be.
+        ContextOverflow: They are; the error gives the smallest possible number of tokens.
     """
     sizes = {name: _longest_text(getattr(params, name, None)) for name in _TEXTS}
     sizes |= {name: _size_of_turns(getattr(params, name, None)) for name in MESSAGES}
@@ -175,7 +175,7 @@ def _longest_text(prompts: object) -> int:
 
 
 def _size_of_turns(turns: object) -> int:
-    """Return the characters of what is not the assistant's, whose reasoning may be left out."""
+    """Return the characters of all turns but the assistant's, whose reasoning may be left out."""
     total = 0
     for turn in turns if isinstance(turns, list) else ():
         if getattr(turn, "role", "assistant") == "assistant":

@@ -1,4 +1,4 @@
-"""Reads the body of a request as a wire model: here if it is small, in the helper if it is large.
+"""Parses a request's body as a wire model: here if it is small, in the helper process if large.
 
 Knows no web framework and no vendor. Runs on the server's loop.
 """
@@ -19,28 +19,28 @@ from api.transport.errors import ApiError, ContextOverflow, ErrorKind, invalid
 from engine import GenerationRequest
 
 PROCESS = "api.dialects.shared.body_process"
-# A body of so many bytes is read so fast that any number of them may follow one another.
+# Bodies of at most this size are parsed so fast that any number of them may follow one another.
 _TINY_BYTES = 4_096
-# One that refers to earlier answers is read here, beside the loop.
+# Bodies that refer to earlier answers are parsed in this process, in a thread.
 _MOST_RECALLING_BYTES = 1 << 20
 
 _Model = TypeVar("_Model", bound=WireModel)
 _Result = TypeVar("_Result")
-# The size of a body, the wire model, and where it was wanted what it asks the engine for, or the
-# field that the engine would refuse and the reason.
+# The size of a body, the wire model, and, if requested, the generations that it asks for, or the
+# field that the engine would refuse with the reason.
 _Read = tuple[int, WireModel, Sequence[GenerationRequest] | None, tuple[str, str] | None]
 
 
 async def read(body: SentBody, model: type[_Model]) -> _Model:
-    """Return a body as a wire model; what was sent is let go of.
+    """Return a body as a wire model, and free its bytes.
 
     Args:
         body: The body of the request.
-        model: What it is to be.
+        model: The type to parse it as.
 
     Raises:
-        ApiError: It is wrong (the error names the first field that is), too large, or cannot be
-            read at the moment.
+        ApiError: It is invalid (the error names the first wrong field), too large, or cannot be
+            parsed at the moment.
     """
     if not body.is_large:
         return await _in_turn(body, lambda: parsed(body.small or b"", model))
@@ -56,17 +56,17 @@ async def read_as_asked(
     strict: bool,
     recall: Callable[[_Model], _Model] = lambda params: params,
 ) -> Asked[_Model]:
-    """Return a body as a wire model, and what it asks the engine for.
+    """Return a body as a wire model, with the generations that it asks for.
 
     Args:
-        body: The body of the request; what was sent is let go of.
-        model: What it is to be.
-        reader: Makes the engine's requests of it: a function of a module.
+        body: The body of the request; its bytes are freed.
+        model: The type to parse it as.
+        reader: Converts it to the engine's requests; a function of a module.
         strict: Refuse what the hosted API refuses.
-        recall: Puts into it what it refers to of earlier answers.
+        recall: Adds the items of earlier answers that it refers to.
 
     Raises:
-        ApiError: As in ``read``, or as in ``reader``.
+        ApiError: The same as ``read``, or raised by ``reader``.
     """
     if not body.is_large:
         return await _in_turn(
@@ -76,7 +76,7 @@ async def read_as_asked(
         body, model, {"read": _place_of(reader), "strict": strict}
     )
     if wanted is None:
-        # It refers to earlier answers, of which only this process knows.
+        # It refers to earlier answers, which only this process knows.
         if size > _MOST_RECALLING_BYTES:
             raise invalid(
                 (),
@@ -89,10 +89,10 @@ async def read_as_asked(
 
 
 async def _in_turn(body: SentBody, work: Callable[[], _Result]) -> _Result:
-    """Do something with a body that arrived whole and small.
+    """Call a function with a small body, in turn with others.
 
-    Many may arrive at once. Those that take a while are read one in each round of the loop, so
-    that the streams are served between them.
+    Many may arrive at once. Of those that take a while, one is parsed in each iteration of the
+    loop, so that streams are served in between.
     """
     if body.size_bytes <= _TINY_BYTES:
         return work()
@@ -102,7 +102,7 @@ async def _in_turn(body: SentBody, work: Callable[[], _Result]) -> _Result:
 
 
 async def _read_apart(body: SentBody, model: type[WireModel], more: dict[str, Any]) -> _Read:
-    """Have the helper read a body."""
+    """Have the helper process parse a body."""
     question = {
         "model": _place_of(model),
         "encoding": body.encoding,
@@ -126,12 +126,12 @@ def _checked(params: WireModel, model: type[_Model]) -> _Model:
 
 
 def _place_of(named: Any) -> str:
-    """Return where a class or function of a module is, as the helper understands it."""
+    """Return the module and name of a class or function, as the helper process expects it."""
     return f"{named.__module__}:{named.__qualname__}"
 
 
 def _understood(answer: bytes) -> _Read:
-    """Return what the helper has made of a body; on another thread than the loop's.
+    """Decode the helper process's answer to a body; runs on a thread other than the loop's.
 
     Raises:
         ApiError: The body was refused.
@@ -147,7 +147,7 @@ def _understood(answer: bytes) -> _Read:
 
 
 class _Unpickler(pickle.Unpickler):
-    """Makes wire models and the engine's values, and nothing else that has a name."""
+    """Unpickles wire models and the engine's values; refuses every other name."""
 
     def find_class(self, module: str, name: str) -> Any:
         if module.startswith("api.dialects."):

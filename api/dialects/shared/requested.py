@@ -1,4 +1,4 @@
-"""What the body of a request asks the engine for. Pure; any thread, any process."""
+"""The generations that a request's body asks for. Pure; any thread, any process."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ class ReadRequest(Protocol[_Sent]):
     """Turns a request's body into generations."""
 
     def __call__(self, params: _Sent, *, strict: bool) -> Sequence[GenerationRequest]:
-        """Return what the engine is to generate; nothing where the request has no question.
+        """Return the generations that the request asks for; none if it has no prompt.
 
         Args:
             params: The request.
@@ -30,12 +30,13 @@ class ReadRequest(Protocol[_Sent]):
 
 @dataclass(frozen=True, slots=True)
 class Asked(Generic[_Params]):
-    """A request's body as it was read.
+    """A request's body after parsing.
 
     Attributes:
-        params: The body. That of a large one comes without its turns, which ``read`` has used.
-        wanted: What it asks the engine for.
-        refusal: Where the engine would refuse it, the field and the reason.
+        params: The wire model. For a large body it comes without turns, which ``read`` has
+            converted.
+        wanted: The generations that it asks for.
+        refusal: The field that the engine would refuse, with the reason; None if it would accept.
     """
 
     params: _Params
@@ -43,7 +44,7 @@ class Asked(Generic[_Params]):
     refusal: tuple[str, str] | None = None
 
     def requests(self) -> Sequence[GenerationRequest]:
-        """Return what it asks the engine for.
+        """Return the generations that it asks for.
 
         Raises:
             InvalidRequest: The engine would refuse it.
@@ -54,7 +55,7 @@ class Asked(Generic[_Params]):
 
 
 def asked_by(params: _Params, read: ReadRequest[_Params], *, strict: bool) -> Asked[_Params]:
-    """Return what a body asks the engine for, or where the engine would refuse it.
+    """Return the generations that a body asks for, or what the engine would refuse.
 
     Args:
         params: The request.
@@ -67,5 +68,5 @@ def asked_by(params: _Params, read: ReadRequest[_Params], *, strict: bool) -> As
     try:
         return Asked(params, read(params, strict=strict))
     except InvalidRequest as refusal:
-        # Not the error itself: its traceback refers to the frames that hold the request.
+        # Not the error itself: its traceback would keep the request's frames alive.
         return Asked(params, (), (refusal.field, refusal.reason))

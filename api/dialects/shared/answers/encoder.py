@@ -1,7 +1,7 @@
-"""The events of an answer as a stream: what the encoders of all dialects have in common.
+"""Encodes the events of an answer as a stream: the common part of all dialects' encoders.
 
-Pure but for its own state: a whole conversation is the list of what its methods returned. Knows
-no web framework. Any thread.
+Pure except for its own state: the list of what its methods return is the whole stream. Knows no web
+framework. Any thread.
 """
 
 from abc import ABC, abstractmethod
@@ -30,15 +30,15 @@ _Frame = TypeVar("_Frame", bound=StreamFrame)
 class AnswerEncoder(ABC, Generic[_Frame]):
     """Turns the events of one request's generations into the frames of one stream.
 
-    A dialect says what becomes of each event: its methods send frames, or none. A dialect without
-    words for thinking or calls gets them as the text that the model wrote.
+    A dialect's methods send frames, or none, for each event. A dialect without fields for thinking
+    or calls gets them as the text that the model wrote.
 
-    A call is told in three steps, while it is written or all at once when it is complete: its
-    start, its arguments, its end. Of a call that was cut short or turned out to be none, a stream
-    has the part that was sent, and then an end that tells so, as far as the dialect can.
+    A call is sent in three steps, while it is written or all at once when it is complete: its
+    start, its arguments, its end. If a call is cut off, or turns out not to be a call, the part
+    that was sent stays in the stream, and its end says so if the dialect can.
 
     Attributes:
-        failure: Why the answer broke off; the stream ends with it.
+        failure: Why the answer failed; the stream ends with this error.
     """
 
     def __init__(self) -> None:
@@ -48,19 +48,19 @@ class AnswerEncoder(ABC, Generic[_Frame]):
         self._frames: list[_Frame] = []
 
     def encode(self, events: Sequence[Event], choice: int = 0) -> list[_Frame]:
-        """Return the next frames; the last ones once every choice has finished."""
+        """Return the next frames; the last frames once every choice has finished."""
         for event in events:
             self._add(event, choice)
         return self._sent()
 
     def fail(self, error: ApiError) -> list[_Frame]:
-        """Return the frames that tell of a failure, after which the stream is closed."""
+        """Return the frames that report a failure, after which the stream is closed."""
         self.failure = error
         self._broken(error)
         return self._sent()
 
     def keepalive(self) -> str:
-        """Return what breaks a silence and says nothing."""
+        """Return the dialect's keepalive."""
         return COMMENT
 
     def _add(self, event: Event, choice: int) -> None:
@@ -88,7 +88,7 @@ class AnswerEncoder(ABC, Generic[_Frame]):
             case PromptScores():
                 self._prompt(event, choice)
             case Finished():
-                # The one place that asks whether a streamed answer failed.
+                # The only place that decides whether a streamed answer failed.
                 self.failure = failure_of(event)
                 if self.failure is None:
                     self._end(event, choice)
@@ -98,7 +98,7 @@ class AnswerEncoder(ABC, Generic[_Frame]):
                 assert_never(event)
 
     def _add_call(self, event: ToolCallCompleted, choice: int) -> None:
-        """Tell of a complete call what has not been told while it was written."""
+        """Send the parts of a complete call that were not sent while it was written."""
         call = event.call
         if call.id in self._open_calls:
             self._open_calls.remove(call.id)
@@ -123,31 +123,31 @@ class AnswerEncoder(ABC, Generic[_Frame]):
         self._text(text, choice)
 
     def _call_started(self, call: ToolCallStarted, choice: int) -> None:
-        """Tell that a call begins."""
+        """Report that a call begins."""
 
     def _call_arguments(self, more: ToolCallArguments, choice: int) -> None:
         """Add to the arguments of the call that was started last."""
 
     def _call_abandoned(self, call: ToolCallAbandoned, choice: int) -> None:
-        """Tell that a call that was started is none."""
+        """Report that a call that was started is not a call."""
 
     def _call(self, call: ToolCallCompleted, choice: int) -> None:
-        """Tell that a call is complete. It was started before, and its arguments were added."""
+        """Report that a call is complete, after its start and its arguments."""
         self._text(call.raw, choice)
 
     def _token(self, trace: TokenTrace, choice: int) -> None:
         """Add the details of one token, whose text was added before."""
 
     def _progress(self, progress: PromptProgress, choice: int) -> None:
-        """Tell that the prompt is being read."""
+        """Report that the prompt is being read."""
 
     def _prompt(self, scores: PromptScores, choice: int) -> None:
         """Add the scores of some tokens of the prompt."""
 
     @abstractmethod
     def _end(self, finished: Finished, choice: int) -> None:
-        """Tell how a choice ended."""
+        """Report how a choice ended."""
 
     @abstractmethod
     def _broken(self, error: ApiError, finished: Finished | None = None, choice: int = 0) -> None:
-        """Tell of a failure; ``finished`` is there where a generation ended with it."""
+        """Report a failure; ``finished`` is given if a generation ended with it."""

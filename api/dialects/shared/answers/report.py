@@ -53,7 +53,7 @@ class FullstopReport(TypedDict):
     stop: StopReport
     unfinished_tool_call: str | None
     thinking_budget_end: Annotated[
-        BudgetEndReport | None, Field(description="there if the budget ended the reasoning")
+        BudgetEndReport | None, Field(description="present if the budget ended the reasoning")
     ]
     timing: TimingReport
 

@@ -1,4 +1,4 @@
-"""What an answer that is sent whole says. Pure; any thread."""
+"""The texts of an answer that is sent whole. Pure; any thread."""
 
 from collections.abc import Iterable
 
@@ -11,11 +11,11 @@ def text_of(events: Iterable[Event]) -> str:
 
 
 def raw_text_of(events: Iterable[Event], *, has_thinking: bool = False) -> str:
-    """Return all that the model wrote, for dialects without words for thinking or calls.
+    """Return all text that the model wrote, for dialects without fields for thinking or calls.
 
     Args:
         events: The answer's deltas.
-        has_thinking: Whether the dialect has words for thinking: then it is left out.
+        has_thinking: Whether the dialect has a field for thinking, which is then left out.
     """
     texts = []
     for event in events:

@@ -1,1 +1,1 @@
-"""Parts of requests that several dialects have: what they look like and what they mean. Pure."""
+"""Parameters that several dialects share: their types and their meaning. Pure."""

@@ -1,4 +1,4 @@
-"""Fields that may be written in several forms: what is read, and what documents say of it.
+"""Fields that accept several forms: how they are read and documented.
 
 Pure; knows no vendor and no web framework. Any thread.
 """
@@ -14,11 +14,11 @@ from api.dialects.shared.body import WireModel
 
 
 class TextOr:
-    """Accepts a text where the annotated type is a list, and says so in JSON schemas.
+    """Accepts a text in place of the annotated list, and documents that in JSON schemas.
 
     Args:
-        read: Makes a list of a text; lists pass through it as well.
-        accepts_null: Whether it makes a list of null too.
+        read: Turns a text into a list; it is called for lists, too.
+        accepts_null: Whether it also turns null into a list.
     """
 
     def __init__(self, read: Callable[[Any], Any], *, accepts_null: bool = False) -> None:

@@ -1,7 +1,7 @@
-"""Words for how hard a model is to think, which mean the same in every dialect. Pure; any thread.
+"""Words for the reasoning effort, which mean the same in every dialect. Pure; any thread.
 
-Vendors add words from time to time: one that is not known asks for thinking without a bound, as
-most do.
+Vendors add words from time to time: an unknown word asks for reasoning without a limit, as most
+words do.
 """
 
 from engine import Effort
@@ -16,14 +16,14 @@ def asks_for_thinking(effort: str) -> bool:
 
 
 def effort_of(effort: str | None) -> Effort | None:
-    """Return how hard a word asks the model to think; None where it does not ask for that."""
+    """Return the effort that a word asks for; None if it asks for none."""
     if effort is None or not asks_for_thinking(effort):
         return None
     return _EFFORTS.get(_plain(effort), Effort.HIGH)
 
 
 def budget_of(*asked: int | None) -> int | None:
-    """Return the first budget of reasoning that is given; None where none is, or -1 lifts it."""
+    """Return the first reasoning budget that is given; None if there is none, or it is -1."""
     given = next((one for one in asked if one is not None), None)
     return None if given is None or given < 0 else given
 

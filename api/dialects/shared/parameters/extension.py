@@ -1,7 +1,7 @@
 """The product's own object ``fullstop`` in requests, the same in every dialect.
 
-A request's ``fullstop`` chooses where stops are looked for and asks for the whole stop record;
-without it nothing of ours is in an answer. Pure; knows no vendor and no web framework.
+A request's ``fullstop`` chooses where stops are searched for and asks for the full stop record.
+Without it, answers contain only the vendor's fields. Pure; knows no vendor and no web framework.
 """
 
 import json
@@ -19,15 +19,16 @@ _Scope = Literal["text", "text+thinking", "all"]
 
 @with_own_stop_options
 class FullstopOptions(WireModel):
-    """The object ``fullstop`` of a request; it takes every option of stops as well.
+    """The object ``fullstop`` of a request; it also accepts every stop option.
 
     Attributes:
-        stop_scopes: Stop strings, each with where it is looked for instead.
-        report: Whether the answer carries the stop record.
-        images: What becomes of an image, or of a document that is not text, which no model here
-            can see: the request is refused, or a note takes its place in the prompt.
-        additional_properties: Whether JSON that is held to a schema may have keys that the schema
-            neither names nor rules out, as JSON Schema has it; otherwise it has no others.
+        stop_scopes: Where to search for single stop strings, by stop string.
+        report: Whether the answer includes the stop record.
+        images: How to treat images, and documents that are not text, which no model here can read:
+            refuse the request, or put a note in their place.
+        additional_properties: Whether JSON that must follow a schema may have keys that the schema
+            neither names nor forbids, as JSON Schema defines it. If not, only named keys are
+            allowed.
     """
 
     stop_scopes: dict[str, _Scope] = Field(default_factory=dict)
@@ -37,10 +38,10 @@ class FullstopOptions(WireModel):
 
 
 def scoped(rules: StopRules, options: FullstopOptions | None) -> StopRules:
-    """Return a request's stops, counting where its ``fullstop`` says.
+    """Return a request's stops with the scopes that its ``fullstop`` sets.
 
     Raises:
-        InvalidRequest: It speaks of a stop that is not among them.
+        InvalidRequest: It names a stop that is not among them.
     """
     if options is None:
         return rules
@@ -63,10 +64,10 @@ def is_report_wanted(options: FullstopOptions | None) -> bool:
 
 
 def wants_image_notes(options: FullstopOptions | None) -> bool:
-    """Whether a request wants a note in the place of an image."""
+    """Whether a request asks for notes in place of images."""
     return options is not None and options.images == "note"
 
 
 def allows_more_keys(options: FullstopOptions | None) -> bool:
-    """Whether JSON that is held to a schema may have keys that the schema does not name."""
+    """Whether JSON that must follow a schema may have keys that the schema does not name."""
     return options is not None and options.additional_properties

@@ -11,10 +11,10 @@ _Model = TypeVar("_Model", bound=WireModel)
 
 
 def with_fields(types: Mapping[str, Any]) -> Callable[[type[_Model]], type[_Model]]:
-    """Return a decorator of wire models that adds fields, each of which may be left out.
+    """Return a decorator of wire models that adds optional fields.
 
     Args:
-        types: By the field's name, what its value may be; an absent one is None.
+        types: The types of the fields, by name; an absent field is None.
     """
     fields: dict[str, Any] = {name: (type_, None) for name, type_ in types.items()}
 

@@ -1,4 +1,4 @@
-"""Images and documents in a conversation: replaced by a note, or refused with their place.
+"""Replaces images and documents in a conversation by notes, or refuses them.
 
 The same in every dialect. Pure; any thread.
 """
@@ -8,7 +8,7 @@ from typing import Literal
 
 from api.transport.errors import FieldPath, invalid
 
-# A media type reaches the prompt only if it is well-formed.
+# Only a well-formed media type is put into the prompt.
 _MEDIA_TYPE = re.compile(r"[a-z]{1,20}/[a-z0-9.+-]{1,40}")
 
 
@@ -19,16 +19,16 @@ def note_of(
     is_allowed: bool,
     what: Literal["image", "document"] = "image",
 ) -> str:
-    """Return the note that stands for an image in the prompt.
+    """Return the note that replaces an image in the prompt.
 
     Args:
         path: Where the image is in the request.
-        media_type: What kind of image it is, where that is known.
-        is_allowed: Whether the request wants notes.
-        what: What it is, if it is not an image.
+        media_type: Its media type, if known.
+        is_allowed: Whether the request asks for notes.
+        what: The kind of content, if it is not an image.
 
     Raises:
-        ApiError: It does not.
+        ApiError: The request does not ask for notes.
     """
     if not is_allowed:
         raise invalid(
@@ -43,7 +43,7 @@ def note_of(
 
 
 def media_type_of(url: object) -> str | None:
-    """Return the type of an image that is written into a data URL."""
+    """Return the media type of an image in a data URL."""
     if not isinstance(url, str) or not url.startswith("data:"):
         return None
     return url[5:64].partition(",")[0].partition(";")[0]

@@ -1,6 +1,6 @@
-"""Parameters that would change the answer and cannot be honoured here: each is refused by its name.
+"""Refuses parameters that would change the answer and are not supported here, by name.
 
-A dialect lists them in one table, of which the fields of its requests are made too. Knows no
+A dialect lists them in one table, from which the fields of its requests are made too. Knows no
 vendor. Pure; any thread.
 """
 
@@ -15,7 +15,7 @@ from api.transport.errors import FieldPath, unsupported
 
 _Model = TypeVar("_Model", bound=WireModel)
 
-# Values that ask for nothing, of parameters that are text or a collection, and of any.
+# Values that ask for nothing: of text and collection parameters, and of all parameters.
 EMPTY: tuple[object, ...] = ("", [], {})
 FALSY: tuple[object, ...] = (*EMPTY, False, 0)
 
@@ -24,8 +24,8 @@ class RefusedParameter(NamedTuple):
     """A parameter that is refused.
 
     Attributes:
-        what: What it asks for, in words.
-        off: The values beside null that do not ask for it.
+        what: What it asks for, as errors name it.
+        off: The values, in addition to null, that do not ask for it.
     """
 
     what: str
@@ -33,21 +33,21 @@ class RefusedParameter(NamedTuple):
 
 
 def with_refused(table: Mapping[str, RefusedParameter]) -> Callable[[type[_Model]], type[_Model]]:
-    """Return a decorator that adds the parameters of a table, of which documents do not speak."""
+    """Return a decorator that adds the parameters of a table, without documenting them."""
     hidden = Annotated[Any, SkipJsonSchema()]
     return with_fields(dict.fromkeys(table, hidden))
 
 
 def refuse(params: WireModel, table: Mapping[str, RefusedParameter], path: FieldPath = ()) -> None:
-    """Refuse a parameter of a table that is there and not switched off.
+    """Refuse a parameter of a table that is present and not switched off.
 
     Args:
         params: A model with the parameters.
-        table: Which are refused.
-        path: Where in the request the model is.
+        table: The refused parameters.
+        path: The model's path in the request.
 
     Raises:
-        ApiError: There is one; the error names it.
+        ApiError: One is present; the error names it.
     """
     for name, refusal in table.items():
         if name not in params.model_fields_set:
@@ -58,5 +58,5 @@ def refuse(params: WireModel, table: Mapping[str, RefusedParameter], path: Field
 
 
 def _is_same(value: object, off: object) -> bool:
-    """Whether two values are equal, where 0 is not the same as false."""
+    """Whether two values are equal; 0 does not equal false."""
     return isinstance(value, bool) == isinstance(off, bool) and value == off

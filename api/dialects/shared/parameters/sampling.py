@@ -1,6 +1,6 @@
 """The sampling parameters of all dialects: fields of requests, and how they are read and written.
 
-What vendors call them is in ``api.dialects.shared.parameters.vendors``. Pure; any thread.
+The vendors' names are in ``api.dialects.shared.parameters.vendors``. Pure; any thread.
 """
 
 from collections.abc import Callable, Mapping
@@ -15,7 +15,7 @@ from engine import GenerationRequest, Sampling
 
 _Model = TypeVar("_Model", bound=WireModel)
 
-# Vendors' seeds may be signed; a generator of random numbers takes them as they are in memory.
+# Vendors' seeds may be signed; the random generator takes their bits as an unsigned number.
 _SEEDS = 2**64
 # No vocabulary has ids of more digits.
 _MOST_DIGITS = 18
@@ -43,11 +43,11 @@ def sent(params: WireModel, vendor: Vendor, name: str) -> Any:
 
     Args:
         params: A request's model with the vendor's sampling parameters.
-        vendor: Whose.
+        vendor: The vendor whose names the model uses.
         name: The engine's name of the parameter.
 
     Returns:
-        The value as it was sent; None where it was not.
+        The value as it was sent; None if it was not sent.
     """
     spelled = PARAMETERS[name].get(vendor)
     if spelled is None:
@@ -57,15 +57,15 @@ def sent(params: WireModel, vendor: Vendor, name: str) -> Any:
 
 
 def sampling_of(params: WireModel, vendor: Vendor, path: FieldPath = ()) -> Sampling:
-    """Return how tokens are to be drawn.
+    """Return the sampling parameters of a request.
 
     Args:
         params: A request's model with the vendor's sampling parameters.
-        vendor: Whose.
-        path: Where in the request that model is.
+        vendor: The vendor whose names the model uses.
+        path: That model's path in the request.
 
     Raises:
-        ApiError: A bias is for no token id; the error names it.
+        ApiError: A key of the logit bias is not a token id; the error names it.
     """
     asked: dict[str, Any] = {}
     for name, by_vendor in PARAMETERS.items():
@@ -75,11 +75,11 @@ def sampling_of(params: WireModel, vendor: Vendor, path: FieldPath = ()) -> Samp
         most = by_vendor[vendor].most
         asked[name] = value if most is None else min(max(value, 0.0), most)
     if asked.get("top_p") == 0:
-        # A nucleus of mass 0 holds the likeliest token alone.
+        # A nucleus of mass 0 contains only the likeliest token.
         del asked["top_p"]
         asked["top_k"] = 1
     elif "top_k" in asked:
-        # A negative one is a common spelling of "off".
+        # A negative value is a common spelling of "off".
         asked["top_k"] = max(asked["top_k"], 0)
     if "logit_bias" in asked:
         asked["logit_bias"] = _biases(asked["logit_bias"], (*path, "logit_bias"))
@@ -89,7 +89,7 @@ def sampling_of(params: WireModel, vendor: Vendor, path: FieldPath = ()) -> Samp
 
 
 def sampling_to_wire(sampling: Sampling, vendor: Vendor) -> dict[str, Any]:
-    """Return the fields with which a vendor's request asks for a way of drawing tokens."""
+    """Return the fields of a vendor's request for these sampling parameters."""
     fields: dict[str, Any] = {}
     for name, by_vendor in PARAMETERS.items():
         spelled, value = by_vendor.get(vendor), getattr(sampling, name)
@@ -106,7 +106,7 @@ def sampling_to_wire(sampling: Sampling, vendor: Vendor) -> dict[str, Any]:
 def choices_of(request: GenerationRequest, count: int) -> list[GenerationRequest]:
     """Return a generation for each of ``count`` choices.
 
-    Choices of one seed differ among each other and are the same again next time.
+    The choices of one seed differ from each other, and are the same when the request is repeated.
     """
     seed = request.sampling.seed
     if seed is None:

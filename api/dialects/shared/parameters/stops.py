@@ -1,4 +1,4 @@
-"""Stop strings as dialects take them: one string, a list or null. Pure; any thread."""
+"""Reads the stop strings of requests: one string, a list or null. Pure; any thread."""
 
 from pydantic import WithJsonSchema
 
@@ -16,13 +16,13 @@ def stop_strings(stop: object, field: FieldPath, *, most: int | None = None) -> 
     """Return the stop strings of a request.
 
     Args:
-        stop: What was sent.
-        field: Where it was sent.
-        most: Refuse more of them.
+        stop: The value of the field.
+        field: The path of the field.
+        most: The permitted number of stops; None for any.
 
     Raises:
         ApiError: It is neither a string nor a list nor null, or there are too many.
-        InvalidRequest: One of a list is wrong; the message names its index.
+        InvalidRequest: A stop of the list is wrong; the message names its index.
     """
     name = ".".join(str(part) for part in field)
     match stop:

@@ -1,4 +1,4 @@
-"""Tools that are not functions of the client: which are refused and which are left out.
+"""Decides which tools that are not the client's functions are refused or left out.
 
 The same in every dialect. Pure; knows no vendor's request. Any thread.
 """
@@ -11,8 +11,8 @@ from api.dialects.shared.body import WireModel
 from api.transport.errors import FieldPath, required, unsupported
 from engine import Tool
 
-# Requests that offer one of these rely on it, but no model here can call it, or nothing here
-# can run it. A dated name (``bash_20250124``) begins with one of them.
+# Requests that offer one of these tools depend on it, but no model here can call it, or nothing
+# here can run it. Dated names (``bash_20250124``) begin with one of them.
 _REFUSED = (
     "apply_patch",
     "bash",
@@ -39,15 +39,15 @@ class FunctionParam(WireModel):
 
 
 def function_of(kind: str | None, described: FunctionParam | None, path: FieldPath) -> Tool | None:
-    """Return the function that a tool is, or None where it is another tool that is left out.
+    """Return the function of a tool, or None for another kind of tool that is left out.
 
     Args:
-        kind: The tool's type; none or an empty one is that of a function.
+        kind: The tool's type; None or empty means a function.
         described: The function.
-        path: Where the tool is in the request.
+        path: The tool's path in the request.
 
     Raises:
-        ApiError: It is a function that is not described, or a tool that cannot be left out.
+        ApiError: It is a function without a description, or a tool that must not be left out.
     """
     if kind and kind != "function":
         check_left_out(kind, path)
@@ -58,17 +58,17 @@ def function_of(kind: str | None, described: FunctionParam | None, path: FieldPa
 
 
 def check_left_out(kind: str, path: FieldPath) -> None:
-    """Make sure that a tool of some type can be left out of a request.
+    """Refuse a tool that must not be left out of a request.
 
-    What clients offer in every request whether it is wanted or not (``web_search``,
-    ``namespace``), and what nobody knows yet, is left out; the model then does without it.
+    Tools that clients offer in every request (``web_search``, ``namespace``), and unknown tools,
+    are left out; the model then answers without them.
 
     Args:
-        kind: The tool's type, not that of a function.
-        path: Where the tool is in the request.
+        kind: The tool's type; not a function.
+        path: The tool's path in the request.
 
     Raises:
-        ApiError: The answer would be another one without it.
+        ApiError: The answer would change without the tool.
     """
     if any(kind == name or kind.startswith(f"{name}_") for name in _REFUSED):
         raise unsupported((*path, "type"), f"the tool {kind}")

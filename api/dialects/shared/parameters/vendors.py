@@ -1,7 +1,7 @@
-"""What vendors call the parameters of sampling and the options of stops, and within which bounds.
+"""The vendors' names of sampling parameters and stop options, and their ranges.
 
-A new parameter is one more row, and so is an option of stops that a vendor spells. A new vendor is
-named here. Pure; any thread.
+To add a parameter, or a vendor's name for a stop option, add a row. Vendors are listed here, too.
+Pure; any thread.
 """
 
 from collections.abc import Mapping
@@ -15,13 +15,13 @@ Vendor = Literal["OpenAI", "Anthropic", "SGLang", "Ollama"]
 
 @dataclass(frozen=True, slots=True)
 class Spelled:
-    """How the requests of a vendor spell a parameter.
+    """How a vendor's requests spell a parameter.
 
     Attributes:
-        type: What the field may be, beside null.
-        names: Its names, if not the engine's; the first one that is there counts.
-        most: A number is brought into the range from 0 to this one, as the reference does it.
-        unset: A value that means that nothing is asked for.
+        type: The type of the field; null is accepted too.
+        names: Its names, if they differ from the engine's; the first name present counts.
+        most: Numbers are clamped to the range from 0 to this, as in the reference.
+        unset: A value that means the same as an absent field.
     """
 
     type: Any
@@ -41,13 +41,14 @@ _BIASES = Spelled(dict[str, Annotated[float, Field(ge=-100, le=100)]])
 _COUNT = Spelled(Annotated[int, Field(ge=-1)])
 _SEED = Annotated[int, Field(ge=-(2**63), lt=2**64)]
 
-# By the engine's names.
+# Parameters by the engine's names.
 PARAMETERS: Mapping[str, Mapping[Vendor, Spelled]] = {
     "temperature": {
         "OpenAI": Spelled(_from(0, 2)),
         "Anthropic": Spelled(_from(0, 2)),
         "SGLang": Spelled(_from(0, 2)),
-        # Beyond it all tokens are equally likely, and the logits' quotients lose their digits.
+        # Above this temperature all tokens are equally likely, and dividing the logits loses
+        # precision.
         "Ollama": Spelled(_ANY, most=1000.0),
     },
     "top_p": {
@@ -74,12 +75,12 @@ PARAMETERS: Mapping[str, Mapping[Vendor, Spelled]] = {
     "seed": {
         "OpenAI": Spelled(Annotated[int, Field(ge=-(2**63), lt=2**63)]),
         "SGLang": Spelled(_SEED, ("seed", "sampling_seed")),
-        # The reference's default of -1 means a new draw each time.
+        # The reference's default of -1 means a random seed.
         "Ollama": Spelled(_SEED, unset=-1),
     },
 }
 
-# The options of stops, by the engine's names.
+# Stop options by the engine's names.
 STOP_SPELLINGS: Mapping[str, Mapping[Vendor, str]] = {
     "include_stop": {"OpenAI": "include_stop_str_in_output", "SGLang": "no_stop_trim"},
     "ignore_eos": {"OpenAI": "ignore_eos", "SGLang": "ignore_eos"},
