@@ -1,1 +1,1 @@
-"""Judges any server's stop handling: the probe asks it, captures explain what it sent."""
+"""Judges any server's stop handling: the probe sends requests, captures explain saved answers."""

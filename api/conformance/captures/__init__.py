@@ -1,1 +1,1 @@
-"""Answers of any server, saved or pasted: read tolerantly, and what is wrong in them."""
+"""Reads saved or pasted answers of any server tolerantly, and reports what is wrong in them."""

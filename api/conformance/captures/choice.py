@@ -1,6 +1,6 @@
 """One choice of an answer while it is being read: its text, thinking, calls, and reason.
 
-Knows no dialect. Pure but for its own state; any thread.
+Knows no dialect. Pure except for its own state; any thread.
 """
 
 from typing import Protocol
@@ -24,19 +24,19 @@ class Find(Protocol):
         index: int | None = None,
         shown: str | None = None,
     ) -> None:
-        """Note it.
+        """Record the finding.
 
         Args:
-            code: A stable word for programs.
+            code: A stable code for programs.
             severity: How bad it is.
-            sentence: What it is.
-            index: The event in which it shows.
-            shown: The text that shows it; None for the event.
+            sentence: What is wrong, for a person.
+            index: The event in which it appears.
+            shown: The text that shows it; None for the whole event.
         """
 
 
 class ChoiceDraft:
-    """Collects what the events of an answer add up to in one of its choices.
+    """Collects the content of one choice from the events of an answer.
 
     Args:
         number: Its number, counted from 0.
@@ -45,8 +45,8 @@ class ChoiceDraft:
     Attributes:
         find: As above.
         reason: The reason so far.
-        matched: The stop that has matched, as the server says.
-        says_matched: Whether there is a place for it.
+        matched: The stop that matched, according to the server.
+        says_matched: Whether the answer has a field for it.
     """
 
     def __init__(self, number: int, find: Find) -> None:
@@ -72,7 +72,7 @@ class ChoiceDraft:
         return self._text
 
     def add_text(self, index: int, text: object) -> None:
-        """Append to the answer what event ``index`` says."""
+        """Append the text of event ``index`` to the answer."""
         if isinstance(text, str) and text:
             if self.reason is not None:
                 self.find(
@@ -86,29 +86,29 @@ class ChoiceDraft:
             self._unjoined.append(text)
 
     def add_thinking(self, index: int, text: object) -> None:
-        """Append to the thinking what event ``index`` says."""
+        """Append the text of event ``index`` to the thinking."""
         if isinstance(text, str) and text:
             self._thoughts.setdefault(index, []).append(text)
 
     def add_call(self, key: object, name: object, arguments: object) -> None:
-        """Add to the tool call known by ``key`` its name or a part of its arguments.
+        """Add a name or a part of the arguments to the tool call with a key.
 
         Args:
             key: Tells the answer's calls apart; any JSON value.
-            name: The function's name, if this event has it; what is not a string is left out.
-            arguments: The next part of the arguments' JSON; what is not a string is left out.
+            name: The function's name, if this event has it; anything but a string is ignored.
+            arguments: The next part of the arguments' JSON; anything but a string is ignored.
         """
-        # A key that is no number is as good as another, but it may be anything at all.
+        # Any value can serve as a key, also one that is not a number, and even a list or an object.
         call = self._calls.setdefault(repr(key), ["", ""])
         call[0] = call[0] or (name if isinstance(name, str) else "")
         call[1] += arguments if isinstance(arguments, str) else ""
 
     def set_reason(self, index: int, reason: str, ending: CapturedEnding) -> None:
-        """Take the reason; a second one is a finding.
+        """Set the reason; a second reason is a finding.
 
         Args:
             index: The event that gives it.
-            reason: The reason, as it stands on the wire.
+            reason: The reason as the server spells it.
             ending: What the reason means.
         """
         if self.reason is not None:
@@ -121,7 +121,7 @@ class ChoiceDraft:
         self.reason, self._ending = reason, ending
 
     def set_matched(self, value: object) -> None:
-        """Take what the server says has matched; a call with None says that it has a place."""
+        """Set the stop that matched; None means that the answer has a field for it."""
         self.says_matched = True
         if isinstance(value, str | int) and not isinstance(value, bool):
             self.matched = value

@@ -1,4 +1,4 @@
-"""What is wrong with a captured answer: its form, its reason, and what it did with the stops.
+"""Diagnoses a captured answer: its form, its reason, and its handling of stops.
 
 Pure; any thread.
 """
@@ -24,11 +24,11 @@ _SHOWN = 40
 
 
 def diagnose(capture: Capture, stops: Sequence[str] = ()) -> list[Finding]:
-    """Return all findings of an answer, those of its form first.
+    """Return all findings of an answer, those about its form first.
 
     Args:
         capture: The answer.
-        stops: The stops of its request; without them those of a curl line that was captured too.
+        stops: The stops of its request; if empty, those of a captured curl command.
     """
     wanted = tuple(stop for stop in (stops or capture.asked_stops) if stop)
     findings = list(capture.findings)
@@ -45,7 +45,7 @@ def diagnose(capture: Capture, stops: Sequence[str] = ()) -> list[Finding]:
 
 
 def _error(capture: Capture) -> Finding | None:
-    """Return what an error says, with its status; None where the answer is none."""
+    """Return an error's message with its status; None if the answer is not an error."""
     is_refused = capture.status is not None and capture.status >= 400
     if capture.error is None and not is_refused:
         return None
@@ -94,7 +94,7 @@ def _of_other(capture: Capture, choice: CapturedChoice, wanted: Sequence[str]) -
 
 
 def _reason(capture: Capture) -> Iterator[Finding]:
-    # Where details were not asked for, the reason is among what is left out.
+    # If details were not requested, the answer leaves out the reason, too.
     is_left_out = any(finding.code == "details_missing" for finding in capture.findings)
     if capture.reason is None and not is_left_out:
         yield Finding(
@@ -105,7 +105,7 @@ def _reason(capture: Capture) -> Iterator[Finding]:
 
 
 def _sequence(capture: Capture, stops: Sequence[str]) -> Iterator[Finding]:
-    """Judge what is said to have matched, where the dialect has a place for it."""
+    """Check the stop that is named as matched, if the dialect has a field for it."""
     if capture.dialect is WireDialect.MESSAGES:
         if capture.ending is CapturedEnding.STOP and capture.matched is None:
             yield Finding(
@@ -184,7 +184,7 @@ def _left_over(capture: Capture, stops: Sequence[str]) -> Iterator[Finding]:
 
 
 def _event_at(capture: Capture, offset: int) -> int | None:
-    """Return the event that brought the character at ``offset``."""
+    """Return the event with the character at ``offset``."""
     seen = 0
     for event in capture.events:
         seen += len(event.text)

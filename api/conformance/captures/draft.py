@@ -1,6 +1,7 @@
-"""A capture while it is being read: what the dialects' readers write into.
+"""A capture while it is being read; the dialects' readers write into it.
 
-Belongs to one reading; knows no dialect's order of events. Pure but for its own state; any thread.
+Used for one reading only; knows no dialect's order of events. Pure except for its own state; any
+thread.
 """
 
 from collections.abc import Iterable, Iterator
@@ -20,18 +21,18 @@ from api.conformance.captures.values import (
 )
 
 _FINDINGS_PER_CODE = 3
-# Whoever asks for more has them counted, not read.
+# Beyond this number, findings are only counted.
 _MOST_CHOICES = 128
 
 
 class Draft(ChoiceDraft):
-    """Collects what the events of one answer add up to.
+    """Collects the content of one answer from its events.
 
     Attributes:
         framed: What is being read.
         is_streamed: Whether it is a stream.
-        is_dump: Whether a program has written down the events: names of events and ``[DONE]``,
-            which stand on the wire only, are not to be expected.
+        is_dump: Whether a program wrote the events to a file, where event names and ``[DONE]`` are
+            not expected.
         model: The model's name.
         output_ids: Ids of the answer's tokens.
         usage: Tokens.
@@ -66,7 +67,7 @@ class Draft(ChoiceDraft):
         return ChoiceDraft(number, naming(number, self.find))
 
     def set_error(self, value: object) -> None:
-        """Take an error, in whichever envelope it comes."""
+        """Set the error, whatever its format."""
         message = value.get("message") if isinstance(value, dict) else value
         self.error = message if isinstance(message, str) else str(value)
         self._ending = CapturedEnding.ERROR
@@ -87,7 +88,7 @@ class Draft(ChoiceDraft):
         self._findings.append(Finding(code, severity, sentence, index, excerpt(shown)))
 
     def misplaced(self, index: int, sentence: str) -> None:
-        """Note that an event stands where it must not."""
+        """Record that an event is at the wrong place."""
         self.find("event_order", Severity.ERROR, sentence, index)
 
     def values(self, frames: Iterable[Frame]) -> Iterator[tuple[int, dict[str, Any]]]:
@@ -102,13 +103,13 @@ class Draft(ChoiceDraft):
     def values_until_done(
         self, frames: Iterable[Frame], noun: str
     ) -> Iterator[tuple[int, dict[str, Any]]]:
-        """Yield the JSON objects of a stream that ``data: [DONE]`` ends, with their places.
+        """Yield the JSON objects of a stream that ends with ``data: [DONE]``, with their indexes.
 
-        Errors in the stream, objects after its end and a missing end are noted on the way.
+        Errors in the stream, objects after its end and a missing end are recorded as findings.
 
         Args:
             frames: The frames of the stream.
-            noun: What a frame of this API is called, with its article.
+            noun: The word for a frame of this API, with its article.
         """
         is_done = False
         for index, frame in enumerate(frames):
@@ -126,11 +127,11 @@ class Draft(ChoiceDraft):
             self.lacks_end("The stream ends without data: [DONE].")
 
     def lacks_usage(self, sentence: str, severity: Severity = Severity.WARNING) -> None:
-        """Note that tokens are not counted where clients read them."""
+        """Record that the counts that clients read are missing."""
         self.find("usage_missing", severity, sentence)
 
     def lacks_end(self, sentence: str) -> None:
-        """Note that the stream lacks its last event."""
+        """Record that the stream lacks its last event."""
         self.find("end_marker_missing", Severity.ERROR, sentence)
 
     def finished(self) -> Capture:
@@ -189,14 +190,14 @@ def count(value: Any) -> int | None:
 def usage(
     value: Any, prompt: str, output: str, cached: tuple[str, ...] = (), total: str = ""
 ) -> CapturedUsage:
-    """Return the usage that an object holds.
+    """Return the usage in an object.
 
     Args:
         value: The object.
         prompt: The name of the count of the prompt's tokens.
         output: The name of the count of the answer's tokens.
-        cached: The path to the count of the prompt's cached tokens; () where there is none.
-        total: The name of their sum; empty where there is none.
+        cached: The path to the count of the prompt's cached tokens; () if there is none.
+        total: The name of their sum; empty if there is none.
     """
     holder = mapping(value)
     inner: Any = holder

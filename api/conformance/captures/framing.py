@@ -1,9 +1,9 @@
-"""Cuts a saved or pasted answer into HTTP head, request and frames, whatever surrounds them.
+"""Splits a saved or pasted answer into HTTP head, request and frames, and drops other text.
 
 Reads server-sent events, NDJSON and single JSON bodies; knows no dialect. Pure; any thread.
 
-The text may have tens of megabytes, and as many lines or JSON values: it is read line by line, and
-the values of its frames are made anew when they are asked for, unless they are few.
+The text may have tens of megabytes, with millions of lines or JSON values. It is read line by line,
+and the values of its frames are parsed again for each use, unless there are few.
 """
 
 import json
@@ -26,14 +26,14 @@ _HEADER = re.compile(r"^([A-Za-z0-9-]+): ?(.*)$")
 _MOST_HEADERS = 1_000
 # An answer of a million tokens has fewer.
 MOST_FRAMES = 200_000
-# Of a longer capture the values are not kept beside its frames.
+# Longer captures do not keep the parsed values of their frames.
 _MOST_KEPT_CHARS = 8 * 1024 * 1024
-# Of one frame: beyond it, characters of several bytes take several times as much memory.
+# Largest frame: beyond it, non-ASCII characters would take several times as much memory.
 _MOST_WIDE_CHARS = 32 * 1024 * 1024
 _WIDE = re.compile("[\xc4-\xf4\u0100-\U0010ffff]")
 _BODY = re.compile(r"data:|event:|id:|retry:|:|[{\[]")
 _BODY_LINE = re.compile(r"(?:^|(?<=\r))[ \t]*(?:data:|event:|id:|retry:|:|[{\[])", re.MULTILINE)
-# curl -v marks what it says itself, what it sends and what it receives.
+# curl -v marks its own remarks, the sent lines and the received lines.
 _CURL_REMARK = re.compile(r"^(?:\* |> ?|[{}] \[)")
 _LINES_AT_ONCE = 10_000
 
@@ -49,14 +49,14 @@ class BodyForm(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """One frame: its event name, its data, and whether that is JSON or a stream's mark.
+    """One frame: its event name, its data, and whether the data is JSON.
 
     Attributes:
-        name: What the ``event:`` line says.
-        source: The data as it stands in the capture.
+        name: The value of its ``event:`` line.
+        source: The data as in the capture.
         is_json: Whether the data is JSON.
-        kept: The data as JSON, where it is kept.
-        decode: Makes text of ``source``.
+        kept: The parsed data, if it is kept.
+        decode: Converts ``source`` to text.
     """
 
     name: str | None
@@ -67,12 +67,12 @@ class Frame:
 
     @property
     def raw(self) -> str:
-        """The data as it stood."""
+        """The data as text."""
         return self.decode(self.source)
 
     @property
     def value(self) -> Any:
-        """The data as JSON; None where it is not JSON."""
+        """The parsed data; None if it is not JSON."""
         if self.kept is not None or not self.is_json:
             return self.kept
         return parsed(self.raw)
@@ -85,18 +85,18 @@ class Frame:
 
 @dataclass(frozen=True, slots=True)
 class Framed:
-    """A captured answer, cut up.
+    """A captured answer, split into its parts.
 
     Attributes:
         form: The body's form.
         frames: Its frames.
         status: The HTTP status.
         headers: The HTTP headers, names in lower case.
-        stops: The stops of the request, where its curl line was captured too.
-        is_cut: Whether there is more than is read.
-        is_dump: Whether a program has written down the events, without the marks of the wire.
-        label: What tells it from other answers of the same file.
-        notes: What is to be known of how it was captured.
+        stops: The stops of the request, if its curl command was captured too.
+        is_cut: Whether a part of the answer was not read.
+        is_dump: Whether a program wrote the events to a file, without the stream's syntax.
+        label: What distinguishes it from other answers of the same file.
+        notes: Findings about how it was captured.
     """
 
     form: BodyForm
@@ -115,8 +115,8 @@ def framed(text: str, decode: Decode = as_it_stands) -> Framed:
 
     Args:
         text: The capture.
-        decode: Makes text of its pieces, where the capture has a character for each byte: so a
-            large file takes as much memory as it has bytes, whatever its characters.
+        decode: Converts its pieces to text. A large capture has one character for each byte, so
+            that it takes no more memory than the file.
     """
     text = text.removeprefix("\ufeff")
     stops = tuple(map(decode, asked_stops(text)))
@@ -143,11 +143,11 @@ def status_lines(text: str, begin: int = 0) -> Iterator[re.Match[str]]:
 
 
 class _FrameReader:
-    """Makes the frames of one text.
+    """Splits one text into frames.
 
     Args:
-        decode: Makes text of a piece of it.
-        keeps_values: Whether frames keep their values: there are few of them.
+        decode: Converts a piece of it to text.
+        keeps_values: Whether frames keep their parsed values.
     """
 
     def __init__(self, decode: Decode, *, keeps_values: bool) -> None:
@@ -156,7 +156,7 @@ class _FrameReader:
         self._keeps_values = keeps_values
 
     def whole(self, text: str, first: int) -> tuple[BodyForm, list[Frame]] | None:
-        """Return the frames of a body that is one JSON value; None where it is not.
+        """Return the frames of a body that is one JSON value; None if it is not.
 
         Args:
             text: The capture.
@@ -175,7 +175,7 @@ class _FrameReader:
             return None
 
     def _collected(self, text: str, first: int) -> list[Frame]:
-        """Return the frames of chunks that somebody collected into an array; [] if it is none."""
+        """Return the frames of chunks that were collected into an array; [] if it is none."""
         frames: list[Frame] = []
         try:
             for raw in islice(objects_of(text, first), MOST_FRAMES + 1):
@@ -187,7 +187,7 @@ class _FrameReader:
         return frames
 
     def streamed(self, text: str, begin: int) -> tuple[BodyForm, list[Frame]]:
-        """Return the frames of a stream, of whichever form.
+        """Return the frames of a stream in any format.
 
         Args:
             text: The capture.
@@ -221,7 +221,8 @@ class _FrameReader:
                     data = []
                 name = line[6:].strip()
             elif line.lstrip(_BLANK).startswith(("{", "[", "<")):
-                # Other lines are fields that clients ignore, and words of whoever pasted them.
+                # Other lines are fields that clients ignore, or comments of the person who pasted
+                # them.
                 frames.append(self._frame(None, line))
         if len(data) > MOST_FRAMES:
             frames.extend(self._frames_of(name, data))
@@ -230,7 +231,7 @@ class _FrameReader:
     def _frames_of(self, name: str | None, data: list[str]) -> list[Frame]:
         whole = self._frame(name, "\n".join(data))
         if len(data) > 1 and not whole.is_json:
-            # Blank lines get lost when a stream is pasted: each line is a frame of its own then.
+            # A pasted stream may lack its blank lines; each line is then a separate frame.
             return [self._frame(name, one) for one in data]
         return [whole]
 
@@ -245,7 +246,7 @@ class _FrameReader:
         return Frame(name, source, kept=value if self._keeps_values else None, decode=decode)
 
     def _read(self, raw: str) -> str:
-        """Return the text of a frame; nothing of one that would take several times its size."""
+        """Return the text of a frame; nothing if it would take several times its size."""
         if len(raw) > _MOST_WIDE_CHARS and _WIDE.search(raw):
             self.is_cut = True
             return ""
@@ -253,7 +254,7 @@ class _FrameReader:
 
 
 def _without_remarks(text: str) -> str:
-    """Return what was received, without curl's remarks and the marks of its own."""
+    """Return the received text, without curl's remarks and line marks."""
     kept = (
         re.sub(r"^< ?", "", line) if line.startswith("<") else line
         for line in lines_of(text)
@@ -266,7 +267,7 @@ def _without_remarks(text: str) -> str:
 
 
 def _head(text: str) -> tuple[int | None, dict[str, str], int]:
-    """Return status, headers and where they end; of several heads (redirects, 100) the last."""
+    """Return the status, the headers and their end; of several heads (redirects, 100) the last."""
     last = deque(status_lines(text), maxlen=1)
     if not last:
         return None, {}, 0
@@ -284,7 +285,8 @@ def _head(text: str) -> tuple[int | None, dict[str, str], int]:
 def _beginning_of_body(text: str, begin: int) -> int:
     """Return where the first line of a body begins.
 
-    A prompt, a command line or curl's progress may stand before it; ``begin`` if nothing is one.
+    A prompt, a command line or curl's progress may precede it. Returns ``begin`` if no line looks
+    like a body.
     """
     found = _BODY_LINE.search(text, begin)
     return begin if found is None else found.start()

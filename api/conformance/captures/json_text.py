@@ -1,6 +1,7 @@
-"""Reads JSON texts of strangers: one that nests too deeply is no more use than a broken one.
+"""Parses JSON texts of foreign programs, and refuses those that nest too deeply.
 
-So is one of millions of values, which take many times its size in memory. Pure; any thread.
+It also refuses texts of millions of values, which take many times their size in memory. Pure; any
+thread.
 """
 
 import json
@@ -9,12 +10,12 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-# No API's answer nests as deep, and whoever walks the value must not run out of stack.
+# No API's answer nests this deep, and code that walks the value must not run out of stack.
 _MOST_LEVELS = 100
 # Some 150 MB.
 _MOST_HOLDERS = 500_000
 _MOST_VALUES = 2_000_000
-# The interpreter's own parser, which holds all threads up, reads this within milliseconds.
+# Python's own parser, which blocks all threads, parses this within milliseconds.
 _SHORT_CHARS = 256 * 1024
 _SHORT_DECODER = json.JSONDecoder()
 _MARK = re.compile(r'"(?:[^"\\]++|\\.)*+"|[\[\]{}]', re.DOTALL)
@@ -22,7 +23,7 @@ _SPACE = re.compile(r"[ \t\n\r]*+")
 
 
 def has_too_many_values(text: str) -> bool:
-    """Whether a text has so many brackets or commas that its values are not to be kept."""
+    """Whether a text has so many brackets or commas that its values must not be kept."""
     if len(text) < _MOST_HOLDERS:
         return False
     holders = text.count("[") + text.count("{")
@@ -30,11 +31,11 @@ def has_too_many_values(text: str) -> bool:
 
 
 def parsed(text: str) -> Any:
-    """Return the value of a JSON text, a long one in small steps that let other threads go on.
+    """Return the value of a JSON text; parse a long one in steps that let other threads run.
 
     Raises:
-        ValueError: It is none, nests too deeply, has a number of thousands of digits, or millions
-            of values.
+        ValueError: It is not JSON, nests too deeply, has a number of thousands of digits, or
+            millions of values.
     """
     if has_too_many_values(text):
         raise ValueError("it has too many values")
@@ -47,15 +48,15 @@ def parsed(text: str) -> Any:
 
 
 def objects_of(text: str, first: int, *, is_alone: bool = True) -> Iterator[str]:
-    """Yield the objects of an array of objects, one by one, as they stand in a text.
+    """Yield the objects of an array in a text, one by one.
 
     Args:
-        text: Where it stands.
-        first: Where its bracket is.
-        is_alone: Whether nothing but white space may follow it.
+        text: The text.
+        first: The index of the array's bracket.
+        is_alone: Whether only white space may follow the array.
 
     Raises:
-        ValueError: It is something else, or one object has millions of values.
+        ValueError: It is not an array of objects, or one object has millions of values.
     """
     at, mark = first, ","
     if not is_alone and text.startswith("]", _after_space(text, first + 1)):

@@ -1,7 +1,7 @@
-"""Where a list of stops cuts a finished text: the rule against which answers are judged.
+"""Finds where a list of stops cuts a finished text: the rule by which answers are judged.
 
-Deliberately written without the engine's matcher: a judge should not share the fault that it is
-looking for. Pure; any thread.
+Deliberately does not use the engine's matcher, so that it does not share the matcher's faults.
+Pure; any thread.
 """
 
 from collections.abc import Sequence
@@ -18,18 +18,18 @@ class Occurrence:
 
 
 def first_occurrence(text: str, stops: Sequence[str]) -> Occurrence | None:
-    """Return the stop that completes first; of those that complete together the longest."""
+    """Return the stop that is complete first; if several are, the longest."""
     found = [
         Occurrence(stop, start, start + len(stop))
         for stop in stops
         if stop and (start := text.find(stop)) >= 0
     ]
-    # min keeps the first of equals: that is list order.
+    # min keeps the first of equals, which is the list's order.
     return min(found, key=lambda one: (one.end, one.start), default=None)
 
 
 def unfinished_stop(text: str, stops: Sequence[str]) -> tuple[str, str] | None:
-    """Return (the longest end of the text that begins a stop without being it, that stop)."""
+    """Return the longest end of the text that is the beginning of a stop, and that stop."""
     best: tuple[str, str] | None = None
     for stop in stops:
         for length in range(min(len(stop) - 1, len(text)), 0, -1):

@@ -1,6 +1,6 @@
-"""From the text of a captured answer to a ``Capture``: recognises the dialect and has it read.
+"""Parses the text of a captured answer: recognises its dialect and calls the right reader.
 
-Tolerant: nothing is an error here, what is wrong is a finding. Pure; any thread.
+Tolerant: problems become findings, never exceptions. Pure; any thread.
 """
 
 import re
@@ -53,18 +53,18 @@ _READERS: dict[WireDialect, tuple[_ReadWhole, _ReadStream]] = {
 
 
 def parse(text: str, dialect: WireDialect | None = None) -> Capture:
-    """Return what a captured answer says.
+    """Return a captured answer, parsed.
 
     Args:
-        text: The body, as SSE, NDJSON or JSON; a head, curl's remarks and the curl command itself
-            may stand before it.
-        dialect: Whose words it is in, where that is known; else it is recognised.
+        text: The body, as SSE, NDJSON or JSON; a head, curl's remarks and the curl command may
+            precede it.
+        dialect: Its dialect, if known; None recognises it.
     """
     return read_framed(framed(text), dialect)
 
 
 def read_framed(parts: Framed, dialect: WireDialect | None = None) -> Capture:
-    """Return what an answer says that has been cut into frames; as ``parse``."""
+    """Parse an answer that is already split into frames; see ``parse``."""
     known = dialect or recognised(parts.frames)
     if known is None:
         return _unrecognised(parts)
@@ -86,7 +86,7 @@ def read_framed(parts: Framed, dialect: WireDialect | None = None) -> Capture:
         stream(draft, parts.frames)
         return draft.finished()
     body = mapping(parts.frames[0].value)
-    # Some APIs send an error key with every answer, null where all went well.
+    # Some APIs send an error key with every answer; it is null on success.
     if body.get("error") is not None:
         draft.set_error(body["error"])
     elif known is WireDialect.CONVERSE and "output" not in body and "message" in body:
@@ -97,7 +97,7 @@ def read_framed(parts: Framed, dialect: WireDialect | None = None) -> Capture:
 
 
 def recognised(frames: tuple[Frame, ...]) -> WireDialect | None:
-    """Return whose words the frames are in, or None."""
+    """Return the dialect of the frames, or None."""
     for frame in frames:
         value = mapping(frame.value)
         if not value:
@@ -121,7 +121,7 @@ def recognised(frames: tuple[Frame, ...]) -> WireDialect | None:
 
 
 def _of_others(value: dict[str, Any], name: str | None) -> WireDialect | None:
-    """Return which of the APIs that we do not serve a frame belongs to."""
+    """Return the dialect of a frame among those that our server does not offer."""
     if "candidates" in value or "promptFeedback" in value:
         return WireDialect.GEMINI
     if "generated_text" in value:
@@ -153,7 +153,7 @@ def _of_error(value: dict[str, Any]) -> WireDialect | None:
 
 
 def _is_single(parts: Framed) -> bool:
-    """Whether NDJSON of one line is a body that was not streamed; parse errors apart."""
+    """Whether NDJSON of one line is a body that was not streamed."""
     return parts.form is BodyForm.NDJSON and len(parts.frames) == 1 and parts.frames[0].is_json
 
 
@@ -209,7 +209,7 @@ def _unread(parts: Framed, findings: tuple[Finding, ...]) -> Capture:
 
 
 def _kind_of_page(shown: str) -> str:
-    """Return what a body is that is no JSON, with the title of a page."""
+    """Describe a body that is not JSON, with the title of an HTML page."""
     if not shown.strip():
         return "without a body"
     title = _TITLE.search(shown[:_BEGINNING_CHARS])

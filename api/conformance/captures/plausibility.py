@@ -1,4 +1,4 @@
-"""What an answer says of itself and cannot be: unknown reasons, impossible counts, broken calls.
+"""Finds implausible values in an answer: unknown reasons, impossible counts, broken calls.
 
 Pure; any thread.
 """
@@ -16,7 +16,7 @@ from api.conformance.captures.values import (
     WireDialect,
 )
 
-# Reasons by dialect, as the reference that the dialect's reader names has them.
+# Reasons by dialect, from the reference that is named in the dialect's reader.
 _REASONS: Mapping[WireDialect, frozenset[str]] = {
     WireDialect.MESSAGES: messages.REASONS,
     WireDialect.CHAT: frozenset(
@@ -40,18 +40,18 @@ _REASONS: Mapping[WireDialect, frozenset[str]] = {
     WireDialect.GEMINI: gemini.REASONS,
     WireDialect.CONVERSE: converse.REASONS,
 }
-# Of a call without arguments these send no piece of them.
+# These dialects send no arguments for a call without arguments.
 _EMPTY_MEANS_NONE = (WireDialect.MESSAGES, WireDialect.CONVERSE)
 
 
 def implausible(capture: Capture) -> Iterator[Finding]:
-    """Yield what the first choice of an answer says of itself and cannot be."""
+    """Yield the implausible values of the first choice of an answer."""
     yield from _reason(capture)
     yield from _calls(capture)
 
 
 def miscounted(capture: Capture) -> Iterator[Finding]:
-    """Yield what is wrong with the counts of tokens."""
+    """Yield findings about the token counts."""
     usage = capture.usage
     if usage is None:
         return

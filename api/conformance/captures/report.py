@@ -1,4 +1,4 @@
-"""A captured answer and its findings, in words and as JSON values. Pure; any thread."""
+"""Reports a captured answer and its findings as text and as JSON. Pure; any thread."""
 
 import dataclasses
 from collections.abc import Iterable, Iterator, Sequence
@@ -16,18 +16,18 @@ from api.conformance.captures.values import (
 
 FORMAT = 2
 _UNKNOWN = "unknown"
-# An answer may have megabytes; a terminal shows the beginning and the end of one.
+# An answer may have megabytes; a terminal shows its beginning and end.
 _SHOWN_CHARS = 20_000
 _SEPARATOR = ",\n"
 
 
 def has_faults(findings: Sequence[Finding]) -> bool:
-    """Whether something is wrong, not merely suspicious or worth knowing."""
+    """Whether a finding is an error, not only a warning or a note."""
     return any(finding.severity is Severity.ERROR for finding in findings)
 
 
 def as_text(capture: Capture, findings: Sequence[Finding]) -> str:
-    """Return what an answer says and what is wrong with it, a line for each thing."""
+    """Return an answer and its findings, one fact per line."""
     return harmless("\n".join((*_capture_lines(capture), *_finding_lines(findings)))) + "\n"
 
 
@@ -43,7 +43,7 @@ def as_json(answers: Iterable[tuple[Capture, Sequence[Finding]]]) -> Iterator[st
 
 
 def _json_of(capture: Capture, findings: Sequence[Finding]) -> Iterator[str]:
-    # The events are most of a large answer: they are written one by one.
+    # The events are most of a large answer, so they are written one by one.
     values: dict[str, Any] = {
         one.name: _plain(getattr(capture, one.name))
         for one in dataclasses.fields(capture)
@@ -62,7 +62,7 @@ def _json_of(capture: Capture, findings: Sequence[Finding]) -> Iterator[str]:
 
 
 def _plain(value: Any) -> Any:
-    """Return a value of these modules as JSON can write it."""
+    """Return a value of these modules as a value that JSON supports."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return dataclasses.asdict(value)
     if isinstance(value, tuple):

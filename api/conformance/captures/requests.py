@@ -1,4 +1,4 @@
-"""Finds the stops of a request in a curl line that was pasted together with the answer.
+"""Finds the stops of a request in a curl command that was pasted together with the answer.
 
 Pure; any thread.
 """
@@ -9,13 +9,13 @@ from typing import Any
 
 from api.conformance.captures.json_text import parsed
 
-# Words are read letter by letter; a request is far shorter than an answer may be.
+# Only this much is read, because words are read letter by letter; requests are much shorter.
 _COMMAND_CHARS = 256 * 1024
 _LONGEST_PROMPT = 100
 _BREAK = re.compile(r"\r\n|\r")
-# What may stand before a command: a shell's prompt.
+# A shell's prompt may precede a command.
 _PROMPT = re.compile(r"(?:.{0,80}[$#%>] )?[$ %>]*")
-# Where the APIs keep stops, and what they call them.
+# The paths of the stops in the APIs' bodies.
 _HOLDERS = (
     "options",
     "sampling_params",
@@ -29,7 +29,7 @@ _DATA_OPTIONS = ("-d", "--data", "--data-raw", "--data-binary", "--data-ascii", 
 
 
 def asked_stops(text: str) -> tuple[str, ...]:
-    """Return the stops that a curl command in a text asks for; () where there is none."""
+    """Return the stops that a curl command in a text asks for; () if there is no command."""
     begin = find_command(text)
     if begin is None:
         return ()
@@ -37,7 +37,7 @@ def asked_stops(text: str) -> tuple[str, ...]:
 
 
 def find_command(text: str, begin: int = 0) -> int | None:
-    """Return where the next line that begins with a curl command has its ``curl``."""
+    """Return the index of ``curl`` in the next line that begins with a curl command."""
     at = text.find("curl ", begin)
     while at >= 0:
         line = max(text.rfind("\n", 0, at), text.rfind("\r", 0, at)) + 1
@@ -48,7 +48,7 @@ def find_command(text: str, begin: int = 0) -> int | None:
 
 
 def stops_of_body(body: Any) -> tuple[str, ...]:
-    """Return the stop strings of a request's body, in whichever dialect it is."""
+    """Return the stop strings of a request's body in any dialect."""
     if not isinstance(body, dict):
         return ()
     for holder in (body, *(body.get(name) for name in _HOLDERS)):
@@ -68,7 +68,7 @@ def _stops_of_command(text: str) -> tuple[str, ...]:
     reader.commenters = ""
     words: list[str] = []
     try:
-        # The answer follows the command: words are read one by one, up to the body.
+        # The answer follows the command, so words are read one by one, up to the body.
         for word in reader:
             if words and words[-1] in _DATA_OPTIONS:
                 return stops_of_body(parsed(word))

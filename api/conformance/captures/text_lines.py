@@ -1,4 +1,4 @@
-"""Lines of a text of tens of megabytes, without a list of them all. Pure; any thread."""
+"""Iterates over the lines of a very large text without a list of them. Pure; any thread."""
 
 import re
 from collections.abc import Iterator
@@ -8,12 +8,12 @@ _SPACE = re.compile(r"\s*+")
 
 
 def line_start(text: str, word: str, begin: int = 0) -> int | None:
-    """Return where the next line that begins with a word begins; None where there is none.
+    """Return the index of the next line that begins with a word; None if there is none.
 
     Args:
         text: The text.
-        word: What the line begins with; not empty.
-        begin: The index from which lines are looked for.
+        word: The beginning of the line; not empty.
+        begin: The index at which the search begins.
     """
     at = text.find(word, begin)
     while at > 0 and text[at - 1] not in "\r\n":
@@ -22,8 +22,8 @@ def line_start(text: str, word: str, begin: int = 0) -> int | None:
 
 
 def lines_of(text: str, begin: int = 0) -> Iterator[str]:
-    """Yield the lines from a place on, without their ends."""
-    # U+2028 and its like are no line ends in a stream: splitlines would tear JSON apart.
+    """Yield the lines from an index on, without their line ends."""
+    # U+2028 and similar characters are not line ends in a stream; splitlines would split JSON.
     for found in _BREAK.finditer(text, begin):
         yield text[begin : found.start()]
         begin = found.end()
@@ -31,12 +31,12 @@ def lines_of(text: str, begin: int = 0) -> Iterator[str]:
 
 
 def next_line(text: str, at: int) -> int:
-    """Return where the line after the one at a place begins."""
+    """Return the index of the line after the one at an index."""
     found = _BREAK.search(text, at)
     return len(text) if found is None else found.end()
 
 
 def after_space(text: str, at: int) -> int:
-    """Return where white space ends that begins at a place."""
+    """Return the end of the white space at an index."""
     found = _SPACE.match(text, at)
     return at if found is None else found.end()

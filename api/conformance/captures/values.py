@@ -1,4 +1,4 @@
-"""What a captured answer says, whoever sent it, and what is wrong with it.
+"""A captured answer of any server, and the findings about it.
 
 Pure values; knows no web framework and no engine. Any thread.
 """
@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from http import HTTPStatus
 
-# From what a capture keeps to what it says: of a large file it keeps a character for each byte.
+# Converts a piece of a capture to text; large captures keep one character for each byte.
 Decode = Callable[[str], str]
 
 
 def as_it_stands(text: str) -> str:
-    """Return a piece of a text that is a text, and not the bytes of one."""
+    """Return a piece unchanged, for captures that are text already."""
     return text
 
 
@@ -33,7 +33,7 @@ class WireDialect(StrEnum):
 
 
 class CapturedEnding(StrEnum):
-    """What a server's reason says, as far as its dialect can tell the cases apart."""
+    """The meaning of a server's reason, as precisely as its dialect expresses it."""
 
     NATURAL = "natural"
     STOP = "stop"
@@ -57,10 +57,10 @@ class Finding:
     """One thing that is wrong, or worth knowing, in a captured answer.
 
     Attributes:
-        code: A stable word for programs.
+        code: A stable code for programs.
         severity: How bad it is.
         sentence: What is wrong, for a person.
-        event_index: The event in which it shows; None where it is no single one.
+        event_index: The event in which it appears; None if it is not a single one.
         excerpt: The text or the event that shows it, shortened.
     """
 
@@ -73,13 +73,13 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class CapturedUsage:
-    """Tokens as the server counts them; None where it does not say.
+    """Tokens as the server counts them; None for counts that it does not send.
 
     Attributes:
         input_tokens: Tokens of the prompt, as the dialect counts them.
         output_tokens: Tokens generated.
-        cached_tokens: Tokens of the prompt that were not computed anew.
-        total_tokens: All of them, where the dialect has such a sum.
+        cached_tokens: Tokens of the prompt that came from a cache.
+        total_tokens: Their sum, if the dialect has one.
         invalid: Names of counts that are not whole numbers.
     """
 
@@ -100,15 +100,15 @@ class CapturedCall:
 
 @dataclass(frozen=True, slots=True)
 class CapturedEvent:
-    """One event of a stream, or the whole body where the answer was not streamed.
+    """One event of a stream, or the whole body of an answer that was not streamed.
 
     Attributes:
-        index: Its place, counted from 0.
-        name: The name on its ``event:`` line, where it had one.
-        source: Its data as it stands in the capture.
+        index: Its index, counted from 0.
+        name: The name on its ``event:`` line, if it had one.
+        source: Its data as in the capture.
         text: What it added to the answer.
         thinking: What it added to the thinking.
-        decode: Makes text of ``source``.
+        decode: Converts ``source`` to text.
     """
 
     index: int
@@ -120,13 +120,13 @@ class CapturedEvent:
 
     @property
     def raw(self) -> str:
-        """Its data as it stood."""
+        """Its data as text."""
         return self.decode(self.source)
 
 
 @dataclass(frozen=True, slots=True)
 class CapturedChoice:
-    """One of several choices of an answer, beside the first one.
+    """A further choice of an answer.
 
     Attributes:
         index: Its number, counted from 0.
@@ -135,9 +135,9 @@ class CapturedChoice:
         tool_calls: The tools that it calls.
         reason: Its reason, as the server spells it.
         ending: What that reason means.
-        matched: The stop that the server says has matched.
-        says_matched: Whether there is a place where that would stand.
-        pieces: For each event that brought text, its place and how many characters it brought.
+        matched: The stop that matched, according to the server.
+        says_matched: Whether the answer has a field for it.
+        pieces: For each event with text, its index and the number of characters.
     """
 
     index: int
@@ -156,27 +156,27 @@ class Capture:
     """An answer of some server.
 
     Attributes:
-        dialect: Whose words it is in; None where nothing could be recognised.
-        is_streamed: Whether it came as a stream.
-        status: The HTTP status, where it was captured.
-        headers: The HTTP headers, names in lower case, where they were captured.
+        dialect: Its dialect; None if it was not recognised.
+        is_streamed: Whether it is a stream.
+        status: The HTTP status, if it was captured.
+        headers: The HTTP headers with names in lower case, if they were captured.
         model: The model's name.
         text: The answer's text (of its first choice).
-        thinking: The thinking, where the server tells it apart.
+        thinking: The thinking, if the server separates it.
         tool_calls: The tools called.
         reason: The reason as the server spells it.
         ending: What that reason means.
-        matched: The stop that the server says has matched: a string, or a token's id.
-        says_matched: Whether the answer has a place where the matched stop would stand.
-        output_ids: The ids of the answer's tokens, where the dialect has them.
-        usage: Tokens; None where the server says nothing.
+        matched: The stop that matched, according to the server: a string, or a token's id.
+        says_matched: Whether the answer has a field for the stop that matched.
+        output_ids: The ids of the answer's tokens, if the dialect has them.
+        usage: Token counts; None if the server sends none.
         error: The server's error message.
         events: The events in order.
-        asked_stops: The stops of the request, where it was captured with the answer.
-        choices: The other choices, where there are several.
+        asked_stops: The stops of the request, if it was captured with the answer.
+        choices: The other choices, if there are several.
         is_cut: Whether a part of it was not read.
-        label: What tells it from other answers of the same file, such as its address.
-        findings: What is wrong with the form; ``diagnose`` adds what is wrong with the stopping.
+        label: What distinguishes it from other answers of the same file, such as its address.
+        findings: Findings about its form; ``diagnose`` adds those about stops.
     """
 
     dialect: WireDialect | None
@@ -206,7 +206,7 @@ _EXCERPT_CHARS = 120
 
 
 def excerpt(text: str) -> str:
-    """Return the text, its middle left out where it is long."""
+    """Return the text; the middle of a long text is left out."""
     if len(text) <= _EXCERPT_CHARS:
         return text
     half = _EXCERPT_CHARS // 2

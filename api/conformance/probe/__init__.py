@@ -1,1 +1,1 @@
-"""Finds out what any server does with stops: asks it, compares its answers, reports the faults."""
+"""Tests any server's stop handling: sends requests, compares the answers, reports the faults."""

@@ -1,4 +1,4 @@
-"""What a server answers without stops, as far as it repeats itself. Pure values; any thread."""
+"""A server's answers without stops, and their parts that never change. Pure values; any thread."""
 
 from dataclasses import dataclass
 
@@ -18,15 +18,15 @@ class Baseline:
         ask: The request.
         text: The answer.
         stable: The part of the text that all runs share.
-        thinking: The thinking before it, where there was any.
-        bounds: Offsets at which the server's pieces end; () where it streams no pieces.
-        tokens: Tokens of the answer; None where the server does not say.
+        thinking: The thinking before it, if any.
+        bounds: Offsets at which the server's pieces end; () if it streams no pieces.
+        tokens: Tokens of the answer; None if the server does not count them.
         ending: How it ended.
         is_repeatable: Whether all runs were the same.
         total_s: How long the whole answer took.
-        output_ids: The ids of its tokens, where the dialect has them.
-        streamed_text: The text of streams, where it always differs; None where it is the same.
-        streamed_tokens: Tokens of the streamed answer; None where the server does not say.
+        output_ids: The ids of its tokens, if the dialect has them.
+        streamed_text: The text of streams, if it always differs; None if it is the same.
+        streamed_tokens: Tokens of the streamed answer; None if the server does not count them.
     """
 
     ask: Ask
@@ -43,18 +43,18 @@ class Baseline:
     streamed_tokens: int | None = None
 
     def text_in(self, *, is_streamed: bool) -> str:
-        """Return the answer as it comes in one mode."""
+        """Return the answer in one mode."""
         if is_streamed and self.streamed_text is not None:
             return self.streamed_text
         return self.text
 
     def tokens_in(self, *, is_streamed: bool) -> int | None:
-        """Return the tokens of the answer as they are counted in one mode."""
+        """Return the token count of the answer in one mode."""
         return self.streamed_tokens if is_streamed else self.tokens
 
     @property
     def inline_thinking(self) -> str:
-        """What streams have before the answer, where they carry the thinking in their text."""
+        """The text of streams before the answer, if they include the thinking in their text."""
         streamed, answer = self.streamed_text, self.text.strip()
         if streamed is None or not streamed.rstrip().endswith(answer):
             return ""
@@ -71,10 +71,10 @@ class Baselines:
     """The answers without stops.
 
     Attributes:
-        usable: Those from which stops can be chosen, in the order of the prompts.
+        usable: Answers from which stops can be chosen, in the order of the prompts.
         runs: All exchanges.
-        faults: What is wrong between whole and streamed answers.
-        conclusions: What was concluded of the server on the way, in sentences.
+        faults: Faults found by comparing whole and streamed answers.
+        conclusions: Conclusions about the server, as sentences.
     """
 
     usable: tuple[Baseline, ...]

@@ -1,4 +1,4 @@
-"""The catalogue's values: what a case checks, how binding that is, and who says so.
+"""The catalogue's values: what a case checks, how binding it is, and its reference.
 
 Pure values; any thread.
 """
@@ -13,8 +13,8 @@ from api.conformance.probe.dialects.references import Reference, Topic, referenc
 class Level(StrEnum):
     """How binding a case is.
 
-    A specification is written down by the dialect's vendor. An extension is in common use but in
-    no vendor's reference. An opinion is what users expect where nobody has written anything.
+    A specification is in the reference of the dialect's vendor. An extension is in common use but
+    in no vendor's reference. An opinion is what users expect, without any reference.
     """
 
     SPECIFICATION = "specification"
@@ -27,11 +27,11 @@ class Case:
     """One thing that a probe checks.
 
     Attributes:
-        code: A stable id for programs, such as ``stop.one_character``.
+        code: A stable id, such as ``stop.one_character``.
         title: What is checked.
-        rule: What a server must do, in a sentence of ours.
-        topic: What the references that state it speak of.
-        level: How binding it is where the dialect's vendor states it.
+        rule: What a server must do, as a sentence.
+        topic: The topic of the references that state it.
+        level: How binding it is if the dialect's vendor states it.
         weaker_in: Dialects in which it is an opinion.
     """
 
@@ -43,11 +43,11 @@ class Case:
     weaker_in: frozenset[WireDialect] = frozenset()
 
     def reference_in(self, dialect: WireDialect) -> Reference | None:
-        """Return what the dialect's vendor says, or None where it says nothing."""
+        """Return the reference of the dialect's vendor, or None."""
         return reference(dialect, self.topic)
 
     def level_in(self, dialect: WireDialect) -> Level:
-        """Return the level in a dialect: what its vendor does not state is an extension."""
+        """Return the level in a dialect; a rule that its vendor does not state is an extension."""
         if dialect in self.weaker_in:
             return Level.OPINION
         if self.level is Level.SPECIFICATION and self.reference_in(dialect) is None:

@@ -1,4 +1,4 @@
-"""Finds out where a server listens, which dialects it answers, and which model it has.
+"""Finds a server's base address, its dialects, and its model.
 
 Runs on the loop of whoever probes.
 """
@@ -42,10 +42,10 @@ _NAME_CHARS = 500
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A server's address, taken apart.
+    """A server's address, split into parts.
 
     Attributes:
-        base: The address up to where a dialect's path begins.
+        base: The address without a dialect's path.
         dialect: The dialect whose path the address ends with, if it does.
     """
 
@@ -58,11 +58,11 @@ class Found:
     """A server that answers.
 
     Attributes:
-        client: Asks it in its dialect.
-        others: Dialects that it answers too.
+        client: Sends requests to it in its dialect.
+        others: Other dialects that it answers.
         server: What it calls itself.
-        model: The model's name, as it is asked for or as the server says it.
-        conclusions: How it is asked otherwise than its dialect has it, in sentences.
+        model: The model's name, as requested or as the server reports it.
+        conclusions: How requests differ from the dialect, as sentences.
     """
 
     client: Client
@@ -74,12 +74,12 @@ class Found:
 
 @dataclass(slots=True)
 class _Tried:
-    """What came of asking in one dialect.
+    """The result of trying one dialect.
 
     Attributes:
-        client: Asks in it, as far as adapted.
+        client: The client for the dialect, with its adaptations.
         run: The last answer.
-        conclusions: What was concluded on the way.
+        conclusions: Conclusions, as sentences.
     """
 
     client: Client
@@ -93,7 +93,7 @@ class _Tried:
 
 
 def place_of(url: str) -> Place:
-    """Take an address apart.
+    """Split an address into parts.
 
     Raises:
         ProbeFailed: It is not the address of an HTTP server.
@@ -117,15 +117,15 @@ def place_of(url: str) -> Place:
 async def found_server(
     session: aiohttp.ClientSession, options: ProbeOptions, budget: Budget
 ) -> Found:
-    """Return the server, in the dialect that was asked for or the first that it answers.
+    """Return the server, in the requested dialect or the first that it answers.
 
     Args:
         session: Its connections.
-        options: What the probe was asked to do.
-        budget: How much may be asked.
+        options: The options of the probe.
+        budget: Limits the requests.
 
     Raises:
-        ProbeFailed: Nothing answers there, or not in any dialect; the message says what did.
+        ProbeFailed: Nothing answers there, or not in any dialect; the message quotes the answers.
         LimitReached: The server stays busy, or there is no time.
     """
     place = place_of(options.url)
@@ -169,7 +169,7 @@ async def _tried(
     access: Access,
     budget: Budget,
 ) -> _Tried:
-    """Ask shortly, adapting to what is refused, with one model's name after the other."""
+    """Send short requests with one model name after the other, adapting to refusals."""
     conclusions: list[str] = []
     first: _Tried | None = None
     for number, model in enumerate(models):
@@ -194,7 +194,7 @@ async def _tried(
 
 
 def _candidates(listed: Sequence[str]) -> list[str]:
-    """Return the names to try; of several models the server's own choice need not be loaded."""
+    """Return the model names to try; of several listed models, the first may not be loaded."""
     match listed:
         case [only]:
             return [only, _NO_MODEL]
@@ -205,7 +205,7 @@ def _candidates(listed: Sequence[str]) -> list[str]:
 
 
 def _check_headers(options: ProbeOptions) -> None:
-    """Raise ``ProbeFailed`` for what a header cannot carry."""
+    """Raise ``ProbeFailed`` for characters that a header cannot contain."""
     if options.api_key is not None and not options.api_key.isprintable():
         raise ProbeFailed("the API key contains a character that a header cannot carry")
     for name, value in options.headers:
@@ -216,7 +216,7 @@ def _check_headers(options: ProbeOptions) -> None:
 async def _listed_models(
     session: aiohttp.ClientSession, base: str, options: ProbeOptions
 ) -> list[str]:
-    """Return the first models that the server lists; [] where it lists none."""
+    """Return the first models that the server lists; [] if it lists none."""
     key = options.api_key
     headers = {"authorization": f"Bearer {key}", "x-api-key": key} if key else {}
     headers |= {name.lower(): value for name, value in options.headers}
@@ -227,7 +227,7 @@ async def _listed_models(
                 base + path,
                 headers=headers,
                 timeout=aiohttp.ClientTimeout(total=min(_LIST_TIMEOUT_S, options.timeout_s)),
-                allow_redirects=False,  # the key is for this server alone
+                allow_redirects=False,  # the key is for this server only
             ) as response:
                 received = Received()
                 if response.status != 200 or await read_body(response, received):
@@ -250,7 +250,7 @@ def _names(listed: Any) -> list[str]:
 
 
 def _is_name(name: object) -> bool:
-    """Return whether this may be a model's name; it is sent with every request."""
+    """Return whether this is safe as a model's name, which is sent with every request."""
     return isinstance(name, str) and 0 < len(name) <= _NAME_CHARS and name.isprintable()
 
 

@@ -1,4 +1,4 @@
-"""Tells a failure of its own from one that another failure has brought about.
+"""Separates independent failures from those caused by another failure.
 
 Pure: values in, values out. Any thread.
 """
@@ -7,17 +7,17 @@ from collections.abc import Iterable
 
 from api.conformance.probe.values import CheckOutcome, CheckResult
 
-# A stop that sticks to later requests cuts their answers, whatever they ask.
+# A stop that affects later requests cuts all their answers.
 _HIDING = ("stop_sticks",)
-# What is judged by other things than the text of one answer.
+# Cases that are not judged by the text of one answer.
 _UNHIDDEN = ("errors.", "form.", "stream.", "hang_up.")
 
 
 def cause_of(result: CheckResult, earlier: Iterable[CheckResult]) -> str:
-    """Return the id of the first check that failed in the same way; empty where none did.
+    """Return the id of the first check that failed in the same way; empty if none did.
 
-    Checks stand from the simple to the particular: what a simple one shows in all its modes needs
-    no second finding, and a fault that only a particular check can show has a code of its own.
+    Checks are ordered from simple to special. A fault that a simple check shows in all modes needs
+    no second finding, and a fault that only a special check can show has a code of its own.
     """
     if result.outcome is not CheckOutcome.FAILED:
         return ""
@@ -31,7 +31,7 @@ def cause_of(result: CheckResult, earlier: Iterable[CheckResult]) -> str:
 
 
 def _hides(result: CheckResult) -> bool:
-    """Return whether a fault makes what later answers say worthless."""
+    """Return whether a fault makes later answers useless as evidence."""
     return not result.cause and any(fault.code in _HIDING for fault in result.faults)
 
 

@@ -1,6 +1,6 @@
-"""Says what is wrong with an answer, given what the same question got without stops.
+"""Judges an answer by comparing it with the answer to the same prompt without stops.
 
-Pure: values in, faults out; asks nothing. Any thread.
+Pure: values in, faults out; sends no requests. Any thread.
 """
 
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ from api.conformance.probe.asking.exchange import Exchange
 from api.conformance.probe.dialects.driver import Driver
 from api.conformance.probe.planning.plan import StopCase
 
-# How much of an answer must lie behind a stop before its cost says whether it was generated.
+# How much of an answer must come after a stop, so that its cost shows whether it was generated.
 _LEAST_CUT = 0.35
 _LEAST_TOKENS = 8
 _LEAST_S = 1.0
@@ -22,14 +22,14 @@ _STOPPED = (CapturedEnding.STOP, CapturedEnding.NATURAL_OR_STOP)
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """A fault without its surroundings.
+    """A fault without its context.
 
     Attributes:
-        code: A stable word for programs.
+        code: A stable code for programs.
         sentence: What is wrong.
-        expected: What should have come.
-        got: What came.
-        baseline: The answer without stops, where the difference to it is the fault.
+        expected: The expected text or fact.
+        got: The actual one.
+        baseline: The answer without stops, if the difference to it is the fault.
     """
 
     code: str
@@ -40,19 +40,19 @@ class Judgement:
 
 
 def judge(case: StopCase, run: Exchange, driver: Driver) -> list[Judgement]:
-    """Return what is wrong with an answer; [] where it is as it must be.
+    """Return the problems of an answer; [] if it is correct.
 
     Args:
-        case: The stops and what they must do.
+        case: The stops and their expected effect.
         run: The answer.
-        driver: The dialect, with its words.
+        driver: The dialect, with its names of reasons.
     """
     broken = no_answer(run)
     if broken is not None:
         return [broken]
     text_fault = _text(case, run)
     if text_fault is not None and text_fault.code in ("stop_ignored", "stop_cut_out"):
-        # Reason and cost of an answer that did not end there follow from that.
+        # A wrong reason or cost would only follow from this fault.
         return [text_fault]
     found = [text_fault, _reason(case, run, driver), _matched(case, run, driver)]
     if text_fault is None:
@@ -61,7 +61,7 @@ def judge(case: StopCase, run: Exchange, driver: Driver) -> list[Judgement]:
 
 
 def no_answer(run: Exchange) -> Judgement | None:
-    """Return what is wrong where there is no answer at all."""
+    """Return the problem of a request without an answer."""
     if run.problem:
         return Judgement("no_answer", f"There was no answer: {run.problem}.", _ANSWER, run.problem)
     if run.status >= 500:
@@ -77,7 +77,7 @@ def no_answer(run: Exchange) -> Judgement | None:
 
 
 def invariants(case: StopCase, run: Exchange) -> list[Judgement]:
-    """Return what is wrong with an answer whatever its text should have been."""
+    """Return the problems of an answer that do not depend on its expected text."""
     broken = no_answer(run)
     if broken is not None:
         return [broken]
@@ -102,7 +102,7 @@ def _text(case: StopCase, run: Exchange) -> Judgement | None:
     if got == expected:
         return None
     if got == expected + (case.matched or "") and run.capture.matched == case.matched:
-        # At the very end only what is named tells a stop that is shown from one that is ignored.
+        # At the very end, only the named stop tells whether a stop was shown or ignored.
         sentence = f"The answer ends with the stop {case.matched!r}."
         return Judgement("stop_included", sentence, expected, got, full)
     code, sentence = _difference(case, got, expected, full)
@@ -184,7 +184,7 @@ def _reason(case: StopCase, run: Exchange, driver: Driver) -> Judgement | None:
 def _matched(case: StopCase, run: Exchange, driver: Driver) -> Judgement | None:
     capture = run.capture
     if case.matched is not None and capture.ending not in _STOPPED:
-        return None  # the wrong reason, or none, is the fault; what is named follows from it
+        return None  # the wrong or missing reason is the fault; the named stop follows from it
     if case.matched is None:
         if isinstance(capture.matched, str):
             return _wrong_sequence("no stop named", capture.matched)
@@ -205,7 +205,7 @@ def _wrong_sequence(expected: str, got: object) -> Judgement:
 
 
 def _cost(case: StopCase, run: Exchange) -> Judgement | None:
-    """Judge by tokens, else by time, whether generation ended where the text does."""
+    """Judge by tokens, or else by time, whether generation ended with the text."""
     full = case.baseline
     if case.matched is None or case.end > len(full.text) * (1 - _LEAST_CUT):
         return None

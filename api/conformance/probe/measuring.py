@@ -1,4 +1,4 @@
-"""Asks a server without stops: the measure for everything else.
+"""Asks a server without stops, as the baseline for all other checks.
 
 Runs on the loop of whoever probes.
 """
@@ -14,7 +14,7 @@ from api.conformance.probe.dialects.asks import Ask
 from api.conformance.probe.values import Fault
 
 MAX_TOKENS = 128
-# What a server with little room, or one that thinks long, is asked for at most.
+# Limits for a server with a small context, and for a model that thinks long.
 _FEWEST_TOKENS = 16
 _MOST_TOKENS = 2048
 
@@ -23,7 +23,7 @@ _CHAT_PROMPTS = (
     "Repeat exactly: The quick brown fox jumps over the lazy dog",
     "Repeat exactly: Grüße, 数 and 👋 too",
 )
-# Without a template: one that any model goes on with, two as the commonest template has them.
+# Without a template: one prompt that any model continues, two in the most common template.
 _CHATML = "<|im_start|>user\n{}<|im_end|>\n<|im_start|>assistant\n"
 _PLAIN_PROMPTS = (
     "Count from 1 to 20, one number per line\n1\n2\n3\n",
@@ -32,14 +32,14 @@ _PLAIN_PROMPTS = (
 
 
 async def baselines(client: Client, max_tokens: int | None = None) -> Baselines:
-    """Ask without stops, each prompt whole twice and streamed.
+    """Ask without stops: each prompt twice whole and once streamed.
 
     Args:
-        client: Asks.
+        client: Sends the requests.
         max_tokens: The limit of each answer; None lets the answers decide.
 
     Raises:
-        LimitReached: The probe may ask no more.
+        LimitReached: The probe has reached a limit.
     """
     prompts = _CHAT_PROMPTS if client.driver.has_chat_template else _PLAIN_PROMPTS
     found: list[Baseline] = []
@@ -64,7 +64,7 @@ async def baselines(client: Client, max_tokens: int | None = None) -> Baselines:
             three.append(repeated)
             if _texts(streamed, repeated):
                 faults.append(_differs(client, first, streamed))
-                # The stream always says something else: that is no lack of determinism.
+                # The stream always has another text, so this is not a lack of determinism.
                 three = [first, again]
                 other_text = streamed.capture.text
         runs.extend(three)
@@ -80,12 +80,12 @@ async def baselines(client: Client, max_tokens: int | None = None) -> Baselines:
 
 @dataclass(frozen=True, slots=True)
 class _Opening:
-    """How this server is asked for an ordinary answer, and the first one.
+    """The parameters of this server's ordinary requests, and the first answer.
 
     Attributes:
         ask: The request.
         run: The answer.
-        conclusions: What was concluded on the way.
+        conclusions: Conclusions, as sentences.
     """
 
     ask: Ask
@@ -94,7 +94,7 @@ class _Opening:
 
 
 async def _opening(client: Client, prompt: str, max_tokens: int | None) -> _Opening:
-    """Find out whether the model thinks, and how many tokens an answer needs, or may have."""
+    """Find out whether the model reasons, and how many tokens an answer needs or may have."""
     ask = Ask(prompt, max_tokens=max_tokens or MAX_TOKENS)
     run = await client.ask(ask)
     conclusions: list[str] = []
@@ -104,7 +104,7 @@ async def _opening(client: Client, prompt: str, max_tokens: int | None) -> _Open
         if run.is_answer:
             conclusions.append(f"Answers are limited to {ask.max_tokens} tokens: more is refused.")
     if run.capture.thinking and client.driver.can_think:
-        # Stops and costs are easier to judge without; thinking has checks of its own.
+        # Stops and costs are easier to judge without thinking, which has checks of its own.
         silent = await client.ask(replace(ask, is_thinking=False))
         if silent.is_answer and not silent.capture.thinking:
             return _Opening(replace(ask, is_thinking=False), silent, tuple(conclusions))
@@ -117,11 +117,11 @@ async def _opening(client: Client, prompt: str, max_tokens: int | None) -> _Open
 
 
 def _thinks_only(run: Exchange) -> bool:
-    """Return whether the limit came before the answer."""
+    """Return whether the limit was reached before the answer began."""
     text = run.capture.text
     is_inline = text.lstrip().startswith("<think") and "</think" not in text
     is_cut = run.is_answer and run.capture.ending is CapturedEnding.LIMIT
-    # Not every dialect shows the thinking: where nothing is shown, it was thought.
+    # Not every dialect shows the thinking: an empty answer at the limit means hidden thinking.
     return is_cut and (is_inline or not text.strip())
 
 
@@ -155,7 +155,7 @@ def _common_start(texts: Sequence[str]) -> str:
 
 
 def _bounds(capture: Capture) -> tuple[int, ...]:
-    """Return where the pieces of a stream end; few large pieces say nothing about tokens."""
+    """Return the ends of a stream's pieces; a few large pieces say nothing about tokens."""
     ends: list[int] = []
     seen = 0
     for event in capture.events:

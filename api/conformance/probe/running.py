@@ -1,7 +1,7 @@
-"""A whole probe: finds the server, measures it, runs every check, and reports.
+"""Runs a whole probe: finds the server, measures it, runs every check, and reports.
 
-The one module that others call. Runs on the loop of whoever probes; cancelling the task ends it,
-and what was found until then can still be reported.
+The only module that others call. Runs on the caller's loop; cancelling the task ends it, and the
+results so far can still be reported.
 """
 
 import asyncio
@@ -57,7 +57,7 @@ from api.conformance.probe.values import (
 
 _BEGINNING = "Asking without stops"
 _SIMPLEST = "stop.one_character"
-# With these, what a stop does in particular surroundings cannot be told.
+# With these faults, the effect of a stop in special situations cannot be judged.
 _BREAKING = frozenset(
     {
         "stop_ignored",
@@ -74,27 +74,27 @@ _CANCELLED = "the probe was cancelled"
 
 
 async def probe(options: ProbeOptions, on_progress: OnProgress | None = None) -> Report:
-    """Probe a server and report what held and what failed.
+    """Probe a server and report which checks passed and failed.
 
     Args:
-        options: What to probe.
-        on_progress: Told before and after each check, on the caller's loop.
+        options: The options of the probe.
+        on_progress: Called before and after each check, on the caller's loop.
 
     Raises:
-        ProbeFailed: Nothing answers there, or nothing from which stops could be chosen.
+        ProbeFailed: Nothing answers there, or the answers allow no choice of stops.
     """
     return await ProbeRun(options, on_progress).run()
 
 
 def selected(code: str, options: ProbeOptions) -> bool:
-    """Return whether a case is to be run."""
+    """Return whether the options select a case."""
     is_wanted = not options.only or any(fnmatchcase(code, one) for one in options.only)
     return is_wanted and not any(fnmatchcase(code, one) for one in options.skip)
 
 
 def all_checks(usable: Sequence[Baseline]) -> list[Check]:
     """Return the checks in the order in which they run, for the answers that a server gave."""
-    # Form is judged before the checks that some servers do not survive.
+    # Form is judged before the checks on which some servers crash.
     return [
         *stop_checks(plan(usable)),
         *REASON_CHECKS,
@@ -115,11 +115,11 @@ def all_checks(usable: Sequence[Baseline]) -> list[Check]:
 
 
 class ProbeRun:
-    """One probe; its report can be had at any time, also after it was cancelled.
+    """One probe; its report is available at any time, even after it was cancelled.
 
     Args:
-        options: What to probe.
-        on_progress: Told before and after each check, on the caller's loop.
+        options: The options of the probe.
+        on_progress: Called before and after each check, on the caller's loop.
     """
 
     def __init__(self, options: ProbeOptions, on_progress: OnProgress | None = None) -> None:
@@ -139,9 +139,9 @@ class ProbeRun:
         """Probe to the end, or to the limits.
 
         Raises:
-            ProbeFailed: Nothing answers there, or nothing from which stops could be chosen.
+            ProbeFailed: Nothing answers there, or the answers allow no choice of stops.
         """
-        # A request that is under way is cut short, too: its own limit may be far away.
+        # A running request is cancelled, too, because its own time limit may be much later.
         limit = asyncio.timeout(self._budget.ends_at_s - time.monotonic())
         try:
             async with limit, _session(self._options) as session:
@@ -160,7 +160,7 @@ class ProbeRun:
         return report
 
     def report(self) -> Report | None:
-        """Return what was found until now; None before the server has answered."""
+        """Return the report so far; None before the server has answered."""
         found = self._found
         if found is None:
             return None
@@ -204,11 +204,11 @@ class ProbeRun:
             self._tell(number + 1, len(checks), title, result)
 
     async def _result(self, check: Check, setting: CheckSetting) -> CheckResult | None:
-        """Run a check and note what it saw.
+        """Run a check and record its result.
 
         Raises:
-            LimitReached: The probe may ask no more.
-            ServerGone: No other check can follow.
+            LimitReached: The probe has reached a limit.
+            ServerGone: The server no longer answers.
         """
         before = len(setting.client.exchanges)
         try:
@@ -219,7 +219,7 @@ class ProbeRun:
         return self._note(check.code, seen, before)
 
     def _note(self, code: str, seen: Seen, before: int) -> CheckResult | None:
-        """Keep a result, with what was asked since ``before`` and what else its faults show."""
+        """Keep a result with the exchanges since ``before``, and note broken stops."""
         found = self._found
         if code not in self._codes or found is None:
             return None

@@ -1,4 +1,4 @@
-"""What probes, as reports name it. Pure; any thread."""
+"""The name of the probing program in reports. Pure; any thread."""
 
 from importlib.metadata import PackageNotFoundError, version
 

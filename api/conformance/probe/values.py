@@ -1,4 +1,4 @@
-"""What a probe is asked to do and what it found. Pure values; any thread."""
+"""The options of a probe and its results. Pure values; any thread."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -12,14 +12,14 @@ from api.conformance.probe.dialects.references import Reference
 
 
 class ProbeFailed(Exception):
-    """The probe could not begin: nothing answers, or not as an API; the message says what to do."""
+    """The probe could not begin: no API answers; the message says what to do."""
 
 
 class CheckOutcome(StrEnum):
-    """What became of one check.
+    """The outcome of one check.
 
-    Undecided was asked but allowed no judgement; not asked is what a probe that was cut short
-    left out; skipped does not apply to the server or its dialect.
+    "Undecided" ran but allowed no judgement. "Not asked" was left out because the probe was cut
+    short. "Skipped" does not apply to the server or its dialect.
     """
 
     HELD = "held"
@@ -30,7 +30,7 @@ class CheckOutcome(StrEnum):
 
 
 class ProbeVerdict(StrEnum):
-    """What a whole probe says of a server."""
+    """The verdict of a whole probe."""
 
     HELD = "held"
     FAILED = "failed"
@@ -39,12 +39,12 @@ class ProbeVerdict(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ProbeOptions(Access):
-    """What to probe, how it is reached, and how far to go.
+    """What to probe, how to reach it, and within which limits.
 
     Attributes:
         url: The server's address; the path of an endpoint may be part of it.
-        dialect: Whose words to use; None tries what answers.
-        model: The model's name; None takes the first that the server lists.
+        dialect: The dialect to use; None detects it.
+        model: The model's name; None for the first that the server lists.
         time_limit_s: How long the whole probe may take.
         max_requests: How many requests it may send.
         patience_s: How much longer than usual the next answer may take after a client hung up.
@@ -71,14 +71,14 @@ class Fault:
     """One thing that a server did wrong in one check.
 
     Attributes:
-        code: A stable word for programs.
+        code: A stable code for programs.
         sentence: What it did, for a person.
         mode: ``streamed`` or ``whole``.
         expected: The text, or the fact, that was expected.
-        got: What came instead.
+        got: The actual text or fact.
         curl: A command that shows it.
-        baseline: The answer without stops, where the difference to it is the fault.
-        exchange: Which of the result's exchanges shows it; None where it is no single one.
+        baseline: The answer without stops, if the difference to it is the fault.
+        exchange: Which of the result's exchanges shows it; None if it is not a single one.
     """
 
     code: str
@@ -98,14 +98,14 @@ class CheckResult:
     Attributes:
         code: A stable id for programs, such as ``stop.one_character``.
         title: What is checked.
-        outcome: What became of it.
-        sentence: What was seen.
-        faults: Where it failed: how.
+        outcome: Its outcome.
+        sentence: The result, for a person.
+        faults: The faults, if it failed.
         level: How binding it is in this dialect.
         rule: What a server must do, in our words.
-        reference: Where the dialect's vendor states it; None where it does not.
-        cause: The id of the check whose failure brought about this one; empty where it is its own.
-        exchanges: What was asked and what came, raw.
+        reference: Where the dialect's vendor states it; None if it does not.
+        cause: The id of the check whose failure caused this one; empty if it is independent.
+        exchanges: The raw requests and answers.
     """
 
     code: str
@@ -122,24 +122,24 @@ class CheckResult:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What a probe found.
+    """The report of a probe.
 
     Attributes:
         url: The address probed.
-        dialect: Whose words were used.
-        model: The model asked for; empty where none is named.
-        server: What the server calls itself, where it says.
+        dialect: The dialect of the requests.
+        model: The requested model; empty if none is named.
+        server: The server's name, if it sends one.
         is_deterministic: Whether the same request got the same answer.
         results: One for each check, in order.
         requests: How many requests were sent.
         duration_s: How long it took.
-        other_dialects: Dialects that answer too and were not probed.
-        tool: What probed, with its version.
-        began_at: When it began, in UTC as ISO 8601 has it.
-        conclusions: What the probe concluded of the server before it began, in sentences.
-        cut_short: Why it ended before its time; empty where it did not.
-        waits: How often the server was busy and was waited for.
-        waited_s: How long that took in all.
+        other_dialects: Other dialects that the server answers and that were not probed.
+        tool: The probing program, with its version.
+        began_at: When it began, in UTC, as ISO 8601.
+        conclusions: Conclusions about the server before the checks, as sentences.
+        cut_short: Why it ended early; empty if it did not.
+        waits: How often the probe waited for a busy server.
+        waited_s: How long it waited in all.
         levels: The levels whose failures count.
     """
 
@@ -167,7 +167,7 @@ class Report:
 
     @property
     def is_complete(self) -> bool:
-        """Whether everything was asked and more than half of it could be decided."""
+        """Whether all checks ran and more than half could be decided."""
         decided = sum(one.outcome in _DECIDED for one in self.results)
         undecided = sum(
             one.outcome is CheckOutcome.UNDECIDED and not one.cause for one in self.results
@@ -176,19 +176,19 @@ class Report:
 
     @property
     def verdict(self) -> ProbeVerdict:
-        """What the probe says of the server."""
+        """The verdict."""
         if self.failed:
             return ProbeVerdict.FAILED
         return ProbeVerdict.HELD if self.is_complete else ProbeVerdict.INCOMPLETE
 
     @property
     def failed(self) -> tuple[CheckResult, ...]:
-        """The failures that count, each its own cause."""
+        """The failures that count, without consequences of others."""
         return tuple(one for one in self._own_failures() if one.level in self.levels)
 
     @property
     def remarks(self) -> tuple[CheckResult, ...]:
-        """The failures of levels that do not count, each its own cause."""
+        """The failures of levels that do not count, without consequences of others."""
         return tuple(one for one in self._own_failures() if one.level not in self.levels)
 
     @property
@@ -198,11 +198,11 @@ class Report:
 
     @property
     def fault_codes(self) -> frozenset[str]:
-        """The codes of all faults, of whatever level, but for those that follow from others."""
+        """The codes of all faults of all levels, without consequences of others."""
         return frozenset(fault.code for result in self._own_failures() for fault in result.faults)
 
     def consequences_of(self, code: str) -> tuple[CheckResult, ...]:
-        """Return the results that another check's failure brought about."""
+        """Return the results that another check's failure caused."""
         return tuple(one for one in self.results if one.cause == code)
 
     def _own_failures(self) -> tuple[CheckResult, ...]:
@@ -213,13 +213,13 @@ class Report:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far a probe has come.
+    """The progress of a probe.
 
     Attributes:
         done: Checks that are finished.
-        total: All checks, as far as is known.
-        title: What is being checked now.
-        result: The result that has just come, if one has.
+        total: All checks, as far as known.
+        title: The title of the current check.
+        result: The latest result, if there is one.
     """
 
     done: int

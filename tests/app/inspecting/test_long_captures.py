@@ -142,7 +142,7 @@ def test_a_packed_file_and_a_dump_of_mitmproxy_are_opened(
             window.open_file(path)
             await eventually(lambda text=text: window.view is not None and window.view.text == text)
         window.open_file(damaged)
-        await eventually(lambda: "packed by gzip, and damaged." in window.title.text())
+        await eventually(lambda: "its gzip compression is damaged." in window.title.text())
 
     use(steps)
 

@@ -1,1 +1,1 @@
-"""Opens what people have saved: files of many forms, with one answer in them or many."""
+"""Opens saved files of many formats, with one answer or many."""

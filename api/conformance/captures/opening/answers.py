@@ -1,4 +1,4 @@
-"""All answers of a file or a pasted text, each on its own. Pure; any thread."""
+"""Splits a file or a pasted text into its answers. Pure; any thread."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
@@ -16,18 +16,18 @@ from api.conformance.captures.values import Capture, Decode, Finding, Severity, 
 
 
 def captures_of(content: bytes | str) -> Iterator[Capture]:
-    """Yield the answers of a capture, in order; one without a dialect where there is none at all.
+    """Yield the answers of a capture in order; one without a dialect if there are none.
 
     Args:
         content: A file's content, or a text.
 
     Raises:
-        NotReadable: The file is packed in a way that is not known, damaged, or too large.
+        NotReadable: The file's compression is unknown, or it is damaged or too large.
     """
     nothing: Capture | None = None
     is_any = False
     framed_answers = _framed(content)
-    del content  # the bytes of a large file are not needed beside its text
+    del content  # free the bytes of a large file once its text is there
     for parts in framed_answers:
         capture = read_framed(parts)
         if not is_answer(capture):
@@ -40,7 +40,7 @@ def captures_of(content: bytes | str) -> Iterator[Capture]:
 
 
 def is_answer(capture: Capture) -> bool:
-    """Whether a capture is an answer, be it one whose words are not known or that is missing."""
+    """Whether a capture is an answer, even one of unknown format or a missing one."""
     return capture.dialect is not None or any(
         finding.code != "unknown_dialect" for finding in capture.findings
     )
@@ -71,7 +71,7 @@ def _framed_text(text: str, decode: Decode) -> Iterator[Framed]:
     notes: tuple[Finding, ...] = ()
     trace = traced(text)
     if trace is not None:
-        # The trace's own characters stand for bytes: see ``traced``.
+        # The trace's characters are bytes: see ``traced``.
         text, decode, notes = trace.text, trace.decode, trace.notes
     stops: tuple[str, ...] = ()
     for part in unwrapped(text):
@@ -95,11 +95,11 @@ def _framed_archive(text: str, begin: int, decode: Decode) -> Iterator[Framed]:
             number += 1
             yield record.framed(number)
     except ValueError:
-        sentence = "The archive breaks off, or is damaged: what follows was not read."
+        sentence = "The archive is cut off or damaged: the rest was not read."
         note = Finding("archive_damaged", Severity.WARNING, sentence)
         yield Framed(BodyForm.NONE, is_cut=True, label=f"{number + 1}", notes=(note,))
 
 
 def _is_dump(parts: Framed) -> bool:
-    """Whether events were written down by a program: as JSON, without a head."""
+    """Whether a program wrote the events to a file: as JSON, without a head."""
     return parts.form is BodyForm.NDJSON and parts.status is None

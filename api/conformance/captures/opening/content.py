@@ -1,4 +1,4 @@
-"""From the bytes of a saved file to a text: unpacked, decoded, binary formats written out.
+"""Converts the bytes of a saved file to text: decompresses, decodes, writes out binary formats.
 
 Pure; any thread.
 """
@@ -16,17 +16,17 @@ _SAMPLE_BYTES = 4096
 
 
 class NotReadable(ValueError):
-    """A file cannot be read; the message says why, as the end of a sentence."""
+    """A file cannot be read; the message says why and completes a sentence."""
 
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """What a file holds: a text, or exchanges that its format keeps apart.
+    """The content of a file: a text, or the exchanges of its format.
 
     Attributes:
-        text: The text. Of UTF-8 it has a character for each byte, so that it takes as much memory
-            as the file has bytes.
-        decode: Makes text of its pieces.
+        text: The text. For UTF-8 it has one character for each byte, so that it takes no more
+            memory than the file.
+        decode: Converts pieces of it to text.
         records: The exchanges.
     """
 
@@ -36,14 +36,14 @@ class Opened:
 
 
 def opened(content: bytes, most_bytes: int = MOST_BYTES) -> Opened:
-    """Return what a file holds.
+    """Return the content of a file.
 
     Args:
         content: Its bytes.
-        most_bytes: How large it may be once it is unpacked.
+        most_bytes: Its largest permitted size once decompressed.
 
     Raises:
-        NotReadable: It is packed in a way that is not known, damaged, or too large.
+        NotReadable: Its compression is unknown, or it is damaged or too large.
     """
     content = unpacked(content, most_bytes)
     if event_stream.is_event_stream(content):
@@ -63,13 +63,13 @@ def opened(content: bytes, most_bytes: int = MOST_BYTES) -> Opened:
 
 
 def from_utf8(piece: str) -> str:
-    """Return the text of a piece that has a character for each byte of UTF-8."""
-    # What is no UTF-8 is part of what was captured: it is shown, not refused.
+    """Decode a piece of text that has one character for each byte of UTF-8."""
+    # Invalid UTF-8 is part of the capture, so it is shown instead of refused.
     return piece if piece.isascii() else piece.encode("latin-1").decode("utf-8", "replace")
 
 
 def unpacked(content: bytes, most_bytes: int = MOST_BYTES) -> bytes:
-    """Return a file's content, unpacked where gzip has packed it.
+    """Return a file's content, decompressed if it is gzip.
 
     Raises:
         NotReadable: It is damaged, or would become too large.
@@ -82,23 +82,24 @@ def unpacked(content: bytes, most_bytes: int = MOST_BYTES) -> bytes:
         try:
             unpacked_bytes += reader.decompress(content, most_bytes + 1 - len(unpacked_bytes))
         except zlib.error as error:
-            raise NotReadable("it is packed by gzip, and damaged") from error
+            raise NotReadable("its gzip compression is damaged") from error
         if len(unpacked_bytes) > most_bytes:
-            raise NotReadable(f"it is larger than {most_bytes >> 20} MiB once it is unpacked")
-        # Of a file that breaks off, what came until then is read.
+            raise NotReadable(f"it is larger than {most_bytes >> 20} MiB once it is decompressed")
+        # The part before the end of a truncated file is still read.
         if not reader.eof and not unpacked_bytes:
-            raise NotReadable("it is packed by gzip, and damaged")
+            raise NotReadable("its gzip compression is damaged")
         content = reader.unused_data
     return bytes(unpacked_bytes)
 
 
 def _wide_encoding(sample: bytes) -> str | None:
-    """Return which of the encodings with two bytes a character a text has; None for neither."""
+    """Return which UTF-16 encoding a text has; None for neither."""
     if sample.startswith((b"\xff\xfe", b"\xfe\xff")):
         return "utf-16"
     if len(sample) < 4:
         return None
-    # PowerShell and others leave the mark out: of ASCII every other byte is zero.
+    # PowerShell and others leave out the byte order mark; in ASCII text every other byte is then
+    # zero.
     half = len(sample) // 2
     for encoding, zeros in (("utf-16-le", sample[1::2]), ("utf-16-be", sample[0::2])):
         if zeros.count(0) > 0.7 * half and re.search(rb"[^\x00]\x00|\x00[^\x00]", sample):

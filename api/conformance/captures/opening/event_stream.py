@@ -1,4 +1,4 @@
-"""Amazon's binary event streams, written out as server-sent events.
+"""Converts Amazon's binary event streams to server-sent events.
 
 https://docs.aws.amazon.com/transcribe/latest/dg/event-stream.html. Pure; any thread.
 """
@@ -9,12 +9,12 @@ from collections.abc import Iterator
 
 _PRELUDE = struct.Struct(">III")
 _LONGEST = 16 * 1024 * 1024
-# How many bytes a header's value has, by its type; those of None say it themselves.
+# The size of a header's value in bytes, by its type; None for types that include their size.
 _SIZES = {0: 0, 1: 0, 2: 1, 3: 2, 4: 4, 5: 8, 6: None, 7: None, 8: 8, 9: 16}
 
 
 def is_event_stream(content: bytes) -> bool:
-    """Whether bytes begin as such a stream: the check sum of its first lengths is right."""
+    """Whether bytes begin such a stream: the checksum of its first lengths is right."""
     if len(content) < _PRELUDE.size:
         return False
     length, _, sum_ = _PRELUDE.unpack_from(content)
@@ -22,7 +22,7 @@ def is_event_stream(content: bytes) -> bool:
 
 
 def as_server_sent_events(content: bytes) -> str:
-    """Return the events by their names; a last one that breaks off is left as it is."""
+    """Return the events with their names; a truncated last event is left out."""
     return "".join(
         f"event: {name}\ndata: {payload.decode('utf-8', 'replace')}\n\n"
         for name, payload in _messages(content)

@@ -16,7 +16,7 @@ _FIRST = re.compile(rb"\d{1,10}:\d{1,4}:[a-z_]+[;,]")
 
 
 def is_flows(content: bytes) -> bool:
-    """Whether bytes begin as a dump: with a map, whose first key is a word."""
+    """Whether bytes begin a dump: with a map whose first key is a word."""
     return _FIRST.match(content) is not None
 
 
@@ -81,19 +81,19 @@ def _text(value: Any) -> str:
 
 
 class _Reader:
-    """Reads tagged netstrings: a length, a colon, so many bytes, and a mark for their type."""
+    """Reads tagged netstrings: a length, a colon, that many bytes, and their type."""
 
     def __init__(self, content: bytes) -> None:
         self._content = content
         self._values = 0
 
     def value(self, at: int, end: int, level: int = 0) -> tuple[Any, int]:
-        """Return the value at a place, and where the next one begins.
+        """Return the value at an index, and the index of the next one.
 
         Args:
-            at: The place.
-            end: Where the bytes end to which it belongs.
-            level: How deep it lies in others.
+            at: The index.
+            end: The end of the bytes that contain it.
+            level: How deep it is nested in others.
         """
         found = _LENGTH.match(self._content, at, end)
         self._values += 1
@@ -116,7 +116,7 @@ class _Reader:
                 parts = self._list(first, last, level)
                 value = {_text(k): v for k, v in zip(parts[::2], parts[1::2], strict=False)}
             case _:
-                # Floats, truth values and nothing at all: none of them is read here.
+                # Floats, booleans and null are not needed here.
                 value = None
         return value, last + 1
 

@@ -1,4 +1,4 @@
-"""HTTP archives (HAR), as browsers and proxies save them: one exchange after the other.
+"""Reads HTTP archives (HAR) of browsers and proxies, one exchange at a time.
 
 http://www.softwareishard.com/blog/har-12-spec/. Pure; any thread.
 """
@@ -21,7 +21,7 @@ _ENTRIES = re.compile(r'"entries"\s*:\s*(?=\[)')
 
 
 def entries_of(text: str) -> int | None:
-    """Return where the list of exchanges begins; None where a text is no archive."""
+    """Return the index of the list of exchanges; None if a text is not an archive."""
     if not _LOG.match(text):
         return None
     found = _ENTRIES.search(text)
@@ -33,11 +33,11 @@ def records_of(text: str, begin: int, decode: Decode) -> Iterator[Record]:
 
     Args:
         text: The archive.
-        begin: Where its list of exchanges begins.
-        decode: Makes text of its pieces.
+        begin: The index of its list of exchanges.
+        decode: Converts its pieces to text.
 
     Raises:
-        ValueError: It breaks off, or an exchange is no object.
+        ValueError: It is truncated, or an exchange is not an object.
     """
     for raw in objects_of(text, begin, is_alone=False):
         entry = mapping(parsed(decode(raw)))
@@ -47,7 +47,7 @@ def records_of(text: str, begin: int, decode: Decode) -> Iterator[Record]:
 
 
 def as_archive(records: Iterable[Record]) -> str:
-    """Return exchanges as an archive that reads back the same."""
+    """Return exchanges as an archive that ``records_of`` reads back."""
     entries = [
         {
             "request": {"url": one.url, "postData": {"text": one.request}},
@@ -85,7 +85,7 @@ def _record(request: dict[str, Any], response: dict[str, Any]) -> Record:
     return Record(
         url=str(request.get("url") or ""),
         request=asked if isinstance(asked, str) else "",
-        # Browsers write 0 where no answer came.
+        # Browsers write 0 if no answer arrived.
         status=status if isinstance(status, int) and status > 0 else None,
         headers=headers,
         body=text,

@@ -1,4 +1,4 @@
-"""One request and its answer, as formats keep them that know both. Pure values; any thread."""
+"""One request and its answer, from formats that contain both. Pure values; any thread."""
 
 import re
 import zlib
@@ -12,7 +12,7 @@ from api.conformance.captures.requests import stops_of_body
 from api.conformance.captures.values import Finding, Severity
 
 _MOST_BODY_BYTES = 64 * 1024 * 1024
-# The ends of addresses to which models' APIs listen.
+# The ends of the paths of models' APIs.
 _PATH = re.compile(
     r"/(?:messages|completions?|responses|generate(?:_stream)?|converse(?:-stream)?"
     r"|api/chat|[^/]*:(?:stream)?[gG]enerateContent)/?$"
@@ -27,10 +27,10 @@ class Record:
     Attributes:
         url: Where the request went.
         request: The body of the request.
-        status: The status of the answer; None where there was none.
+        status: The status of the answer; None if there was none.
         headers: Its headers, names in lower case.
         body: Its body.
-        problem: Why there is no body, or not the whole of it; else empty.
+        problem: Why the body is missing or incomplete; empty if it is complete.
     """
 
     url: str
@@ -42,14 +42,14 @@ class Record:
 
     @property
     def asks_a_model(self) -> bool:
-        """Whether this is one of the requests that a model answers; pages have many others."""
+        """Whether a model answers this request; archives of web pages contain many others."""
         if _PATH.search(self.url.partition("?")[0]):
             return True
         asked = _value(self.request)
         return isinstance(asked, dict) and any(name in asked for name in _ASKING)
 
     def framed(self, number: int) -> Framed:
-        """Return the answer, cut into frames; ``number`` is its place among the others."""
+        """Return the answer, split into frames; ``number`` is its number among the others."""
         parts = framed(self.body) if self.body.strip() else Framed(BodyForm.NONE)
         notes: tuple[Finding, ...] = ()
         if self.problem:
@@ -67,16 +67,16 @@ class Record:
 
 
 def body_text(content: bytes, encoding: str) -> tuple[str, str]:
-    """Return the text of a body as it was sent, and why there is none.
+    """Return the text of a body, and why it is missing.
 
     Args:
         content: Its bytes.
-        encoding: What the header ``content-encoding`` says.
+        encoding: The value of the header ``content-encoding``.
     """
     packed = encoding.strip().lower()
     if packed in ("gzip", "x-gzip", "deflate"):
         try:
-            # 47: gzip or zlib, whichever it is.
+            # 47: zlib's window size that detects gzip and zlib.
             content = zlib.decompressobj(wbits=47).decompress(content, _MOST_BODY_BYTES)
         except zlib.error:
             return "", f"it is damaged ({packed})"

@@ -1,4 +1,4 @@
-"""Cuts a text at the requests and heads in it: each answer with the request before it.
+"""Splits a text at the requests and heads in it: each answer with the request before it.
 
 Pure; any thread.
 """
@@ -27,7 +27,7 @@ class CapturePart:
 
     Attributes:
         text: The part.
-        stops: The stops of the request before it; None where there is no request.
+        stops: The stops of the request before it; None if there is no request.
     """
 
     text: str
@@ -36,10 +36,10 @@ class CapturePart:
 
 @dataclass(frozen=True, slots=True)
 class _Mark:
-    """A place where something begins.
+    """The beginning of a request or an answer.
 
     Attributes:
-        at: The place.
+        at: Its index.
         status: The status of an answer; None for a request.
     """
 
@@ -48,8 +48,8 @@ class _Mark:
 
 
 def segments(text: str) -> Iterator[CapturePart]:
-    """Yield the parts of a text, each with one answer, or with several that have no heads."""
-    # curl -v marks each line: there, too, a command begins what belongs to it.
+    """Yield the parts of a text, each with one answer, or with several answers without heads."""
+    # curl -v marks each line; a command still comes before its own lines.
     is_marked = line_start(text, "< HTTP/") is not None
     marks = _commands(text) if is_marked else _marks(text)
     begin, stops, head = 0, None, None
@@ -73,7 +73,7 @@ def _part(text: str, begin: int, end: int) -> str:
 
 
 def _marks(text: str) -> Iterator[_Mark]:
-    # One after the other: a text may have millions of them.
+    # Yielded one at a time, because a text may have millions of them.
     return heapq.merge(_heads(text), _commands(text), _requests(text), key=lambda mark: mark.at)
 
 

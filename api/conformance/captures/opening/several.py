@@ -1,7 +1,7 @@
-"""Tells the answers apart that stand one after the other in one body, and unpacks records of them.
+"""Splits a body with several answers in a row, and reads lists of recorded answers.
 
-A new answer begins where the last one has ended and something begins that can only be another.
-What a broken server sends after its end belongs to its answer. Pure; any thread.
+A new answer begins after the end of the last one, at an object that can only begin an answer.
+Anything else that a faulty server sends after the end belongs to the last answer. Pure; any thread.
 """
 
 import json
@@ -29,7 +29,7 @@ _FIRST = ("message_start", "response.created")
 
 
 def answers_of(parts: Framed) -> Iterator[Framed]:
-    """Yield the answers of a body; the body itself where there is but one."""
+    """Yield the answers of a body; the body itself if there is only one."""
     cuts = [0, *_cuts(parts), len(parts.frames)]
     if len(cuts) == 2:
         yield parts
@@ -67,7 +67,7 @@ def _cuts(parts: Framed) -> Iterator[int]:
 
 
 def _is_whole(value: dict[str, Any]) -> bool:
-    """Whether an object is an answer by itself, and no part of a stream."""
+    """Whether an object is a whole answer, and not a part of a stream."""
     kind = value.get("type")
     if kind == "message" or value.get("object") in ("response", "chat.completion"):
         return True
@@ -81,18 +81,18 @@ def _is_whole(value: dict[str, Any]) -> bool:
 
 
 def _begins(value: dict[str, Any], ended: Any, is_ended_again: bool) -> bool:
-    """Whether an object after an end begins another answer.
+    """Whether an object after the end of an answer begins another answer.
 
     Args:
         value: The object.
-        ended: The object with which the last answer ended.
-        is_ended_again: Whether an object that says that it is the last one comes later.
+        ended: The last object of the answer before.
+        is_ended_again: Whether another object that marks an end follows.
     """
     if value.get("type") in _FIRST or "messageStart" in value:
         return True
     here, there = _id(value), _id(mapping(ended))
     if here and there:
-        # The usage of a stream comes after its end, and has no choices.
+        # A stream's usage comes after its end, without choices.
         return here != there and value.get("choices") != []
     if "done" in value or ("content" in value and "stop" in value):
         return is_ended_again
@@ -110,7 +110,8 @@ def _id(value: dict[str, Any]) -> str:
 def recorded(parts: Framed) -> list[Framed] | None:
     """Return the answers of a body that is a list of records of requests and answers.
 
-    Programs keep such records, and vendors answer batches with them. None where it is none.
+    Programs save such records, and vendors use them for the results of batches. None if the body is
+    not such a list.
     """
     if parts.form is BodyForm.SSE or not parts.frames:
         return None

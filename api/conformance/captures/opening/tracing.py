@@ -1,4 +1,4 @@
-"""What ``curl --trace-ascii`` and ``curl --trace`` write, put together to what stood on the wire.
+"""Reassembles requests and answers from ``curl --trace-ascii`` and ``curl --trace``.
 
 https://curl.se/docs/manpage.html#--trace-ascii. Pure; any thread.
 """
@@ -11,7 +11,7 @@ from api.conformance.captures.opening.content import from_utf8
 from api.conformance.captures.text_lines import lines_of
 from api.conformance.captures.values import Decode, Finding, Severity, as_it_stands
 
-# Times and numbers of connections may stand before the arrow.
+# A time and a connection number may precede the arrow.
 _SECTION = re.compile(
     r"(?:\d\d:\d\d:\d\d\.\d+ )?(?:\[[\d\-]+\] )?"
     r"(=>|<=|==) (Send header|Send data|Recv header|Recv data|Send SSL data|Recv SSL data|Info)"
@@ -21,21 +21,22 @@ _ROW = re.compile(r"([0-9a-f]{4,8}): (.*)")
 _HEX_ROW = re.compile(r"((?:[0-9a-f]{2} ){1,16}) *.{0,17}$")
 _BEGINNING_CHARS = 256 * 1024
 _CHUNK = re.compile(r"([0-9a-fA-F]{1,8})(?:;[^\r\n]*)?\r\n")
-# Of a line break only a dot is left. Outside of strings a dot is one, but in numbers and names.
+# Line breaks are written as dots. Outside of strings, a dot is a line break unless it is in a
+# number or a name.
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*+"|\.+')
 _AFTER_BREAK = re.compile(r'\s*(?:data:|event:|id:|retry:|:|[{}\[\]"]|-?\d|true|false|null|\Z)')
 
 _LOSS = Finding(
     "lossy_capture",
     Severity.NOTE,
-    "curl --trace-ascii writes a dot for each byte that is not a printable ASCII character: the "
-    "findings about the text are as good as that. curl --trace writes every byte.",
+    "curl --trace-ascii writes a dot for each byte that is not a printable ASCII character, so "
+    "findings about the text may be wrong. curl --trace writes every byte.",
 )
 
 
 @dataclass(slots=True)
 class _Section:
-    """What curl notes at once: so many bytes, sent or received, in rows."""
+    """One block of a trace: bytes that were sent or received, in rows."""
 
     kind: str
     size: int
@@ -44,12 +45,12 @@ class _Section:
 
 @dataclass(frozen=True, slots=True)
 class Traced:
-    """A trace, put together.
+    """A reassembled trace.
 
     Attributes:
-        text: Requests and answers, one after the other, as they stood on the wire.
-        decode: Makes text of pieces of it.
-        notes: What the trace has lost.
+        text: Requests and answers, one after the other, as they were sent.
+        decode: Converts pieces of it to text.
+        notes: Findings about bytes that the trace does not contain.
     """
 
     text: str
@@ -58,7 +59,7 @@ class Traced:
 
 
 def traced(text: str) -> Traced | None:
-    """Return what a trace shows; None where a text is none."""
+    """Return a reassembled trace; None if a text is not a trace."""
     beginning = text[:_BEGINNING_CHARS]
     if not any(_SECTION.match(line) for line in lines_of(beginning)) or not re.search(
         r"(?m)^0000: ", beginning
@@ -86,7 +87,7 @@ def traced(text: str) -> Traced | None:
 
 
 def _sections(text: str) -> Iterator[_Section]:
-    """Yield what was sent and received, without curl's remarks and what is encrypted."""
+    """Yield the sent and received blocks, without curl's remarks and encrypted data."""
     section: _Section | None = None
     for line in lines_of(text):
         if found := _SECTION.match(line):
@@ -101,9 +102,10 @@ def _sections(text: str) -> Iterator[_Section]:
 
 
 def _content(section: _Section) -> tuple[str, bool]:
-    """Return the bytes of a section, a character for each, and whether they stood in hex."""
+    """Return the bytes of a section, one character each, and whether they were in hex."""
     if section.rows and all(_HEX_ROW.match(row) for _, row in section.rows):
-        # The row beside it repeats the bytes as characters: the offsets say how many there are.
+        # The column next to it repeats the bytes as characters; the offsets tell how many there
+        # are.
         ends = [at for at, _ in section.rows[1:]] + [section.size]
         digits = "".join(
             row[: 3 * (end - at)] for (at, row), end in zip(section.rows, ends, strict=True)
@@ -112,7 +114,7 @@ def _content(section: _Section) -> tuple[str, bool]:
     pieces: list[str] = []
     at = 0
     for begin, row in section.rows:
-        # Where a row has fewer characters than bytes, a line break stood.
+        # A row with fewer characters than bytes contained a line break.
         pieces.append("\r\n" * ((begin - at) // 2))
         pieces.append(row)
         at = begin + len(row)
@@ -126,7 +128,7 @@ def _body(pieces: list[str], *, is_chunked: bool, is_hex: bool) -> str:
 
 
 def _unchunked(text: str) -> str:
-    """Return what is in chunks, where curl traces the chunks and not only their content."""
+    """Return the content of chunks, if curl traced the chunks and not only their content."""
     found: list[str] = []
     at = 0
     while chunk := _CHUNK.match(text, at):
@@ -140,7 +142,7 @@ def _unchunked(text: str) -> str:
 
 
 def _with_breaks(text: str) -> str:
-    """Return a text in which dots that stand for line breaks are line breaks again."""
+    """Return a text with those dots that were line breaks restored."""
 
     def restored(found: re.Match[str]) -> str:
         if found[0].startswith('"') or not _AFTER_BREAK.match(text, found.end()):

@@ -1,4 +1,4 @@
-"""Takes off what surrounds a pasted answer: quotation marks, fences, times, indentation.
+"""Removes quotation marks, fences, times and indentation around a pasted answer.
 
 Pure; any thread.
 """
@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from api.conformance.captures.text_lines import line_start
 
-# How an answer looks at the beginning of a line.
+# The beginning of a line of an answer.
 _ANSWER = r"(?:data:|event:|HTTP/\d|\{|\[ *\{|\[ *$)"
 _BEGINNING_CHARS = 1024 * 1024
 _MOST_QUOTED = 5
@@ -19,8 +19,8 @@ _UNQUOTED_LINE = re.compile(r"^[ \t]*[^\s>]", re.MULTILINE)
 _FENCE = re.compile(r"^[ \t]*(`{3,}|~{3,})[^\n`]*$", re.MULTILINE)
 _INDENTED = re.compile(r"^[ \t]+(?:data:|event:|HTTP/\d)", re.MULTILINE)
 _INDENT = re.compile(r"^[ \t]+", re.MULTILINE)
-# 2026-11-22T14:10:39.123Z, Nov 22 14:10:39, [14:10:39], 1763820639.123, [  12.345678]; a service of
-# Docker's before it.
+# 2026-11-22T14:10:39.123Z, Nov 22 14:10:39, [14:10:39], 1763820639.123, [  12.345678]; the name of
+# a Docker service may precede it.
 _STAMP = (
     r"(?:[\w.\-/]{1,60} +\| +)?[\[(]?(?:"
     r"(?:(?:\d{4}[-/.]\d\d[-/.]\d\d[T ]|(?:[A-Z][a-z]{2},? )?[A-Z][a-z]{2} +\d{1,2} (?:\d{4} )?"
@@ -37,7 +37,7 @@ _TIME = re.compile(
 
 
 def unwrapped(text: str) -> Iterator[str]:
-    """Yield the parts of a text in which answers may stand, without what surrounds their lines."""
+    """Yield the parts of a text that may contain answers, without the text around their lines."""
     text = _without_quotes(text)
     blocks = _fenced(text)
     for block in blocks or [text]:
@@ -50,14 +50,14 @@ def _without_quotes(text: str) -> str:
         if ">" not in beginning or _UNQUOTED_LINE.search(beginning):
             break
         text = _ONE_QUOTE.sub("", text)
-    # curl -v has such a mark before what it sends.
+    # curl -v marks sent lines in the same way.
     if line_start(text, "< HTTP/") is None and _QUOTED.search(text[:_BEGINNING_CHARS]):
         text = _QUOTE.sub("", text)
     return text
 
 
 def _fenced(text: str) -> list[str]:
-    """Return what stands between fences; [] where there are none."""
+    """Return the texts between fences; [] if there are none."""
     if "```" not in text and "~~~" not in text:
         return []
     blocks: list[str] = []

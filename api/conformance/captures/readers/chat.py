@@ -15,7 +15,7 @@ _ENDINGS = {
     "function_call": CapturedEnding.TOOL,
     "content_filter": CapturedEnding.OTHER,
 }
-# Names under which open servers say which stop has matched.
+# Names of the field in which open servers report the stop that matched.
 _MATCHED = ("matched_stop", "stop_reason", "stopping_word")
 
 
@@ -43,7 +43,7 @@ def read_stream(draft: Draft, frames: tuple[Frame, ...]) -> None:
             draft.usage = _usage(value["usage"])
         for choice in map(mapping, items(value.get("choices"))):
             into = draft.choice(choice.get("index"))
-            # Some servers put the last text and the reason into one chunk: text comes first.
+            # Some servers send the last text and the reason in one chunk, so read the text first.
             _add(into, index, mapping(choice.get("delta")))
             into.add_text(index, choice.get("text"))
             _end(into, index, choice)
@@ -65,7 +65,7 @@ def _add(into: ChoiceDraft, index: int, part: dict[str, Any]) -> None:
     into.add_thinking(index, part.get("reasoning_content") or part.get("reasoning"))
     for number, call in enumerate(map(mapping, items(part.get("tool_calls")))):
         _add_call(into, call.get("index", number), call)
-    # How the API called functions before there were tools.
+    # The API's older form of tool calls.
     if isinstance(part.get("function_call"), dict):
         _add_call(into, "function_call", {"function": part["function_call"]})
 
@@ -73,7 +73,7 @@ def _add(into: ChoiceDraft, index: int, part: dict[str, Any]) -> None:
 def _add_call(into: ChoiceDraft, key: object, call: dict[str, Any]) -> None:
     custom = mapping(call.get("custom"))
     if custom:
-        # Custom tools take a text that need not be JSON.
+        # Custom tools take any text, not only JSON.
         into.add_call(key, custom.get("name"), "{}" if custom.get("name") else "")
         return
     function = mapping(call.get("function"))

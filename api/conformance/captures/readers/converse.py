@@ -1,7 +1,7 @@
 """Reads answers of Bedrock's ``Converse`` and ``ConverseStream``.
 
-https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_Converse.html. On the wire each
-event is named by a header; programs write it down as an object with the name as its only key. Pure;
+https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_Converse.html. In the stream,
+each event is named by a header; programs save it as an object with the name as its only key. Pure;
 any thread.
 """
 
@@ -81,7 +81,7 @@ def _event(frame: Frame) -> tuple[str, dict[str, Any]]:
     """Return the name of an event and its value."""
     value = mapping(frame.value)
     if frame.name:
-        # The clients' dumps of named events may hold the name inside, too.
+        # Clients may save the name inside the event, too.
         return frame.name, mapping(value.get(frame.name)) or value
     name = next((one for one in value if one in EVENTS or one.endswith("Exception")), "")
     return name, mapping(value.get(name))
@@ -114,7 +114,7 @@ def _think(draft: Draft, index: int, value: dict[str, Any]) -> None:
 
 def _end(draft: Draft, index: int, value: dict[str, Any]) -> None:
     more = mapping(value.get("additionalModelResponseFields"))
-    # Only some models say which stop has matched, and only where they are asked to.
+    # Only some models report the stop that matched, and only on request.
     if "stop_sequence" in more:
         draft.set_matched(more["stop_sequence"])
     reason = value.get("stopReason")
@@ -125,7 +125,7 @@ def _end(draft: Draft, index: int, value: dict[str, Any]) -> None:
 def _usage(value: dict[str, Any]) -> CapturedUsage:
     cached = ("cacheReadInputTokens",)
     found = usage(value, "inputTokens", "outputTokens", cached, "totalTokens")
-    # What is read from a cache or written to it may be part of the sum alone.
+    # Tokens read from or written to a cache may be included only in the sum.
     if any(value.get(name) for name in ("cacheReadInputTokens", "cacheWriteInputTokens")):
         return replace(found, total_tokens=None)
     return found

@@ -46,7 +46,7 @@ def read_whole(draft: Draft, body: dict[str, Any]) -> None:
 
 
 def read_stream(draft: Draft, frames: tuple[Frame, ...]) -> None:
-    """Read a stream; its end is the reason of the last part."""
+    """Read a stream; it ends with the reason in its last part."""
     for index, value in draft.values(frames):
         _take(draft, index, value)
     if draft.error is None and draft.usage is None:
@@ -83,7 +83,7 @@ def _add(into: ChoiceDraft, index: int, number: int, part: dict[str, Any]) -> No
 
 
 def _ending(into: ChoiceDraft, reason: str) -> CapturedEnding:
-    """Return what a reason means: an answer that ends in a call has the reason of any other."""
+    """Return what a reason means; an answer that ends with a call has the usual reason."""
     if reason == "STOP" and into.calls():
         return CapturedEnding.TOOL
     return _ENDINGS.get(reason, CapturedEnding.OTHER)
@@ -97,7 +97,7 @@ def _usage(value: dict[str, Any]) -> CapturedUsage:
         ("cachedContentTokenCount",),
         "totalTokenCount",
     )
-    # Thinking is counted apart from the answer, and tools' results apart from the prompt.
+    # Thinking is counted separately from the answer, and tool results separately from the prompt.
     thought = value.get("thoughtsTokenCount")
     used = value.get("toolUsePromptTokenCount")
     beside = sum(one for one in (thought, used) if isinstance(one, int))

@@ -1,4 +1,4 @@
-"""Reads answers of SGLang's ``/generate``, whose frames hold the text so far. Pure; any thread."""
+"""Reads answers of SGLang's ``/generate``, each frame has the whole text. Pure."""
 
 from typing import Any
 
@@ -46,7 +46,7 @@ def _end(draft: Draft, index: int, value: dict[str, Any]) -> None:
     draft.set_matched(matched)
     match kind:
         case "stop":
-            # An id that matched may be the end-of-sequence token: both are natural ends.
+            # The id that matched may be the end-of-sequence token, which is a natural end.
             ending = (
                 CapturedEnding.STOP if isinstance(matched, str) else CapturedEnding.NATURAL_OR_STOP
             )

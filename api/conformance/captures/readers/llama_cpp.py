@@ -15,7 +15,7 @@ _ENDINGS = {
     "limit": CapturedEnding.LIMIT,
 }
 REASONS = frozenset(_ENDINGS)
-# Older servers have a truth value for each reason.
+# Older servers send a boolean for each reason.
 _FLAGS = {"stopped_word": "word", "stopped_limit": "limit", "stopped_eos": "eos"}
 
 
@@ -29,7 +29,7 @@ def read_whole(draft: Draft, body: dict[str, Any]) -> None:
 
 
 def read_stream(draft: Draft, frames: tuple[Frame, ...]) -> None:
-    """Read a stream: ``"stop": true`` stands in its last object."""
+    """Read a stream; its last object has ``"stop": true``."""
     has_ended = False
     for index, value in draft.values(frames):
         if has_ended and value:
@@ -50,7 +50,7 @@ def _take(draft: Draft, index: int, value: dict[str, Any]) -> None:
     reason = _reason(value)
     if reason is None:
         return
-    # An empty word is how this API says that none has matched.
+    # This API sends an empty string if no stop matched.
     draft.set_matched(value.get("stopping_word") or None)
     draft.set_reason(index, reason, _ENDINGS.get(reason, CapturedEnding.OTHER))
     if draft.usage is None:
@@ -62,6 +62,6 @@ def _reason(value: dict[str, Any]) -> str | None:
         return None
     kind = value.get("stop_type")
     if isinstance(kind, str):
-        # "none" is what a server says whose answer goes on.
+        # Servers send "none" while the answer continues.
         return kind if kind != "none" else None
     return next((reason for flag, reason in _FLAGS.items() if value.get(flag) is True), None)

@@ -28,7 +28,7 @@ _KNOWN = {
     "ping",
     "error",
 }
-# The vendor's clients put these between the events of the wire.
+# The vendor's clients add these to the events of the stream.
 _MADE_BY_CLIENTS = frozenset({"text", "input_json", "thinking", "signature", "citation"})
 NAMES = frozenset(_KNOWN - {"error", "ping"})
 
@@ -57,7 +57,7 @@ def read_stream(draft: Draft, frames: tuple[Frame, ...]) -> None:
 
 
 class _Stream:
-    """The state of a stream: what may come next."""
+    """The state of a stream: which events may follow."""
 
     def __init__(self, draft: Draft) -> None:
         self._draft = draft

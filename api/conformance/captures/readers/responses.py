@@ -32,7 +32,7 @@ def read_stream(draft: Draft, frames: tuple[Frame, ...]) -> None:
 
 
 class _Stream:
-    """The state of a stream: what may come next."""
+    """The state of a stream: which events may follow."""
 
     def __init__(self, draft: Draft) -> None:
         self._draft = draft

@@ -31,7 +31,7 @@ def read_whole(draft: Draft, body: dict[str, Any]) -> None:
 
 
 def read_stream(draft: Draft, frames: tuple[Frame, ...]) -> None:
-    """Read a stream of tokens; the last one brings the whole text and the reason."""
+    """Read a stream of tokens; the last event has the whole text and the reason."""
     has_ended = False
     for index, value in draft.values(frames):
         if has_ended and value:

@@ -1,1 +1,1 @@
-"""Asks a server: bounded connections, one request at a time, shown as curl commands."""
+"""Sends the probe's requests: limited connections, one at a time, shown as curl commands."""

@@ -1,6 +1,6 @@
-"""How a server is reached: its key, its headers, its certificates, how long it is waited for.
+"""How a server is reached: its key, headers, certificates and time limits.
 
-Pure values but for reading the file of certificates; any thread.
+Pure values, except that ``tls`` reads the file of certificates; any thread.
 """
 
 import ssl
@@ -10,16 +10,16 @@ from pathlib import Path
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Access:
-    """What every request to a server needs beside its dialect.
+    """What every request to a server needs in addition to its dialect.
 
     Attributes:
-        api_key: The key that the server wants, or None.
-        headers: Headers beside those of the dialect.
-        base_path: Stands in every path instead of ``/v1``; None leaves paths as they are.
+        api_key: The key that the server requires, or None.
+        headers: Headers in addition to those of the dialect.
+        base_path: Replaces ``/v1`` in every path; None keeps the paths.
         timeout_s: How long one answer may take.
-        longest_wait_s: How long a server that is busy is waited for, each time.
+        longest_wait_s: The longest single wait for a busy server.
         grace_s: How long a connection may stay open after the end of its stream.
-        is_insecure: Whether a certificate that nobody vouches for is accepted.
+        is_insecure: Whether untrusted certificates are accepted.
         ca_file: Certificates to trust, in a PEM file; None for those of the system.
     """
 
@@ -33,7 +33,7 @@ class Access:
     ca_file: Path | None = None
 
     def tls(self) -> ssl.SSLContext | bool:
-        """Return what decides which certificates are trusted; True for the system's choice.
+        """Return the TLS settings with the trusted certificates; True for the system's.
 
         Raises:
             OSError: The file of certificates cannot be read, or is not one.

@@ -1,4 +1,4 @@
-"""Reads what a server refuses and adapts the way it is asked, or says what its user should give.
+"""Adapts requests to what a server refuses, or advises the user which option to give.
 
 Pure: values in, values out. Any thread.
 """
@@ -22,11 +22,11 @@ _SHOWN_CHARS = 200
 
 @dataclass(frozen=True, slots=True)
 class Adaptation:
-    """Another way to ask.
+    """A changed way to send requests.
 
     Attributes:
-        driver: The dialect, as the server wants it.
-        conclusion: What was concluded, in a sentence.
+        driver: The dialect, adapted to the server.
+        conclusion: The conclusion, as a sentence.
     """
 
     driver: Driver
@@ -34,7 +34,7 @@ class Adaptation:
 
 
 def adapted(driver: Driver, run: Exchange) -> Adaptation | None:
-    """Return another way to ask after a refusal; None where its words suggest none."""
+    """Return an adaptation after a refusal; None if the error suggests none."""
     if run.status not in _REFUSED or run.problem:
         return None
     said = said_by(run).lower()
@@ -66,9 +66,9 @@ def names_the_model(run: Exchange) -> bool:
 
 
 def may_be_the_model(run: Exchange) -> bool:
-    """Return whether another model's name might get an answer where this one got none.
+    """Return whether a different model name might be accepted.
 
-    Some servers say of an unknown model only that something was not found.
+    Some servers report an unknown model only as "not found".
     """
     if names_the_model(run):
         return True
@@ -76,7 +76,7 @@ def may_be_the_model(run: Exchange) -> bool:
 
 
 def advice(run: Exchange) -> str:
-    """Return what a user can do about a refusal, as the end of a sentence; empty for nothing."""
+    """Return advice for a refusal, as the end of a sentence; empty for none."""
     if run.status in (401, 403):
         return f"; {run.status} asks for a key: give --api-key KEY, or --header NAME:VALUE"
     if names_the_model(run):
@@ -87,14 +87,14 @@ def advice(run: Exchange) -> str:
 
 
 def why(run: Exchange) -> str:
-    """Return in words what came instead of an answer."""
+    """Describe what the server sent instead of an answer."""
     if run.problem:
         return run.problem if run.status < 300 else f"status {run.status}, {run.problem}"
     return f"status {run.status}, {on_one_line(said_by(run) or 'an empty answer', _SHOWN_CHARS)}"
 
 
 def said_by(run: Exchange) -> str:
-    """Return the server's own words."""
+    """Return the server's own error message."""
     return run.capture.error or run.text
 
 
@@ -103,7 +103,7 @@ def _names(said: str, limit: str) -> bool:
 
 
 def _least_in(said: str, now: int) -> int | None:
-    """Return the smallest number that an error could mean as the least; else a usual one."""
+    """Return the smallest number in an error that could be the minimum; else a usual minimum."""
     numbers = sorted(int(found) for found in re.findall(r"\b\d{1,4}\b", said))
     larger = (number for number in numbers if now < number <= _MOST_SHORT_TOKENS)
     usual = (number for number in (2, 16) if number > now)

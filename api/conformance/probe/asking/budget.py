@@ -1,28 +1,28 @@
-"""How much a probe may do, and how much it has done. Belongs to one probe; its loop's thread."""
+"""Limits how much a probe may do. One for each probe; its loop's thread."""
 
 import time
 from dataclasses import dataclass
 
 TIME_IS_UP = "the time limit of the probe was reached"
-# All answers of a probe are kept until its report is made.
+# All answers of a probe stay in memory until its report is made.
 _MOST_BYTES_IN_ALL = 64 * 1024 * 1024
 
 
 class LimitReached(Exception):
-    """The probe has sent as many requests, or taken as much time, as it may."""
+    """The probe has reached its limit of requests, time or bytes."""
 
 
 @dataclass(slots=True)
 class Budget:
-    """How much a probe may still do.
+    """The remaining budget of a probe.
 
     Attributes:
         max_requests: Requests that may be sent in all.
-        ends_at_s: When it has to end, on the monotonic clock.
+        ends_at_s: When it must end, on the monotonic clock.
         requests: Requests sent.
-        received_bytes: How much the answers were.
-        waits: How often the server was busy and was waited for.
-        waited_s: How long that took.
+        received_bytes: The size of all answers.
+        waits: How often the probe waited for a busy server.
+        waited_s: How long it waited in all.
     """
 
     max_requests: int
@@ -33,14 +33,14 @@ class Budget:
     waited_s: float = 0.0
 
     def note(self, byte_count: int) -> None:
-        """Note how much came."""
+        """Count received bytes."""
         self.received_bytes += byte_count
 
     def note_wait(self, wait_s: float) -> None:
-        """Note that the server is waited for.
+        """Count a wait for the server.
 
         Raises:
-            LimitReached: There is no time for it.
+            LimitReached: There is not enough time left.
         """
         if time.monotonic() + wait_s >= self.ends_at_s:
             raise LimitReached("the server is busy, and the time limit of the probe comes first")
@@ -51,7 +51,7 @@ class Budget:
         """Take one request from the budget.
 
         Raises:
-            LimitReached: There is none left, or no time.
+            LimitReached: No request is left, or no time.
         """
         if self.requests >= self.max_requests:
             raise LimitReached(f"the limit of {self.max_requests} requests was reached")

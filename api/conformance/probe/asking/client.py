@@ -1,5 +1,4 @@
-"""Sends the probe's requests: one at a time, within its limits, measured, never raising for a
-server's fault.
+"""Sends the probe's requests one at a time, within limits; a server's fault never raises.
 
 Runs on the loop of whoever probes.
 """
@@ -26,24 +25,24 @@ from api.conformance.probe.asking.waiting import BUSY, MAY_BE_BROKEN, MOST_WAITS
 from api.conformance.probe.dialects.asks import Ask
 from api.conformance.probe.dialects.driver import Driver, headers, path_of
 
-# A stream that says nothing for so long is left as one that says something.
+# When hanging up, a stream that is silent for this long is left like one with text.
 _MOST_BEFORE_TEXT = 64 * 1024
 _LONGEST_SHORT = 1
 _SHORT_CHARS = 64 * 1024
-# How long to wait for the end of a connection where it is known that the server leaves it open.
+# How long to wait for the end of a connection if the server is known to leave it open.
 _SHORT_GRACE_S = 0.05
 
 
 class Client:
-    """Asks one server in one dialect.
+    """Sends requests to one server in one dialect.
 
     Args:
         session: Its connections.
-        driver: The dialect, as the server wants it.
+        driver: The dialect, adapted to the server.
         base_url: The server's address, without the dialect's path.
-        model: The model's name; empty names none.
-        access: What every request needs beside.
-        budget: How much may be asked.
+        model: The model's name; empty for none.
+        access: How the server is reached.
+        budget: Limits the requests.
 
     Attributes:
         driver: The dialect.
@@ -87,17 +86,17 @@ class Client:
         )
 
     async def ask(self, ask: Ask) -> Exchange:
-        """Ask and return what came; a fault of the server is in the exchange.
+        """Send a request and return the exchange, which also contains faults of the server.
 
         Raises:
-            LimitReached: The probe may ask no more.
+            LimitReached: The probe has reached a limit.
         """
         return await self.send(self.driver.body(ask, self.model))
 
     async def send(self, body: Any, timeout_s: float | None = None) -> Exchange:
-        """Send a body as it is (bytes unchanged, anything else as JSON); as ``ask``.
+        """Send a body (bytes unchanged, anything else as JSON); see ``ask``.
 
-        A server that says it is busy is waited for and asked again.
+        If the server is busy, wait and send it again.
         """
         waits = 0
         while True:
@@ -117,13 +116,13 @@ class Client:
         return exchange
 
     async def hang_up_on(self, ask: Ask, wait_s: float) -> bool:
-        """Ask and leave: after the first text of a stream, else after ``wait_s``.
+        """Send a request and hang up: after the first text of a stream, else after ``wait_s``.
 
         Returns:
-            Whether the answer was still under way.
+            Whether the answer was unfinished.
 
         Raises:
-            LimitReached: The probe may ask no more.
+            LimitReached: The probe has reached a limit.
         """
         self._budget.spend()
         body = self.driver.body(ask, self.model)
@@ -144,7 +143,7 @@ class Client:
         return False
 
     async def ask_shortly(self, timeout_s: float | None = None) -> Exchange:
-        """Ask for one token, to see how soon an answer can come, and whether one comes at all."""
+        """Ask for one token, to measure how soon the server answers, and whether it does."""
         ask = Ask("Hi", max_tokens=_LONGEST_SHORT)
         return await self.send(self.driver.body(ask, self.model), timeout_s)
 
@@ -184,7 +183,8 @@ class Client:
         )
 
     async def _parsed(self, text: str) -> Capture:
-        # Reading a short answer takes less than a thread does; a long one must not stall a window.
+        # Parsing a short answer is faster than starting a thread; a long one must not stall a
+        # window.
         if len(text) <= _SHORT_CHARS:
             return parse(text, self.driver.dialect)
         return await asyncio.to_thread(parse, text, self.driver.dialect)
@@ -195,7 +195,7 @@ class Client:
 
     def _post(self, body: Any) -> AbstractAsyncContextManager[aiohttp.ClientResponse]:
         raw = body if isinstance(body, bytes) else json.dumps(self.driver.on_wire(body)).encode()
-        # A redirect is not followed: the key, and the prompts, are for this server alone.
+        # Redirects are not followed, because the key and the prompts are for this server only.
         return self._session.post(
             self._url_of(body), data=raw, headers=self._headers, allow_redirects=False
         )
@@ -206,7 +206,7 @@ class Client:
 
 
 def _text_of(content: bytes) -> str:
-    """Return the text of a body; a binary stream is written out as events."""
+    """Return the text of a body; a binary stream is converted to server-sent events."""
     if is_event_stream(content):
         return as_server_sent_events(content)
     return content.decode("utf-8", "replace")

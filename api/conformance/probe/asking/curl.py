@@ -17,14 +17,14 @@ def curl_line(
 ) -> str:
     """Return a command that sends a request.
 
-    A key, and the value of a header that the user gave, appear as variables, never themselves.
+    The key, and values of headers that the user gave, appear as shell variables only.
 
     Args:
-        url: Where to.
+        url: The address.
         dialect: Decides the headers.
-        body: The body, as JSON value or as raw bytes.
+        body: The body, as a JSON value or as raw bytes.
         access: How the server is reached.
-        is_cut: Hang up after a second instead of reading to the end.
+        is_cut: Whether to hang up after a second instead of reading to the end.
     """
     words = ["curl", "-sS", "-i"]
     if isinstance(body, dict) and body.get("stream"):
@@ -40,7 +40,7 @@ def curl_line(
     hidden = [(name, f"${_variable(name)}") for name, _ in access.headers]
     placeholders = {key, *(value for _, value in hidden)}
     for name, value in headers(dialect, key, hidden).items():
-        # Double quotes where the shell has to put the value in.
+        # Double quotes, so that the shell replaces variables.
         is_hidden = value.removeprefix("Bearer ") in placeholders
         quoted = f'"{name}: {value}"' if is_hidden else shlex.quote(f"{name}: {value}")
         words.append(f"-H {quoted}")

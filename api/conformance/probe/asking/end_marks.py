@@ -1,4 +1,4 @@
-"""Tells from its bytes that a stream is over, whether or not its connection is closed.
+"""Recognises the end of a stream by its last event, even if the connection stays open.
 
 Pure; any thread.
 """
@@ -15,7 +15,7 @@ _LAST_RESPONSE = re.compile(rb'data:.*"type": ?"response\.(?:completed|incomplet
 
 
 def _is_done_object(line: bytes) -> bool:
-    # A tool's arguments may say done too: only the object's own word counts.
+    # A tool's arguments may contain "done" too, so only the object's own key counts.
     if b'"done"' not in line:
         return False
     try:
@@ -36,10 +36,10 @@ _IS_LAST: dict[WireDialect, Callable[[bytes], object]] = {
 
 
 class EndMark:
-    """Looks for the end of one stream as its bytes come, at each line once.
+    """Looks for the end of one stream as its bytes arrive; checks each line once.
 
     Args:
-        dialect: Whose stream it is; one without a mark never ends before its connection.
+        dialect: The stream's dialect. If it has no last event, the stream ends with its connection.
     """
 
     def __init__(self, dialect: WireDialect) -> None:
@@ -48,7 +48,7 @@ class EndMark:
         self._is_seen = False
 
     def look(self, received: bytearray) -> bool:
-        """Return whether the mark is among the bytes that have come so far."""
+        """Return whether the bytes so far contain the end."""
         if self._is_last is None or self._is_seen:
             return self._is_seen
         end = received.rfind(b"\n") + 1

@@ -1,4 +1,4 @@
-"""One request of a probe and what came of it. Pure values; knows no web framework. Any thread."""
+"""One request of a probe and its answer. Pure values; knows no web framework. Any thread."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -8,16 +8,17 @@ from api.conformance.captures.values import Capture
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
-    """A request and what came of it.
+    """A request and its answer.
 
     Attributes:
         body: The request's body.
-        status: The HTTP status; 0 where there was none.
+        status: The HTTP status; 0 if there was none.
         text: The answer's body.
-        capture: The body, read.
-        problem: Why there is no whole answer: a time-out or a broken connection; else empty.
+        capture: The answer, parsed.
+        problem: Why the answer is incomplete: a time-out or a broken connection; empty if it is
+            complete.
         total_s: How long it took.
-        first_s: When the first byte of the body came; None where none did.
+        first_s: When the first byte of the body arrived; None if none did.
         is_streamed: Whether a stream was asked for.
         is_left_open: Whether the connection stayed open after the end of the stream.
         headers: The answer's headers, names in lower case.
@@ -36,12 +37,12 @@ class Exchange:
 
     @property
     def mode(self) -> str:
-        """How the answer was asked for, as reports say it."""
+        """How the answer was requested, as reports show it."""
         return "streamed" if self.is_streamed else "whole"
 
     @property
     def is_answer(self) -> bool:
-        """Whether this is a whole answer of the model."""
+        """Whether this is a complete answer of the model."""
         return self.status == 200 and not self.problem and self.capture.error is None
 
     @property

@@ -1,13 +1,13 @@
-"""What became of a connection, in words: a library's own text helps nobody. Pure; any thread."""
+"""Describes failed connections in plain words. Pure; any thread."""
 
 import aiohttp
 
-# What a connection to a broken server raises; ValueError where a header is not what it must be.
+# Exceptions of a connection to a faulty server; ValueError for an invalid header.
 BROKEN = (aiohttp.ClientError, OSError, ValueError)
 
 
 def problem_of(error: Exception) -> str:
-    """Return in words what became of a connection."""
+    """Describe why a connection failed."""
     match error:
         case aiohttp.ClientConnectorDNSError():
             return "no computer has that name"

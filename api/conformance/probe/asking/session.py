@@ -1,6 +1,7 @@
-"""Connections of a probe to a server that may be broken or hostile: what it sends is bounded.
+"""Connections of a probe to a server that may be faulty or hostile; limits what it sends.
 
-A key never follows a redirect: none is followed. Runs on the loop of whoever probes.
+Redirects are never followed, so that they do not receive the key. Runs on the loop of whoever
+probes.
 """
 
 import asyncio
@@ -12,23 +13,23 @@ import aiohttp
 from api.conformance.probe.asking.access import Access
 from api.conformance.probe.asking.end_marks import EndMark
 
-# A whole answer of a check has some hundreds of kilobytes at most.
+# A whole answer to a check has a few hundred kilobytes at most.
 MOST_BODY_BYTES = 2 * 1024 * 1024
 _REDIRECTS = range(300, 400)
 
 
 def open_session(access: Access) -> aiohttp.ClientSession:
-    """Return a session that keeps no connection, no cookie, and unpacks nothing.
+    """Return a session that keeps no connections and no cookies, and does not decompress.
 
     Raises:
         OSError: The file of certificates cannot be read, or is not one.
     """
     return aiohttp.ClientSession(
-        # After a hang-up a server may close a kept connection under the next request.
+        # After a hang-up, a server may close a kept connection during the next request.
         connector=aiohttp.TCPConnector(force_close=True, ssl=access.tls()),
         cookie_jar=aiohttp.DummyCookieJar(),
         timeout=aiohttp.ClientTimeout(total=None),
-        # A few kilobytes can be packed so that they become gigabytes.
+        # A few compressed kilobytes can expand to gigabytes.
         auto_decompress=False,
         headers={"accept-encoding": "identity"},
     )
@@ -36,11 +37,11 @@ def open_session(access: Access) -> aiohttp.ClientSession:
 
 @dataclass(slots=True)
 class Received:
-    """The body of an answer as it comes.
+    """The body of an answer as it arrives.
 
     Attributes:
         content: Its bytes.
-        first_at_s: When the first of them came, on the monotonic clock; None before.
+        first_at_s: When the first byte arrived, on the monotonic clock; None before.
         is_left_open: Whether the connection stayed open after the end of a stream.
     """
 
@@ -59,12 +60,12 @@ async def read_body(
 
     Args:
         response: The answer; its headers have arrived.
-        received: Gets the bytes as they come, so that they are there if time runs out.
-        mark: Knows the end of a stream; None reads until the connection ends.
+        received: Receives the bytes as they arrive, so that they are available if time runs out.
+        mark: Recognises the end of a stream; None reads until the connection ends.
         grace_s: How long the connection may stay open after that end.
 
     Returns:
-        Why it is not whole, or not usable; empty where it is.
+        Why it is incomplete or unusable; empty if it is neither.
     """
     if response.status in _REDIRECTS:
         where = response.headers.get("location", "")

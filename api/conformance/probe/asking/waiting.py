@@ -1,4 +1,4 @@
-"""How long to wait for a server that says it is busy. Pure; any thread."""
+"""How long to wait for a busy server. Pure; any thread."""
 
 import time
 from collections.abc import Mapping
@@ -7,7 +7,7 @@ from email.utils import parsedate_to_datetime
 
 # Too many requests, not available now, and the vendor's own "overloaded".
 BUSY = (429, 503, 529)
-# What a broken server says too, so that it can be a fault in the end.
+# A faulty server sends these too, so the probe must stop waiting at some point.
 MAY_BE_BROKEN = 503
 MOST_WAITS = 6
 _FIRST_S = 0.5
@@ -18,7 +18,7 @@ def wait_s(headers: Mapping[str, str], number: int, longest_s: float) -> float:
 
     Args:
         headers: The answer's headers, names in lower case.
-        number: How often this request has been waited for already.
+        number: How many waits this request has had already.
         longest_s: The longest wait.
     """
     asked = _retry_after_s(headers.get("retry-after", ""))
@@ -27,7 +27,7 @@ def wait_s(headers: Mapping[str, str], number: int, longest_s: float) -> float:
 
 
 def _retry_after_s(text: str) -> float | None:
-    """Return what the header asks for, in seconds or as a date; None where it says neither."""
+    """Return the header's wait in seconds, given as seconds or as a date; None if it is neither."""
     try:
         return float(text)
     except ValueError:

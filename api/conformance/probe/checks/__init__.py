@@ -1,1 +1,1 @@
-"""What a probe checks of a server."""
+"""The checks of a probe."""

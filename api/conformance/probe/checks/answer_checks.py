@@ -1,4 +1,4 @@
-"""Checks beside the stops: the reason of a natural end, and thinking.
+"""Checks the reason of a natural end, and thinking.
 
 Runs on the loop of whoever probes.
 """
@@ -24,7 +24,7 @@ _TAGS = ("<think>", "</think>", "<thinking>", "<|channel|>")
 
 
 async def _thinking_off(setting: CheckSetting) -> Seen:
-    """With thinking switched off there is none, and no tag of it in the text."""
+    """With thinking switched off, the answer has no thinking and no thinking tag in its text."""
     driver, given = setting.client.driver, setting.main
     if not driver.can_think:
         return skipped("The dialect cannot switch thinking off.")
@@ -46,7 +46,7 @@ async def _thinking_off(setting: CheckSetting) -> Seen:
 
 
 async def _stop_in_thinking(setting: CheckSetting) -> Seen:
-    """A stop that occurs in the thinking alone must not take the answer away."""
+    """A stop that occurs only in the thinking must not end the answer."""
     driver = setting.client.driver
     if not driver.can_think:
         return skipped("The dialect does not separate thinking from the answer.")
@@ -109,7 +109,8 @@ async def _natural_end(setting: CheckSetting) -> Seen:
     natural = client.driver.words[CapturedEnding.NATURAL]
     for run in runs:
         capture = run.capture
-        # Some servers name the end mark of a template as what matched: the reason decides.
+        # Some servers report a template's end token as the stop that matched, so only the reason
+        # counts.
         if capture.ending is CapturedEnding.STOP and f'"{capture.reason}"' not in natural:
             verdict = Judgement(
                 "natural_end_misnamed",

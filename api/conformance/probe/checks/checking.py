@@ -1,4 +1,4 @@
-"""What checks have in common: what they know of the server, and how they say what they saw.
+"""What checks have in common: their knowledge of the server, and the form of their results.
 
 Runs on the loop of whoever probes.
 """
@@ -17,15 +17,15 @@ from api.conformance.probe.judging import Judgement
 from api.conformance.probe.planning.plan import StopCase, simplest_case
 from api.conformance.probe.values import CheckOutcome, CheckResult, Fault, ProbeOptions
 
-# Why a check is undecided where the server answered none of its requests.
+# Why a check is undecided if the server answered none of its requests.
 NO_ANSWER = "There is no answer to compare."
 
 
 class ServerGone(Exception):
-    """The server no longer answers what it answered before.
+    """The server stopped answering during the probe.
 
     Attributes:
-        seen: What the check saw that noticed it.
+        seen: The result of the check that noticed it.
     """
 
     def __init__(self, seen: "Seen") -> None:
@@ -38,11 +38,11 @@ class CheckSetting:
     """What is known of the server while it is being checked.
 
     Attributes:
-        client: Asks it.
-        options: What the probe was asked to do.
+        client: Sends requests to it.
+        options: The options of the probe.
         baselines: Its answers without stops.
-        short_s: How long it needs for one token.
-        broken_by: The check that showed that not even simple stops work; empty where they do.
+        short_s: How long it takes for one token.
+        broken_by: The check that showed that not even simple stops work; empty if they work.
     """
 
     client: Client
@@ -63,7 +63,7 @@ class Check:
 
     Attributes:
         code: The id of the case.
-        run: Asks and judges; raises ``ServerGone`` when nothing answers any longer.
+        run: Runs the check; raises ``ServerGone`` if the server no longer answers.
     """
 
     code: str
@@ -72,13 +72,13 @@ class Check:
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What a check saw.
+    """The result of a check.
 
     Attributes:
-        sentence: What was seen, for a person.
-        faults: What was wrong.
-        outcome: None lets the faults decide.
-        cause: The check whose failure allowed nothing else to be seen.
+        sentence: The result, for a person.
+        faults: The faults found.
+        outcome: The outcome; None lets the faults decide.
+        cause: The check whose failure made this one pointless.
     """
 
     sentence: str = ""
@@ -93,8 +93,8 @@ class Seen:
 
         Args:
             case: What was checked.
-            dialect: In whose words.
-            exchanges: What was asked for it.
+            dialect: The dialect of the requests.
+            exchanges: The requests that it sent, with their answers.
         """
         outcome = self.outcome or (CheckOutcome.FAILED if self.faults else CheckOutcome.HELD)
         sentence = self.sentence
@@ -115,17 +115,17 @@ class Seen:
         )
 
 
-# Reports are for reading: what a server says without end is cut.
+# Reports are for people, so very long texts of a server are shortened.
 _SHOWN_CHARS = 20_000
 
 
 def faults_of(client: Client, run: Exchange, verdicts: Iterable[Judgement]) -> list[Fault]:
-    """Return verdicts as faults, with what shows them.
+    """Return verdicts as faults with their evidence.
 
     Args:
-        client: Asked the server; knows what was asked before.
+        client: The client that sent the request; knows the earlier exchanges.
         run: The request and its answer, which show the faults.
-        verdicts: What is wrong with the answer.
+        verdicts: The problems of the answer.
     """
     return [fault(client, run, verdict) for verdict in verdicts]
 
@@ -133,18 +133,18 @@ def faults_of(client: Client, run: Exchange, verdicts: Iterable[Judgement]) -> l
 async def confirmed(
     client: Client, body: Any, judge: Callable[[Exchange], Sequence[Judgement]]
 ) -> tuple[Exchange, list[Fault]]:
-    """Ask, and again where something is wrong: what does not show twice is not a fault.
+    """Send a request, and again if the answer has faults; only a repeated fault counts.
 
     Args:
-        client: Asks.
+        client: Sends the requests.
         body: The request.
-        judge: Says what is wrong with an answer.
+        judge: Returns the problems of an answer.
 
     Returns:
         The last answer, and its faults.
 
     Raises:
-        LimitReached: The probe may ask no more.
+        LimitReached: The probe has reached a limit.
     """
     run = await client.send(body)
     verdicts = judge(run)
@@ -155,12 +155,12 @@ async def confirmed(
 
 
 def fault(client: Client, run: Exchange, verdict: Judgement) -> Fault:
-    """Return a verdict as a fault, with what shows it.
+    """Return a verdict as a fault with its evidence.
 
     Args:
-        client: Asked the server; knows what was asked before.
+        client: The client that sent the request; knows the earlier exchanges.
         run: The request and its answer, which show the fault.
-        verdict: What is wrong with the answer.
+        verdict: The problem of the answer.
     """
     return Fault(
         verdict.code,
@@ -175,17 +175,17 @@ def fault(client: Client, run: Exchange, verdict: Judgement) -> Fault:
 
 
 def skipped(sentence: str) -> Seen:
-    """Return that a check does not apply."""
+    """Return the result of a check that does not apply."""
     return Seen(sentence, outcome=CheckOutcome.SKIPPED)
 
 
 def undecided(sentence: str) -> Seen:
-    """Return that a check could not be decided."""
+    """Return the result of a check that could not be decided."""
     return Seen(sentence, outcome=CheckOutcome.UNDECIDED)
 
 
 def without_premise(setting: CheckSetting) -> Seen | None:
-    """Return why a check that needs working stops cannot be decided; None where it can."""
+    """Return the result of a check that needs working stops, if stops are broken; else None."""
     if not setting.broken_by:
         return None
     return Seen(
@@ -203,12 +203,12 @@ def working_case(setting: CheckSetting) -> StopCase | Seen:
 
 
 def not_asked(sentence: str) -> Seen:
-    """Return that a check was left out because the probe was cut short."""
+    """Return the result of a check that was not run because the probe was cut short."""
     return Seen(sentence, outcome=CheckOutcome.NOT_ASKED)
 
 
 async def make_sure_it_lives(setting: CheckSetting, cause: Exchange) -> Fault | None:
-    """Return a fault if the server no longer answers after what it was just sent."""
+    """Return a fault if the server no longer answers after the last request."""
     timeout_s = min(setting.options.timeout_s, 4 * setting.short_s + 10)
     after = await setting.client.ask_shortly(timeout_s)
     if after.is_answer:

@@ -1,6 +1,6 @@
-"""Checks that what cannot be right is refused in the dialect's own words, and harms nobody.
+"""Checks that invalid requests are refused in the dialect's error format, without harm.
 
-Runs on the loop of whoever probes; these checks come last, for some servers do not survive them.
+Runs on the loop of whoever probes; these checks come last, because some servers crash on them.
 """
 
 import json

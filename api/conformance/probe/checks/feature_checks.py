@@ -1,4 +1,4 @@
-"""Checks of stops beside other features: several choices, tools, structure, logprobs.
+"""Checks stops together with other features: several choices, tools, structure, logprobs.
 
 Runs on the loop of whoever probes.
 """
@@ -93,7 +93,7 @@ def _choices_in(raw: str) -> list[dict[str, Any]]:
 
 
 async def _logprobs(setting: CheckSetting) -> Seen:
-    """Logprobs are listed for tokens of the text alone."""
+    """Logprobs are listed only for tokens of the text."""
     client, case = setting.client, working_case(setting)
     if isinstance(case, Seen):
         return case
@@ -112,7 +112,7 @@ async def _logprobs(setting: CheckSetting) -> Seen:
         return skipped("The answer has no logprobs with tokens in words.")
     text = run.capture.text
     before_last = "".join(tokens[:-1])
-    # The last token may have text behind the cut; none may begin there.
+    # The last token may extend beyond the cut, but no token may begin there.
     if len(before_last) >= len(text) and tokens[-1] and len(tokens) > 1:
         verdict = Judgement(
             "logprobs_of_dropped_tokens",
@@ -129,7 +129,7 @@ def _logged(run: Exchange) -> list[str]:
     listed = mapping(choice.get("logprobs"))
     names = [mapping(one).get("token") for one in items(listed.get("content"))]
     names = names or items(listed.get("tokens"))
-    # Some servers list ids, or nothing, where the token should stand: these say nothing here.
+    # Some servers list ids, or nothing, in place of the token's text; these prove nothing here.
     return [str(one) for one in names] if all(isinstance(one, str) for one in names) else []
 
 
@@ -172,7 +172,7 @@ def _half_call(stop: str, arguments: str, run: Exchange) -> list[Judgement]:
     capture = run.capture
     calls = capture.tool_calls
     if not calls and capture.ending is not CapturedEnding.TOOL:
-        return []  # the stop ended the answer, and nobody is told of a call
+        return []  # the stop ended the answer, and no call is reported
     got = calls[0].arguments if calls else ""
     if _is_whole(got) and stop in got:
         return []

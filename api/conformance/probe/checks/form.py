@@ -1,6 +1,6 @@
-"""Checks the form of every answer that a probe has seen, streamed and whole apart.
+"""Checks the form of all answers of a probe, streamed and whole ones separately.
 
-Asks nothing more. Pure; any thread.
+Sends no requests. Pure; any thread.
 """
 
 from collections.abc import Sequence
@@ -11,7 +11,7 @@ from api.conformance.probe.asking.exchange import Exchange
 from api.conformance.probe.checks.checking import Check, CheckSetting, Seen, fault, skipped
 from api.conformance.probe.judging import Judgement
 
-# Said by the checks that look at stops, each with its own evidence.
+# Reported by the checks of stops, each with its own evidence.
 _JUDGED_ELSEWHERE = frozenset({"reason_missing", "empty"})
 
 
@@ -19,9 +19,9 @@ def faults_of_form(client: Client, runs: Sequence[Exchange], *, is_streamed: boo
     """Return each fault of form once, with the first answer that shows it.
 
     Args:
-        client: Asked the server.
+        client: The client that sent the requests.
         runs: All requests and their answers so far.
-        is_streamed: Whether streams are judged, or answers that were sent whole.
+        is_streamed: Whether to judge streams, or answers that were sent whole.
     """
     answers = [run for run in runs if run.is_answer and run.is_streamed is is_streamed]
     if not answers:

@@ -1,7 +1,7 @@
-"""Checks that a server is there for the next client after some have hung up.
+"""Checks that a server answers the next client after some clients have hung up.
 
-From outside only this can be seen: how soon the next one is answered. Runs on the loop of
-whoever probes.
+The only evidence from outside is how soon the next client is answered. Runs on the loop of whoever
+probes.
 """
 
 import asyncio
@@ -42,7 +42,8 @@ def _hang_up(is_streamed: bool) -> Callable[[CheckSetting], Awaitable[Seen]]:
             fault = Fault(
                 "not_freed",
                 f"After {len(asks)} clients hung up {why}.",
-                # However they asked: it is the same place that is not freed.
+                # Streamed or not, the fault is the same: the server does not free the client's
+                # slot.
                 expected=f"an answer within {allowed_s:.1f} s",
                 got=why,
                 curl=client.curl(body, is_cut=True),

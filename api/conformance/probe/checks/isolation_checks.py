@@ -1,4 +1,4 @@
-"""Checks that the stops of one request are no business of any other.
+"""Checks that the stops of one request do not affect other requests.
 
 Runs on the loop of whoever probes.
 """
@@ -55,7 +55,8 @@ async def _concurrent(setting: CheckSetting) -> Seen:
     runs = await asyncio.gather(*map(client.ask, asks))
     sentence = f"The stop {case.stops[0]!r} of one request ended another at the same time."
     faults: list[Fault] = []
-    # Answers computed side by side may differ a little: only a cut right before the stop counts.
+    # Answers computed at the same time may differ slightly, so only a cut right before the stop
+    # counts.
     doubts = 0
     for run in runs[1::2]:
         verdicts = _cut(case, run, "stop_leaks", sentence)
@@ -69,7 +70,7 @@ async def _concurrent(setting: CheckSetting) -> Seen:
 
 
 def _cut(case: StopCase, run: Exchange, code: str, sentence: str) -> list[Judgement] | None:
-    """Judge an answer that no stop may have ended; None where it is another answer altogether."""
+    """Judge an answer that no stop should have ended; None if it is a different answer."""
     broken = no_answer(run)
     if broken is not None:
         return [broken]

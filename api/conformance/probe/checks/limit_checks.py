@@ -1,4 +1,4 @@
-"""Checks of stops at the limit: what is held there, and a stop that the last token completes.
+"""Checks stops at the token limit: held-back text, and a stop that the last token completes.
 
 Runs on the loop of whoever probes.
 """
@@ -32,7 +32,7 @@ _STEPS = 3
 
 
 async def _plain(setting: CheckSetting) -> Seen:
-    """A limit ends the answer after so many tokens, and is named as the reason."""
+    """A limit ends the answer after that many tokens, and is named as the reason."""
     given = setting.main
     limit = max(_SMALL, setting.client.driver.least_tokens)
     if given.tokens is not None and given.tokens <= limit:
@@ -58,7 +58,7 @@ def _limited(
     capture = run.capture
     usage = capture.usage
     tokens = usage.output_tokens if usage is not None else None
-    # What is left of a character whose bytes are cut apart is not judged.
+    # A character that is cut in the middle of its bytes is not judged.
     got = capture.text.rstrip("\ufffd")
     full = given.text_in(is_streamed=run.is_streamed)
     is_whole = len(got) >= len(given.stable) and got == full

@@ -1,4 +1,4 @@
-"""Checks of the list of stops itself: none, empty, blank, a bare string, token ids.
+"""Checks the list of stops itself: absent, empty, blank, a bare string, token ids.
 
 Runs on the loop of whoever probes.
 """
@@ -23,8 +23,8 @@ from api.conformance.probe.judging import Judgement, judge, no_answer
 from api.conformance.probe.planning.plan import StopCase, simplest_case
 from api.conformance.probe.values import Fault
 
-# The lowest ids of every common vocabulary are bytes, digits and line ends: an answer that counts
-# lines cannot do without them.
+# The lowest ids of every common vocabulary are bytes, digits and line ends, which an answer that
+# counts needs.
 _LOW_IDS = tuple(range(256))
 
 
@@ -53,7 +53,7 @@ async def _no_stops(setting: CheckSetting) -> Seen:
 
 
 async def _bare_string(setting: CheckSetting) -> Seen:
-    """One stop may stand without a list, where the dialect says so."""
+    """A single stop may be given without a list, if the dialect allows it."""
     if not setting.client.driver.takes_string:
         return skipped("The dialect takes a list only.")
     case = simplest_case(setting.baselines)
@@ -66,7 +66,7 @@ async def _bare_string(setting: CheckSetting) -> Seen:
 
 
 async def _empty_stop(setting: CheckSetting) -> Seen:
-    """An empty stop is refused or ignored; it must not end the answer at once, nor the server."""
+    """An empty stop is refused or ignored; it must not end the answer or crash the server."""
     faults: list[Fault] = []
     seen = "ignored"
     for is_streamed in (False, True):
@@ -102,7 +102,7 @@ async def _empty_in_mode(setting: CheckSetting, *, is_streamed: bool) -> tuple[l
 
 
 async def _blank_stop(setting: CheckSetting) -> Seen:
-    """A stop of white space is refused, or it is a stop like any other."""
+    """A stop of white space is refused, or works like any other stop."""
     for given in setting.baselines:
         for blank in ("\n", " "):
             at = given.stable.find(blank)
@@ -123,7 +123,7 @@ async def _blank(setting: CheckSetting, case: StopCase) -> Seen:
 
 
 async def _token_ids(setting: CheckSetting) -> Seen:
-    """Stop token ids end the answer; where ids are not known, many of the commonest are given."""
+    """Stop token ids end the answer; if ids are not known, many of the most common are given."""
     driver, given = setting.client.driver, setting.main
     if driver.ids_path is None:
         return skipped("The dialect has no token ids.")

@@ -1,7 +1,6 @@
-"""Checks that stops are taken as they are: as text, in their case, character by character.
+"""Checks that stops are matched literally: as text, with their case, character by character.
 
-None of the stops here occurs in the answer, so that none may change it. Runs on the loop of
-whoever probes.
+None of these stops occurs in the answer, so none may change it. Runs on the loop of whoever probes.
 """
 
 import re
@@ -27,11 +26,11 @@ from api.conformance.probe.values import Fault
 
 @dataclass(frozen=True, slots=True)
 class _Lookalike:
-    """A stop that is not in the answer but resembles something there.
+    """A stop that is not in the answer but resembles a part of it.
 
     Attributes:
-        code: The fault if it fires.
-        sentence: What has happened then; ``{}`` is the stop.
+        code: The code of the fault if it fires.
+        sentence: The fault's sentence; ``{}`` is the stop.
         stop: The stop.
     """
 
@@ -90,7 +89,7 @@ def _check(choosers: Sequence[_Choose]) -> Callable[[CheckSetting], Awaitable[Se
         faults: list[Fault] = []
         for given in setting.baselines:
             mine = [one for at, one in chosen if at is given]
-            # Together they are one request; only where something fires is each asked for.
+            # All are sent in one request; if something fires, each is sent separately.
             if mine and await _fired(setting, given, mine) is not None:
                 for one in mine:
                     found = await _fired(setting, given, [one])
@@ -101,7 +100,7 @@ def _check(choosers: Sequence[_Choose]) -> Callable[[CheckSetting], Awaitable[Se
 
 
 def _causes(faults: Sequence[Fault]) -> tuple[Fault, ...]:
-    """Return the faults without those that follow from others: a pattern has escapes, too."""
+    """Return the faults without those that follow from others: patterns contain escapes, too."""
     is_pattern = any(fault.code == "stop_is_pattern" for fault in faults)
     kept = (fault for fault in faults if not (is_pattern and fault.code == "stop_unescaped"))
     return tuple({fault.code: fault for fault in kept}.values())

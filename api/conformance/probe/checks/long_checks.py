@@ -1,4 +1,4 @@
-"""Checks of long lists of stops, and of long stops.
+"""Checks long lists of stops, and long stops.
 
 Runs on the loop of whoever probes.
 """
@@ -56,7 +56,7 @@ def _judge_many(case: StopCase, client: Client, count: int, run: Exchange) -> li
 
 
 async def _long(setting: CheckSetting) -> Seen:
-    """A long stop is compared to its end: not cut to its beginning, nor forgotten on the way."""
+    """A long stop is compared to its end: it is neither shortened nor forgotten."""
     if (broken := without_premise(setting)) is not None:
         return broken
     client = setting.client
@@ -89,7 +89,7 @@ def _judge_long(case: StopCase, client: Client, run: Exchange) -> list[Judgement
     if case.matched is None and verdicts and case.text.startswith(got) and got != case.text:
         sentence = f"A stop of {length} characters matched although only its beginning occurs."
         return [Judgement("stop_cut_short", sentence, case.text, got, case.text)]
-    # A part of the stop that leaks is long where a window of text was too short for it.
+    # If the server's window of text is too short, a long part of the stop leaks.
     has_leaked = len(got) - len(case.text) >= length // 4
     codes = {one.code for one in verdicts}
     if "stop_ignored" in codes or ("prefix_leaked" in codes and has_leaked):
@@ -99,7 +99,7 @@ def _judge_long(case: StopCase, client: Client, run: Exchange) -> list[Judgement
 
 
 async def _long_answer(setting: CheckSetting) -> Baseline | None:
-    """Return an answer longer than the others, where the server gives one; else the longest."""
+    """Return an answer longer than the others, if the server gives one; else the longest."""
     repeatable = [one for one in setting.baselines if one.is_repeatable]
     if not repeatable:
         return None

@@ -1,4 +1,4 @@
-"""Checks that the chosen stops do what they must, whole and streamed.
+"""Checks that the chosen stops work, whole and streamed.
 
 Runs on the loop of whoever probes.
 """
@@ -23,7 +23,7 @@ _REPEATS = 2
 
 
 def stop_checks(cases: Sequence[StopCase]) -> list[Check]:
-    """Return a check for each case, and one that says why for each kind without a case."""
+    """Return a check for each case, and for each kind without a case one that says why."""
     checks = [Check(f"stop.{case.code}", _runner(case)) for case in cases]
     checks += [Check(f"stop.{code}", _nothing_to_choose) for code in missing(cases)]
     return checks
@@ -52,15 +52,15 @@ def _runner(case: StopCase) -> Callable[[CheckSetting], Awaitable[Seen]]:
 async def judged(
     setting: CheckSetting, case: StopCase, *, is_streamed: bool
 ) -> tuple[list[Fault], str]:
-    """Ask once, and again where there is something to doubt; return faults, and a doubt if any.
+    """Send a request, and again if the result is doubtful; return faults, and a doubt if any.
 
     Args:
         setting: What is known of the server.
-        case: The stops, and what they must do.
+        case: The stops and their expected effect.
         is_streamed: Whether a stream is asked for.
 
     Raises:
-        LimitReached: The probe may ask no more.
+        LimitReached: The probe has reached a limit.
     """
     client = setting.client
     in_mode = case.in_mode(is_streamed=is_streamed)

@@ -1,4 +1,4 @@
-"""Checks that a stream is one: in its headers, its form, its pace and its end.
+"""Checks streams as such: their headers, form, pace and end.
 
 Runs on the loop of whoever probes.
 """
@@ -13,7 +13,7 @@ from api.conformance.probe.judging import Judgement, no_answer
 from api.conformance.probe.values import Fault
 
 _SSE = "text/event-stream"
-# The dialects that stream as something else.
+# The dialects with another media type for streams.
 _STREAMS = {
     WireDialect.OLLAMA: "application/x-ndjson",
     WireDialect.CONVERSE: "application/vnd.amazon.eventstream",
@@ -21,13 +21,13 @@ _STREAMS = {
 _JSON = "application/json"
 _LONG = "Count from 1 to 1000, one number per line"
 _MAX_TOKENS = 400
-# What is quicker may come in one piece all the same.
+# A faster answer may arrive in one piece anyway.
 _LEAST_S = 0.6
 _LATE = 0.9
 
 
 async def _framing(setting: CheckSetting) -> Seen:
-    """A stream is sent where one is asked for, as what it is, and its connection is closed."""
+    """A requested stream is sent, with the right media type, and its connection is closed."""
     found: dict[str, Fault] = {}
     answers = [run for run in setting.client.exchanges if run.is_answer]
     for run in answers:

@@ -1,4 +1,4 @@
-"""Checks that tokens are counted: all of them, once, and the same in streams.
+"""Checks the token counts: complete, without duplicates, and the same in streams.
 
 Runs on the loop of whoever probes.
 """
@@ -121,7 +121,7 @@ def _sent(setting: CheckSetting, body: dict[str, Any]) -> Exchange:
 
 
 async def _all_generated(setting: CheckSetting) -> Seen:
-    """The tokens of a stop are counted though its text is not shown."""
+    """The tokens of a stop are counted even though its text is not shown."""
     if (broken := without_premise(setting)) is not None:
         return broken
     client, case = setting.client, simplest_case(setting.baselines)
@@ -135,7 +135,7 @@ async def _all_generated(setting: CheckSetting) -> Seen:
     tokens = usage.output_tokens if usage is not None else None
     if not run.is_answer or run.capture.text != given.text[:start] or not tokens or tokens < 0:
         return undecided("The tokens of the answer that the stop ended are not known.")
-    # So many tokens, and one more, must be enough to spell the stop.
+    # This many tokens, and one more, must be enough to spell the stop.
     limit = max(tokens + 1, client.driver.least_tokens)
     plain = await client.ask(replace(given.ask, max_tokens=limit))
     if not plain.is_answer or stop in plain.capture.text:

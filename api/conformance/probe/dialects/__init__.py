@@ -1,4 +1,4 @@
-"""How each dialect is asked: paths, bodies, errors, words for reasons, references.
+"""How to send requests in each dialect: paths, bodies, errors, names of reasons, references.
 
-Knows what servers in the field take, not what ours takes.
+Describes what other servers accept, not only ours.
 """

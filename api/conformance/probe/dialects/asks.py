@@ -1,4 +1,4 @@
-"""One request in no dialect's words, and where its parts stand in a body. Pure; any thread."""
+"""One request, independent of any dialect, and how fields are put into a body. Pure; any thread."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -9,15 +9,15 @@ Path = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """One request, in no dialect's words.
+    """One request, independent of any dialect.
 
     Attributes:
         prompt: What the user says.
         stops: The stop strings; empty leaves the field out.
         max_tokens: The limit.
         is_streamed: Whether the answer is streamed.
-        is_thinking: Whether the model thinks first; None leaves it to the server.
-        token_ids: Stop token ids, where the dialect has them.
+        is_thinking: Whether the model reasons first; None leaves it to the server.
+        token_ids: Stop token ids, if the dialect has them.
     """
 
     prompt: str
@@ -29,7 +29,7 @@ class Ask:
 
 
 def put(body: Body, path: Path, value: Any) -> None:
-    """Set a field, making the objects around it.
+    """Set a field, and create the objects around it.
 
     Args:
         body: The request's body, which is changed.

@@ -20,7 +20,7 @@ def messages_body(ask: Ask, model: str) -> Body:
         enabled = {"type": "enabled", "budget_tokens": 1024}
         body["thinking"] = enabled if ask.is_thinking else {"type": "disabled"}
         if ask.is_thinking:
-            # The vendor wants room for more than the budget, and no temperature of one's own.
+            # The vendor requires a limit above the budget, and allows no temperature.
             body["max_tokens"] = max(ask.max_tokens, 1024 + 512)
     return body
 

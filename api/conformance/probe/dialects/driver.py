@@ -1,4 +1,4 @@
-"""What a dialect is to the probe: one value that knows how it is asked. Pure; any thread."""
+"""A dialect as the probe uses it: one value that makes its requests. Pure; any thread."""
 
 import copy
 from collections.abc import Callable, Mapping, Sequence
@@ -12,28 +12,29 @@ from api.conformance.probe.dialects.asks import Ask, Body, Path, put
 
 @dataclass(frozen=True, slots=True)
 class Driver:
-    """Asks in one dialect.
+    """Makes requests in one dialect.
 
     Attributes:
-        dialect: Which.
-        path: Where requests go.
+        dialect: The dialect.
+        path: The path of requests.
         make: Makes the body of a request without its stops.
-        stop_path: Where stops stand in the body.
-        limit_path: Where the token limit stands.
-        prompt_path: Where the prompt stands.
+        stop_path: The path of the stops in the body.
+        limit_path: The path of the token limit.
+        prompt_path: The path of the prompt.
         is_envelope: Whether an error's body has the form that the dialect prescribes.
-        words: How the dialect spells each ending, as reports say what was expected.
-        ids_path: Where stop token ids stand; None where the dialect has none.
-        takes_string: Whether one stop may stand without a list.
+        words: How the dialect spells each ending, for reports.
+        ids_path: The path of stop token ids; None if the dialect has none.
+        takes_string: Whether one stop may be given without a list.
         can_think: Whether the dialect can switch thinking on and off.
         has_chat_template: Whether the model's template is put around the prompt.
-        names_stop: Whether the dialect prescribes that the stop that matched is named.
+        names_stop: Whether the dialect requires answers to name the stop that matched.
         are_stops_standard: Whether the dialect's specification has stops at all.
-        limit_name: Another name of the limit that a server insists on; empty for the dialect's.
-        least_tokens: The smallest limit that a server takes.
-        left_out: Fields that a server refuses and can do without.
-        streamed_path: Where requests for a stream go; empty where a field of the body asks for it.
-        is_detected: Whether a server is asked for it unless another dialect is named.
+        limit_name: Another name for the limit, if a server requires it; empty for the dialect's
+            name.
+        least_tokens: The smallest limit that the server accepts.
+        left_out: Optional fields that the server refuses.
+        streamed_path: The path of requests for a stream; empty if a field of the body asks for it.
+        is_detected: Whether detection tries it.
     """
 
     dialect: WireDialect
@@ -57,7 +58,7 @@ class Driver:
     is_detected: bool = True
 
     def body(self, ask: Ask, model: str) -> Body:
-        """Return the body of a request; an empty name of a model leaves the field out."""
+        """Return the body of a request; an empty model name leaves the field out."""
         if ask.max_tokens < self.least_tokens:
             ask = replace(ask, max_tokens=self.least_tokens)
         body = self.make(ask, model)
@@ -71,33 +72,33 @@ class Driver:
         if ask.stops:
             put(body, self.stop_path, list(ask.stops))
             if not self.are_stops_standard:
-                # Whoever knows the extension also knows where to report what matched.
+                # A server that knows the extension also knows how to report the stop that matched.
                 put(body, ("fullstop",), {"report": True})
         if ask.token_ids and self.ids_path is not None:
             put(body, self.ids_path, list(ask.token_ids))
         return body
 
     def on_wire(self, body: Any) -> Any:
-        """Return a body as it is sent: a path says that a stream is wanted, where there is one."""
+        """Return a body as it is sent, without ``stream`` if a path asks for the stream."""
         if not self.streamed_path or not isinstance(body, dict):
             return body
         return {name: value for name, value in body.items() if name != "stream"}
 
     def has_stops(self, body: Body) -> bool:
-        """Return whether a request has stops, of whatever form."""
+        """Return whether a request has stops in any form."""
         holder: Any = body
         for name in self.stop_path:
             holder = holder.get(name) if isinstance(holder, dict) else None
         return holder not in (None, [], ())
 
     def with_stop(self, body: Body, value: Any) -> Body:
-        """Return the body with any value, a wrong one too, where the stops stand."""
+        """Return the body with any value, even a wrong one, as the stops."""
         changed = copy.deepcopy(body)
         put(changed, self.stop_path, value)
         return changed
 
     def with_limit(self, body: Body, value: Any) -> Body:
-        """Return the body with any value, a wrong one too, as the limit."""
+        """Return the body with any value, even a wrong one, as the limit."""
         changed = copy.deepcopy(body)
         put(changed, self._limit_path, value)
         return changed
@@ -107,7 +108,7 @@ class Driver:
         return (*self.limit_path[:-1], self.limit_name or self.limit_path[-1])
 
     def with_prompt(self, body: Body, value: Any) -> Body:
-        """Return the body with any value, a wrong one too, as the prompt."""
+        """Return the body with any value, even a wrong one, as the prompt."""
         changed = copy.deepcopy(body)
         put(changed, self.prompt_path, value)
         return changed
@@ -119,9 +120,9 @@ def headers(
     """Return the headers of a request, names in lower case.
 
     Args:
-        dialect: Decides which there are.
-        api_key: The key, where the server wants one.
-        more: Headers beside those; they replace others of the same name.
+        dialect: The dialect.
+        api_key: The key, if the server requires one.
+        more: Further headers; they replace others of the same name.
     """
     found = {"content-type": "application/json"}
     if dialect is WireDialect.MESSAGES:
@@ -138,11 +139,11 @@ def headers(
 def path_of(
     driver: Driver, base_path: str | None, model: str = "", *, is_streamed: bool = False
 ) -> str:
-    """Return where requests go, with another path in place of ``/v1`` where one is given.
+    """Return the path of requests, with ``/v1`` replaced if another base path is given.
 
     Args:
         driver: The dialect.
-        base_path: The other path; None leaves the dialect's as it is.
+        base_path: The other base path; None keeps the dialect's.
         model: The model's name, which some dialects have in their paths.
         is_streamed: Whether a stream is asked for.
     """
@@ -161,10 +162,10 @@ def words_of(
 
     Args:
         field: The field's name.
-        natural: Its value where the model ended by itself.
-        stop: Where a stop ended the answer.
-        limit: Where a limit did.
-        tool: Where a call did; empty for that of a natural end.
+        natural: Its value if the model ended by itself.
+        stop: Its value if a stop ended the answer.
+        limit: Its value if a limit did.
+        tool: Its value if a call did; empty for the natural end's.
     """
     return {
         CapturedEnding.NATURAL: f'{field} "{natural}"',

@@ -1,7 +1,6 @@
-"""Requests for what only some dialects have: several choices, tools, structure, logprobs.
+"""Requests for features of some dialects: several choices, tools, structure, logprobs.
 
-Each function returns the changed body, or None where the dialect has no such thing. Pure; any
-thread.
+Each function returns the changed body, or None if the dialect lacks the feature. Pure; any thread.
 """
 
 from typing import Any
@@ -28,7 +27,7 @@ _SCHEMA: Body = {
 
 
 def with_choices(dialect: WireDialect, body: Body, count: int) -> Body | None:
-    """Return a request for several answers; None where the dialect has no words for it.
+    """Return a request for several answers; None if the dialect lacks the feature.
 
     Args:
         dialect: The dialect of the body.
@@ -67,7 +66,7 @@ def with_structure(dialect: WireDialect, body: Body) -> Body | None:
 
 
 def with_tool(dialect: WireDialect, body: Body) -> Body | None:
-    """Return a request that offers a tool, and asks for it where the dialect can."""
+    """Return a request that offers a tool, and requires its use if the dialect can."""
     function: dict[str, Any] = {
         "name": _NAME,
         "description": _WHAT,

@@ -1,6 +1,6 @@
-"""The body of a request in each dialect that our own server does not speak. Pure; any thread.
+"""The body of a request in each dialect that our own server does not offer. Pure; any thread.
 
-Where a dialect asks for a stream by another path, ``stream`` says which: see ``Driver.on_wire``.
+If a dialect streams on another path, ``stream`` in the body selects it: see ``Driver.on_wire``.
 """
 
 from api.conformance.probe.dialects.asks import Ask, Body
@@ -18,7 +18,7 @@ def llama_cpp_body(ask: Ask, model: str) -> Body:
 
 def tgi_body(ask: Ask, model: str) -> Body:
     """Return the body of a request to Text Generation Inference."""
-    # It refuses a temperature of 0: greedy is what it does without sampling.
+    # It refuses a temperature of 0, and is greedy without sampling.
     return {
         "inputs": ask.prompt,
         "parameters": {

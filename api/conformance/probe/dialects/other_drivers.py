@@ -1,4 +1,4 @@
-"""The dialects that can be probed although our own server does not speak them. Pure; any thread."""
+"""The dialects that can be probed but that our own server does not offer. Pure; any thread."""
 
 from api.conformance.captures.values import WireDialect
 from api.conformance.probe.dialects import errors, other_bodies

@@ -1,4 +1,4 @@
-"""What the vendors promise whose dialects our own server does not speak, in our words.
+"""What the references of dialects that our own server does not offer say, in our words.
 
 Pure; any thread.
 """

@@ -1,6 +1,6 @@
-"""What each dialect's vendor promises, in our words, and where it stands.
+"""What each vendor's reference says, in our words, with its address.
 
-A rule that no reference of a dialect states is an extension of it. Pure; any thread.
+A rule that is not in a dialect's reference is an extension. Pure; any thread.
 """
 
 from collections.abc import Mapping
@@ -138,7 +138,7 @@ _COMPLETIONS = _OPENAI_COMMON | {
         "logprobs.tokens lists the tokens of the text, with their log probabilities beside it.",
     ),
 }
-# The vendor's Responses API has no stops: what a server does with them is an extension.
+# The vendor's Responses API has no stops, so stops are an extension there.
 _RESPONSES = _OPENAI_COMMON | {
     Topic.REASON: Reference(
         f"{_OPENAI}/api-reference/responses/object",
@@ -244,5 +244,5 @@ REFERENCES: Mapping[WireDialect, Mapping[Topic, Reference]] = {
 
 
 def reference(dialect: WireDialect, topic: Topic) -> Reference | None:
-    """Return what a dialect's vendor says of a topic, or None where it says nothing."""
+    """Return the reference of a dialect's vendor for a topic, or None."""
     return REFERENCES.get(dialect, {}).get(topic)

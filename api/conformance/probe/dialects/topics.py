@@ -1,11 +1,11 @@
-"""What references speak of, and what one is. Pure values; any thread."""
+"""References to vendors' documentation, and their topics. Pure values; any thread."""
 
 from dataclasses import dataclass
 from enum import StrEnum
 
 
 class Topic(StrEnum):
-    """What a reference speaks of."""
+    """The topic of a reference."""
 
     STOPS = "stops"
     MATCHED = "the stop that matched"
@@ -28,8 +28,8 @@ class Reference:
     """A place in a vendor's documentation.
 
     Attributes:
-        address: Where it stands.
-        sentence: What it says, in our words.
+        address: Its address.
+        sentence: The rule, in our words.
     """
 
     address: str

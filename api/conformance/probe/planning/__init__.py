@@ -1,1 +1,1 @@
-"""Chooses stops from answers, so that what each of them must do is known."""
+"""Chooses stops from answers, so that the effect of each is known."""

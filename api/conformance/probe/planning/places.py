@@ -1,4 +1,4 @@
-"""Where in an answer stops may be chosen. Pure; any thread."""
+"""Finds the offsets of an answer at which stops can be chosen. Pure; any thread."""
 
 from collections.abc import Iterator, Sequence
 
@@ -8,13 +8,13 @@ _FROM, _TO = 0.15, 0.6
 
 
 def places(given: Baseline) -> range:
-    """Return the offsets at which a stop may begin: it must cut something off, and leave some."""
+    """Return the offsets at which a stop may begin; some text must be before and after it."""
     size = len(given.stable)
     return range(max(1, int(size * _FROM)), max(2, int(size * _TO)))
 
 
 def pieces(given: Baseline, ends: Sequence[int]) -> Iterator[tuple[int, int]]:
-    """Yield the pieces, told by their ends, that lie where stops may be chosen."""
+    """Yield those pieces of a stream from which stops may be chosen."""
     allowed = places(given)
     begin = 0
     for end in ends:
@@ -24,7 +24,7 @@ def pieces(given: Baseline, ends: Sequence[int]) -> Iterator[tuple[int, int]]:
 
 
 def word_ends(text: str) -> tuple[int, ...]:
-    """Return where words end, the space before each counted to it, as tokenizers like to."""
+    """Return the ends of words; a word includes the space before it, as in most tokenizers."""
     return (*(at for at, char in enumerate(text) if char.isspace() and at), len(text))
 
 
@@ -34,7 +34,7 @@ def is_plain(char: str) -> bool:
 
 
 def is_solid(given: Baseline, start: int, end: int) -> bool:
-    """Return whether characters have no white space at their ends and occur here first.
+    """Return whether a text has no white space at its ends and occurs here first.
 
     Args:
         given: The answer without stops.
@@ -52,7 +52,7 @@ def is_solid(given: Baseline, start: int, end: int) -> bool:
 
 
 def is_first(given: Baseline, start: int, end: int) -> bool:
-    """Return whether these characters occur here first.
+    """Return whether this is the first occurrence of a text.
 
     Args:
         given: The answer without stops.

@@ -1,6 +1,6 @@
-"""Chooses stops from answers that a server gave without them, so that what each must do is known.
+"""Chooses stops from answers without stops, so that the effect of each is known.
 
-Knows no server and no model: everything is taken from the text. Pure; any thread.
+Knows no server and no model: uses only the text. Pure; any thread.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -19,22 +19,22 @@ from api.conformance.probe.planning.places import (
     word_ends,
 )
 
-# In no answer.
+# Occurs in no answer.
 NEVER = "#~never~"
 _LONGEST_END = 12
 
 
 @dataclass(frozen=True, slots=True)
 class StopCase:
-    """Stops for one prompt, and what they must do.
+    """Stops for one prompt, and their expected effect.
 
     Attributes:
-        code: What is special about these stops, as the catalogue's ids have it.
+        code: What is special about these stops, as in the catalogue's ids.
         baseline: The answer without them.
         stops: The stops.
-        text: The text that must come.
-        matched: The stop that must fire; None where none may.
-        why: Why this one, where it is not obvious.
+        text: The expected text.
+        matched: The stop that must fire; None if none may fire.
+        why: Why this one must fire, if it is not obvious.
     """
 
     code: str
@@ -46,16 +46,16 @@ class StopCase:
 
     @property
     def end(self) -> int:
-        """Where in the baseline's text the stop is complete; its length where none fires."""
+        """The end of the stop in the baseline's text; the text's length if none fires."""
         if self.matched is None:
             return len(self.baseline.text)
         return len(self.text) + len(self.matched)
 
     def in_mode(self, *, is_streamed: bool) -> "StopCase | None":
-        """Return what the stops must do to answers of one mode; None where that is not known.
+        """Return the case for answers of one mode; None if the effect is not known.
 
-        Streams may carry other text than whole answers, which is one fault; stops are then judged
-        by what they do to the text of streams.
+        If streams have a different text than whole answers, that is one fault; stops are then
+        judged by their effect on the streams' text.
         """
         text = self.baseline.text_in(is_streamed=is_streamed)
         if text == self.baseline.text:
@@ -72,7 +72,7 @@ _Choose = Callable[[Baseline], Iterator[_Chosen]]
 
 
 def plan(baselines: Sequence[Baseline]) -> list[StopCase]:
-    """Return the cases for which an answer offers stops, each with the first answer that does."""
+    """Return the cases for which an answer has suitable stops, each with the first such answer."""
     cases: list[StopCase] = []
     for code, choose, why in _KINDS:
         case = next(
@@ -92,7 +92,7 @@ def plan(baselines: Sequence[Baseline]) -> list[StopCase]:
 
 
 def missing(cases: Sequence[StopCase]) -> list[str]:
-    """Return the codes of the kinds for which no answer offered stops."""
+    """Return the codes of the kinds for which no answer has suitable stops."""
     there = {case.code for case in cases}
     return [code for code, _, _ in _KINDS if code not in there]
 
@@ -122,10 +122,10 @@ def _inside_token(given: Baseline) -> Iterator[_Chosen]:
 
 
 def _across_tokens(given: Baseline) -> Iterator[_Chosen]:
-    # A server may send many tokens as one piece; tokens seldom reach from word to word.
+    # A server may send many tokens as one piece; tokens seldom cross word boundaries.
     for ends in (given.bounds, word_ends(given.stable)):
         for here, there in pairwise(end for _, end in pieces(given, ends)):
-            # The space before a word is counted to it.
+            # A word includes the space before it.
             for start, stop in ((here - 1, there + 1), (here - 1, here + 1), (here - 1, here + 2)):
                 if start > 0 and is_solid(given, start, stop):
                     yield (given.stable[start:stop],)
@@ -219,7 +219,7 @@ def _unicode(given: Baseline) -> Iterator[_Chosen]:
 
 
 def _fires(given: Baseline, stops: _Chosen, wanted: str, start: int) -> bool:
-    """Whether a stop fires before the others, at its place, with no white space about."""
+    """Whether a stop fires before the others, at its offset, without white space around it."""
     found = first_occurrence(given.stable, stops)
     is_clean = all(is_plain(stop[0]) and is_plain(stop[-1]) for stop in stops)
     is_there = all(stop in given.stable for stop in stops)
@@ -260,7 +260,7 @@ _KINDS: tuple[tuple[str, _Choose, str], ...] = (
 
 
 def simple_case(given: Baseline) -> StopCase | None:
-    """Return a case of one character, where the answer repeats itself and has one."""
+    """Return a case of one character, if the answer is repeatable and has one."""
     if not given.is_repeatable:
         return None
     thinking = given.thinking + given.inline_thinking

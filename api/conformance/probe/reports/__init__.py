@@ -1,1 +1,1 @@
-"""A probe's report: as text, as data, as a page."""
+"""A probe's report in several formats: text, JSON, HTML, JUnit, SARIF, badge."""

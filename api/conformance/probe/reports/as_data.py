@@ -9,7 +9,8 @@ from api.conformance.probe.reports.suite import ProbeSuite
 from api.conformance.probe.tool import tool_name
 from api.conformance.probe.values import CheckResult, Report
 
-# Of the object that holds all reports of a call; ``.github/probe-report.schema.json`` describes it.
+# Version of the object with all reports of a call, which ``.github/probe-report.schema.json``
+# describes.
 FORMAT = 4
 
 

@@ -1,4 +1,4 @@
-"""A report as one HTML page that needs nothing else: no script, no font, no network.
+"""A report as one self-contained HTML page: no script, no font, no network.
 
 Pure; any thread.
 """
@@ -31,7 +31,7 @@ pre { background: #8881; border-radius: 6px; overflow-x: auto; padding: .6rem .8
   white-space: pre-wrap; overflow-wrap: anywhere; }
 dt { font-weight: 600; } dd { margin: 0 0 .4rem; }
 """
-# Of a raw answer; the JSON report has it whole.
+# Shown characters of a raw answer; the JSON report has the whole answer.
 _RAW_CHARS = 20_000
 _WORDS = {
     CheckOutcome.HELD: "✓ passed",
@@ -60,7 +60,7 @@ def _lines(suite: ProbeSuite) -> Iterator[str]:
     if suite.problem:
         yield f'<p class="failed">{_shown(suite.problem)}</p>'
     for report in suite.reports:
-        # The ids of one dialect's checks are those of another's.
+        # All dialects have the same check ids.
         prefix = f"{report.dialect}." if len(suite.reports) > 1 else ""
         yield from _report(suite, report, prefix)
     for name, why in suite.problems:
@@ -146,5 +146,5 @@ def _raw(exchanges: Sequence[Exchange]) -> Iterator[str]:
 
 
 def _shown(text: str) -> str:
-    """Return text as HTML that shows it, what would steer or hide included."""
+    """Return text as HTML, with control characters shown as escapes."""
     return html.escape(harmless(text))

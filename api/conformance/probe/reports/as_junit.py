@@ -1,4 +1,4 @@
-"""Reports as JUnit's XML, which every CI shows: a suite for each dialect, a test for each check.
+"""Reports as JUnit XML for CI systems: a suite for each dialect, a test for each check.
 
 https://github.com/testmoapp/junitxml. Pure; any thread.
 """
@@ -11,7 +11,7 @@ from api.conformance.probe.reports.as_text import faults_as_text
 from api.conformance.probe.reports.suite import ProbeSuite
 from api.conformance.probe.values import CheckOutcome, CheckResult, Report
 
-# What XML cannot hold beside what ``harmless`` shows as escapes.
+# Characters that XML forbids, in addition to those that ``harmless`` escapes.
 _FORBIDDEN = re.compile("[\ufffe\uffff]")
 _SKIPPED = (CheckOutcome.SKIPPED, CheckOutcome.UNDECIDED)
 
@@ -66,7 +66,9 @@ def _test(suite: ProbeSuite, report: Report, result: CheckResult) -> Element:
         failure = SubElement(test, "failure", message=said, type=result.level)
         failure.text = _text(faults_as_text(result))
     elif (report, result) in suite.unexpected_passes:
-        message = "It held, but the file of expected failures says that it fails: remove its line."
+        message = (
+            "It passed, but the file of expected failures says that it fails: remove its line."
+        )
         SubElement(test, "failure", message=message, type="unexpected pass")
     elif result.outcome is CheckOutcome.FAILED:
         SubElement(test, "skipped", message=f"{_why_not(suite, report, result)}: {said}")

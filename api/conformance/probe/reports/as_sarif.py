@@ -1,4 +1,4 @@
-"""Reports as SARIF, which code scanning shows: a rule for each check, a result for each failure.
+"""Reports as SARIF for code scanning: a rule for each check, a result for each failure.
 
 https://docs.oasis-open.org/sarif/sarif/v2.1.0/sarif-v2.1.0.html. Pure; any thread.
 """
@@ -57,7 +57,7 @@ def _result(suite: ProbeSuite, report: Report, result: CheckResult) -> dict[str,
         "ruleId": result.code,
         "level": _LEVELS[result.level],
         "message": {"text": f"{said}\n\n{harmless(faults_as_text(result))}".rstrip()},
-        # A server has no files: the place is the check, so that two results are never one.
+        # A server has no files, so the check is the location, which keeps results separate.
         "locations": [
             {
                 "physicalLocation": {

@@ -23,7 +23,7 @@ _SIGNS = {
 _SEEN_WIDTH = 90
 _TEXT_WIDTH = 300
 _NAME_WIDTH = 200
-# Of a raw answer in a page that people read; the JSON report has it whole.
+# Shown characters of a raw answer; the JSON report has the whole answer.
 _RAW_CHARS = 4_000
 
 
@@ -38,7 +38,7 @@ def as_markdown(report: Report) -> str:
 
 
 def summary(report: Report) -> str:
-    """Return in one sentence what was found."""
+    """Return the result in one sentence."""
     held = sum(one.outcome is CheckOutcome.HELD for one in report.results)
     failed, left_out = len(report.failed), len(report.not_asked)
     judged = held + failed
@@ -54,7 +54,7 @@ def summary(report: Report) -> str:
 
 
 def facts(report: Report) -> Iterator[tuple[str, str]]:
-    """Yield what is known of the server and of the probe: a name and a text for each."""
+    """Yield facts about the server and the probe, each with a name and a text."""
     yield "dialect", report.dialect
     if report.model:
         yield "model", report.model
@@ -74,7 +74,7 @@ def facts(report: Report) -> Iterator[tuple[str, str]]:
 
 
 def faults_as_text(result: CheckResult) -> str:
-    """Return what a check found, in lines without marks."""
+    """Return the findings of a check as plain lines."""
     lines = [result.rule] if result.rule else []
     if result.reference is not None:
         lines.append(f"{result.reference.sentence} {result.reference.address}")
@@ -86,7 +86,7 @@ def faults_as_text(result: CheckResult) -> str:
 
 
 def compared(fault: Fault) -> list[tuple[str, str]]:
-    """Return what was expected, what came, and what came without stops, where that is known."""
+    """Return the expected text, the actual text, and the text without stops, if known."""
     named = []
     if fault.expected or fault.got:
         named += [("expected", fault.expected), ("got", fault.got)]
@@ -164,7 +164,7 @@ def _table(results: Sequence[CheckResult]) -> Iterator[str]:
 
 
 def _ordered(results: Sequence[CheckResult]) -> list[CheckResult]:
-    """Return the failures first, then what could not be judged, then the rest."""
+    """Return the failures first, then undecided checks, then the rest."""
     order = (CheckOutcome.FAILED, CheckOutcome.NOT_ASKED, CheckOutcome.UNDECIDED)
     return sorted(
         results, key=lambda one: order.index(one.outcome) if one.outcome in order else len(order)

@@ -1,4 +1,4 @@
-"""Compares two reports that were saved as JSON: what fails now, and what no longer does.
+"""Compares two JSON reports: new failures, and checks that no longer fail.
 
 Pure; any thread.
 """
@@ -20,12 +20,12 @@ class NotAReport(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A check whose outcome is another one now.
+    """A check whose outcome has changed.
 
     Attributes:
         name: Its dialect and its id.
-        before: Its outcome in the old report; empty where it was not in it.
-        now: Its outcome in the new report; empty where it is not in it.
+        before: Its outcome in the old report; empty if it was not in it.
+        now: Its outcome in the new report; empty if it is not in it.
         counts: Whether a failure of it counts in the new report.
     """
 
@@ -47,10 +47,10 @@ class _Row:
 
 
 def changes(old: Any, new: Any) -> list[Change]:
-    """Return what differs between two reports, new failures first.
+    """Return the differences between two reports, new failures first.
 
     Raises:
-        NotAReport: One of them is none, or of another format.
+        NotAReport: One of them is not a report, or has another format.
     """
     before, now = _rows(old), _rows(new)
     missing = _Row("", counts=False)
@@ -64,7 +64,7 @@ def changes(old: Any, new: Any) -> list[Change]:
 
 
 def changes_as_text(found: list[Change]) -> str:
-    """Return the differences as text, one a line."""
+    """Return the differences as text, one per line."""
     return harmless("\n".join(_lines(found))) + "\n"
 
 

@@ -1,4 +1,4 @@
-"""The file of expected failures: checks that are known to fail, one a line. Pure; any thread."""
+"""The file of expected failures: checks that are known to fail, one per line. Pure; any thread."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -16,23 +16,23 @@ class ExpectedFileWrong(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """The failures that are known.
+    """The expected failures.
 
     Attributes:
-        entries: Pairs of a dialect, empty for each, and a pattern of check ids.
+        entries: Pairs of a dialect (empty for all) and a pattern of check ids.
     """
 
     entries: tuple[tuple[str, str], ...] = ()
 
     def names(self, dialect: str, code: str) -> bool:
-        """Whether the failure of a check is known."""
+        """Whether the failure of a check is expected."""
         return any(
             where in ("", dialect) and fnmatchcase(code, pattern) for where, pattern in self.entries
         )
 
 
 def read_expected(text: str) -> Expected:
-    """Return what a file says: ``[dialect:]id`` on each line, ``#`` before remarks.
+    """Read a file: ``[dialect:]id`` on each line, ``#`` before comments.
 
     Raises:
         ExpectedFileWrong: A line names no check or no dialect.

@@ -41,7 +41,7 @@ def catalogue_as_table() -> str:
 
 
 def references_as_table() -> str:
-    """Return where each vendor states what, as a table in Markdown."""
+    """Return the vendors' references as a table in Markdown."""
     found: dict[tuple[str, str], str] = {}
     for dialect in DRIVERS:
         for case in CASES:
@@ -79,7 +79,7 @@ def _lines() -> Iterator[str]:
 
 
 def _extension_in(case: Case) -> str:
-    """Return the dialects whose vendors do not state what others specify."""
+    """Return the dialects in which a rule is an extension."""
     if case.level is not Level.SPECIFICATION:
         return ""
     return ", ".join(one for one in DRIVERS if case.level_in(one) is Level.EXTENSION)

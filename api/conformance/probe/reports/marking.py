@@ -1,4 +1,4 @@
-"""Pieces of Markdown that show any text as it is: code spans, cells, fences. Pure; any thread."""
+"""Escapes any text for Markdown: code spans, cells, fences. Pure; any thread."""
 
 import re
 
@@ -10,7 +10,7 @@ _TICKS = re.compile(r"`+")
 
 
 def code(text: str) -> str:
-    """Return a text as a code span, whatever it holds."""
+    """Return any text as a code span."""
     shown = on_one_line(text)
     longest = max((len(found) for found in _TICKS.findall(shown)), default=0)
     if not longest:
@@ -20,15 +20,15 @@ def code(text: str) -> str:
 
 
 def with_code(sentence: str) -> str:
-    """Return a sentence in which what is quoted stands in code spans."""
+    """Return a sentence with its quoted texts as code spans."""
     return _QUOTED.sub(lambda found: code(found[0]), on_one_line(sentence))
 
 
 def cell(text: str, most_chars: int) -> str:
-    """Return a sentence for a cell of a table, cut where it is too long."""
+    """Return a sentence for a cell of a table, shortened if it is too long."""
     shown = harmless(text)
     if len(shown) > most_chars:
-        # A quoted text that is cut is no code span any longer.
+        # A quoted text that was cut is no longer a code span.
         shown = shown[: most_chars - 1] + "…"
     return with_code(shown).replace("|", "\\|")
 

@@ -1,4 +1,4 @@
-"""All reports of one call of the probe: one for each dialect, and what they say together.
+"""All reports of one call of the probe, one for each dialect, and their overall verdict.
 
 Pure values; any thread.
 """
@@ -12,7 +12,7 @@ from api.conformance.probe.values import CheckOutcome, CheckResult, Report
 
 
 class SuiteVerdict(StrEnum):
-    """What a call of the probe says of a server."""
+    """The overall verdict of a call of the probe."""
 
     HELD = "held"
     FAILED = "failed"
@@ -28,10 +28,10 @@ class ProbeSuite:
     Attributes:
         url: The address that was given.
         reports: One for each dialect.
-        problems: For each dialect that was asked for and has no report: why.
-        problem: Why there is no report at all; empty where there is one.
-        is_interrupted: Whether a person has ended it.
-        expected: The failures that are known.
+        problems: For each requested dialect without a report, why.
+        problem: Why there is no report at all; empty if there is one.
+        is_interrupted: Whether a person interrupted it.
+        expected: The expected failures.
     """
 
     url: str
@@ -43,7 +43,7 @@ class ProbeSuite:
 
     @property
     def verdict(self) -> SuiteVerdict:
-        """What the reports say together; failures that are expected count as passes."""
+        """The overall verdict; expected failures count as passes."""
         if self.failures or self.unexpected_passes:
             return SuiteVerdict.FAILED
         if self.is_interrupted:
@@ -66,7 +66,7 @@ class ProbeSuite:
 
     @property
     def unexpected_passes(self) -> tuple[tuple[Report, CheckResult], ...]:
-        """The checks that held although the file says that they fail."""
+        """The checks that passed although the file says that they fail."""
         return tuple(
             (report, result)
             for report, result in self._results()

@@ -1,4 +1,4 @@
-"""All reports of a call as text and as Markdown, with what they say together. Pure; any thread."""
+"""All reports of a call as text and as Markdown, with their overall verdict. Pure; any thread."""
 
 from collections.abc import Callable, Iterator, Sequence
 
@@ -9,11 +9,11 @@ from api.conformance.probe.reports.suite import ProbeSuite, SuiteVerdict
 from api.conformance.probe.values import CheckResult, Report
 
 _SAID = {
-    SuiteVerdict.HELD: "Everything that counts held.",
-    SuiteVerdict.FAILED: "Something that counts failed.",
-    SuiteVerdict.INCOMPLETE: "Incomplete: not everything was asked, or most was left undecided.",
+    SuiteVerdict.HELD: "All checks that count passed.",
+    SuiteVerdict.FAILED: "A check that counts failed.",
+    SuiteVerdict.INCOMPLETE: "Incomplete: some checks were not run, or most were undecided.",
     SuiteVerdict.UNREACHABLE: "There is nothing to judge.",
-    SuiteVerdict.INTERRUPTED: "Interrupted: what was found until then is above.",
+    SuiteVerdict.INTERRUPTED: "Interrupted: the results so far are above.",
 }
 
 
@@ -36,7 +36,7 @@ def _joined(suite: ProbeSuite, shown: Callable[[Report], str]) -> str:
 
 
 def _closing(suite: ProbeSuite) -> Iterator[str]:
-    """Yield what no single report says."""
+    """Yield the lines about all reports together."""
     if suite.problem:
         yield f"{on_one_line(suite.problem)}"
     yield from (f"- {name}: {on_one_line(why)}" for name, why in suite.problems)

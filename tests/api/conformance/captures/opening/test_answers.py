@@ -290,5 +290,5 @@ def test_a_binary_event_stream_is_read() -> None:
 
 @pytest.mark.parametrize("content", [b"\x1f\x8b\x08\x00damaged", gzip.compress(b"0" * (129 << 20))])
 def test_what_cannot_be_unpacked_is_refused_in_words(content: bytes) -> None:
-    with pytest.raises(NotReadable, match=r"damaged|larger than 128 MiB once it is unpacked"):
+    with pytest.raises(NotReadable, match=r"damaged|larger than 128 MiB once it is decompressed"):
         read(content)
