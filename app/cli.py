@@ -1,6 +1,6 @@
 """The command line: reads arguments into options and hands them to one command.
 
-Imports no command before it is asked for, so that help and version cost nothing; must not do any
+Imports a command only when it is called, so that help and version are fast; must not do any
 command's work. Main thread.
 """
 
@@ -44,7 +44,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             return _self_test(words)
         command: arguments.Command = given.command
         return command(given)
-    except SystemExit as ended:  # argparse has printed help, version or what is wrong
+    except SystemExit as ended:  # argparse has printed help, version or the error
         return ended.code if isinstance(ended.code, int) else exits.USAGE
     except CommandError as failed:
         print(f"fullstop: {harmless(str(failed))}", file=sys.stderr)
@@ -69,9 +69,9 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _with_opened_file(words: list[str]) -> list[str]:
-    """Read ``fullstop FILE`` as ``fullstop --open FILE``: so file managers open saved runs.
+    """Read ``fullstop FILE`` as ``fullstop --open FILE``, as file managers open saved runs.
 
-    No command has a dot or a slash in its name.
+    A word with a dot or a slash is not a command.
     """
     first = words[0] if words else ""
     is_path = not first.startswith("-") and ("." in first or os.sep in first)
@@ -81,9 +81,9 @@ def _with_opened_file(words: list[str]) -> list[str]:
 
 
 def _with_verbatim_values(words: list[str]) -> list[str]:
-    """Write ``--stop X`` as ``--stop=`` and a marked X, which argparse then cannot mistake.
+    """Rewrite ``--stop X`` as ``--stop=`` and a marked X, which argparse takes as a value.
 
-    Bare, it takes a value such as ``---`` for an option, and drops ``--`` altogether.
+    Otherwise argparse takes a value such as ``---`` for an option, and drops ``--``.
     """
     marked: list[str] = []
     rest = iter(words)
@@ -255,7 +255,7 @@ def _draft(given: argparse.Namespace, prefix: str = "") -> Path | None:
 
 
 def _is_plain(given: argparse.Namespace, prefix: str = "") -> bool:
-    """Return whether nothing is to be guessed; a draft model would guess."""
+    """Return whether decoding is plain; raise if a draft model is also given."""
     is_plain: bool = getattr(given, f"{prefix}plain_decoding", False)
     check_guessing(_draft(given, prefix), is_plain=is_plain)
     return is_plain

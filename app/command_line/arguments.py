@@ -24,12 +24,12 @@ from ui.preferences.groups import NewConversation
 
 Command = Callable[[argparse.Namespace], int]
 
-# Options of the window are stored under names of their own, and only when they are given: so an
-# option that stands before a command, where it would have no effect, can be told apart.
+# Options of the window are stored under separate names, and only when they are given, to detect an
+# option before a command, where it would have no effect.
 WINDOW_PREFIX = "window_"
 
-# Values of these are taken as they are, whatever they look like: the mark before them, which
-# ``_verbatim`` takes off again, keeps argparse from reading anything into them.
+# Values of these options are taken literally: a mark before them, which ``_verbatim`` removes,
+# keeps argparse from interpreting them.
 VERBATIM = frozenset({"--stop", "--system"})
 VERBATIM_MARK = "="
 
@@ -76,16 +76,16 @@ def parser(
     launch: Command,
     completion: Command,
 ) -> argparse.ArgumentParser:
-    """Return the parser; what it parses has the chosen command as ``command``.
+    """Return the parser; its result has the chosen command as ``command``.
 
     Args:
-        window: Opens the window, which is what happens without a command.
+        window: Opens the window; used without a command.
         ask: Answers one question.
         serve: Serves other programs.
         replay: Plays a saved run again.
-        inspect: Judges a captured answer.
+        inspect: Diagnoses captured answers.
         probe: Checks a server.
-        models: Lists, finds and fetches models.
+        models: Lists, searches, downloads and removes models.
         launch: Starts a coding agent.
         completion: Prints completions for a shell.
     """
@@ -191,7 +191,7 @@ def _add_answer_options(parser: argparse.ArgumentParser, prefix: str = "") -> No
         add(f"--{_flag(option)}", **_kind(option), help=option.help)
 
 
-# What the command line calls an option where its own name would say too little there.
+# Names on the command line, for options whose own name would say too little there.
 _FLAGS = {"scope": "stop-scope"}
 
 
@@ -200,7 +200,7 @@ def _flag(option: StopOption) -> str:
 
 
 def _kind(option: StopOption) -> dict[str, Any]:
-    """Return how the value of a stop option is written."""
+    """Return how the value of a stop option is parsed."""
     match option.default:
         case bool():
             return {"action": "store_true"}
@@ -211,7 +211,7 @@ def _kind(option: StopOption) -> dict[str, Any]:
 
 
 def stop_options_of(values: Mapping[str, Any]) -> StopOptions:
-    """Return how stops count, from the options that were given, by their names in a namespace."""
+    """Return the stop options from the given options, by their names in a namespace."""
     given = ((option, _flag(option).replace("-", "_")) for option in STOP_OPTIONS)
     return StopOptions(
         **{one.name: type(one.default)(values[dest]) for one, dest in given if dest in values}

@@ -1,7 +1,7 @@
-"""Completes words of the command line for a shell; each shell's script asks for them here.
+"""Completes words of the command line for a shell; each shell's script calls this.
 
-The candidates come from the parser, so a new option is completed on the day it is written. Pure
-but for the names of models, which are read when they are needed. Main thread.
+The candidates come from the parser, so new options are completed without further work. Pure, except
+that the names of models are read when they are needed. Main thread.
 """
 
 import argparse
@@ -48,7 +48,7 @@ def script(shell: str) -> str:
 def candidates(
     root: argparse.ArgumentParser, line: Sequence[str], local: Names, remote: Names
 ) -> list[str]:
-    """Return what the last word of a line may become; empty where it may be anything.
+    """Return the candidates for the last word of a line; empty if any word is possible.
 
     Args:
         root: The parser of the program.

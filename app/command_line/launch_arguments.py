@@ -8,7 +8,7 @@ from app.command_line.model_arguments import LOCAL_MODEL
 
 Command = Callable[[argparse.Namespace], int]
 
-# As ``app.launching.agents`` has them; a test compares.
+# The same as in ``app.launching.agents``; a test compares them.
 AGENTS = ("claude", "codex", "opencode", "aider", "goose", "qwen")
 
 _EXAMPLES = """\
@@ -19,7 +19,7 @@ examples:
   fullstop launch opencode --print
 
 The server of the window, or of fullstop serve, is used if it runs; otherwise one is started, which
-ends with the agent. The agent is told by variables and options; its own files are not changed.
+ends with the agent. Variables and options configure the agent; its own files are not changed.
 exit codes: that of the agent; 1 not installed, no server or model; 2 wrong usage
 """
 
@@ -43,7 +43,7 @@ def add_launch(commands: Any, run: Command) -> None:
         help="model to use, by folder or name (default: the one that the server uses)",
     )
     launch.add_argument(
-        "--url", metavar="URL", help="server to use (default: one that runs, or a new one)"
+        "--url", metavar="URL", help="server to use (default: a running one, or a new one)"
     )
     launch.add_argument(
         "--print",
@@ -63,7 +63,7 @@ def add_launch(commands: Any, run: Command) -> None:
 
 
 def split(words: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Return the words of a command line for us, and those behind ``--`` for the agent."""
+    """Return the words of a command line for us, and those after ``--`` for the agent."""
     if words[:1] != ["launch"] or "--" not in words:
         return list(words), []
     place = words.index("--")

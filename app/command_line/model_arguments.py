@@ -14,9 +14,9 @@ Command = Callable[[argparse.Namespace], int]
 
 SHELLS = ("bash", "zsh", "fish")
 LOCAL_MODEL, REMOTE_MODEL = "MODEL", "OWNER/NAME"
-"""What help calls the name of a model on this computer and on the hub; completion knows both."""
+"""Placeholders in help for a model on this computer and on the hub; completion knows both."""
 
-# As ``engine.library.hub.searching`` has them; a test compares.
+# The same as in ``engine.library.hub.searching``; a test compares them.
 USUAL_RESULTS, MOST_RESULTS = 20, 200
 
 _MODELS_EXAMPLES = """\
@@ -102,7 +102,7 @@ def add_completion(commands: Any, run: Command) -> None:
         epilog=_COMPLETION_EXAMPLES,
     )
     completion.add_argument("shell", choices=SHELLS, metavar="SHELL", help=", ".join(SHELLS))
-    # What the script asks for: the words of the line, the last of which is to be completed.
+    # The words of the line from the shell's script; the last one is completed.
     completion.add_argument("line", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
     completion.set_defaults(command=run)
 
@@ -120,7 +120,7 @@ def _parser(commands: Any, name: str, words: str, epilog: str = "") -> argparse.
 
 
 def _add_json(parser: argparse.ArgumentParser) -> None:
-    # Absent where it is not given: ``models --json list`` would lose it to a default otherwise.
+    # Absent unless given: otherwise a default would override it in ``models --json list``.
     parser.add_argument(
         "--json", action="store_true", default=argparse.SUPPRESS, help="print one JSON object"
     )

@@ -13,7 +13,7 @@ Command = Callable[[argparse.Namespace], int]
 
 PROBE_KEY_VARIABLE = "FULLSTOP_PROBE_KEY"
 
-# As ``api.conformance`` has them; a test compares.
+# The same as in ``api.conformance``; a test compares them.
 DIALECTS = (
     *("messages", "chat", "completions", "responses", "generate", "ollama"),
     *("llama.cpp", "tgi", "gemini", "converse"),
@@ -21,7 +21,7 @@ DIALECTS = (
 ALL_DIALECTS = "all"
 LEVELS = ("specification", "extension", "opinion")
 
-_DESCRIPTION = "Find out what any server does with stops."
+_DESCRIPTION = "Test how any server handles stops."
 _EXAMPLES = f"""\
 examples:
   {{program}} http://127.0.0.1:8080
@@ -32,7 +32,7 @@ examples:
 
 Asks without stops, chooses stops from the answers, asks again with them, and compares; ends in a
 table for a bug report. The last checks send invalid requests; some servers crash on them.
-exit codes: 0 all checks held, 1 a check failed (or held though it is expected to fail), 2 wrong
+exit codes: 0 all checks passed, 1 a check failed (or passed unexpectedly), 2 wrong
 usage, 3 incomplete, 4 no server that can be judged, 130 ended with Ctrl-C
 """
 
@@ -41,7 +41,7 @@ def add_probe(commands: Any, run: Command) -> None:
     """Add the command to a parser's subcommands."""
     probe = commands.add_parser(
         "probe",
-        help="find out what any server does with stops",
+        help="test how any server handles stops",
         description=_DESCRIPTION,
         epilog=_EXAMPLES.format(program="fullstop probe"),
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -52,7 +52,7 @@ def add_probe(commands: Any, run: Command) -> None:
 
 
 def probe_parser(version: str) -> argparse.ArgumentParser:
-    """Return the parser of the program that does nothing else."""
+    """Return the parser of the separate program ``fullstop-probe``."""
     parser = argparse.ArgumentParser(
         prog="fullstop-probe",
         description=_DESCRIPTION,
@@ -98,9 +98,7 @@ def _add_asking(probe: argparse.ArgumentParser) -> None:
         metavar="NAME:VALUE",
         help="send this header with every request; repeatable",
     )
-    probe.add_argument(
-        "--base-path", metavar="PATH", help="what stands in every path instead of /v1"
-    )
+    probe.add_argument("--base-path", metavar="PATH", help="path to use instead of /v1")
     probe.add_argument(
         "--max-tokens",
         type=_count,
@@ -110,9 +108,7 @@ def _add_asking(probe: argparse.ArgumentParser) -> None:
     probe.add_argument(
         "--ca", type=Path, metavar="FILE", help="certificates to trust, in PEM format"
     )
-    probe.add_argument(
-        "--insecure", action="store_true", help="accept a certificate that nobody vouches for"
-    )
+    probe.add_argument("--insecure", action="store_true", help="accept untrusted certificates")
     probe.add_argument(
         "--timeout",
         type=_seconds,
@@ -125,7 +121,7 @@ def _add_asking(probe: argparse.ArgumentParser) -> None:
         type=_seconds,
         default=900.0,
         metavar="S",
-        help="end after so many seconds, whatever is left (default 900)",
+        help="end after this many seconds, even if checks are left (default 900)",
     )
 
 
@@ -133,14 +129,14 @@ def _add_checks(probe: argparse.ArgumentParser) -> None:
     probe.add_argument(
         "--list", action="store_true", help="print the catalogue of checks instead of probing"
     )
-    for option, words in (("--only", "run these checks alone"), ("--skip", "leave these out")):
+    for option, words in (("--only", "run only these checks"), ("--skip", "skip these checks")):
         probe.add_argument(
             option,
             type=_patterns,
             action="extend",
             default=[],
             metavar="ID",
-            help=f"{words}: ids, or patterns as stop.*; repeatable, or separated by commas",
+            help=f"{words}: ids, or patterns such as stop.*; repeatable, or separated by commas",
         )
     probe.add_argument(
         "--level",
@@ -152,8 +148,8 @@ def _add_checks(probe: argparse.ArgumentParser) -> None:
         "--expected-failures",
         type=Path,
         metavar="FILE",
-        help="ids of checks that are known to fail, one a line; a new failure fails, and so does "
-        "an unexpected pass",
+        help="ids of checks that are known to fail, one per line; new failures "
+        "and unexpected passes fail",
     )
 
 
@@ -161,7 +157,7 @@ def _add_reports(probe: argparse.ArgumentParser) -> None:
     probe.add_argument(
         "--json",
         action="store_true",
-        help="print one JSON object, not the table; also where the probe cannot begin",
+        help="print one JSON object instead of the table, even if the probe cannot begin",
     )
     for name, words in (
         ("html", "as a page"),
@@ -181,7 +177,7 @@ def _add_reports(probe: argparse.ArgumentParser) -> None:
         nargs=2,
         type=Path,
         metavar=("OLD", "NEW"),
-        help="compare two reports of --json instead of probing; 1 where a check fails anew",
+        help="compare two reports of --json instead of probing; exit code 1 if a check newly fails",
     )
 
 

@@ -1,6 +1,6 @@
 """The grammar of ``fullstop serve``: its options are made from the declared settings.
 
-An option that is not given stays absent, so that the environment or the settings file can say it
+An option that is not given stays absent, so that the environment or the settings file can set it
 instead. Must not run anything. Pure; main thread.
 """
 

@@ -1,4 +1,4 @@
-"""Options that are made from declared settings: their names, types, bounds and help. Pure."""
+"""Options made from declared settings: their names, types, limits and help. Pure."""
 
 import argparse
 from collections.abc import Callable
@@ -19,12 +19,12 @@ def add_setting(
     prefix: str = "",
     text: Callable[[str], str] = str,
 ) -> None:
-    """Add the option of a setting; it stays absent where nobody gives it.
+    """Add the option of a setting; the result lacks it unless it is given.
 
     Args:
         parser: The parser, or a group of it.
         one: The setting.
-        prefix: What stands before the name under which the value is found.
+        prefix: The prefix of the value's name in the result.
         text: Reads a value that is text.
     """
     said = one.setting
@@ -48,12 +48,12 @@ def add_setting(
 
 
 def whole_number(said: Declaration) -> Callable[[str], int]:
-    """Return what reads a whole number within its bounds."""
+    """Return a parser of whole numbers within limits."""
     return partial(_read, int, "a whole number", said)
 
 
 def number(said: Declaration) -> Callable[[str], float]:
-    """Return what reads a number within its bounds."""
+    """Return a parser of numbers within limits."""
     return partial(_read, float, "a number", said)
 
 
@@ -85,7 +85,7 @@ def _kind(kind: Any) -> Any:
 
 
 def _help(one: Declared) -> str:
-    """Return the help, with the default where that is a value of its own."""
+    """Return the help, with the default if there is one."""
     words, default = one.setting.help, one.default
     if isinstance(default, bool) or not isinstance(default, int | float | str) or not default:
         return words

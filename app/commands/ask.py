@@ -31,7 +31,7 @@ def run(options: AskOptions) -> int:
     """Answer the prompt and return the exit code.
 
     Raises:
-        CommandError: The prompt, an option or the model will not do.
+        CommandError: The prompt, an option or the model cannot be used.
     """
     prompt = _prompt(options.prompt)
     if options.saved_run is not None and not options.saved_run.parent.is_dir():
@@ -41,7 +41,7 @@ def run(options: AskOptions) -> int:
     try:
         return asyncio.run(_ask(options, prompt))
     except BrokenPipeError:
-        # Whoever read the output has left; keep the interpreter from complaining at exit.
+        # The reader of the output is gone; keep Python from reporting it at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return exits.READER_GONE
 
@@ -91,7 +91,7 @@ async def _ask(options: AskOptions, prompt: str) -> int:
 
 
 def _keeper(path: Path | None, prompt: str) -> Callable[[Recording], None] | None:
-    """Return what saves a run to a file, if there is one."""
+    """Return the function that saves a run to a file, if one is given."""
     if path is None:
         return None
 
@@ -105,7 +105,7 @@ def _keeper(path: Path | None, prompt: str) -> Callable[[Recording], None] | Non
 
 
 def _prompt(given: str) -> str:
-    """Return the prompt, read from standard input where it says so."""
+    """Return the prompt; ``-`` reads it from standard input."""
     if given == "-":
         try:
             given = sys.stdin.read().removesuffix("\n")

@@ -1,6 +1,6 @@
 """``fullstop inspect``: reads answers that some server gave and says what is wrong with each.
 
-Needs no model and asks nobody. Main thread.
+Needs no model and no network. Main thread.
 """
 
 import os
@@ -36,10 +36,10 @@ class InspectOptions:
 
 
 def run(options: InspectOptions) -> int:
-    """Print what the file holds and what is wrong with it; return the exit code.
+    """Print the answers in the file and their findings; return the exit code.
 
     Raises:
-        CommandError: The file cannot be read or holds no answer.
+        CommandError: The file cannot be read or contains no answer.
     """
     tally = _Tally()
     try:
@@ -51,7 +51,7 @@ def run(options: InspectOptions) -> int:
     except NotReadable as error:
         raise CommandError(f"{options.file} cannot be read: {error}", exits.USAGE) from error
     except BrokenPipeError:
-        # Whoever read the output has left; keep the interpreter from complaining at exit.
+        # The reader of the output is gone; keep Python from reporting it at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return exits.READER_GONE
     return tally.exit_code
@@ -59,14 +59,14 @@ def run(options: InspectOptions) -> int:
 
 @dataclass(slots=True)
 class _Tally:
-    """What was found in all answers of a file."""
+    """Counts the findings in all answers of a file."""
 
     has_faults: bool = False
     is_cut: bool = False
     is_empty: bool = True
 
     def counting(self, judged: Iterable[_Judged]) -> Iterator[_Judged]:
-        """Yield the answers on."""
+        """Pass on the answers and count their findings."""
         for capture, findings in judged:
             self.is_empty &= not is_answer(capture)
             self.has_faults |= has_faults(findings)
@@ -75,7 +75,7 @@ class _Tally:
 
     @property
     def exit_code(self) -> int:
-        """What the command ends with."""
+        """The exit code of the command."""
         if self.is_empty:
             return exits.UNREACHABLE
         if self.has_faults:
@@ -89,7 +89,7 @@ def _judged(options: InspectOptions) -> Iterator[_Judged]:
 
 
 def _texts(judged: Iterable[_Judged], name: str) -> Iterator[str]:
-    """Yield the answers as text, with a line before each where there are several."""
+    """Yield the answers as text, each with a heading if there are several."""
     waiting: str | None = None
     for number, (capture, findings) in enumerate(judged, 1):
         if not is_answer(capture):

@@ -34,14 +34,14 @@ _LOOPBACK = "127.0.0.1,localhost"
 
 @dataclass(frozen=True, slots=True)
 class LaunchOptions:
-    """What ``fullstop launch`` was asked for.
+    """The options of ``fullstop launch``.
 
     Attributes:
-        agent: The agent's word, a key of ``AGENTS``.
+        agent: The agent's name on the command line, a key of ``AGENTS``.
         model: The model to use; None for the one that the server uses by default.
         url: The server's address; None to look for one.
-        is_printed: Whether only the lines of a shell are wanted.
-        is_insisted: Whether the agent starts even if the model is too small for it.
+        is_printed: Whether only to print the shell commands.
+        is_insisted: Whether to start the agent even if the model is too small for it.
         arguments: The person's own arguments for the agent.
     """
 
@@ -57,7 +57,7 @@ def run(options: LaunchOptions) -> int:
     """Start the agent and return its exit code.
 
     Raises:
-        CommandError: The agent is not installed, there is no server, or the model will not do.
+        CommandError: The agent is not installed, there is no server, or the model is unsuitable.
     """
     agent = AGENTS[options.agent]
     settings = serve_settings.resolve({}, os.environ)
@@ -91,7 +91,7 @@ def run(options: LaunchOptions) -> int:
 
 
 def _running(options: LaunchOptions, settings: ServeOptions) -> RunningServer | None:
-    """Return the server that is to be used; None where one has to be started."""
+    """Return the server to use; None if one has to be started."""
     if options.url is not None:
         url = options.url.rstrip("/").removesuffix("/v1")
         return servers.required(_server_at(url, settings), url)
@@ -113,7 +113,7 @@ def _server_at(url: str, settings: ServeOptions) -> RunningServer | None:
 
 
 def _model(server: RunningServer, options: LaunchOptions) -> ServedModel:
-    # A server that was started for a model serves it, whatever its folder is called.
+    # A server that was started for a model serves it, whatever the name of its folder.
     found = server.model(options.model) or (None if options.url else server.model(None))
     if found is not None:
         return found
@@ -125,20 +125,20 @@ def _model(server: RunningServer, options: LaunchOptions) -> ServedModel:
 def _check(
     agent: AgentProgram, server: RunningServer, model: ServedModel, options: LaunchOptions
 ) -> None:
-    """Say what a model lacks for an agent; raise ``CommandError`` unless a person insists.
+    """Warn of what a model lacks for an agent; raise ``CommandError`` unless the person insists.
 
     Args:
         agent: The agent.
         server: The server that offers the model.
         model: The model.
-        options: What was asked for.
+        options: The options of the command.
     """
     if missing := lacks(agent, model.context, server.can_call_tools(model)):
         remedy = (
-            f"Choose another model with --model (fullstop models lists those that are here, "
-            f"fullstop models search finds more), or start {agent.title} all the same with --anyway"
+            "Choose another model with --model (fullstop models lists downloaded models, fullstop "
+            f"models search finds more), or start {agent.title} anyway with --anyway"
         )
-        words = f"{model.id} will not do for {agent.title}: {missing}. {remedy}"
+        words = f"{model.id} is not suitable for {agent.title}: {missing}. {remedy}"
         if not options.is_insisted:
             raise CommandError(words)
         _tell(f"warning: {words}")
@@ -162,7 +162,7 @@ def _started(
     Args:
         program: The path of its executable.
         agent: The agent.
-        target: What it is to use.
+        target: The server and model that it uses.
         more: The person's own arguments.
         folder: A temporary folder.
     """
@@ -182,7 +182,7 @@ def _started(
 
 @contextlib.contextmanager
 def _passing_on() -> "Iterator[list[subprocess.Popen[bytes]]]":
-    """Leave Ctrl-C to the program in the list, and pass on what would end this one."""
+    """Leave Ctrl-C to the running program, and pass on other signals that would end this one."""
     running: list[subprocess.Popen[bytes]] = []
 
     def leave(number: int, _frame: object) -> None:
@@ -190,7 +190,7 @@ def _passing_on() -> "Iterator[list[subprocess.Popen[bytes]]]":
             for process in running:
                 process.send_signal(number)
 
-    # A function, for the program would inherit that a signal is ignored.
+    # A function instead of SIG_IGN, which the program would inherit.
     old = {number: signal.signal(number, leave) for number in (signal.SIGINT, *_PASSED_ON)}
     try:
         yield running
@@ -200,7 +200,7 @@ def _passing_on() -> "Iterator[list[subprocess.Popen[bytes]]]":
 
 
 def _environment(variables: dict[str, str]) -> dict[str, str]:
-    """Return this environment with the agent's variables; loopback goes past every proxy."""
+    """Return this environment with the agent's variables; no proxy is used for loopback."""
     found = {**os.environ, **variables}
     if any(found.get(name) or found.get(name.upper()) for name in _PROXIES):
         for name in ("no_proxy", "NO_PROXY"):
@@ -209,7 +209,7 @@ def _environment(variables: dict[str, str]) -> dict[str, str]:
 
 
 def _print(agent: AgentProgram, options: LaunchOptions, settings: ServeOptions) -> int:
-    """Print the lines of a shell; start nothing."""
+    """Print the shell commands; start nothing."""
     server = _running(options, settings)
     if server is not None:
         served = _model(server, options)

@@ -1,6 +1,6 @@
 """``fullstop models``: lists, searches, downloads and removes models in the terminal.
 
-Results go to standard output, all else to standard error. Main thread; loads no model.
+Results go to standard output, everything else to standard error. Main thread; loads no model.
 """
 
 import os
@@ -63,11 +63,11 @@ def show(*, is_json: bool, names_only: bool) -> int:
 
 
 def search(words: str, most: int, *, is_json: bool) -> int:
-    """Search the hub, or suggest models where there are no words; return the exit code.
+    """Search the hub, or suggest models if there are no words; return the exit code.
 
     Args:
-        words: What is looked for.
-        most: How many models are listed at most.
+        words: The words to search for.
+        most: The most models to list.
         is_json: Whether the output is JSON.
 
     Raises:
@@ -102,7 +102,7 @@ def download(name: str, *, is_json: bool) -> int:
     """Download a model and show the progress; return the exit code.
 
     Raises:
-        CommandError: It cannot be downloaded; the message says why and what would help.
+        CommandError: It cannot be downloaded; the message says why and gives a remedy.
     """
     printer = Printer()
     try:
@@ -113,7 +113,7 @@ def download(name: str, *, is_json: bool) -> int:
         printer.status("contacting the hub …")
         _warn_of_size(printer, searching.look_up(Hub(), repository), memory())
     except HubFailed:
-        pass  # the download says what is wrong
+        pass  # the download reports the error
     finally:
         printer.status("")
     try:
@@ -134,11 +134,12 @@ def remove(name: str, *, is_sure: bool, is_json: bool) -> int:
 
     Args:
         name: The model's name.
-        is_sure: Whether it is deleted without asking.
+        is_sure: Whether to delete it without asking.
         is_json: Whether the output is JSON.
 
     Raises:
-        CommandError: There is no such model, it cannot be removed, or nobody can be asked.
+        CommandError: There is no such model, it cannot be removed, or standard input is not a
+            terminal.
     """
     found = models_named(paths.local_models(), name)
     if not found:
@@ -182,7 +183,7 @@ def _suggest(printer: Printer, now: Memory, here: set[str], *, is_json: bool) ->
         ]
         return _printed({"models": listed, "written_on": WRITTEN_ON, "hub_problem": problem})
     if not chosen:
-        printer.remark("no model that is suggested fits into this computer's memory")
+        printer.remark("none of the suggested models fits into this computer's memory")
         return exits.OK
     rows = [
         (*_hub_row(one, now, here)[:-1], own.purpose)
@@ -273,14 +274,14 @@ def _printed(shown: str | dict[str, Any]) -> int:
     try:
         print(shown, end="", flush=True)
     except BrokenPipeError:
-        # Whoever read the output has left; keep the interpreter from complaining at exit.
+        # The reader of the output is gone; keep Python from reporting it at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return exits.READER_GONE
     return exits.OK
 
 
 def _plain(value: Any) -> Any:
-    """Return a value of which JSON can be made."""
+    """Return a value as JSON supports it."""
     kinds: dict[type, Callable[[Any], Any]] = {Path: str, date: date.isoformat}
     if isinstance(value, dict):
         return {key: _plain(one) for key, one in value.items()}

@@ -1,4 +1,4 @@
-"""``fullstop probe``: finds out what a server does with stops and prints a report.
+"""``fullstop probe``: tests how a server handles stops and prints a report.
 
 Needs no model of its own, and neither Qt nor MLX: ``fullstop-probe`` is this command by itself.
 Main thread, on an event loop of its own.
@@ -59,7 +59,7 @@ def _indented(value: Any) -> str:
     return json.dumps(value, ensure_ascii=True, indent=1) + "\n"
 
 
-# The files that can be written beside what is printed, by the names of their options.
+# The files that can be written in addition to the output, by the names of their options.
 _WRITERS: Mapping[str, Callable[[ProbeSuite], str]] = {
     "html": suite_as_html,
     "markdown": suite_as_markdown,
@@ -71,14 +71,14 @@ _WRITERS: Mapping[str, Callable[[ProbeSuite], str]] = {
 
 @dataclass(frozen=True, slots=True)
 class ProbeCommand:
-    """What to probe and how to report.
+    """What to probe and how to report it.
 
     Attributes:
         options: What to probe.
-        is_all: Whether every dialect that the server answers is probed.
+        is_all: Whether to probe every dialect that the server answers.
         is_json: Print one JSON object instead of the table.
-        files: Where to write the report too, by format.
-        expected: The failures that are known.
+        files: Files to write the report to, by format.
+        expected: The expected failures.
     """
 
     options: ProbeOptions
@@ -89,7 +89,7 @@ class ProbeCommand:
 
 
 def run_arguments(given: argparse.Namespace) -> int:
-    """Do what a command line of the probe asks for; return the exit code.
+    """Run the probe's command line; return the exit code.
 
     Args:
         given: The options of ``app.command_line.probe_arguments``, by their names.
@@ -112,7 +112,7 @@ def run(command: ProbeCommand) -> int:
         CommandError: A report cannot be written.
     """
     for name, path in command.files.items():
-        _check_writable(name, path)  # known before minutes have passed
+        _check_writable(name, path)  # fail before the probe takes minutes
     printer = Printer()
     try:
         suite = probed(
@@ -212,12 +212,12 @@ def _compare(old: Path, new: Path, *, is_json: bool) -> int:
 
 
 def _print(text: str) -> int:
-    """Print; return the exit code if whoever read the output has left."""
+    """Print; return the exit code if the reader of the output is gone."""
     try:
         sys.stdout.write(text)
         sys.stdout.flush()
     except BrokenPipeError:
-        # Keep the interpreter from complaining at exit.
+        # Keep Python from reporting it at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return exits.READER_GONE
     return 0
@@ -229,7 +229,7 @@ def _show(printer: Printer, progress: Progress) -> None:
 
 
 def _check_writable(name: str, path: Path) -> None:
-    """Make sure that a file can be put at a path, without touching what is there."""
+    """Check that a file can be written at a path, without changing an existing one."""
     file = WholeFile(path)
     try:
         if path.is_dir():

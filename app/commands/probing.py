@@ -1,4 +1,4 @@
-"""Probes one dialect of a server, or each that it answers; Ctrl-C leaves what was found until then.
+"""Probes one dialect of a server, or all that it answers; Ctrl-C keeps the results so far.
 
 Main thread, on an event loop of its own.
 """
@@ -21,10 +21,10 @@ def probed(
     """Probe a server and return the reports.
 
     Args:
-        options: What to probe; its time limit is that of all dialects together.
-        is_all: Whether every dialect that the server answers is probed.
-        expected: The failures that are known.
-        on_progress: Told before and after each check.
+        options: The options; their time limit is for all dialects together.
+        is_all: Whether to probe every dialect that the server answers.
+        expected: The expected failures.
+        on_progress: Called before and after each check.
     """
     probing = _Probing(options, on_progress)
     asyncio.run(probing.run(is_all=is_all))
@@ -39,7 +39,7 @@ def probed(
 
 
 class _Probing:
-    """What was found until now."""
+    """The results so far."""
 
     def __init__(self, options: ProbeOptions, on_progress: OnProgress) -> None:
         self.reports: list[Report] = []
@@ -51,14 +51,14 @@ class _Probing:
         self._ends_at_s = time.monotonic() + options.time_limit_s
 
     async def run(self, *, is_all: bool) -> None:
-        """Probe the first dialect, and the others that answered where all are wanted."""
+        """Probe the first dialect, and all others that answered if requested."""
         await self._probe(self._options)
         if is_all and self.reports and not self.is_interrupted:
             await self._probe_others(self.reports[0].other_dialects)
 
     async def _probe_others(self, dialects: Sequence[WireDialect]) -> None:
         first = self.reports[0]
-        # What one report names as left out has a report of its own now.
+        # Dialects that a report lists as not probed may have a report of their own now.
         self.reports[0] = replace(first, other_dialects=())
         for dialect in dialects:
             left_s = self._ends_at_s - time.monotonic()
@@ -77,7 +77,7 @@ class _Probing:
             if options.dialect is not None and self.reports:
                 self.problems.append((options.dialect, str(failed)))
         except asyncio.CancelledError:
-            # Ctrl-C: what was asked until now is a report all the same.
+            # Ctrl-C: the results so far still make a report.
             self.is_interrupted = True
             if (report := run.report()) is not None:
                 self.reports.append(report)

@@ -1,4 +1,4 @@
-"""``fullstop replay``: plays a saved run again, with its own stops or with others.
+"""``fullstop replay``: replays a saved run, with its own stops or with others.
 
 Needs no model: the recorded tokens go through the pipeline that a real run uses. Main thread.
 """
@@ -16,7 +16,7 @@ from engine.files.text_memory import text_memory
 from engine.recording.replay import Recording, Replayed, replay
 from engine.recording.saved_run import from_json
 
-# A run of as many tokens as are kept takes some three megabytes.
+# A run with the most tokens that are kept has some three megabytes.
 _MAX_BYTES = 32 * 1024 * 1024
 
 
@@ -58,7 +58,7 @@ def _read(file: Path) -> Recording:
 
 
 def _rules(options: ReplayOptions, recording: Recording) -> StopRules | None:
-    """Return the rules to try: the run's own, with its strings replaced where some are given."""
+    """Return the rules to try: the run's own, with its strings replaced if some are given."""
     if not options.stops and not options.drops_stops:
         return None
     return dataclasses.replace(recording.rules, strings=options.stops)

@@ -1,4 +1,4 @@
-"""``fullstop serve``: the API without a window, until a signal ends it.
+"""``fullstop serve``: runs the server without a window, until a signal ends it.
 
 Must not import Qt. Main thread: the server and its signals share one event loop. Started by
 ``mlx.launch`` on several machines, it is one server with a sharded model (see
@@ -53,10 +53,10 @@ _IN_CLEAR = (
 
 
 def run(options: ServeOptions) -> int:
-    """Serve until told to end; return the exit code.
+    """Serve until a signal; return the exit code.
 
     Raises:
-        CommandError: An option will not do, the port is taken, or the model will not load.
+        CommandError: An option is invalid, the port is taken, or the model cannot be loaded.
     """
     if options.log != "json":
         logs.to_standard_error(options.verbose)
@@ -91,8 +91,8 @@ def _run(options: ServeOptions) -> int:
         raise CommandError(f"{option}: {reason}", exits.USAGE) from error
     if world is not None and options.disk_cache_bytes:
         raise CommandError(
-            "--disk-cache-bytes: leave it out: where a model is on several machines, each has only "
-            "a part of a cache, and none is kept on disk",
+            "--disk-cache-bytes: leave it out: if several machines share a model, each has only a "
+            "part of a cache, and none is kept on disk",
             exits.USAGE,
         )
     check_guessing(options.draft_model, is_plain=options.plain_decoding)
@@ -112,7 +112,7 @@ async def _serve(
     meeting: Meeting | None,
     signals: EndingSignals,
 ) -> str | None:
-    """Serve until told to end; return why it cannot go on if that is what ended it."""
+    """Serve until a signal; if the server cannot continue, end and return why."""
     is_told_to_end = asyncio.Event()
     loop = asyncio.get_running_loop()
     limits = Limits(**_shared(options, Limits))
@@ -136,7 +136,7 @@ async def _serve_until(
         telemetry = telemetry_for(os.environ, __version__, config.api_key)
         server = ApiServer(engine, config, telemetry)
         try:
-            # The port is taken before the model is there: whether it is free is known at once.
+            # Listen before the model is loaded, so that a taken port is reported at once.
             address = await server.start()
             ends: set[asyncio.Future[Any]] = {ending, lost}
             await asyncio.wait({loading, *ends}, return_when=asyncio.FIRST_COMPLETED)
@@ -144,7 +144,7 @@ async def _serve_until(
                 await loading
                 _announce(address.url, engine.model, config, is_json=options.log == "json")
                 spare_what_is_loaded()
-                # A log that is JSON has nothing between its lines.
+                # A JSON log must contain no other lines.
                 line = nullcontext() if options.log == "json" else _live(engine, server)
                 async with line:
                     await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
@@ -162,7 +162,7 @@ async def _serve_until(
 
 
 def _announce(url: str, model: ModelInfo | None, config: ServerConfig, *, is_json: bool) -> None:
-    """Say that the server listens, first in the line that programs wait for."""
+    """Print that the server listens; the first line is the one that programs wait for."""
     print(f"listening on {url}", flush=True)
     if is_json:
         _log.info("listening", extra={"fields": server_lines.facts(url, model, config)})
@@ -181,7 +181,7 @@ def _live(engine: ServedEngine, server: ApiServer) -> AbstractAsyncContextManage
 
 
 def _disk_cache(options: ServeOptions) -> DiskCache | None:
-    """Return where caches are kept; deletes those of earlier servers where none are wanted."""
+    """Return the disk cache; without one, delete the caches of earlier servers."""
     folder = paths.kept_prompts_folder("served")
     if options.disk_cache_bytes is None and not folder.is_dir():
         return None
@@ -189,6 +189,6 @@ def _disk_cache(options: ServeOptions) -> DiskCache | None:
 
 
 def _shared(options: ServeOptions, target: type[ServerConfig] | type[Limits]) -> dict[str, Any]:
-    """Return the options that are fields of the target too."""
+    """Return the options that are also fields of the target."""
     names = {one.name for one in fields(target)} & {one.name for one in fields(options)}
     return {name: getattr(options, name) for name in names}

@@ -1,6 +1,6 @@
-"""``fullstop``: the window, or a chat in the terminal where no window can be shown.
+"""``fullstop``: the window, or a chat in the terminal if no window can be shown.
 
-Imports Qt only where there is a display. Main thread.
+Imports Qt only if there is a display. Main thread.
 """
 
 import sys
@@ -15,7 +15,7 @@ def run(options: ChatOptions) -> int:
     """Show the window, or chat in the terminal; return the exit code.
 
     Raises:
-        CommandError: There is neither a display nor a terminal, or the model will not load.
+        CommandError: There is neither a display nor a terminal, or the model cannot be loaded.
     """
     problem = display_problem() or qt_problem()
     if problem is None:

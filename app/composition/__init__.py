@@ -1,1 +1,1 @@
-"""Puts an engine together, in one process or in several. Needs no Qt."""
+"""Builds the engine, in one process or in several. Needs no Qt."""

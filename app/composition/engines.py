@@ -1,4 +1,4 @@
-"""Puts an engine together with the model that the command line names, and takes it down again.
+"""Builds an engine, loads the model that the command line names, and shuts the engine down.
 
 Knows no window and no server. Runs on the caller's event loop.
 """
@@ -25,12 +25,12 @@ from engine.library.models import check_folder
 def new_engine(
     limits: Limits | None = None, loader: Loader | None = None, disk: DiskCache | None = None
 ) -> Engine:
-    """Return an engine without a model, whose libraries keep their advice to themselves.
+    """Return an engine without a model; silences the advice of its libraries.
 
     Args:
-        limits: How much the engine takes on; None for the usual limits.
+        limits: The engine's limits; None for the usual limits.
         loader: Loads models; None for the usual loader.
-        disk: Keeps on disk what models have read; None keeps nothing.
+        disk: Keeps prompt caches on disk; None keeps none.
     """
     quieten_libraries()
     if loader is None:
@@ -39,8 +39,8 @@ def new_engine(
 
 
 def quieten_libraries() -> None:
-    """Keep advice that is meant for programmers off standard error."""
-    # Read when mlx-lm imports transformers; what matters of it reaches us as errors of our own.
+    """Keep advice for programmers off standard error."""
+    # Takes effect when mlx-lm imports transformers; important messages still reach us as errors.
     os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
 
 
@@ -48,12 +48,12 @@ def quieten_libraries() -> None:
 async def open_engine(
     limits: Limits | None = None, loader: Loader | None = None, disk: DiskCache | None = None
 ) -> AsyncIterator[Engine]:
-    """Yield an engine without a model; it is shut down on leaving, whatever happened.
+    """Yield an engine without a model; it is always shut down at the end of the block.
 
     Args:
-        limits: How much it takes on.
-        loader: Loads its models; None for mlx-lm, which keeps caches on disk.
-        disk: Where it keeps them. Closed as well, once what is still to be written is written.
+        limits: The engine's limits.
+        loader: Loads its models; None for mlx-lm's loader.
+        disk: Keeps prompt caches on disk. It is closed too, after pending writes.
     """
     engine = new_engine(limits, loader, disk)
     try:
@@ -68,12 +68,12 @@ async def load(engine: Engine, folder: Path, draft: Path | None = None) -> None:
     """Load a model.
 
     Args:
-        engine: Which loads it.
+        engine: The engine that loads it.
         folder: The model.
-        draft: The draft model beside it, if there is to be one.
+        draft: The folder of the draft model; None for none.
 
     Raises:
-        CommandError: It cannot be loaded; the message says why and what would help.
+        CommandError: It cannot be loaded; the message says why and gives a remedy.
     """
     try:
         await engine.load(folder, draft=draft)

@@ -1,4 +1,4 @@
-"""Which models requests may name: those on this computer that can be loaded, each by one id.
+"""The models that requests may name: those on this computer that can be loaded, each with one id.
 
 Lists folders and reads their configurations, but no weights. Any thread.
 """
@@ -18,11 +18,11 @@ from engine.library.found import FoundModel, Origin, look_into
 
 @dataclass(frozen=True, slots=True)
 class ServedModels:
-    """What a server serves.
+    """The models that a server serves.
 
     Attributes:
         default: The folder of the model that answers requests that name none.
-        offered: The models that requests may name; None where one answers all.
+        offered: The models that requests may name; None if one model answers all requests.
     """
 
     default: Path
@@ -30,14 +30,14 @@ class ServedModels:
 
 
 def served_models(options: ServeOptions, *, is_shared_out: bool = False) -> ServedModels:
-    """Return the models that a server is to serve.
+    """Return the models that a server should serve.
 
     Args:
-        options: The server's.
+        options: The server's options.
         is_shared_out: Whether several processes share one model.
 
     Raises:
-        CommandError: The options contradict each other, or name a model that is not there.
+        CommandError: The options contradict each other, or name a model that does not exist.
     """
     given = [Path(one).expanduser() for one in options.model]
     folders = tuple(Path(one).expanduser() for one in options.models_folder)
@@ -45,7 +45,7 @@ def served_models(options: ServeOptions, *, is_shared_out: bool = False) -> Serv
     if has_several and (options.one_model or is_shared_out):
         why = "--one-model" if options.one_model else "a model on several machines"
         raise CommandError(
-            f"{why} leaves no choice of models; give one --model, and no --models-folder",
+            f"{why} does not allow a choice of models; give one --model, and no --models-folder",
             exits.USAGE,
         )
     default = given[0] if given else paths.demo_model()
@@ -58,7 +58,7 @@ def served_models(options: ServeOptions, *, is_shared_out: bool = False) -> Serv
 
 
 def _offered(given: Sequence[Path], folders: tuple[Path, ...]) -> list[OfferedModel]:
-    """Return the models that were given and those of folders; without either, all there are."""
+    """Return the given models and those of given folders; without either, all local models."""
     for folder in folders:
         if not folder.is_dir():
             raise CommandError(f"--models-folder: {folder} is not a folder", exits.USAGE)
@@ -108,10 +108,10 @@ def _found(option: str, offering: Offering, name: str) -> OfferedModel:
 
 
 def offered_models(found: Iterable[FoundModel]) -> list[OfferedModel]:
-    """Return the complete models of some that were found, ready to be offered to an engine.
+    """Return the complete ones among the found models, with ids to offer them by.
 
-    Those that take precedence come first. Of two models with the same name, the second is called
-    after the folder around it as well.
+    Those that take precedence come first. If two models have the same name, the id of the second
+    includes the folder around it.
     """
     offers: dict[str, OfferedModel] = {}
     for model in found:

@@ -1,4 +1,4 @@
-"""``fullstop serve`` as several processes that ``mlx.launch`` started: one leads them.
+"""``fullstop serve`` as several processes started by ``mlx.launch``; one of them leads.
 
 Rank 0 is the server, with an engine whose model is sharded; the others only follow. Must not
 import Qt. Main thread.
@@ -21,10 +21,10 @@ from engine.distributed.world import Meeting, World, launched
 
 
 def world_of_this_process() -> World | None:
-    """Return the processes of which this is one; None if it is alone, as nearly always.
+    """Return the group of processes that this one belongs to; None if it runs alone.
 
     Raises:
-        CommandError: The launcher's variables make no sense.
+        CommandError: The launcher's variables are invalid.
     """
     try:
         return launched(os.environ)
@@ -33,7 +33,7 @@ def world_of_this_process() -> World | None:
 
 
 def meet(world: World) -> Meeting:
-    """Wait for the other processes; signals end this one meanwhile.
+    """Wait for the other processes; signals still end this one.
 
     Raises:
         CommandError: They cannot be reached.
@@ -43,7 +43,7 @@ def meet(world: World) -> Meeting:
     if world.rank == 0:
         others = ", ".join(world.name_of(rank) for rank in range(1, world.size))
         print(f"waiting for {others}", file=sys.stderr, flush=True)
-    # MLX waits without letting Python handle anything.
+    # While MLX waits, Python cannot handle signals.
     before = signal.signal(signal.SIGINT, signal.SIG_DFL)
     try:
         return sharding.meet(world)
@@ -57,16 +57,16 @@ def meet(world: World) -> Meeting:
 async def open_engine_of(
     meeting: Meeting | None, limits: Limits, disk: DiskCache | None = None
 ) -> AsyncIterator[tuple[Engine, "asyncio.Future[str]"]]:
-    """Yield an engine without a model, for all processes of a meeting if there is one.
+    """Yield an engine without a model, shared by all processes of a meeting if there is one.
 
-    With it comes what will be the reason, once the other processes cannot be counted on any more
-    and every request has been ended for it; alone, that never happens.
+    Also yields a future. If the other processes are lost, every request is ended and the future's
+    result is the reason. It never completes for a process alone.
 
     Args:
-        meeting: The processes; None for this one alone.
-        limits: How much the engine takes on.
-        disk: Where caches are kept; for a process alone, because each of several has only its
-            part of a cache.
+        meeting: The processes; None for a process alone.
+        limits: The engine's limits.
+        disk: Keeps prompt caches on disk; only for a process alone, because each of several
+            processes has only a part of a cache.
     """
     if meeting is None:
         async with open_engine(limits, disk=disk) as engine:
@@ -79,14 +79,14 @@ async def open_engine_of(
             try:
                 yield engine, lead.lost
             finally:
-                if engine.status.state == "loading":  # it may wait for the others for long
+                if engine.status.state == "loading":  # it may wait long for the others
                     await asyncio.to_thread(engine.give_up, "ended while it loaded", 0)
     finally:
         lead.loader.end()
 
 
 class _Lead:
-    """Rank 0's hold on the other processes. Made on the loop that serves."""
+    """Rank 0's connection to the other processes. Made on the server's loop."""
 
     def __init__(self, meeting: Meeting) -> None:
         from engine.distributed.leading import Leader  # only several processes need it
@@ -97,7 +97,7 @@ class _Lead:
         self.loader = Leader(meeting, self._on_lost)
 
     def _on_lost(self, why: str) -> None:
-        # Perhaps on the engine's own thread, which may wait for the lost one.
+        # May run on the engine's thread, which may be waiting for the lost process.
         threading.Thread(target=self._give_up, args=(why,), name="fullstop-lost").start()
 
     def _give_up(self, why: str) -> None:
@@ -112,16 +112,16 @@ class _Lead:
 
 
 def follow_rank_0(world: World) -> int:
-    """Do what rank 0 says until it ends; return the exit code.
+    """Follow rank 0 until it ends; return the exit code.
 
     Raises:
-        CommandError: Rank 0 cannot be reached, or this process could not do its part.
+        CommandError: Rank 0 cannot be reached, or this process failed.
     """
     from engine.distributed.following import follow  # only several processes need it
 
     quieten_libraries()
     meeting = meet(world)
-    # Ctrl-C reaches all processes of a terminal; rank 0 takes it and lets this one end.
+    # Ctrl-C reaches all processes of a terminal; rank 0 handles it and ends this process.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         follow(meeting, lambda why: leave(f"rank {world.rank} ends: {why}"))
@@ -131,7 +131,7 @@ def follow_rank_0(world: World) -> int:
 
 
 def leave(why: str | None) -> NoReturn:
-    """End the process, whatever its threads wait for; say why, unless it was asked to."""
+    """End the process, whatever its threads wait for; print why, unless it was asked to end."""
     if why is not None:
         print(f"fullstop: {why}", file=sys.stderr)
     sys.stderr.flush()

@@ -1,1 +1,1 @@
-"""The program with a window: its Qt loop, its server, and what the desktop asks of it."""
+"""The program with a window: its Qt loop, its server, and its desktop integration."""

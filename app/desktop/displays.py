@@ -1,8 +1,8 @@
-"""Whether this machine can show a window, found out before Qt would abort the process.
+"""Checks whether this machine can show a window, because Qt would abort the process if not.
 
-Where Qt cannot reach a display, or one of its system libraries is missing, it does not raise: it
-ends the process. So the platform plugin is opened and the display is asked first. Imports Qt only
-in ``qt_problem``. Main thread.
+If Qt cannot reach a display, or one of its system libraries is missing, it does not raise an
+exception but ends the process. So we open the platform plugin and contact the display first.
+Imports Qt only in ``qt_problem``. Main thread.
 """
 
 import ctypes
@@ -15,7 +15,7 @@ _DRAW_ON_SCREEN = ("xcb", "wayland")
 
 
 def platform_names(environment: Mapping[str, str]) -> tuple[str, ...]:
-    """Return the platforms that Qt would try on Linux, best first; none without a display."""
+    """Return the platforms that Qt would try on Linux, best first; empty without a display."""
     if chosen := environment.get("QT_QPA_PLATFORM"):
         return tuple(part.split(":")[0] for part in chosen.split(";") if part)
     found = []
@@ -27,9 +27,9 @@ def platform_names(environment: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def display_problem() -> str | None:
-    """Return why there can be no window, in words; None if nothing speaks against it.
+    """Return why no window can be shown, in words; None if one may be possible.
 
-    Looks at the environment alone, so that it costs nothing.
+    Reads only the environment, so it is fast.
     """
     if not sys.platform.startswith("linux") or platform_names(os.environ):
         return None
@@ -69,7 +69,7 @@ def _platform_problem(name: str, plugins: Path) -> str | None:
 def _is_reachable(name: str) -> bool:
     """Return whether the display named in the environment lets this process connect.
 
-    The libraries are those that the platform plugin itself has just loaded.
+    Uses the libraries that the platform plugin has just loaded.
     """
     if name == "wayland":
         wayland = ctypes.CDLL("libwayland-client.so.0")

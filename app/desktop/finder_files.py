@@ -1,6 +1,6 @@
 """Files that the Mac's Finder asks the running program to open: a double click on a saved run.
 
-They may come before there is a window; then they wait. Main thread.
+Files that arrive before there is a window wait for it. Main thread.
 """
 
 from collections.abc import Callable
@@ -11,7 +11,7 @@ from PySide6.QtGui import QFileOpenEvent
 
 
 class OpenedFiles(QObject):
-    """Takes the wishes that the system sends to the application, its parent."""
+    """Handles the requests that the system sends to the application, its parent."""
 
     def __init__(self, application: QObject) -> None:
         super().__init__(application)
@@ -20,14 +20,14 @@ class OpenedFiles(QObject):
         application.installEventFilter(self)
 
     def deliver_to(self, open_file: Callable[[Path], None]) -> None:
-        """Have files opened from now on, those that came before first."""
+        """Open files with a function from now on, starting with those that are waiting."""
         self._open = open_file
         waiting, self._waiting = self._waiting, []
         for path in waiting:
             open_file(path)
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:  # noqa: N802 - Qt's name
-        """Take the wish to open a file."""
+        """Handle a request to open a file."""
         if isinstance(event, QFileOpenEvent) and event.file():
             path = Path(event.file())
             if self._open is None:

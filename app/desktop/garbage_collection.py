@@ -1,10 +1,10 @@
 """Keeps Python's cyclic garbage collector on the main thread while there is a window.
 
-The collector runs on whichever thread happens to allocate. Widgets that are garbage would then be
-destroyed on the engine's or the server's thread, which Qt answers with a crash. Main thread.
+The collector runs on any thread that allocates. It could destroy widgets on the engine's or the
+server's thread, where Qt crashes. Main thread.
 
-A full collection halts the window and its answers for a tenth of a second and more. It leaves out
-what start-up and the first model have loaded, and comes seldom.
+A full collection stalls the window and its answers for a tenth of a second or more. So it is rare,
+and leaves out the objects of start-up and of the first model.
 """
 
 import asyncio
@@ -14,13 +14,13 @@ from collections.abc import Iterator
 
 _INTERVAL_S = 0.5
 _OLDEST = 2
-# So many collections of the middle generation come before a full one: of steady work, some minutes.
+# Collections of the middle generation before a full one: some minutes of steady work.
 _MIDDLE_PASSES = 100
 
 
 @contextlib.contextmanager
 def collected_on(loop: asyncio.AbstractEventLoop) -> Iterator[None]:
-    """Collect garbage on the loop's thread, and nowhere else, while the context is open."""
+    """Collect garbage only on the loop's thread while the context is open."""
     was_enabled = gc.isenabled()
     gc.disable()
     waiting: asyncio.TimerHandle | None = None
@@ -43,20 +43,20 @@ def collected_on(loop: asyncio.AbstractEventLoop) -> Iterator[None]:
 
 
 def leave_out_what_is_loaded() -> None:
-    """Have no collection look again at what there is now; only the first call counts.
+    """Exclude all present objects from later collections; only the first call has an effect.
 
-    It takes no time. What is garbage by now stays until ``collected_on`` ends.
+    It is instant. Present garbage stays until ``collected_on`` ends.
     """
     if not gc.get_freeze_count():
         gc.freeze()
 
 
 def collect_if_due() -> int | None:
-    """Collect the oldest generation whose threshold is passed; return which, None if none is."""
+    """Collect the oldest generation whose threshold is passed; return its number or None."""
     counts, thresholds = gc.get_count(), list(gc.get_threshold())
     thresholds[_OLDEST] = max(_MIDDLE_PASSES, thresholds[_OLDEST])
     for generation in reversed(range(len(counts))):
-        # A threshold of 0 means never, for the youngest, and always, for the others.
+        # A threshold of 0 means never for the youngest generation, and always for the others.
         if counts[generation] > thresholds[generation] and (generation or thresholds[0]):
             gc.collect(generation)
             return generation

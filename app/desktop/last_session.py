@@ -1,4 +1,4 @@
-"""What the window keeps for its next start: its layout and the model that was used last.
+"""Keeps the window's layout and its last model for the next start.
 
 Main thread.
 """
@@ -16,25 +16,25 @@ _log = logging.getLogger(__name__)
 
 
 def chosen_model(options: ChatOptions, stored: StoredPreferences) -> Path:
-    """Return the model that was asked for, or else the one that was used last."""
+    """Return the requested model, or else the one that was used last."""
     if options.model == paths.demo_model() and stored.last_model is not None:
         return stored.last_model
     return options.model
 
 
 def keep_for_next_time(window: MainWindow, stored: StoredPreferences) -> None:
-    """Keep the window's place and the model that is loaded."""
+    """Keep the window's layout and the loaded model."""
     try:
         stored.keep_window_layout(window.save_layout())
         info = window.workspace.model.info
         if info is not None:
             stored.keep_last_model(None if info.path == paths.demo_model() else info.path)
     except OSError as error:
-        _log.warning("the window's place is not kept: %s", error)
+        _log.warning("the window's layout cannot be saved: %s", error)
 
 
 def tell(window: MainWindow, notice: str) -> None:
-    """Say something that a person should know once; nothing if there is nothing to say."""
+    """Show a notice to the person once, if there is one."""
     if not notice:
         return
     _log.warning("%s", notice)

@@ -1,7 +1,7 @@
-"""The window's server: the API on a thread of its own, started and stopped on demand.
+"""The window's server: runs on its own thread, started and stopped on demand.
 
 Fits ``ui.server.server_switch.ServerControl`` and ``RequestReplay``. Called on the window's loop,
-which it never blocks; the web framework is imported when the server is first wanted.
+which it never blocks; imports the web framework when the server is first started.
 """
 
 import asyncio
@@ -41,11 +41,11 @@ class LocalServer:
     """Serves the window's engine to other programs.
 
     Args:
-        engine: What answers.
-        port: Where to listen, whatever the preferences say; 0 picks a free port.
-        preferences: Returns how to serve, asked anew at each start.
-        key: Returns the API key, asked anew at each start.
-        observer: Returns who is shown the requests.
+        engine: Answers the requests.
+        port: The port to use instead of the one in the preferences; 0 picks a free port.
+        preferences: Returns the preferences; called at each start.
+        key: Returns the API key; called at each start.
+        observer: Returns the observer of requests.
     """
 
     def __init__(
@@ -82,7 +82,7 @@ class LocalServer:
         return self._url
 
     async def stop(self) -> None:
-        """Stop serving; open answers get a moment to finish."""
+        """Stop serving; running answers get a short time to finish."""
         thread, self._thread = self._thread, None
         self._url = ""
         if thread is not None:
@@ -92,15 +92,15 @@ class LocalServer:
             await asyncio.to_thread(telemetry.close)
 
     async def replay(self, entry: RequestEntry) -> None:
-        """Send a request of the log again, with the present key.
+        """Send a request of the log again, with the current key.
 
         Raises:
-            OSError: The server is off or its body was not kept whole.
+            OSError: The server is off, or the request's body was not kept completely.
         """
         if not self._url:
             raise OSError("The server is off. Turn it on to send the request again.")
         if not entry.asked.is_whole:
-            raise OSError("The request was too long to be kept whole, so it cannot be sent again.")
+            raise OSError("The request was too long to keep, so it cannot be sent again.")
         await asyncio.to_thread(self._send, entry, self._url, self._key)
 
     def _start(self, wanted: ServerPreferences, key: str | None) -> str:
@@ -166,10 +166,10 @@ class LocalServer:
 
 
 def own_address() -> str:
-    """Return this computer's address on its network, the loopback one where there is none."""
+    """Return this computer's address on its network, or the loopback address without one."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         try:
-            # Connecting a datagram socket sends nothing; it only chooses the way out.
+            # Connecting a datagram socket sends nothing; it only selects the network interface.
             probe.connect(("192.0.2.1", 9))
         except OSError:
             return DEFAULT_HOST

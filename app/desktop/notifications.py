@@ -1,4 +1,4 @@
-"""Notifications of the system: by the tray icon, or by ``notify-send`` where there is no tray.
+"""System notifications: by the tray icon, or by ``notify-send`` without a tray.
 
 Main thread.
 """
@@ -15,14 +15,14 @@ _CLICKED = b"default"
 
 
 class CommandNotifications(QObject):
-    """Shows notifications with ``notify-send``, which waits for the click and says so.
+    """Shows notifications with ``notify-send``, which waits for a click and reports it.
 
     Args:
         program: The program's path.
         parent: Owns this object.
 
     Attributes:
-        waiting: The notifications that may still be clicked.
+        waiting: Notifications that can still be clicked.
     """
 
     def __init__(self, program: str, parent: QObject) -> None:
@@ -66,6 +66,6 @@ class CommandNotifications(QObject):
 
 
 def command_notifications(parent: QObject) -> CommandNotifications | None:
-    """Return what shows notifications without a tray; None where this system has nothing."""
+    """Return a way to show notifications without a tray; None if the system has none."""
     program = None if sys.platform == "darwin" else shutil.which("notify-send")
     return None if program is None else CommandNotifications(program, parent)

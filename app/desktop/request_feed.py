@@ -1,7 +1,7 @@
-"""Brings what the server observed into the window's log: many requests, one wake-up.
+"""Passes observed requests from the server to the window's log, in batches.
 
-Told on the server's loop, where the API's records become the window's; delivers on the window's
-loop, which only has to take them.
+Called on the server's loop, where it converts the API's records to the window's; delivers them on
+the window's loop.
 """
 
 import asyncio
@@ -24,10 +24,10 @@ class RequestFeed:
 
     Args:
         loop: The window's loop.
-        deliver: Receives, on that loop, what has come together since the last time.
-        wanted_trace: Returns how much of each token is wanted; asked on the server's loop.
-        keep_trace: Receives, on the window's loop, the tokens of each answer, with the name under
-            which ``RequestAnswer.run_id`` finds them.
+        deliver: Receives, on that loop, all records since the last call.
+        wanted_trace: Returns how much detail of each token is wanted; called on the server's loop.
+        keep_trace: Receives, on the window's loop, the tokens of each answer with their
+            ``RequestAnswer.run_id``.
     """
 
     def __init__(
@@ -45,19 +45,19 @@ class RequestFeed:
         self._waiting: list[_Note] = []
 
     def wanted_trace(self) -> tuple[TraceLevel, int]:
-        """Return how much of each token is wanted."""
+        """Return how much detail of each token is wanted."""
         return self._wanted_trace()
 
     def wanted_content(self) -> Content:
-        """Return that all of a request's content is wanted."""
+        """Return that the whole content of a request is wanted."""
         return EVERYTHING
 
     def request_began(self, began: RequestBegan) -> None:
-        """Take note of a request."""
+        """Record a request."""
         self._put((entry_of(began), {}))
 
     def request_ended(self, ended: RequestEnded) -> None:
-        """Take note of its end."""
+        """Record the end of a request."""
         entry = entry_of(ended)
         runs = zip(entry.answers, _finished(ended), strict=True)
         traces = {answer.run_id: trace_of(run) for answer, (run, _) in runs}
@@ -69,7 +69,7 @@ class RequestFeed:
             self._waiting.append(note)
             wake_is_due = len(self._waiting) == 1
         if wake_is_due:
-            # The window's loop may have ended while the last answers were cut off.
+            # The window's loop may have ended before the last answers.
             with contextlib.suppress(RuntimeError):
                 self._loop.call_soon_threadsafe(self._hand_over)
 
@@ -83,14 +83,14 @@ class RequestFeed:
 
 
 def trace_of(run: ObservedRun) -> RunTrace | None:
-    """Return a generation's tokens as the inspector has them; None where none were recorded."""
+    """Return a generation's tokens for the inspector; None if none were recorded."""
     if not run.tokens:
         return None
     generation = run.generation
     request = generation.request
     trace = RunTrace(generation.setting, request.stops, request.max_tokens)
     trace.vocabulary, trace.request = generation.vocabulary, request
-    # The run has ended, so that nobody else adds to these tokens: they need not be copied.
+    # The run has ended, so nobody adds tokens any more: they need not be copied.
     trace.tokens = run.tokens
     for call in run.calls:
         trace.take(call)
@@ -100,7 +100,7 @@ def trace_of(run: ObservedRun) -> RunTrace | None:
 
 
 def entry_of(note: RequestBegan | RequestEnded) -> RequestEntry:
-    """Return the window's record of what was observed."""
+    """Return the window's record of an observed request."""
     began = note if isinstance(note, RequestBegan) else note.began
     agents = (value for name, value in began.headers if name.lower() == "user-agent")
     entry = RequestEntry(

@@ -1,6 +1,6 @@
-"""Words that the store could not take before a signal ended the program: kept, and offered again.
+"""Rescues text that could not be saved before a signal ended the program, and offers it again.
 
-The file of conversations may be locked, or its disk full. A person who closes the window is asked
+The file of conversations may be locked, or its disk full. When a person closes the window, we ask
 what to do; a signal cannot wait for an answer. Main thread.
 """
 
@@ -25,18 +25,18 @@ from ui.records.storing import ConversationStore
 from ui.window.main_window import MainWindow
 
 _log = logging.getLogger(__name__)
-# "conversations…" is what ``app.folders.privacy`` keeps private.
+# ``app.folders.privacy`` keeps files that begin with "conversations" private.
 _NAME = "conversations-rescued-"
 _IMPORTED = "conversations-imported-"
 _SUFFIX = ".json"
 
 
 def rescue(store: ConversationStore, conversations: Iterable[Conversation]) -> Path | None:
-    """Write conversations that the store has not kept to a file; return it, None if there is none.
+    """Write unsaved conversations to a file; return the file, or None if all are saved.
 
     Args:
-        store: The store, which takes nothing any more.
-        conversations: All of the window.
+        store: The store, which saves nothing any more.
+        conversations: All conversations of the window.
     """
     lost = [
         one
@@ -51,15 +51,15 @@ def rescue(store: ConversationStore, conversations: Iterable[Conversation]) -> P
         try:
             write_whole(made_private(folder) / name, text)
         except OSError as error:
-            _log.error("what was not saved cannot be kept in %s: %s", folder, os_cause(error))
+            _log.error("unsaved conversations cannot be written to %s: %s", folder, os_cause(error))
         else:
-            _log.warning("what was not saved is kept in %s", folder / name)
+            _log.warning("unsaved conversations are kept in %s", folder / name)
             return folder / name
     return None
 
 
 def rescued_files() -> list[Path]:
-    """Return the files that ``rescue`` wrote and that nobody has imported, the oldest first."""
+    """Return the files of ``rescue`` that have not been imported, the oldest first."""
     found = [
         path
         for folder in _folders()
@@ -70,7 +70,7 @@ def rescued_files() -> list[Path]:
 
 
 def _folders() -> Iterator[Path]:
-    """Yield where words are kept; the first folder may be on the very disk that is full."""
+    """Yield the folders for rescued files; the first one may be on the full disk."""
     yield paths.data_folder()
     yield paths.config_folder()
     yield paths.log_folder()
@@ -82,7 +82,7 @@ def _user() -> str:
 
 
 def _is_own(path: Path) -> bool:
-    """Whether a file or a folder is this person's, and no link: others can write to ``/tmp``."""
+    """Whether it is this person's and not a link: others can write to ``/tmp``."""
     try:
         found = path.lstat()
     except OSError:
@@ -92,7 +92,7 @@ def _is_own(path: Path) -> bool:
 
 
 class RescuedText:
-    """Offers to import what was rescued.
+    """Offers to import rescued conversations.
 
     Args:
         window: Imports it.
@@ -111,7 +111,7 @@ class RescuedText:
         names = ", ".join(path.name for path in files)
         ask(
             self._window,
-            "Some of what you wrote could not be saved when Fullstop was ended the last time.",
+            "Some of what you wrote could not be saved when Fullstop last quit.",
             f"It was kept in {files[0].parent} ({names}). Import adds each conversation beside "
             "those that are here, which may lack the last words. Otherwise you are asked again at "
             "the next start.",
@@ -119,7 +119,7 @@ class RescuedText:
         )
 
     async def finish(self) -> None:
-        """Wait until nothing is imported any more."""
+        """Wait until running imports have ended."""
         await self._tasks.finish()
 
     def _start(self, found: list[Path]) -> None:
@@ -135,7 +135,7 @@ class RescuedText:
                 files.import_from(path)
                 await files.finish()
                 await self._store.settled()
-                # A file that nobody can read, or whose words are not saved yet, is offered again.
+                # A file that cannot be read, or whose text is not saved yet, is offered again.
                 if not refused and not self._store.failing_because:
                     _note_imported(path)
         finally:

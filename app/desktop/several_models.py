@@ -1,8 +1,8 @@
-"""The window's engine holds several models: those of the library, each loaded when it is needed.
+"""Offers the models of the library to other programs; each is loaded when it is needed.
 
-Requests of other programs choose among them by the field ``model``, unless the preferences let the
-default model, the one that was loaded last, answer all of them. Main thread; ``SharedModels`` runs
-on the server's loop.
+Requests of other programs choose a model by the field ``model``, unless the preferences let the
+default model (the one loaded last) answer all of them. Main thread; ``SharedModels`` runs on the
+server's loop.
 """
 
 from collections.abc import Callable, Sequence
@@ -27,12 +27,12 @@ def offer_found(engine: Engine, library: ModelLibrary) -> None:
 
 
 class SharedModels:
-    """What other programs see of the window's engine.
+    """The window's engine as other programs see it.
 
     Args:
-        engine: What answers.
-        are_chosen: Returns whether requests choose the model by name. Where the library has only
-            one, that answers all requests in any case.
+        engine: Answers the requests.
+        are_chosen: Returns whether requests choose the model by name. If the library has only one
+            model, it answers all requests in any case.
     """
 
     def __init__(self, engine: Engine, are_chosen: Callable[[], bool]) -> None:
@@ -46,18 +46,18 @@ class SharedModels:
 
     @property
     def status(self) -> EngineStatus:
-        """What the default model is doing."""
+        """The status of the default model."""
         return self._engine.status
 
     @property
     def models(self) -> tuple[ModelStatus, ...]:
-        """What each model is doing that requests can name."""
+        """The status of each model that requests can name."""
         models = self._engine.models
         return models if self.is_choosing else tuple(one for one in models if one.is_default)
 
     @property
     def is_choosing(self) -> bool:
-        """Whether requests choose among several models; else one answers all of them."""
+        """Whether requests choose among several models; if not, one model answers all of them."""
         engine = self._engine
         return self._are_chosen() and engine.is_choosing and len(engine.models) > 1
 
@@ -65,7 +65,7 @@ class SharedModels:
         return name if self.is_choosing else None
 
     def model_status(self, name: str | None = None) -> ModelStatus | None:
-        """Return what a model is doing; raises ``UnknownModel``."""
+        """Return the status of a model; raises ``UnknownModel``."""
         return self._engine.model_status(self._known(name))
 
     async def generate_together(self, requests: Sequence[GenerationRequest]) -> list[Generation]:
@@ -91,7 +91,7 @@ class SharedModels:
         return await self._engine.detokenize(ids)
 
     async def forget_prompts(self) -> tuple[int, int]:
-        """Drop what memory holds of earlier prompts, the window's own among them."""
+        """Clear the prompt cache in memory, including the window's own prompts."""
         return await self._engine.forget_prompts()
 
     def unload_when_idle(self, name: str | None = None) -> None:
@@ -99,5 +99,5 @@ class SharedModels:
         self._engine.unload_when_idle(self._known(name))
 
     def unload_after(self, idle_s: float | None, name: str | None = None) -> None:
-        """Free a model's memory whenever nothing was asked for so long."""
+        """Free a model's memory after this long without a request."""
         self._engine.unload_after(idle_s, self._known(name))

@@ -1,6 +1,7 @@
-"""One window per person: the first program that starts is asked to show itself by later ones.
+"""One window per person: later starts ask the first program to show its window.
 
-A lock file decides who is first, a local socket beside it carries the wish. Main thread.
+A lock file decides which program is first; a local socket next to it carries the request. Main
+thread.
 """
 
 import contextlib
@@ -27,7 +28,7 @@ _PATIENCE_MS = 2_000
 
 
 class SingleInstance(QObject):
-    """The place that only one running program holds.
+    """A lock that only one running program holds.
 
     Signals:
         show_wanted: Another start wants this program's window.
@@ -38,11 +39,11 @@ class SingleInstance(QObject):
     file_wanted = Signal(str)
 
     def __init__(self, folder: Path, parent: QObject | None = None) -> None:
-        """Programs with the same folder know of each other; the folder must exist."""
+        """Programs with the same folder share one lock; the folder must exist."""
         super().__init__(parent)
         self._folder = folder
         self._lock = QLockFile(str(folder / _LOCK_NAME))
-        self._lock.setStaleLockTime(0)  # stale only if the process that holds it has gone
+        self._lock.setStaleLockTime(0)  # stale only if the process that holds it has ended
         digest = hashlib.sha256(str(folder.resolve()).encode()).hexdigest()
         self._name = f"fullstop-{digest[:16]}"
         self._server = QLocalServer(self)
@@ -50,11 +51,11 @@ class SingleInstance(QObject):
         self._server.newConnection.connect(self._welcome)
 
     def claim(self) -> bool:
-        """Try to be the one; returns whether this program is."""
+        """Try to take the lock; return whether this program holds it."""
         if not self._lock.tryLock(0) and self._lock.error() == QLockFile.LockError.LockFailedError:
             return False
-        tighten(self._folder)  # Qt makes the lock as open as the umask allows
-        # Where no lock can be written at all, two windows are better than none.
+        tighten(self._folder)  # Qt creates the lock with the umask's permissions
+        # If no lock can be written, two windows are better than none.
         QLocalServer.removeServer(self._name)
         self._server.listen(self._name)
         return True
@@ -63,7 +64,7 @@ class SingleInstance(QObject):
         """Ask the running program to show its window, and to open a file if one is given.
 
         Returns:
-            Whether it was told.
+            Whether it received the request.
         """
         socket = QLocalSocket()
         socket.connectToServer(self._name)
@@ -75,7 +76,7 @@ class SingleInstance(QObject):
         return was_told
 
     def release(self) -> None:
-        """Let the next start be the one."""
+        """Release the lock for the next start."""
         self._server.close()
         self._lock.unlock()
 
@@ -85,10 +86,10 @@ class SingleInstance(QObject):
             visitor.disconnected.connect(visitor.deleteLater)
             visitor.readyRead.connect(self._hear)
             self.show_wanted.emit()
-        self._hear()  # what was said before anybody listened
+        self._hear()  # read data that arrived before the connection
 
     def _hear(self) -> None:
-        """Open the files that visitors name, once their names are whole."""
+        """Open the files that other starts name, once their names have arrived completely."""
         for visitor in self._server.findChildren(QLocalSocket):
             said = bytes(visitor.peek(_LONGEST_WISH).data())
             if said.startswith(_FILE_WISH) and said.endswith(_END):
@@ -99,15 +100,15 @@ class SingleInstance(QObject):
 
 @contextlib.contextmanager
 def only_instance(opened: Path | None = None) -> Iterator[SingleInstance | None]:
-    """Yield the place of the one running program; None if another has it, which was told.
+    """Yield the lock of the only running program; None after asking another program that holds it.
 
     Args:
-        opened: The file that the other one is to open.
+        opened: The file that the other program should open.
     """
     try:
         folder = made_private(paths.config_folder())
     except OSError as error:
-        # Where nothing can be kept, starts cannot know of each other.
+        # Without a folder, starts cannot find each other.
         _log.warning("no folder for settings: %s", error)
         folder = paths.config_folder()
     instance = SingleInstance(folder)
@@ -124,11 +125,11 @@ def only_instance(opened: Path | None = None) -> Iterator[SingleInstance | None]
 def shown_on_demand(
     window: MainWindow, instance: SingleInstance | None, open_file: Callable[[Path], None]
 ) -> Iterator[None]:
-    """Bring the window forward when the program is started again, and open what it was given.
+    """When the program is started again, bring the window forward and open the given file.
 
     Args:
         window: The window.
-        instance: What hears of other starts; None where nothing does.
+        instance: Reports other starts; None if nothing does.
         open_file: Opens a file in the window.
     """
 

@@ -11,7 +11,7 @@ from ui.window.tray import Tray, has_tray
 
 @contextlib.contextmanager
 def in_tray(window: MainWindow, preferences: PreferencesState) -> Iterator[None]:
-    """Show an icon in the tray, where there is one, with which a closed window lives on."""
+    """Show an icon in the tray, if there is one, so that the program runs on without its window."""
     switch = window.workspace.server
     if not has_tray():
         with _told_by_command(window):
@@ -37,7 +37,7 @@ def in_tray(window: MainWindow, preferences: PreferencesState) -> Iterator[None]
 
 @contextlib.contextmanager
 def _told_by_command(window: MainWindow) -> Iterator[None]:
-    """Show notifications without a tray, where the system has a program for that."""
+    """Show notifications without a tray, if the system has a program for that."""
     notifications = command_notifications(window)
     if notifications is None:
         yield

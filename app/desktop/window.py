@@ -54,9 +54,9 @@ _log = logging.getLogger(__name__)
 
 
 class QuitFilter(QObject):
-    """Turns a request to quit (Cmd-Q, the dock, the session's end) into closing the window.
+    """Turns a request to quit (Cmd-Q, the dock, the end of the session) into closing the window.
 
-    Qt would otherwise leave its loop at once, under the feet of what is being shut down.
+    Otherwise Qt would leave its loop at once, while parts are still shutting down.
     """
 
     def __init__(self, close: Callable[[], object], parent: QObject) -> None:
@@ -106,13 +106,13 @@ async def session(
     signals: EndingSignals,
     instance: SingleInstance | None = None,
 ) -> None:
-    """Show a window on the running Qt loop and return once it is closed and all has ended.
+    """Show a window on the running Qt loop; return once it is closed and everything has ended.
 
     Args:
         application: Qt's application.
-        options: What the command line asks for.
-        signals: The system's wishes to end the program.
-        instance: Tells of later starts of the program; None where several may run.
+        options: The options of the command line.
+        signals: Signals that end the program.
+        instance: Reports later starts of the program; None if several may run.
     """
     loop = asyncio.get_running_loop()
     with collected_on(loop):
@@ -169,12 +169,12 @@ async def _until_closed(
         opened_files.deleteLater()
         window.deleteLater()
     if has_signal.is_set():
-        # Nobody could be asked. The store has tried for the last time.
+        # Nobody could be asked, and the store has made its last attempt.
         rescue(store, conversations)
 
 
 def _leave_out_what_is_loaded(window: MainWindow) -> None:
-    """Once a model has been loaded, collections leave out what there is by then."""
+    """Once a model is loaded, exclude all present objects from garbage collection."""
     if window.workspace.model.stage == "ready":
         leave_out_what_is_loaded()
 
@@ -186,7 +186,7 @@ def _quit_for(has_signal: asyncio.Event, window: MainWindow) -> None:
 
 
 def open_saved_run(window: MainWindow, path: Path) -> None:
-    """Show a saved run in the inspector; a file that is none is said there."""
+    """Show a saved run in the inspector, which also reports a file that is not one."""
     window.come_forward()
     window.others.show_inspector()
     window.inspector.open_file(path)
@@ -200,7 +200,7 @@ def server_window(
     loop: asyncio.AbstractEventLoop,
     traces: TraceKeeper | None = None,
 ) -> MainWindow:
-    """Return the window with its server, whose requests come into the window's log.
+    """Return the window with its server, whose requests appear in the window's log.
 
     Args:
         engine: Answers.

@@ -1,5 +1,5 @@
-"""Tool servers by MCP: their file, their secrets, their processes and what they are asked.
+"""MCP tool servers: their configuration file, secrets, processes and sessions.
 
-Each session runs on one thread of its own loop, so that no server, whatever it sends, can hold up
-the window. The ``mcp`` package is imported there, when the first server starts.
+All sessions run on the tool thread with its own loop, so that no server can stall the window. The
+``mcp`` package is imported there when the first server starts.
 """

@@ -1,20 +1,20 @@
-"""How much a tool server may send: so much at once, and then so much a second. Pure."""
+"""Limits how much a tool server may send: an initial amount, then an amount per second. Pure."""
 
 import time
 from collections.abc import Callable
 
 
 class Flooding(Exception):
-    """A server sends more than any server needs to; the message says what, as a sentence's end."""
+    """A server sends too much; the message says what, as the end of a sentence."""
 
 
 class Allowance:
-    """Refills with time, up to what may come at once.
+    """A budget that refills with time, up to a maximum.
 
     Args:
-        at_once: What may come at once.
-        per_s: What may come each second after that.
-        words: What is said of a server that sends more, as the end of a sentence.
+        at_once: The maximum amount at once.
+        per_s: The amount by which it refills each second.
+        words: The message for a server that sends more, as the end of a sentence.
         clock: Returns the time in seconds.
     """
 
@@ -32,7 +32,7 @@ class Allowance:
         self._seen_s = clock()
 
     def take(self, amount: int) -> None:
-        """Note what came; raises ``Flooding`` where it is too much."""
+        """Count what arrived; raise ``Flooding`` if it is too much."""
         now_s = self._clock()
         self._left = min(self._most, self._left + (now_s - self._seen_s) * self._per_s)
         self._seen_s = now_s

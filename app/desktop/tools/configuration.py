@@ -1,6 +1,6 @@
 """Reads and writes the ``mcpServers`` JSON that every app with tools uses.
 
-Pure; any thread. The form is that of Claude Desktop, Claude Code, Cursor, VS Code and LM Studio:
+Pure; any thread. Claude Desktop, Claude Code, Cursor, VS Code and LM Studio use the same format:
 https://modelcontextprotocol.io/docs/develop/connect-local-servers
 """
 
@@ -31,12 +31,12 @@ _KNOWN = {"command", "args", "env", "cwd", "headers", "disabled", "type", "trans
 
 
 def servers_from(text: str) -> list[ToolServerConfig]:
-    """Return the servers of a text that a person pasted, or of a file.
+    """Return the servers in a pasted text or a file.
 
-    Secrets are marked as such and still have their values, where the text has them.
+    Secrets are marked and still have their values, if the text has them.
 
     Raises:
-        BadConfiguration: It is not usable; nothing of it is then used.
+        BadConfiguration: It is invalid; no part of it is then used.
     """
     section, where = _section(_parsed(text))
     if not section:
@@ -50,13 +50,13 @@ def servers_from(text: str) -> list[ToolServerConfig]:
 
 
 def text_of(configs: Iterable[ToolServerConfig]) -> str:
-    """Return servers as the text of a file; secrets are left out of it."""
+    """Return servers as the text of a file, without secrets."""
     servers = {config.name: _values_of(config) for config in configs}
     return json.dumps({"mcpServers": servers}, indent=2, ensure_ascii=False) + "\n"
 
 
 def checked(config: ToolServerConfig) -> ToolServerConfig:
-    """Return a server from a form, in which a person has marked the secrets.
+    """Check a server from a form in which the person has marked the secrets.
 
     Raises:
         BadConfiguration: A field cannot be used.
@@ -100,7 +100,7 @@ def _remedy(error: json.JSONDecodeError) -> str:
 
 
 def _section(values: Any) -> tuple[Mapping[str, Any], str]:
-    """Return the object that maps names to servers, and what it is called."""
+    """Return the object that maps names to servers, and its name."""
     if not isinstance(values, dict):
         raise BadConfiguration(f"The text must be a JSON object such as {_EXAMPLE}.")
     for name in _SECTIONS:

@@ -1,4 +1,4 @@
-"""A tool server at an address: streamable HTTP with its own headers and bounded answers.
+"""A tool server at an address: streamable HTTP with its headers and size limits.
 
 Tool thread. https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#streamable-http
 """
@@ -20,16 +20,16 @@ _CONNECTS_WITHIN_S = 15.0
 async def address_transport(
     url: str, headers: Mapping[str, str], call_time_out_s: float
 ) -> AsyncIterator[Any]:
-    """Yield the streams of messages from a server and to it.
+    """Yield the streams of messages from and to a server.
 
     Args:
         url: Its address.
         headers: Sent with each request.
-        call_time_out_s: How long it may be silent within an answer.
+        call_time_out_s: The longest silence within an answer.
     """
     timeout = httpx2.Timeout(_CONNECTS_WITHIN_S, read=call_time_out_s + 30)
     client = httpx2.AsyncClient(
-        # A packed answer of some KB may become gigabytes; its size is bounded as it comes.
+        # A compressed answer of a few KB may become gigabytes, so compression is refused.
         headers={**headers, "accept-encoding": "identity"},
         timeout=timeout,
         transport=_Bounded(httpx2.AsyncHTTPTransport()),
@@ -44,19 +44,19 @@ async def address_transport(
 
 
 class _Bounded(httpx2.AsyncBaseTransport):
-    """Ends answers that are too long, and streams that flood."""
+    """Ends answers and streams that send too much."""
 
     def __init__(self, inner: httpx2.AsyncBaseTransport) -> None:
         self._inner = inner
         self._bytes = Allowance(64 << 20, 8 << 20, "it floods its answers")
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
-        """Send a request; the answer's body is bounded."""
+        """Send a request; the answer's body is limited."""
         answer = await self._inner.handle_async_request(request)
         packing = answer.headers.get("content-encoding", "identity").strip().lower()
         if packing not in ("", "identity"):
             await answer.aclose()
-            raise httpx2.ReadError("it packs its answers, which was not asked for")
+            raise httpx2.ReadError("it compresses its answers, which was not requested")
         is_stream = "text/event-stream" in answer.headers.get("content-type", "")
         assert isinstance(answer.stream, httpx2.AsyncByteStream)
         answer.stream = _BoundedStream(

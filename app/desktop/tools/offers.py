@@ -1,4 +1,4 @@
-"""Lists what a server offers, in the window's terms and within its limits. Tool thread."""
+"""Lists a server's tools, resources and prompts, within limits. Tool thread."""
 
 import hashlib
 import json
@@ -29,26 +29,26 @@ _MOST_SCHEMA_CHARS = 65_536
 async def listed_tools(
     client: Client, config: ToolServerConfig
 ) -> tuple[tuple[ToolInfo, ...], tuple[str, ...]]:
-    """Ask a server for its tools; return them, and remarks about those that are left out."""
+    """Ask a server for its tools; return them, with remarks about tools that are left out."""
     found = [one async for page in _pages(client.list_tools) for one in page.tools]
     tools, remarks = tools_from(found, config)
     return tuple(tools), tuple(remarks)
 
 
 async def listed_resources(client: Client, server: str) -> tuple[ResourceInfo, ...]:
-    """Ask a server for what can be read from it."""
+    """Ask a server for its resources."""
     found = [one async for page in _pages(client.list_resources) for one in page.resources]
     return tuple(resources_from(found, server))
 
 
 async def listed_prompts(client: Client, server: str) -> tuple[PromptInfo, ...]:
-    """Ask a server for its prepared prompts."""
+    """Ask a server for its prompts."""
     found = [one async for page in _pages(client.list_prompts) for one in page.prompts]
     return tuple(prompts_from(found, server))
 
 
 def tools_from(found: Iterable[Any], config: ToolServerConfig) -> tuple[list[ToolInfo], list[str]]:
-    """Return a server's tools, and remarks about those that are left out."""
+    """Return a server's tools, with remarks about tools that are left out."""
     tools: dict[str, ToolInfo] = {}
     count, unusable = 0, 0
     for one in found:
@@ -72,7 +72,7 @@ def tools_from(found: Iterable[Any], config: ToolServerConfig) -> tuple[list[Too
 
 
 def resources_from(found: Iterable[Any], server: str) -> list[ResourceInfo]:
-    """Return what can be read from a server."""
+    """Return a server's resources."""
     return [
         ResourceInfo(server, str(one.uri), printable(one.title or one.name or str(one.uri), 120))
         for one in list(found)[:MOST_RESOURCES]
@@ -81,7 +81,7 @@ def resources_from(found: Iterable[Any], server: str) -> list[ResourceInfo]:
 
 
 def prompts_from(found: Iterable[Any], server: str) -> list[PromptInfo]:
-    """Return a server's prepared prompts."""
+    """Return a server's prompts."""
     return [
         PromptInfo(
             server,
@@ -121,14 +121,14 @@ def _tool(one: Any, config: ToolServerConfig) -> ToolInfo | None:
 
 
 def _fingerprint(config: ToolServerConfig, *said: str) -> str:
-    """Return what an approval counts for: this program or address, and this tool as it is now."""
+    """Return the fingerprint that an approval is for: this server and this exact tool."""
     reached = [config.command, *config.args, config.cwd, config.url]
     whole = json.dumps([reached, said])
     return hashlib.sha256(whole.encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
 
 async def _pages(ask: Callable[..., Awaitable[Any]]) -> AsyncIterator[Any]:
-    """Yield the pages of a list, no more than a sensible server has."""
+    """Yield the pages of a list, up to a limit."""
     cursor: str | None = None
     for _ in range(MOST_PAGES):
         page = await ask(cursor=cursor)

@@ -49,13 +49,13 @@ async def end_group(leader: int, has_left: Callable[[], bool]) -> None:
 
     Args:
         leader: The id of its first process, which is that of the group.
-        has_left: Whether the first process is gone and was waited for.
+        has_left: Whether the first process has ended and was waited for.
     """
     try:
         if _signal(leader, signal.SIGTERM):
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(_GRACE_S):
-                    # No event tells when the last process of a group is gone.
+                    # No event reports when the last process of a group has ended.
                     while not has_left() or _signal(leader, 0):  # noqa: ASYNC110
                         await asyncio.sleep(0.02)
     finally:

@@ -1,4 +1,4 @@
-"""What a server answers, as text for the model and for the person, within a limit. Pure."""
+"""Converts a tool server's answers to text for the model and the person, within a limit. Pure."""
 
 import base64
 import binascii
@@ -20,7 +20,7 @@ def text_of_result(result: Any, most_bytes: int) -> str:
 
 
 def text_of_resource(result: Any, most_bytes: int) -> str:
-    """Return the text of something that was read."""
+    """Return the text of a resource."""
     return shortened("\n".join(_contents(one) for one in result.contents[:1_000]), most_bytes)
 
 
@@ -33,7 +33,7 @@ def only_unreadable(result: Any) -> str:
 
 
 def text_of_prompt(result: Any, most_bytes: int) -> str:
-    """Return a prepared prompt as one text."""
+    """Return a server's prompt as one text."""
     messages = result.messages[:200]
     texts = [_block(one.content) for one in messages]
     if len({one.role for one in messages}) > 1:
@@ -45,7 +45,7 @@ def text_of_prompt(result: Any, most_bytes: int) -> str:
 
 
 def shortened(text: str, most_bytes: int) -> str:
-    """Return a text of at most so many bytes; what was cut off is said at its end."""
+    """Return a text of at most this many bytes; a note at its end tells what was cut off."""
     data = text.encode("utf-8", "replace")
     if len(data) <= most_bytes:
         return data.decode()

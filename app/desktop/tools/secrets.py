@@ -1,6 +1,7 @@
-"""Keeps the secrets of tool servers: in the keychain, or in a private file where there is none.
+"""Keeps the secrets of tool servers: in the keychain, or in a private file if there is none.
 
-Keychains may ask the person something or hang: called on threads that may wait, never the main one.
+Keychains may ask the person or hang, so this is called on threads that may wait, never on the main
+thread.
 """
 
 import contextlib
@@ -26,10 +27,10 @@ _log = logging.getLogger(__name__)
 
 
 class ToolSecrets:
-    """Values by the names of their servers and variables.
+    """Stores secret values by server and variable.
 
     Args:
-        folder: Where the file is, if it has to be a file.
+        folder: The folder of the file, if there is no keychain.
         keychain: Returns the keychain or raises ``NoKeychain``.
 
     Attributes:
@@ -57,11 +58,11 @@ class ToolSecrets:
 
         Args:
             server: The tool server's name.
-            name: What the value is called there.
+            name: The name of the variable or header.
             value: The secret.
 
         Raises:
-            OSError: It cannot be kept anywhere.
+            OSError: It cannot be stored anywhere.
         """
         with self._lock:
             filed = self._usable()
@@ -78,14 +79,14 @@ class ToolSecrets:
                     self._write(filed)
 
     def value(self, server: str, name: str) -> str | None:
-        """Return a value, None where there is none.
+        """Return a value, or None if there is none.
 
         Raises:
             OSError: The file cannot be read.
         """
         user = _user(server, name)
         with self._lock:
-            # A value is in the file only if there was no keychain when it was kept.
+            # A value is in the file only if there was no keychain when it was stored.
             if (filed := self._filed().get(user)) is not None:
                 return filed
             try:
@@ -110,10 +111,10 @@ class ToolSecrets:
                 if self._ask(lambda chain: chain.get_password(SERVICE, user)) is not None:
                     self._ask(lambda chain: chain.delete_password(SERVICE, user))
             except NoKeychain as error:
-                _log.info("a secret was not looked for in the keychain: %s", error)
+                _log.info("the keychain could not be searched for a secret: %s", error)
 
     def _usable(self) -> dict[str, str]:
-        """Return what the file has; one that is damaged is set aside, and made anew."""
+        """Return the file's content; a damaged file is set aside and replaced."""
         try:
             return self._filed()
         except _DamagedSecrets as error:
@@ -144,7 +145,7 @@ class ToolSecrets:
 
 
 class _DamagedSecrets(OSError):
-    """The file of secrets cannot be understood."""
+    """The file of secrets is damaged."""
 
 
 def _user(server: str, name: str) -> str:

@@ -1,6 +1,6 @@
 """Reads the fields of one server in a configuration, each with its type and limits.
 
-Pure; any thread. Whatever cannot be used is a ``BadConfiguration`` that names the field.
+Pure; any thread. An invalid field raises ``BadConfiguration``, which names it.
 """
 
 import re
@@ -11,10 +11,10 @@ from urllib.parse import urlsplit
 from ui.records.tooling.servers import NamedValue
 
 ADDRESSES = ("url", "serverUrl", "httpUrl")
-"""What other programs call the address of a server."""
+"""Other programs' names of the field with a server's address."""
 
 KEPT_ELSEWHERE = "${keychain}"
-"""Stands in the file for the value of a secret."""
+"""Replaces the value of a secret in the file."""
 
 _MOST_NAME_CHARS = 64
 _SECRET_NAME = re.compile(
@@ -32,7 +32,7 @@ class BadConfiguration(ValueError):
 
 
 def looks_secret(name: str, value: str) -> bool:
-    """Return whether a variable or header seems to hold a secret."""
+    """Return whether a variable or header seems to be a secret."""
     return bool(_SECRET_NAME.search(name) or _SECRET_VALUE.search(value))
 
 
@@ -64,10 +64,10 @@ def text_field(values: Mapping[str, Any], field: str, where: str) -> str:
     Args:
         values: The fields of the server.
         field: The name of this one.
-        where: What the server is called in a message.
+        where: The server's name in messages.
 
     Raises:
-        BadConfiguration: It is not a text that a program can take.
+        BadConfiguration: It is not a text that a program can receive.
     """
     value = values.get(field)
     if value is None:
@@ -84,10 +84,10 @@ def _whole(text: str, where: str) -> str:
 
 
 def url_field(values: Mapping[str, Any], where: str) -> str:
-    """Return the address of a server, under whichever name it stands; empty for none.
+    """Return the address of a server from the field with any of its names; empty for none.
 
     Raises:
-        BadConfiguration: It is not an address of the web.
+        BadConfiguration: It is not an HTTP address.
     """
     field = next((one for one in ADDRESSES if values.get(one) is not None), "url")
     url = text_field(values, field, where).strip()
@@ -129,12 +129,12 @@ def args_field(values: Mapping[str, Any], where: str) -> tuple[str, ...]:
 
 
 def named_values(values: Mapping[str, Any], field: str, where: str) -> tuple[NamedValue, ...]:
-    """Return variables or headers; what seems to be a secret is marked as one.
+    """Return variables or headers; values that seem to be secrets are marked.
 
     Args:
         values: The fields of the server.
         field: The name of this one.
-        where: What the server is called in a message.
+        where: The server's name in messages.
 
     Raises:
         BadConfiguration: A name or value cannot be used.
@@ -166,7 +166,7 @@ def named_values(values: Mapping[str, Any], field: str, where: str) -> tuple[Nam
 
 
 def kind_of(value: Any) -> str:
-    """Return what a JSON value is, as a person calls it."""
+    """Return a person's word for the type of a JSON value."""
     if isinstance(value, bool):
         return "true or false"
     if value is None:

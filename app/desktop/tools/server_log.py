@@ -1,4 +1,4 @@
-"""The last lines that a tool server wrote for people, within bounds. Tool thread."""
+"""The last lines of a tool server's log, within limits. Tool thread."""
 
 from collections import deque
 
@@ -23,9 +23,9 @@ class ServerLog:
         self._lines.append(printable(line[: MOST_LINE_CHARS + 1], MOST_LINE_CHARS))
 
     def add_bytes(self, data: bytes) -> None:
-        """Add output as it comes; the end of an unfinished line is waited for."""
+        """Add output as it arrives; an unfinished line waits for its end."""
         *whole, self._begun = (self._begun + data).split(b"\n")
-        # Of a flood, only the last lines are ever seen.
+        # Only the last lines are shown, so the rest of a flood is dropped.
         for line in whole[-MOST_LINES:]:
             self.add(line[: 4 * MOST_LINE_CHARS].decode("utf-8", "replace").rstrip("\r"))
         if len(self._begun) > 4 * MOST_LINE_CHARS:
@@ -39,7 +39,7 @@ class ServerLog:
 
 
 def printable(text: str, most_chars: int) -> str:
-    """Return one line of limited length, without characters that cannot be seen."""
+    """Return one line of limited length, without invisible characters."""
     short = text if len(text) <= most_chars else text[: most_chars - 1] + "…"
     return "".join(
         one if one.isprintable() else " " if one in "\t\n\r" else "\ufffd" for one in short

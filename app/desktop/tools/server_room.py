@@ -1,4 +1,4 @@
-"""All tool servers: their file, their secrets, and the sessions of those that run. Tool thread."""
+"""All tool servers: their configuration, secrets and running sessions. Tool thread."""
 
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
@@ -22,13 +22,13 @@ START_TIME_OUT_S = 60.0
 
 
 class ServerRoom:
-    """Keeps servers and runs those that are wanted.
+    """Keeps the configured servers and runs those that are switched on.
 
     Args:
-        file: Keeps how they are reached.
+        file: Keeps their configuration.
         secrets: Keeps their secrets.
         call_time_out_s: Returns how long a call may take.
-        changed: Told when ``states`` are others.
+        changed: Called when ``states`` change.
         start_time_out_s: How long a server may take until it is ready.
     """
 
@@ -53,19 +53,19 @@ class ServerRoom:
 
     @property
     def notice(self) -> str:
-        """What a person should know of how servers and secrets are kept."""
+        """A notice for the person about the stored servers and secrets."""
         return " ".join(filter(None, (self._file.notice, self._secrets.place_words)))
 
     def states(self) -> tuple[ServerState, ...]:
-        """Return all servers as they are now."""
+        """Return the current state of all servers."""
         return tuple(self._state(config) for config in self._configs.values())
 
     async def load(self) -> None:
-        """Read which servers there are."""
+        """Read the configured servers."""
         async with self._changing:
             configs = await asyncio.to_thread(self._file.load)
             await asyncio.to_thread(self._secrets.look)
-            # Somebody may have written a secret into the file by hand.
+            # A person may have written a secret into the file by hand.
             kept = [await asyncio.to_thread(self._without_secrets, one, "") for one in configs]
             self._configs = {one.name: one for one in kept}
             if kept != configs:
@@ -80,7 +80,7 @@ class ServerRoom:
         return await self._add(await asyncio.to_thread(claude_desktop_servers, path))
 
     async def put(self, config: ToolServerConfig, replaced: str) -> None:
-        """Add a server, or put it in another one's place."""
+        """Add a server, or replace one."""
         config = checked(config)
         async with self._changing:
             if config.name != replaced and config.name in self._configs:
@@ -131,11 +131,11 @@ class ServerRoom:
         await self._started(name)
 
     async def ready(self, names: Sequence[str]) -> None:
-        """Start those that are on, and wait for them; those that failed stay as they are."""
+        """Start the servers that are on, and wait for them; failed ones are not restarted."""
         await asyncio.gather(*(self._ready(name) for name in names))
 
     async def session(self, name: str) -> "ServerSession":
-        """Return the session of a server that runs, started if need be.
+        """Return the session of a server; start it if needed.
 
         Raises:
             ToolsRefused: It is off, or failed.
@@ -213,7 +213,7 @@ class ServerRoom:
         return replace(config, env=kept("env", config.env), headers=kept("header", config.headers))
 
     def _values(self, config: ToolServerConfig) -> dict[str, str]:
-        """Return all values of variables and headers.
+        """Return the values of all variables and headers.
 
         Raises:
             ToolsRefused: A secret has no value yet.
@@ -237,7 +237,7 @@ class ServerRoom:
         if config is None or not config.is_on or name in self._problems:
             return
         if session is not None and session.stage is ServerStage.FAILED:
-            return  # it is started again by hand
+            return  # a person starts it again
         await self._started(name)
 
     async def _started(self, name: str) -> None:

@@ -1,6 +1,6 @@
-"""The session with one tool server: starts it, learns what it offers, asks it, and ends it.
+"""The session with one tool server: starts it, lists its tools, calls them, and ends it.
 
-Everything runs on the tool thread's loop, in one task for each session, as anyio wants it.
+Everything runs on the tool thread's loop, in one task for each session, as anyio requires.
 """
 
 import asyncio
@@ -36,16 +36,16 @@ class ServerSession:
     """One server, from its start to its end; a restart makes a new one.
 
     Args:
-        config: How it is reached.
+        config: The server's configuration.
         values: The values of its variables and headers, secrets included.
         start_time_out_s: How long it may take until it is ready.
         call_time_out_s: Returns how long a call may take.
-        changed: Told when its stage, lists or log are others.
+        changed: Called when its stage, lists or log change.
 
     Attributes:
-        stage: How it is doing.
+        stage: Its current stage.
         problem: Why it failed, as whole sentences.
-        log: What it wrote for people.
+        log: The lines that it logged.
     """
 
     def __init__(
@@ -97,7 +97,7 @@ class ServerSession:
         arguments: dict[str, Any],
         tell: Callable[[float, float | None, str | None], None],
     ) -> Any:
-        """Call a tool and return its result. Cancelling this tells the server so.
+        """Call a tool and return its result. Cancelling this also cancels the call at the server.
 
         Args:
             tool: The tool's name.
@@ -125,7 +125,7 @@ class ServerSession:
         )
 
     async def prompt(self, name: str, arguments: dict[str, str]) -> Any:
-        """Return a prepared prompt; raises ``ToolsRefused`` as ``call`` does."""
+        """Return a prompt of the server; raises ``ToolsRefused`` as ``call`` does."""
         return await self._asked(
             f"the prompt {printable(name, 80)}",
             lambda client: client.get_prompt(name, arguments),
@@ -232,7 +232,7 @@ class ServerSession:
         return await stack.enter_async_context(client)
 
     async def _learn(self, client: Client) -> None:
-        """Learn what the server offers, as far as it says that it does."""
+        """List what the server offers, among the kinds that it announces."""
         offered = client.server_capabilities
         if (info := client.server_info) is not None:
             self.version = printable(f"{info.name} {info.version}", 80)
@@ -244,7 +244,7 @@ class ServerSession:
             self.prompts = await listed_prompts(client, self.config.name)
 
     async def _stay(self, client: Client) -> None:
-        """Stay until the end; learn again what the server offers when it says that it changed."""
+        """Wait until the end; list the server's offers again when it reports changes."""
         while not self._ended.is_set():
             ended = asyncio.ensure_future(self._ended.wait())
             again = asyncio.ensure_future(self._list_again.wait())
@@ -259,7 +259,7 @@ class ServerSession:
                     async with asyncio.timeout(self._start_time_out_s):
                         await self._learn(client)
                 self._tell()
-                # A server that changes its lists all the time is asked once a second.
+                # A server that changes its lists all the time is asked at most once a second.
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(1):
                         await self._ended.wait()
@@ -291,7 +291,7 @@ class ServerSession:
 
 
 def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
-    """Return the first error that is not itself a group."""
+    """Return the first error that is not a group of errors."""
     error: BaseException = group
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]

@@ -1,4 +1,4 @@
-"""Tool servers for the window: what is asked on its loop is done on a thread of their own.
+"""Tool servers for the window: passes its calls to the tool thread.
 
 Fits ``ui.tools.tool_host.ToolHost``. Main thread.
 """
@@ -32,11 +32,11 @@ class ToolServers:
     """The servers of this person.
 
     Args:
-        folder: Where their file is.
+        folder: The folder of their configuration file.
         call_time_out_s: Returns how long a call may take, in seconds.
         most_result_bytes: Returns how much of a result is used, in bytes.
-        secrets: Keeps secrets; where none are given, the keychain does.
-        claude_file: Claude Desktop's file; where none is given, the usual one.
+        secrets: Keeps secrets; None for the keychain.
+        claude_file: Claude Desktop's file; None for the usual one.
         start_time_out_s: How long a server may take until it is ready.
     """
 
@@ -63,27 +63,27 @@ class ToolServers:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
         self._room: ServerRoom | None = None
-        # An event of asyncio belongs to the loop that first waits for it: the servers' own.
+        # An asyncio event belongs to the loop that first waits for it: the tool thread's.
         self._loaded = asyncio.Event()
         self._is_telling = False
         self._is_over = False
 
     @property
     def servers(self) -> tuple[ServerState, ...]:
-        """All servers as they are now."""
+        """The current state of all servers."""
         return self._servers
 
     @property
     def notice(self) -> str:
-        """What a person should know of how servers and secrets are kept."""
+        """A notice for the person about the stored servers and secrets."""
         return self._notice
 
     def on_change(self, tell: Callable[[], None]) -> None:
-        """Call ``tell`` on the main thread when servers are others."""
+        """Call ``tell`` on the main thread when servers change."""
         self._listeners.append(tell)
 
     def begin(self) -> None:
-        """Read which servers there are, on their thread."""
+        """Read the configured servers, on the tool thread."""
         if self._thread is not None or self._is_over:
             return
         self._main = asyncio.get_running_loop()
@@ -107,7 +107,7 @@ class ToolServers:
         return await self._do(lambda room: room.import_claude_desktop(self._claude_file))
 
     async def put(self, config: ToolServerConfig, replaced: str = "") -> None:
-        """Add a server, or put it in another one's place."""
+        """Add a server, or replace one."""
         await self._do(lambda room: room.put(config, replaced))
 
     async def remove(self, name: str) -> None:
@@ -123,18 +123,18 @@ class ToolServers:
         await self._do(lambda room: room.restart(name))
 
     async def ready(self, names: Sequence[str]) -> None:
-        """Start those that are on, and wait until each is ready or has failed."""
+        """Start the servers that are on, and wait until each is ready or has failed."""
         await self._do(lambda room: room.ready(names))
 
     async def call(
         self, tool: ToolInfo, arguments: dict[str, Any], on_progress: OnProgress
     ) -> tuple[str, bool]:
-        """Call a tool; return its text and whether it calls that an error.
+        """Call a tool; return the result's text, and whether the tool reports an error.
 
         Args:
             tool: The tool.
             arguments: Its arguments.
-            on_progress: Told how far the call has come.
+            on_progress: Called with the call's progress.
         """
         progress = _Progress(self._main, on_progress)
 
@@ -160,12 +160,12 @@ class ToolServers:
         return await self._do(work)
 
     async def prompt_text(self, server: str, name: str, arguments: dict[str, str]) -> str:
-        """Return a prepared prompt.
+        """Return a prompt of a server.
 
         Args:
             server: The server's name.
             name: The prompt's name.
-            arguments: What is put into it.
+            arguments: The prompt's arguments.
         """
 
         async def work(room: ServerRoom) -> str:
@@ -195,7 +195,7 @@ class ToolServers:
     # -- inside ----------------------------------------------------------------------------
 
     async def _do(self, work: Callable[[ServerRoom], Coroutine[Any, Any, _T]]) -> _T:
-        """Do something on the servers' thread; cancelling this cancels it there."""
+        """Run something on the tool thread; cancelling this cancels it there."""
         self.begin()
         loop = self._loop
         if loop is None or self._is_over:
@@ -208,7 +208,7 @@ class ToolServers:
     async def _worded(
         self, work: Callable[[ServerRoom], Coroutine[Any, Any, _T]]
     ) -> tuple[_T, tuple[ServerState, ...], str]:
-        """Do it, on the servers' thread; whatever fails is said in words for a person."""
+        """Run it on the tool thread; turn failures into words for a person."""
         await self._loaded.wait()
         room = self._room
         assert room is not None
@@ -222,7 +222,7 @@ class ToolServers:
             raise ToolsRefused(f"This could not be kept: {os_cause(error)}.") from error
         except Exception as error:
             _log.exception("a tool server could not do what was asked")
-            raise ToolsRefused("This failed unexpectedly; the log says more.") from error
+            raise ToolsRefused("This failed unexpectedly; see the log for details.") from error
         return result, room.states(), room.notice
 
     def _run(self) -> None:
@@ -254,7 +254,7 @@ class ToolServers:
             self._tell()
 
     def _tell_soon(self) -> None:
-        """Tell the main thread of changes, not more often than anybody can see them."""
+        """Report changes to the main thread, not more often than a person can see them."""
         if not self._is_telling:
             self._is_telling = True
             asyncio.get_running_loop().call_later(_TOLD_EVERY_S, self._tell)
@@ -274,7 +274,7 @@ class ToolServers:
 
 
 class _Progress:
-    """Carries a call's progress to the main thread, not more often than anybody can see it."""
+    """Passes a call's progress to the main thread, not more often than a person can see it."""
 
     def __init__(self, main: asyncio.AbstractEventLoop | None, tell: OnProgress) -> None:
         self._main = main
@@ -282,7 +282,7 @@ class _Progress:
         self._last: tuple[float, float | None, str] | None = None
 
     def take(self, done: float, total: float | None, message: str | None) -> None:
-        """Note the progress, on the servers' thread."""
+        """Note the progress, on the tool thread."""
         is_waiting = self._last is not None
         self._last = done, total, (message or "")[:200]
         if not is_waiting:

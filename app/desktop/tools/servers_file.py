@@ -1,4 +1,4 @@
-"""The file with the tool servers: private, written whole or not at all, never overwritten damaged.
+"""The file of tool servers: private and written atomically; a damaged file is never overwritten.
 
 Any thread; blocks while the disk works.
 """
@@ -25,8 +25,8 @@ class ServersFile:
     """The file in a folder.
 
     Attributes:
-        path: Where it is.
-        notice: What a person should know of how it was found; empty where all was well.
+        path: The file's path.
+        notice: A notice for the person about a damaged file; empty if the file was fine.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -57,7 +57,7 @@ class ServersFile:
             OSError: They cannot be written.
         """
         made_private(self.path.parent)
-        # A file that is written beside its place is private from its first moment on.
+        # The temporary file is private from the moment it is created.
         write_whole(self.path, text_of(configs))
 
     def _set_aside(self, reason: str) -> list[ToolServerConfig]:
@@ -70,9 +70,9 @@ class ServersFile:
 
 
 def claude_desktop_file(home: Path | None = None, platform: str = sys.platform) -> Path:
-    """Return where Claude Desktop keeps its servers.
+    """Return the path of Claude Desktop's configuration.
 
-    https://modelcontextprotocol.io/docs/develop/connect-local-servers names the place on macOS.
+    https://modelcontextprotocol.io/docs/develop/connect-local-servers names the path on macOS.
     """
     home = home or Path.home()
     if platform == "darwin":

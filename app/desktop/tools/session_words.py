@@ -1,4 +1,4 @@
-"""What a person is told of a tool server that failed, in whole sentences. Any thread."""
+"""Messages for a person about a failed tool server, in whole sentences. Any thread."""
 
 import logging
 
@@ -11,14 +11,14 @@ _log = logging.getLogger(__name__)
 
 
 class SessionWords:
-    """The words for the failures of one server.
+    """The messages for the failures of one server.
 
     Args:
-        config: How it is reached.
-        log: What it wrote for people.
+        config: The server's configuration.
+        log: The lines that it logged.
 
     Attributes:
-        exit_words: How its program ended; empty while it has not.
+        exit_words: How its program ended; empty while it is running.
     """
 
     def __init__(self, config: ToolServerConfig, log: ServerLog) -> None:
@@ -33,17 +33,17 @@ class SessionWords:
 
     @property
     def ended(self) -> str:
-        """That it ended, how, and what it wrote last."""
+        """A sentence that it ended, with how and its last line."""
         return f"{self.name} stopped: {self.exit_words or 'it ended'}.{self.last_words}"
 
     @property
     def last_words(self) -> str:
-        """What it wrote last, as another sentence; empty where it wrote nothing."""
+        """Its last log line as another sentence; empty if it logged nothing."""
         last = next((one for one in reversed(self._log.lines) if not one.startswith("— ")), "")
         return f" Its last words: “{printable(last, 200)}”." if last.strip() else ""
 
     def failed(self, error: BaseException) -> str:
-        """Return why it cannot be used."""
+        """Return the message for an error."""
         if self.exit_words:
             return self.ended
         _log.info("the tool server %s failed", self._config.name, exc_info=error)

@@ -1,8 +1,8 @@
-"""A tool server that is a program: its process group, its three streams, and their limits.
+"""A tool server that is a program: its process group, its three streams, and limits.
 
-The ``mcp`` package's own transport takes lines of any length and leaves behind what a server
-started; here each line, each second and each group of processes has its bound. Tool thread.
-https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#stdio
+The ``mcp`` package's own transport accepts lines of any length and leaves the server's child
+processes running. Here lines and rates are limited, and the whole process group is ended. Tool
+thread. https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#stdio
 """
 
 import asyncio
@@ -29,7 +29,7 @@ MOST_LINE_BYTES = 16 << 20
 MOST_JUNK_LINES = 200
 _PIECE = 1 << 16
 _LEAVES_WITHIN_S = 2.0
-# Programs that were started from the desktop know fewer folders than those from a terminal.
+# Programs started from the desktop have fewer folders in PATH than those from a terminal.
 _MORE_FOLDERS = (
     "/opt/homebrew/bin",
     "/usr/local/bin",
@@ -40,16 +40,16 @@ _MORE_FOLDERS = (
 
 
 class ProgramTransport:
-    """Runs a server's program while it is entered; yields the streams that a session needs.
+    """Runs a server's program inside a ``with`` block, with the streams that a session needs.
 
     Args:
         command: The program.
         args: Its arguments.
-        env: Its variables, beside the few that are safe to inherit.
+        env: Its variables, in addition to the few that are safe to inherit.
         cwd: Its folder; empty for the home folder.
-        log: Takes what it writes to its standard error.
-        ended: Told once the program ends or is ended by itself, with the reason as a sentence's
-            end ("it ended with code 1").
+        log: Receives what it writes to standard error.
+        ended: Called once the program has ended or was killed, with the reason as the end of a
+            sentence ("it ended with code 1").
     """
 
     def __init__(
@@ -78,7 +78,7 @@ class ProgramTransport:
         self._messages = Allowance(5_000, 50, "it floods its output with messages")
 
     async def __aenter__(self) -> Any:
-        """Start the program; return the streams of messages from it and to it.
+        """Start the program; return the streams of messages from and to it.
 
         Raises:
             OSError: It cannot be started; its text is a whole sentence.
@@ -109,14 +109,14 @@ class ProgramTransport:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """End the program and all that it started."""
+        """End the program and all processes that it started."""
         process = self._process
         if process is None:
             return
         try:
             if process.stdin is not None:
                 process.stdin.close()
-            # Well-behaved servers leave when their input ends.
+            # Well-behaved servers end when their input closes.
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(_LEAVES_WITHIN_S):
                     await self._left.wait()
@@ -158,7 +158,7 @@ class ProgramTransport:
         except Flooding as flooding:
             self._kill(str(flooding))
         except (anyio.BrokenResourceError, anyio.ClosedResourceError, ConnectionError):
-            pass  # the session is gone
+            pass  # the session has ended
         finally:
             self._arriving.close()
         with contextlib.suppress(TimeoutError):
@@ -191,7 +191,7 @@ class ProgramTransport:
         return asyncio.subprocess.Process(transport, streams, loop)
 
     def _kill(self, why: str) -> None:
-        """End a program that does what no tool server may do."""
+        """Kill a program that breaks the limits."""
         self._end(why)
         if self._process is not None:
             with contextlib.suppress(ProcessLookupError, PermissionError):
@@ -212,7 +212,7 @@ class ProgramTransport:
         try:
             message = _message(line)
         except ValueError:
-            # Many servers print a greeting on the wrong stream. Endless output is not a greeting.
+            # Many servers print a greeting on the wrong stream; more than that is an error.
             self._log.add("(not a message) " + line[:2_000].decode("utf-8", "replace"))
             self._junk_lines += 1
             if self._junk_lines > MOST_JUNK_LINES:
@@ -251,9 +251,9 @@ class _Streams(asyncio.subprocess.SubprocessStreamProtocol):
 
 
 def _message(line: bytes) -> Any:
-    """Return the message of a line; raises ``ValueError`` where it is none.
+    """Return the message in a line; raise ``ValueError`` if it is not a message.
 
-    Programs in JavaScript send half of a pair of surrogates, as texts that were cut have it.
+    Programs in JavaScript send lone surrogates from texts that were cut.
     """
     try:
         return jsonrpc_message_adapter.validate_json(line, by_name=False)
@@ -278,7 +278,7 @@ def environment(env: Mapping[str, str]) -> dict[str, str]:
 
 
 def _exit_words(process: asyncio.subprocess.Process) -> str:
-    """Return how a program ended that has closed its output."""
+    """Return how a program ended after it closed its output."""
     code = process.returncode
     if code is None:
         return "it closed its output"
@@ -289,7 +289,7 @@ def _exit_words(process: asyncio.subprocess.Process) -> str:
 
 
 def _close_pipes(process: asyncio.subprocess.Process) -> None:
-    """Close the pipes, which a program that has left its group may still hold open."""
+    """Close the pipes, which a process that has left the group may still hold open."""
     transport = getattr(process, "_transport", None)
     if transport is not None:
         with contextlib.suppress(ProcessLookupError, PermissionError):
