@@ -39,7 +39,7 @@ def test_a_packed_answer_is_refused_and_never_unpacked(served: Served) -> None:
     with raw_server(lambda _: [answering(bomb, _JSON, "content-encoding: gzip")]) as server:
         problem = started(served, "packs", f"{server.url}/mcp")
         assert b"accept-encoding: identity" in server.requests[0].lower()
-    assert "it packs its answers, which was not asked for" in problem
+    assert "it compresses its answers, which was not requested" in problem
 
 
 def test_an_endless_answer_is_read_up_to_a_limit(served: Served) -> None:
