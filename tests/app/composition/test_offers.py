@@ -81,7 +81,7 @@ def test_without_options_all_models_on_this_computer_are_offered_unless_one_is_t
 @pytest.mark.parametrize(
     ("values", "said"),
     [
-        ({"model": ("a", "b"), "one_model": True}, "--one-model leaves no choice"),
+        ({"model": ("a", "b"), "one_model": True}, "--one-model does not allow a choice"),
         ({"models_folder": ("/nowhere",)}, "/nowhere is not a folder"),
         ({"model": ("/nowhere", "/else")}, "/nowhere"),
         ({"alias": ("haiku",)}, "NAME=MODEL"),
