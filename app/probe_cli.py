@@ -1,7 +1,6 @@
-"""``fullstop-probe``: the probe as a program of its own, without the application.
+"""``fullstop-probe``: the probe as a separate program, without the application.
 
-The small distribution has this module and what it imports, which is neither Qt nor MLX. Main
-thread.
+The small distribution contains this module and its imports, without Qt and MLX. Main thread.
 """
 
 import sys
@@ -25,7 +24,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         from app.commands import probe
 
         return probe.run_arguments(given)
-    except SystemExit as ended:  # argparse has printed help, version or what is wrong
+    except SystemExit as ended:  # argparse has printed help, version or the error
         return ended.code if isinstance(ended.code, int) else exits.USAGE
     except CommandError as failed:
         print(f"fullstop-probe: {harmless(str(failed))}", file=sys.stderr)

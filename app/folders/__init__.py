@@ -1,1 +1,1 @@
-"""Where this person's files are, the log among them, all readable by that person alone."""
+"""The folders of this person's files and log, which only that person can read."""

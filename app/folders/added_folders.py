@@ -1,8 +1,7 @@
-"""The folders of models that a person added in the window, for commands that show no window.
+"""The model folders that a person added in the window, for commands without a window.
 
-The window reads them with all other settings. A command reads these alone, without checking the
-rest of the file: completion in a shell must not wait, and a file that is damaged is the window's to
-report. Any thread.
+The window reads them with all other settings. A command reads only these, without checking the rest
+of the file: completion in a shell must be fast, and the window reports a damaged file. Any thread.
 """
 
 import json
@@ -19,5 +18,5 @@ def added_folders(settings_file: Path) -> tuple[Path, ...]:
     except (OSError, ValueError, RecursionError, LookupError, TypeError):
         return ()
     if not isinstance(listed, list) or not all(isinstance(one, str) for one in listed):
-        return ()  # the settings take a list as a whole, or not at all
+        return ()  # the settings accept or refuse a list as a whole
     return tuple(Path(one) for one in listed)

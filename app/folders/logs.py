@@ -38,7 +38,7 @@ def as_json_lines() -> None:
 
 
 def to_file(path: Path) -> None:
-    """Send what our packages have to say to a file that is rotated by size.
+    """Send the log records of our packages to a file that is rotated by size.
 
     Raises:
         OSError: The file cannot be written.
@@ -61,10 +61,10 @@ class _PrivateFile(logging.handlers.RotatingFileHandler):
 
 
 class _Terminal(logging.StreamHandler[TextIO]):
-    """Standard error, where a line of status may stand that the next record replaces."""
+    """Standard error, on which a record replaces the current status line."""
 
     def format(self, record: logging.LogRecord) -> str:
-        # Here rather than in ``emit``: an error must not reach the caller that logs.
+        # Here rather than in ``emit``, because an error must not reach the code that logs.
         has_status = self.stream.isatty() and os.environ.get("TERM") != "dumb"
         return f"{_CLEAR_LINE if has_status else ''}{super().format(record)}"
 

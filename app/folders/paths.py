@@ -22,8 +22,8 @@ from engine.library.found import FoundModel
 _NAME = "fullstop"
 DATA_VARIABLE = "FULLSTOP_DATA_DIR"
 
-# The wheel carries the demo model inside the package; a clone (or an editable install of one)
-# has it beside the package.
+# The wheel contains the demo model inside the package; a clone (or an editable install of one) has
+# it next to the package.
 PACKAGED_DEMO_MODEL = Path(__file__).parents[1] / "demo-model"
 CLONED_DEMO_MODEL = Path(__file__).parents[2] / "assets" / "demo-model"
 
@@ -34,22 +34,22 @@ def demo_model() -> Path:
 
 
 def library_folders(folders: tuple[Path, ...]) -> ModelFolders:
-    """Return where models are looked for, with the folders that a person added."""
+    """Return the folders that are searched for models, including those that a person added."""
     return ModelFolders(demo_model(), folders, hub_cache(), lm_studio_folders())
 
 
 def local_models() -> list[FoundModel]:
-    """Return the models on this computer: those that the window lists, too."""
+    """Return the models on this computer, the same as the window lists."""
     return discover(library_folders(added_folders(settings_file())))
 
 
 def model_names() -> list[str]:
-    """Return the names of those that are complete."""
+    """Return the names of the complete models on this computer."""
     return [model.name for model in local_models() if not model.is_partial]
 
 
 def model_folder(text: str) -> Path:
-    """Return the folder that a person means: a path, or the name of a model that is here."""
+    """Return the folder of a model, given as a path or as the name of a local model."""
     path = Path(text).expanduser()
     if not path.exists():
         named = models_named(local_models(), text)
@@ -58,7 +58,7 @@ def model_folder(text: str) -> Path:
 
 
 def config_folder() -> Path:
-    """Return the folder of a user's settings; ``FULLSTOP_CONFIG_DIR`` names another one."""
+    """Return the folder of a user's settings; ``FULLSTOP_CONFIG_DIR`` overrides it."""
     if chosen := os.environ.get("FULLSTOP_CONFIG_DIR"):
         return Path(chosen).expanduser()
     return Path(platformdirs.user_config_dir(_NAME, appauthor=False))
@@ -70,9 +70,9 @@ def settings_file() -> Path:
 
 
 def data_folder() -> Path:
-    """Return the folder of what a user would miss: conversations and models.
+    """Return the folder of conversations and models.
 
-    ``FULLSTOP_DATA_DIR`` names another one: for tests, and for data kept on a stick.
+    ``FULLSTOP_DATA_DIR`` overrides it, for tests and for data on a USB stick.
     """
     if chosen := os.environ.get(DATA_VARIABLE):
         return Path(chosen).expanduser()
@@ -90,9 +90,9 @@ def traces_folder() -> Path:
 
 
 def kept_prompts_folder(whose: Literal["conversations", "served"]) -> Path:
-    """Return the folder of the caches of prompts: of this person's conversations, or served ones.
+    """Return the folder of prompt caches: of this person's conversations, or of the server.
 
-    ``FULLSTOP_CACHE_DIR`` names another cache folder. Data on a USB stick has its caches there.
+    ``FULLSTOP_CACHE_DIR`` overrides the cache folder. Data on a USB stick has its caches there.
     """
     if chosen := os.environ.get("FULLSTOP_CACHE_DIR"):
         folder = Path(chosen).expanduser()

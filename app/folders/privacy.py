@@ -1,4 +1,4 @@
-"""Keeps what is written about a person readable by that person alone, whatever the umask says.
+"""Makes a person's files readable only by that person, whatever the umask is.
 
 Prompts and answers are private, and so are settings and logs. Any thread.
 """
@@ -9,7 +9,7 @@ import stat
 from pathlib import Path
 
 _FOLDER, _FILE = 0o700, 0o600
-# A person may have named a folder that holds more than ours.
+# The folder may contain other files, because the person can choose it.
 _OUR_FILES = (
     "conversations*",
     "settings.json*",
@@ -23,13 +23,13 @@ _OUR_FILES = (
 
 
 def made_private(folder: Path) -> Path:
-    """Return the folder after making sure that it exists and that no other user can open it.
+    """Create a folder if needed, make sure that no other user can open it, and return it.
 
     Raises:
         OSError: It cannot be made.
     """
     for missing in reversed([one for one in (folder, *folder.parents) if not one.exists()]):
-        # Each by itself: the mode of ``mkdir`` does not hold for the parents that it makes.
+        # One by one: ``mkdir(parents=True)`` does not apply the mode to the parents.
         missing.mkdir(mode=_FOLDER, exist_ok=True)
     folder.mkdir(exist_ok=True)
     _tighten(folder, _FOLDER)
@@ -37,9 +37,9 @@ def made_private(folder: Path) -> Path:
 
 
 def tighten(folder: Path) -> None:
-    """Make a folder and the program's files in it private, where they were left open.
+    """Make a folder and the program's files in it private, if they are not.
 
-    Other files, links, and what a file system without permissions holds stay as they are.
+    Other files, links, and files on a file system without permissions stay as they are.
     """
     _tighten(folder, _FOLDER)
     with contextlib.suppress(OSError):
@@ -50,7 +50,7 @@ def tighten(folder: Path) -> None:
 
 
 def touch_private(path: Path) -> None:
-    """Make sure that a file exists and is private before anybody else writes to it.
+    """Create a file if needed, and make it private before anything is written to it.
 
     Raises:
         OSError: It cannot be made.
@@ -60,16 +60,16 @@ def touch_private(path: Path) -> None:
 
 
 def open_private(path: str, flags: int) -> int:
-    """Open a file that is private from its first moment on: an ``opener`` for ``open``."""
+    """Open a file that is private from its creation on: an ``opener`` for ``open``."""
     return os.open(path, flags, _FILE)
 
 
 def _tighten(path: Path, allowed: int) -> None:
     with contextlib.suppress(OSError):
-        # A person's home that was named as the folder is theirs to share.
+        # If the folder is a person's home, they may share it.
         if path == Path.home():
             return
         mode = stat.S_IMODE(path.stat().st_mode)
-        # A sticky folder, such as /tmp, belongs to everybody.
+        # A sticky folder, such as /tmp, is shared by all users.
         if mode & ~allowed and not mode & stat.S_ISVTX:
             path.chmod(mode & allowed)

@@ -1,4 +1,4 @@
-"""Sets a damaged file aside, so that the program starts and nothing of the file is lost."""
+"""Renames a damaged file, so that the program can start and the file is not lost."""
 
 import logging
 import os
@@ -14,7 +14,7 @@ def set_aside(path: Path) -> str:
     """Rename a damaged file to ``NAME.broken-DATE-TIME`` beside it.
 
     Returns:
-        A sentence that says where it is now, or why it could not be renamed.
+        A sentence with its new name, or with why it could not be renamed.
     """
     aside = _free(path, f"broken-{time.strftime('%Y%m%d-%H%M%S')}")
     try:
@@ -26,7 +26,7 @@ def set_aside(path: Path) -> str:
 
 
 def _free(path: Path, mark: str) -> Path:
-    """Return a name that no file has: two files may be damaged within a second."""
+    """Return an unused name: two files may be damaged within the same second."""
     aside, number = path.with_name(f"{path.name}.{mark}"), 1
     while os.path.lexists(aside):
         number += 1

@@ -1,1 +1,1 @@
-"""Lets the inspector use the API: what each dialect would say of a run, captures, the probe."""
+"""Lets the inspector use the API: a run in each dialect, captures, the probe."""

@@ -1,4 +1,4 @@
-"""The inspector's tools, made of the API's parts. Window's loop."""
+"""The inspector's tools, made from the API's parts. Window's loop."""
 
 import json
 from collections.abc import Callable, Sequence
@@ -34,7 +34,7 @@ class ApiTools:
 
     Args:
         engine: Renders prompts.
-        url: Returns where the window's server listens; empty while it does not.
+        url: Returns the address of the window's server; empty while it is off.
     """
 
     def __init__(self, engine: Engine, url: Callable[[], str]) -> None:
@@ -47,7 +47,7 @@ class ApiTools:
         return [dialect.value for dialect in DRIVERS]
 
     async def wire_views(self, shown: ShownRun) -> Sequence[WireView]:
-        """Return what each API would send for a run."""
+        """Return the messages of each API for a run."""
         base_url = self._url() or f"http://{DEFAULT_HOST}:{DEFAULT_PORT}"
         return await wire_views(self._engine, shown, base_url)
 

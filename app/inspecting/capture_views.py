@@ -1,4 +1,4 @@
-"""Captured answers as the inspector shows them. Pure; any thread."""
+"""Converts captured answers to the inspector's views. Pure; any thread."""
 
 from collections.abc import Sequence
 from itertools import islice
@@ -13,28 +13,28 @@ from engine import counted
 from ui.inspector.run.tools import CaptureFinding, CaptureView
 from ui.words.visible import quoted
 
-# Nobody reads more of them in a window; ``fullstop inspect`` prints all.
+# The window shows no more findings; ``fullstop inspect`` prints all.
 _MOST = 100
-# As the window's limit for files; of a packed one it is what is in it that counts.
+# The same as the window's limit for files; for a compressed file, the decompressed size.
 _MOST_BYTES = 16 * 1024 * 1024
 _ORDER = {Severity.ERROR: 0, Severity.WARNING: 1, Severity.NOTE: 2}
 
 
 def capture_text(content: bytes) -> str:
-    """Return what a file holds as a text that ``read_capture`` reads.
+    """Return the content of a file as a text for ``read_capture``.
 
     Raises:
-        ValueError: It is damaged, or too large once it is unpacked.
+        ValueError: It is damaged, or too large once it is decompressed.
     """
     found = opened(content, _MOST_BYTES)
     return as_archive(found.records) if found.records else found.decode(found.text)
 
 
 def read_capture(text: str, stops: Sequence[str] = ()) -> CaptureView:
-    """Read what some server answered, with what is wrong in it.
+    """Read a captured answer with its findings.
 
-    Of several answers the first one that has a fault is shown, else the first one; the findings and
-    the report are those of all.
+    Of several answers, the first one with an error is shown, or else the first one. The findings
+    and the report cover all answers.
     """
     judged = [(one, diagnose(one, tuple(stops))) for one in islice(captures_of(text), _MOST)]
     number, (capture, _) = next(

@@ -1,7 +1,7 @@
-"""An engine that gives one recorded answer to every request.
+"""An engine that answers every request with one recorded answer.
 
-With it the real server sends again what it sent, or what it would have sent in another dialect.
-Starts no thread and loads no model. Server's loop.
+With it, the real server repeats an answer, or sends it in another dialect. Starts no thread and
+loads no model. Server's loop.
 """
 
 import asyncio
@@ -28,7 +28,7 @@ class RecordedEngine:
     Args:
         model_id: The name under which it answers.
         events: The recorded events, ``Finished`` last.
-        vocabulary: What token ids stand for, if that is known.
+        vocabulary: The texts of token ids, if known.
     """
 
     def __init__(
@@ -67,7 +67,7 @@ class RecordedEngine:
 
     @property
     def is_choosing(self) -> bool:
-        """There is one model."""
+        """Return False: there is one model."""
         return False
 
     def model_status(self, name: str | None = None) -> ModelStatus | None:
@@ -93,27 +93,27 @@ class RecordedEngine:
         raise NoModel("a recorded answer has no model that reads prompts")
 
     async def detokenize(self, ids: Sequence[int], name: str | None = None) -> str:
-        """Refuse: a recording knows no more ids than its own."""
+        """Refuse: a recording knows only its own ids."""
         raise NoModel("a recorded answer has no model that writes text")
 
     async def forget_prompts(self) -> tuple[int, int]:
-        """Drop nothing, because nothing is held."""
+        """Do nothing, because nothing is cached."""
         return 0, 0
 
     def unload_when_idle(self, name: str | None = None) -> None:
-        """Do nothing, because no memory is held."""
+        """Do nothing, because no model is in memory."""
 
     def unload_after(self, idle_s: float | None, name: str | None = None) -> None:
-        """Do nothing, because no memory is held."""
+        """Do nothing, because no model is in memory."""
 
 
 class RecordedAnswer:
-    """Yields one event after the other, as a reader who keeps up with the model finds them.
+    """Yields the recorded events one by one.
 
     Args:
-        request: What is asked this time.
+        request: The current request.
         events: The recorded events, ``Finished`` last.
-        vocabulary: What token ids stand for, if that is known.
+        vocabulary: The texts of token ids, if known.
     """
 
     def __init__(
@@ -136,7 +136,7 @@ class RecordedAnswer:
         """Do nothing, because nothing is being generated."""
 
     def listen(self, listener: Callable[[list[Event]], None], *, hides_traces: bool) -> None:
-        """Let somebody else see the events; the recording holds no traces to hide."""
+        """Pass the events to a listener, too; a recording has no traces to hide."""
         self._listener = listener
 
     async def batches(self) -> AsyncIterator[list[Event]]:

@@ -11,7 +11,7 @@ from api.conformance.probe.asking.access import Access
 from api.conformance.probe.asking.curl import curl_line
 
 KEY_VARIABLE = "API_KEY"
-# What the vendors' packages know by name, by the path of the API; the rest is sent beside it.
+# Parameters that the vendors' packages know, by the API's path; others go into the extra body.
 _OPENAI_OWN = {
     "/v1/chat/completions": frozenset(
         {"model", "messages", "stop", "max_tokens", "temperature", "top_p", "seed", "tools"}
@@ -24,7 +24,7 @@ _OPENAI_OWN = {
          "reasoning", "tools"}
     ),
 }  # fmt: skip
-# The package's present major version knows no sampling parameters; the API still does.
+# The package's current major version has no sampling parameters, but the API has.
 _MESSAGES_OWN = frozenset(
     {"model", "messages", "system", "max_tokens", "stop_sequences", "thinking", "tools"}
 )
@@ -36,20 +36,22 @@ def curl_of(path: str, base_url: str, body: dict[str, Any]) -> str:
     Args:
         path: The path.
         base_url: The server's address, without the path.
-        body: What is posted, as JSON.
+        body: The body, as a JSON value.
     """
     is_messages = path == "/v1/messages"
-    dialect = WireDialect.MESSAGES if is_messages else WireDialect.CHAT  # decides the headers
+    dialect = (
+        WireDialect.MESSAGES if is_messages else WireDialect.CHAT
+    )  # the path decides the headers
     return curl_line(base_url + path, dialect, body, Access())
 
 
 def python_of(path: str, base_url: str, body: dict[str, Any]) -> str:
-    """Return a program that uses the vendor's own package where there is one.
+    """Return a program that uses the vendor's own package, if there is one.
 
     Args:
-        path: Where the API is.
-        base_url: Where the server is.
-        body: What is asked.
+        path: The API's path.
+        base_url: The server's address.
+        body: The request's body.
     """
     asked = {name: value for name, value in body.items() if name not in _STREAM_FIELDS}
     match path:
@@ -107,7 +109,7 @@ def _openai(base_url: str) -> str:
 
 
 def _arguments(body: dict[str, Any], own: frozenset[str]) -> str:
-    """Return keyword arguments; what the package does not know goes into its extra body."""
+    """Return keyword arguments; parameters unknown to the package go into its extra body."""
     lines = [f"    {name}={_literal(body[name])}," for name in body if name in own]
     extra = {name: value for name, value in body.items() if name not in own}
     if extra:

@@ -1,6 +1,6 @@
-"""What each API would send for a run: the real server replays the recorded answer.
+"""Shows a run in each API: the real server replays the recorded answer.
 
-Window's loop; the server and its clients run on threads of their own while that takes.
+Window's loop; the server and its clients run on separate threads meanwhile.
 """
 
 import asyncio
@@ -32,16 +32,16 @@ from engine.recording.replay import replay
 from ui.inspector.run.shown_run import ShownRun
 from ui.inspector.run.tools import WireView
 
-# Headers that change with every response and say nothing about the answer.
+# Headers that change with every response and do not describe the answer.
 _TRANSPORT_HEADERS = frozenset({"date", "server", "content-length", "connection"})
 _TIMEOUT_S = 20.0
 
 
 async def wire_views(engine: Engine, shown: ShownRun, base_url: str) -> list[WireView]:
-    """Return a run in the words of each API that can ask for such a run.
+    """Return a run in each API that can express it.
 
     Args:
-        engine: Renders the prompt, for the APIs that take no messages.
+        engine: Renders the prompt, for APIs that do not take messages.
         shown: The run.
         base_url: The address for commands and programs.
 
@@ -72,13 +72,13 @@ async def wire_views(engine: Engine, shown: ShownRun, base_url: str) -> list[Wir
 def body_of(
     dialect: Dialect, request: GenerationRequest, model: str, prompt: str
 ) -> dict[str, Any] | None:
-    """Return the body with which a dialect asks for a generation; None where it cannot.
+    """Return a dialect's body that asks for a generation; None if it cannot.
 
     Args:
-        dialect: Whose words to use.
-        request: What was asked.
+        dialect: The dialect.
+        request: The generation to ask for.
         model: The model's name.
-        prompt: The rendered prompt, for the APIs that take no messages.
+        prompt: The rendered prompt, for APIs that do not take messages.
     """
     body = dialect.ask(request, model, prompt)
     own = {} if body is None else own_object(request, body)
@@ -86,7 +86,7 @@ def body_of(
 
 
 def request_of(shown: ShownRun) -> GenerationRequest:
-    """Return what a run was asked, as far as that is known."""
+    """Return the request of a run, as far as it is known."""
     if shown.request is not None:
         return shown.request
     return GenerationRequest(
@@ -119,7 +119,7 @@ async def _prompt(engine: Engine, request: GenerationRequest) -> str:
     try:
         return "".join(text for _, text in await engine.prompt_pieces(request))
     except EngineError:
-        # Without the model there is no template; the words alone are the nearest thing.
+        # Without the model there is no template, so use the plain text.
         return "\n\n".join(message.content for message in request.messages)
 
 
@@ -139,7 +139,7 @@ def _view(dialect: Dialect, asked: dict[str, Any], port: int, base_url: str) -> 
 
 
 def _sent(port: int, path: str, body: dict[str, object]) -> str:
-    """Return what the server sends: status, the headers that matter, and the body as it stands."""
+    """Return the server's answer: status, the important headers, and the body."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=_TIMEOUT_S)
     try:
         headers = {"Content-Type": "application/json"}

@@ -1,1 +1,1 @@
-"""Coding agents with this program's server: what each is told, and the server that answers them."""
+"""Starts coding agents with this program's server: their configuration, and the server."""

@@ -1,7 +1,7 @@
-"""How each coding agent is told to use our server, without a change of the person's own files.
+"""Configures each coding agent to use our server, without changing the person's own files.
 
-Each is told by variables of the environment and by options, where it has no other way by a file in
-a temporary folder. Pure; any thread.
+Each agent is configured by environment variables and options, or, if there is no other way, by a
+file in a temporary folder. Pure; any thread.
 """
 
 import json
@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 
 KEY_VARIABLE = "FULLSTOP_API_KEY"
 NO_KEY = "unused"
-"""What agents send to a server that asks for no key: many refuse to start without one."""
+"""The key for a server that requires none: many agents refuse to start without a key."""
 FOLDER_MARK = "{folder}"
-"""Stands in arguments for the temporary folder of the files."""
+"""Placeholder in arguments for the temporary folder of the files."""
 
 _PROVIDER = "fullstop"
 _NAME = "Fullstop"
@@ -20,12 +20,12 @@ _NAME = "Fullstop"
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What an agent is to use.
+    """The server and model for an agent.
 
     Attributes:
         url: The server's address.
         model: The model's id.
-        context: Tokens that its context holds; None if that is not known yet.
+        context: Tokens that its context holds; None if not known yet.
         key: The API key, or ``NO_KEY``.
     """
 
@@ -37,12 +37,12 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class Setup:
-    """What a program is started with.
+    """How an agent's program is started.
 
     Attributes:
-        variables: Variables of the environment; the key is always a whole value.
+        variables: Environment variables; the key is always a whole value.
         arguments: Options that come before the person's own.
-        files: Files in a temporary folder, by their names.
+        files: Contents of files in a temporary folder, by name.
     """
 
     variables: dict[str, str]
@@ -58,9 +58,9 @@ class AgentProgram:
         title: Its name.
         program: The name of its executable.
         install: The command that installs it.
-        least_context: Tokens that its own instructions and tools need, with room to work.
-        needs_tools: Whether it works by calls of tools.
-        set_up: Says how it is told what to use.
+        least_context: Tokens that its instructions and tools need, with room to work.
+        needs_tools: Whether it depends on tool calls.
+        set_up: Returns its setup for a target.
     """
 
     title: str
@@ -76,16 +76,16 @@ def _claude(target: Target) -> Setup:
     kinds = ("OPUS", "SONNET", "HAIKU")
     variables = {
         "ANTHROPIC_BASE_URL": target.url,
-        # With a token it asks nothing at its start; a key it would ask to confirm.
+        # It does not ask about a token at its start; it would ask to confirm a key.
         "ANTHROPIC_AUTH_TOKEN": target.key,
         "ANTHROPIC_API_KEY": "",
         "ANTHROPIC_MODEL": target.model,
         **{f"ANTHROPIC_DEFAULT_{kind}_MODEL": target.model for kind in kinds},
         "CLAUDE_CODE_SUBAGENT_MODEL": target.model,
         "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
-        # A header that differs each time would have the whole prompt read anew.
+        # A header that changes each time would prevent the prompt cache from matching.
         "CLAUDE_CODE_ATTRIBUTION_HEADER": "0",
-        # A picture becomes a note instead of an error that ends the conversation.
+        # An image becomes a note instead of an error that ends the conversation.
         "CLAUDE_CODE_EXTRA_BODY": json.dumps({"fullstop": {"images": "note"}}),
     }
     if target.context is not None:
@@ -103,7 +103,7 @@ def _codex(target: Target) -> Setup:
         f"{provider}.wire_api": "responses",
         f"{provider}.env_key": KEY_VARIABLE,
     }
-    # Values are TOML, whose texts are written as JSON writes them.
+    # Values are TOML, whose strings are written like JSON's.
     settings = [f"{name}={json.dumps(value)}" for name, value in values.items()]
     if target.context is not None:
         settings.append(f"model_context_window={target.context}")
@@ -141,7 +141,7 @@ def _aider(target: Target) -> Setup:
     variables = {
         "OPENAI_API_BASE": f"{target.url}/v1",
         "OPENAI_API_KEY": target.key,
-        # Its library fetches prices of models from the web otherwise.
+        # Otherwise its library downloads prices of models.
         "LITELLM_LOCAL_MODEL_COST_MAP": "True",
     }
     arguments = ["--model", name, "--weak-model", name, "--no-show-model-warnings"]
@@ -202,4 +202,4 @@ AGENTS = {
         "Qwen Code", "qwen", "npm install -g @qwen-code/qwen-code", 32_768, True, _qwen
     ),
 }  # fmt: skip
-"""Every agent, by the word that ``fullstop launch`` takes."""
+"""Every agent, by its name on the command line of ``fullstop launch``."""

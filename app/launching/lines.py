@@ -1,4 +1,4 @@
-"""The shell commands that do what ``fullstop launch`` does, to be copied or read.
+"""Shell commands equivalent to ``fullstop launch``, to copy or read.
 
 Pure; any thread.
 """
@@ -15,11 +15,11 @@ _FOLDER = "${TMPDIR:-/tmp}"
 
 
 def lines(agent: AgentProgram, target: Target, more: tuple[str, ...] = ()) -> str:
-    """Return the lines; a key is never written out, but stands there as a variable.
+    """Return the lines; the key is never written out, but read from a variable.
 
     Args:
         agent: The agent.
-        target: What it is to use.
+        target: The server and model that it uses.
         more: The person's own arguments.
     """
     has_key = target.key != NO_KEY
@@ -50,5 +50,5 @@ def _written(word: str) -> str:
 
 
 def with_folder(setup: Setup, folder: str) -> tuple[str, ...]:
-    """Return the arguments of a setup whose files lie in a folder."""
+    """Return the arguments of a setup whose files are in a folder."""
     return tuple(word.replace(FOLDER_MARK, folder) for word in setup.arguments)

@@ -1,4 +1,4 @@
-"""A ``fullstop serve`` of its own for one agent, which ends with it. Blocks; main thread."""
+"""A separate ``fullstop serve`` for one agent, which ends with the agent. Blocks; main thread."""
 
 import contextlib
 import os
@@ -18,14 +18,14 @@ _LISTENS = "listening on "
 
 @contextlib.contextmanager
 def own_server(folder: Path, model: str | None) -> Iterator[str]:
-    """Serve on a free port while the block runs; yield the address.
+    """Run a server on a free port during the block; yield its address.
 
     Args:
-        folder: Where the server's log goes.
+        folder: The folder of the server's log.
         model: The model to serve; None for the one of the settings.
 
     Raises:
-        CommandError: It does not start; the message has what it said.
+        CommandError: It does not start; the message has its last output.
     """
     log = folder / "server.log"
     words = [sys.executable, "-P", "-m", "app", "serve", "--host", "127.0.0.1", "--port", "0"]
@@ -52,7 +52,7 @@ def own_server(folder: Path, model: str | None) -> Iterator[str]:
 
 
 def _address(process: "subprocess.Popen[bytes]", log: Path) -> str:
-    """Wait until the server listens, as long as its model takes; return where."""
+    """Wait until the server listens, however long its model takes to load; return the address."""
     while True:
         has_ended = process.poll() is not None
         said = log.read_text(encoding="utf-8", errors="replace").splitlines(keepends=True)
@@ -66,9 +66,9 @@ def _address(process: "subprocess.Popen[bytes]", log: Path) -> str:
 
 
 def _environment() -> dict[str, str]:
-    """Return this environment; modules come from where this process has them.
+    """Return this environment, with the same module path as this process.
 
-    A folder named ``app`` where the agent works must not be taken for this program's.
+    A folder named ``app`` in the agent's working folder must not replace this program's.
     """
     places = [os.path.abspath(place) for place in sys.path if place]
     return {**os.environ, "PYTHONPATH": os.pathsep.join(places)}

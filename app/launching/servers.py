@@ -1,6 +1,6 @@
-"""The server that an agent uses: one that runs already, of the window or of ``serve``.
+"""Finds a running server for an agent: the window's, or one of ``serve``.
 
-Asks on loopback only, or where a person said. Blocks; main thread.
+Connects only to loopback, or to an address that the person gave. Blocks; main thread.
 """
 
 import asyncio
@@ -43,7 +43,7 @@ class ServedModel:
     is_loaded: bool
 
     def is_meant_by(self, name: str) -> bool:
-        """Return whether a name means this model: its id, with or without owner, or its folder."""
+        """Return whether a name is this model's: its id, with or without owner, or its folder."""
         short = self.id.rpartition("/")[2]
         return name in (self.id, short) or Path(name).expanduser().name == short
 
@@ -54,8 +54,8 @@ class RunningServer:
 
     Attributes:
         url: Its address.
-        key: The API key that it takes, or ``NO_KEY``.
-        models: What it offers; the one that answers by default first.
+        key: The API key that it accepts, or ``NO_KEY``.
+        models: The models that it offers, the default model first.
     """
 
     url: str
@@ -80,11 +80,11 @@ class RunningServer:
 
 
 class KeyRefused(Exception):
-    """A server wants an API key that is not known here."""
+    """A server requires an API key that is not known here."""
 
 
 def addresses(options: ServeOptions) -> list[str]:
-    """Return where our server may run: the window's port, and that of ``serve``."""
+    """Return the possible addresses of our server: the window's port, and that of ``serve``."""
     host = DEFAULT_HOST if options.host in _EVERYWHERE else options.host
     places = [(DEFAULT_HOST, _window_port()), (host, options.port)]
     named = [(f"[{one}]" if ":" in one else one, port) for one, port in places if port]
@@ -92,14 +92,14 @@ def addresses(options: ServeOptions) -> list[str]:
 
 
 def running(url: str, keys: Iterable[str]) -> RunningServer | None:
-    """Return the server at an address; None where none of ours answers.
+    """Return the server at an address; None if no Fullstop server answers.
 
     Args:
         url: The address.
-        keys: API keys to try; each is asked for only if the one before it was refused.
+        keys: API keys to try; each is read only if the one before it was refused.
 
     Raises:
-        KeyRefused: It takes none of the keys.
+        KeyRefused: It accepts none of the keys.
     """
     for key in (NO_KEY, *keys):
         try:
@@ -129,7 +129,7 @@ def known_keys(options: ServeOptions) -> Iterable[str]:
 
 
 def key_words(url: str) -> str:
-    """Say that a server wants a key that is not known here."""
+    """Return the message that a server requires a key that is not known here."""
     return (
         f"the server at {url} requires an API key that is not known here; set {API_KEY_VARIABLE} "
         "to it"
@@ -137,7 +137,7 @@ def key_words(url: str) -> str:
 
 
 def required(server: RunningServer | None, url: str) -> RunningServer:
-    """Return a server that a person named; raise ``CommandError`` where there is none."""
+    """Return the server at an address; raise ``CommandError`` if there is none."""
     if server is None:
         raise CommandError(
             f"no Fullstop server answers at {url}; start one with fullstop serve, or leave --url "
@@ -156,7 +156,7 @@ def _window_port() -> int:
 
 
 def _models(listed: Any) -> tuple[ServedModel, ...] | None:
-    """Return the models of a list; None where another program has written it."""
+    """Return the models of a list; None if the list is another program's."""
     found = listed.get("data") if isinstance(listed, dict) else None
     if not isinstance(found, list):
         return None
@@ -174,10 +174,10 @@ def _models(listed: Any) -> tuple[ServedModel, ...] | None:
 
 
 class _NoRedirect(urllib.request.HTTPRedirectHandler):
-    """Follows no redirect: our server sends none, and another one would be sent the key."""
+    """Follows no redirect: our server sends none, and the key must not reach another one."""
 
     def redirect_request(self, *_: Any) -> None:
-        """Say that a redirect is an error like any other."""
+        """Treat a redirect as an error."""
 
 
 def _asked(url: str, key: str, body: dict[str, str] | None = None) -> Any:
@@ -185,13 +185,13 @@ def _asked(url: str, key: str, body: dict[str, str] | None = None) -> Any:
 
     Raises:
         urllib.error.HTTPError: It answers with an error, or with a redirect.
-        OSError: It does not answer, or not with HTTP.
+        OSError: It does not answer, or not in HTTP.
         ValueError: Its answer is not JSON, too long, or takes too long.
     """
     data = None if body is None else json.dumps(body).encode()
     headers = {"authorization": f"Bearer {key}", "content-type": "application/json"}
     request = urllib.request.Request(url, data, headers)
-    # A proxy has no part in what goes to this computer.
+    # No proxy for addresses of this computer.
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}), _NoRedirect)
     try:
         with opener.open(request, timeout=_TIMEOUT_S) as answer:
@@ -203,7 +203,7 @@ def _asked(url: str, key: str, body: dict[str, str] | None = None) -> Any:
 
 
 def _read(answer: Any) -> bytes:
-    """Return the content of an answer; raise ``ValueError`` where it is too long or too slow."""
+    """Return the content of an answer; raise ``ValueError`` if it is too long or too slow."""
     ends_s = time.monotonic() + _TIMEOUT_S
     content = b""
     while part := answer.read1(1 << 16):

@@ -1,1 +1,1 @@
-"""The process itself: how it ends, the signals it gets, and how many files it may open."""
+"""The process itself: its end, its signals, and its limit of open files."""

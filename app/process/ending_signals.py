@@ -1,7 +1,7 @@
 """Lets SIGINT, SIGTERM and SIGHUP end the program; the second one ends it at once.
 
-Python handles a signal only when its interpreter runs, and Qt's loop waits outside of it; a
-wake-up descriptor that the loop watches brings it back. Main thread.
+Python handles a signal only while its interpreter runs, but Qt's loop waits outside of it. A
+wake-up descriptor that the loop watches returns to Python. Main thread.
 """
 
 import asyncio
@@ -17,20 +17,20 @@ _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def exit_at_once() -> None:
-    """End the process, whatever its threads do or wait for."""
+    """End the process at once, whatever its threads are doing."""
     with contextlib.suppress(OSError):
         os.write(2, b"fullstop: ended at once, as the second signal asked\n")
     os._exit(exits.INTERRUPTED)
 
 
 class EndingSignals:
-    """Takes the signals that end a program from now until ``close``, for whoever delivers them.
+    """Catches the signals that end a program from now until ``close``.
 
-    Made before the loop exists, so that a signal during start-up is neither lost nor fatal.
-    A SIGHUP that is ignored already (as ``nohup`` does) stays ignored.
+    Created before the loop, so that a signal during start-up is neither lost nor fatal. SIGHUP
+    stays ignored if it is ignored already, as by ``nohup``.
 
     Args:
-        force: What a second signal does, in case the program cannot end in good order.
+        force: Called at a second signal, in case the program cannot end cleanly.
     """
 
     def __init__(self, force: Callable[[], object] = exit_at_once) -> None:
@@ -52,7 +52,7 @@ class EndingSignals:
     def delivered(
         self, loop: asyncio.AbstractEventLoop, act: Callable[[], object]
     ) -> Iterator[None]:
-        """Call ``act`` on the loop at each signal, earlier ones included, while this is open."""
+        """Call ``act`` on the loop for each signal, including earlier ones, during the block."""
 
         def arrived() -> None:
             with contextlib.suppress(BlockingIOError):
@@ -67,7 +67,7 @@ class EndingSignals:
             loop.remove_reader(self._reading.fileno())
 
     def close(self) -> None:
-        """Put back what was done at these signals before."""
+        """Restore the previous signal handlers."""
         for number, handler in self._old_handlers.items():
             signal.signal(number, handler)
         signal.set_wakeup_fd(self._old_descriptor)
@@ -75,7 +75,7 @@ class EndingSignals:
         self._writing.close()
 
     def _arrived(self, _number: int, _frame: object) -> None:
-        # The wake-up descriptor has noted the signal: the loop does the rest.
+        # The wake-up descriptor has the signal; the loop does the rest.
         self._count += 1
         if self._count > 1:
             self._force()

@@ -1,4 +1,4 @@
-"""How a command ends when it cannot do what was asked: a line for a person and an exit code.
+"""How a command fails: a message for a person and an exit code.
 
 Pure values, any thread.
 """
@@ -16,7 +16,7 @@ class CommandError(Exception):
     """A command cannot go on; ``cli.main`` prints the message and returns the code.
 
     Attributes:
-        exit_code: ``USAGE`` where the command line is to blame, else ``FAILURE``.
+        exit_code: ``USAGE`` if the command line is wrong, else ``FAILURE``.
     """
 
     def __init__(self, message: str, exit_code: int = FAILURE) -> None:

@@ -1,7 +1,8 @@
-"""Delivers every Ctrl-C on an event loop, to whoever is responsible at that moment.
+"""Delivers every Ctrl-C on an event loop to the current handler.
 
 Python raises ``KeyboardInterrupt`` between any two bytecodes, and its line editing misses a signal
-that arrives just before it starts to wait. The loop's wake-up descriptor misses none. Main thread.
+that arrives just before it starts to wait. The loop's wake-up descriptor misses no signal. Main
+thread.
 """
 
 import asyncio
@@ -13,10 +14,10 @@ from typing import Self
 
 
 class Interrupts:
-    """Takes Ctrl-C while it is open; the innermost ``calling`` decides what it does.
+    """Catches Ctrl-C while it is open and calls the handler of the innermost ``calling``.
 
-    Open it in a coroutine of the main thread. Outside of every ``calling`` a Ctrl-C is remembered
-    and goes to the next one, so that none is lost between two of them.
+    Open it in a coroutine of the main thread. A Ctrl-C outside of every ``calling`` is kept for the
+    next one, so that none is lost between two of them.
     """
 
     def __init__(self) -> None:
@@ -40,7 +41,7 @@ class Interrupts:
 
     @contextlib.contextmanager
     def calling(self, act: Callable[[], object]) -> Iterator[None]:
-        """Call ``act`` at each Ctrl-C while this is open, and at one that is still pending."""
+        """Call ``act`` at each Ctrl-C during the block, and for a pending one."""
         outer, self._act = self._act, act
         try:
             if self._is_pending:

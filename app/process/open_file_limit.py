@@ -1,4 +1,4 @@
-"""Raises how many files and connections this process may have open, where the system lets it.
+"""Raises this process's limit of open files and connections, if the system allows it.
 
 Main thread, at start-up.
 """
@@ -6,12 +6,12 @@ Main thread, at start-up.
 import contextlib
 import resource
 
-# macOS begins with 256 and takes no more than this; connections, models and pipes share them.
+# macOS starts with 256 and allows at most this many, which connections, models and pipes share.
 _WANTED = 10_240
 
 
 def raise_limit() -> None:
-    """Raise the soft limit of open files towards the hard one; never lower it."""
+    """Raise the soft limit of open files towards the hard limit; never lower it."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     most = _WANTED if hard == resource.RLIM_INFINITY else min(_WANTED, hard)
     if soft != resource.RLIM_INFINITY and soft < most:

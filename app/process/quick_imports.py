@@ -1,4 +1,4 @@
-"""Imports the parts of a command without work that most runs never need. Any thread."""
+"""Imports commands without work that most runs do not need. Any thread."""
 
 import contextlib
 import ssl
@@ -17,10 +17,10 @@ def importing_command() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _certificates_read_later() -> Iterator[None]:
-    """Let what is imported meanwhile read the system's certificates when it first connects.
+    """Delay the reading of the system's certificates until the first connection.
 
-    aiohttp reads them for its client at its import, which takes 25 ms and 2.5 MB; a server never
-    connects to anybody. See ``_make_ssl_context`` in
+    aiohttp reads them for its client when it is imported, which takes 25 ms and 2.5 MB; a server
+    never opens connections. See ``_make_ssl_context`` in
     https://github.com/aio-libs/aiohttp/blob/master/aiohttp/connector.py.
     """
     read = ssl.SSLContext.load_default_certs
@@ -40,9 +40,9 @@ def _certificates_read_later() -> Iterator[None]:
 
 
 class _ReadsLater(ssl.SSLContext):
-    """A context that reads the system's certificates before its first connection.
+    """A TLS context that reads the system's certificates before its first connection.
 
-    If they were never read, no server would be trusted.
+    Without them, no server would be trusted.
     """
 
     def wrap_socket(self, *args: Any, **options: Any) -> ssl.SSLSocket:

@@ -1,4 +1,4 @@
-"""Answers of the demo model for the self-test: one for every way in which an answer can end.
+"""Answers of the demo model for the self-test: one for each way in which an answer can end.
 
 Knows no server and no window. Runs on the caller's event loop.
 """
@@ -47,7 +47,7 @@ class WrongStop(Exception):
 
 
 def stop_checks(engine: Engine, scratch: Path) -> dict[StopKind, StopCheck]:
-    """Return, for each kind, a check that ends an answer that way and returns a sentence.
+    """Return, for each stop kind, a check that ends an answer that way and returns a sentence.
 
     Args:
         engine: Has the demo model loaded.
@@ -95,10 +95,10 @@ def stop_checks(engine: Engine, scratch: Path) -> dict[StopKind, StopCheck]:
 
 
 async def held_answer(engine: Engine) -> str:
-    """Hold an answer to a JSON schema, which another process compiles first; return the answer.
+    """Generate an answer that follows a JSON schema, which another process compiles; return it.
 
     Raises:
-        WrongStop: It is another one.
+        WrongStop: The answer is a different one.
     """
     wanted = json.dumps(_HELD)
     asked = replace(_greedy(COUNT), constraint=OutputConstraint({"const": _HELD}))
@@ -121,14 +121,14 @@ async def _ends(
     """Generate an answer and return why it ended.
 
     Args:
-        engine: What answers.
-        request: What is asked.
+        engine: The engine.
+        request: The request.
         kind: How it must end.
-        text: What it must say; None for whatever it says.
-        is_cancelled: Cancel it at its first text.
+        text: The expected text; None for any.
+        is_cancelled: Whether to cancel it at its first text.
 
     Raises:
-        WrongStop: It ended otherwise, or said something else.
+        WrongStop: It ended differently, or has another text.
     """
     generation = await engine.generate(request)
     said: list[str] = []
@@ -151,7 +151,7 @@ async def _ends(
 
 
 def _with_short_context(folder: Path) -> Path:
-    """Return a folder with the demo model as it would be with a short context."""
+    """Return a folder with the demo model, configured with a short context."""
     folder.mkdir()
     model = paths.demo_model()
     for file in model.iterdir():
@@ -164,7 +164,7 @@ def _with_short_context(folder: Path) -> Path:
 
 
 def _load_failing(folder: Path, **options: Any) -> Backend:
-    """Load a model whose steps fail, as they do where a graphics card gives up."""
+    """Load a model whose steps fail, as if the GPU failed."""
 
     def fail() -> NoReturn:
         raise RuntimeError(_FAULT)

@@ -1,9 +1,9 @@
-"""``fullstop --self-test``: proves that this installation works, on the demo model.
+"""``fullstop --self-test``: checks that this installation works, with the demo model.
 
-Loads MLX and the demo model, ends an answer in every way there is, serves both vendors' clients,
-and builds the window off screen where Qt can be loaded. Needs no network and no display; all it
-writes is in a temporary folder, so a person's settings and conversations are not touched. Main
-thread; imports Qt only where a window is possible.
+Loads MLX and the demo model, ends an answer in every possible way, serves both vendors' clients,
+and builds the window off screen if Qt can be loaded. Needs no network and no display. It writes
+only to a temporary folder, so a person's settings and conversations are not touched. Main thread;
+imports Qt only if a window is possible.
 """
 
 import asyncio
@@ -36,7 +36,7 @@ _UNTOUCHED = {
 
 
 class CheckFailed(Exception):
-    """What a check expected did not come; the message says what came instead."""
+    """A check failed; the message says what happened instead."""
 
 
 class CheckLeftOut(Exception):
@@ -48,7 +48,7 @@ class SelfTest:
 
     Attributes:
         failures: Names of the checks that failed.
-        is_stuck: Whether one did not come to an end, so that waiting for the engine may not either.
+        is_stuck: Whether a check did not end; waiting for the engine might then not end either.
     """
 
     def __init__(self) -> None:
@@ -56,7 +56,7 @@ class SelfTest:
         self.is_stuck = False
 
     async def check(self, name: str, work: Callable[[], Awaitable[str]]) -> bool:
-        """Run one check, print what came of it and return whether it did not fail."""
+        """Run one check, print its result, and return whether it did not fail."""
         try:
             found = await asyncio.wait_for(work(), _CHECK_LIMIT_S)
         except CheckLeftOut as why:
@@ -77,7 +77,7 @@ class SelfTest:
 
 
 def _in_a_line(text: str) -> str:
-    """Return the beginning of a text: some of MLX's errors are pages long."""
+    """Return the beginning of a text on one line, because some of MLX's errors are pages long."""
     line = " ".join(text.split())
     return line if len(line) <= _LONGEST_REASON else f"{line[:_LONGEST_REASON]} …"
 
@@ -115,7 +115,7 @@ def _run_checks(test: SelfTest, scratch: Path) -> None:
 
 
 async def _engine_checks(test: SelfTest, engine: Engine, scratch: Path) -> bool:
-    """Check everything but the window; return whether there is an engine to go on with."""
+    """Check everything except the window; return whether the engine can be used further."""
     if not await test.check("MLX", _mlx):
         return False
     if not await test.check("demo model", lambda: _demo_model(engine)):
@@ -159,7 +159,7 @@ async def _left_out(why: str) -> str:
 
 @contextlib.contextmanager
 def _own_surroundings(scratch: Path) -> Iterator[None]:
-    """Keep settings, conversations, caches and keychain of this person out of reach."""
+    """Keep the self-test away from this person's settings, conversations, caches and keychain."""
     wanted = {name: str(scratch / folder) for name, folder in _UNTOUCHED.items()}
     wanted["PYTHON_KEYRING_BACKEND"] = "keyring.backends.null.Keyring"
     wanted["QT_QPA_PLATFORM"] = "offscreen"
@@ -179,7 +179,7 @@ def _own_surroundings(scratch: Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _without_log(is_quiet: bool) -> Iterator[None]:
-    """Keep a fault that is made on purpose out of the log."""
+    """Keep deliberate faults out of the log."""
     if is_quiet:
         logging.disable(logging.CRITICAL)
     try:

@@ -1,6 +1,6 @@
-"""A plain HTTP client for the self-test: asks a server as the two vendors' programs do.
+"""A plain HTTP client for the self-test: sends requests like the two vendors' clients.
 
-Reads the streams with the standard library alone and shares nothing with the server. Blocks; any
+Reads the streams with the standard library only and shares no code with the server. Blocks; any
 thread.
 """
 
@@ -14,13 +14,13 @@ _MAX_TOKENS = 200
 
 
 def messages_problem(url: str, question: str, stop: str, text: str) -> str | None:
-    """Ask Messages, streamed; return what is wrong with the answer, None if nothing is.
+    """Request a streamed Messages answer; return what is wrong with it, or None.
 
     Args:
         url: Address of the server.
         question: What to ask.
         stop: The stop sequence that is to end the answer.
-        text: What the answer must say.
+        text: The expected text of the answer.
     """
     asked = {"stop_sequences": [stop]}
     status, frames = _streamed(url, "/v1/messages", question, asked)
@@ -39,7 +39,7 @@ def messages_problem(url: str, question: str, stop: str, text: str) -> str | Non
 
 
 def chat_problem(url: str, question: str, stop: str, text: str) -> str | None:
-    """Ask Chat Completions, streamed; the result is as for ``messages_problem``.
+    """Request a streamed Chat Completions answer; return the same as ``messages_problem``.
 
     Args:
         url: The server's address.
@@ -71,7 +71,7 @@ def _difference(said: str, text: str, found: object, wanted: object) -> str | No
 
 
 def _streamed(url: str, path: str, question: str, options: dict[str, Any]) -> tuple[int, list[str]]:
-    """Return the status and the data of each event; of a refusal, its body."""
+    """Return the status and the data of each event, or the body of a refusal."""
     body = {
         "model": "any",
         "max_tokens": _MAX_TOKENS,

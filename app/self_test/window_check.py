@@ -1,4 +1,4 @@
-"""The self-test's window: the real one, off screen, asked one question by its own controls.
+"""The self-test of the window: the real one, off screen, asks one question by its controls.
 
 Imports Qt; main thread, on a Qt and asyncio loop of its own.
 """
@@ -25,14 +25,14 @@ from ui.window.main_window import MainWindow
 
 _SIZE = 1200, 800
 _GLANCE_S = 0.02
-_SETTLING_S = 0.3  # the panel draws what is new some thirty times a second
+_SETTLING_S = 0.3  # the panel is updated some thirty times a second
 _SAMPLES = 40
 
 Check = Callable[[str, Callable[[], Awaitable[str]]], Awaitable[bool]]
 
 
 class WindowProblem(Exception):
-    """The window did not do what it should; the message says what it did."""
+    """The window did something unexpected; the message says what."""
 
 
 def run(check: Check, engine: Engine) -> None:
@@ -40,9 +40,9 @@ def run(check: Check, engine: Engine) -> None:
 
     Args:
         check: Runs one check under a name.
-        engine: What answers.
+        engine: The engine.
     """
-    # The offscreen platform says of each window what it cannot do; nobody needs to know.
+    # The offscreen platform logs for each window what it does not support; hide that.
     before = qInstallMessageHandler(_only_serious)
     application = QApplication.instance() or QApplication(sys.argv[:1])
     assert isinstance(application, QApplication)

@@ -1,1 +1,1 @@
-"""What a person chose: options of the command line, variables, settings files, and the API key."""
+"""Settings: options of the command line, environment variables, files, and the API key."""

@@ -1,6 +1,6 @@
-"""Checks values from outside against declared settings, and makes the dataclass of them.
+"""Checks external values against declared settings, and makes a dataclass from them.
 
-The checks are pydantic models made from the declarations, so that each bound is said once. Any
+The checks are pydantic models made from the declarations, so that each limit is declared once. Any
 thread.
 """
 
@@ -19,16 +19,16 @@ T = TypeVar("T")
 
 
 class _Checked(BaseModel):
-    """What all models have in common: unknown names are found, and no number is infinite."""
+    """The base of all these models: unknown names are errors, and numbers are finite."""
 
     model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
 
 
 @cache
 def checks_of(kind: type) -> type[BaseModel]:
-    """Return the model that checks the settings of a dataclass and of those in it.
+    """Return the model that checks the settings of a dataclass and of its nested dataclasses.
 
-    Paths are texts, and tuples are lists: so a file and a command line spell them.
+    Paths are texts and tuples are lists, as in files and on the command line.
     """
     hints = get_type_hints(kind)
     said = {one.name: one for one in declared(kind) if "." not in one.path}
@@ -43,7 +43,7 @@ def checks_of(kind: type) -> type[BaseModel]:
 
 
 def made(kind: type[T], values: Mapping[str, Any]) -> T:
-    """Return a dataclass of values that were checked; names that are missing get defaults."""
+    """Return a dataclass of checked values; missing names get defaults."""
     hints = get_type_hints(kind)
     return kind(**{name: _made(hints[name], value) for name, value in values.items()})
 
@@ -54,7 +54,7 @@ def _check(one: Declared) -> tuple[Any, Any]:
 
 
 def _spelled(kind: Any, said: Declaration) -> Any:
-    """Return the type that a value of ``kind`` has before it is made, with its bounds."""
+    """Return the external type of a value of ``kind``, with its limits."""
     if isinstance(kind, UnionType):
         one, _ = get_args(kind)
         return _spelled(one, said) | None

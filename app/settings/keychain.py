@@ -1,7 +1,7 @@
-"""Keeps the server's API key: in the system's keychain, or in a private file where there is none.
+"""Keeps the server's API key: in the system's keychain, or in a private file without one.
 
-The keychain may ask the person something or hang, so it is only ever talked to on a thread of its
-own. The key is never logged. Fits ``ui.server.api_key.KeyKeeper``.
+The keychain may ask the person something or hang, so it is only used on a separate thread. The key
+is never logged. Fits ``ui.server.api_key.KeyKeeper``.
 """
 
 import asyncio
@@ -28,7 +28,7 @@ _log = logging.getLogger(__name__)
 
 
 class Keychain(Protocol):
-    """The part of a ``keyring`` backend that is needed."""
+    """The part of a ``keyring`` backend that we use."""
 
     def get_password(self, service: str, username: str) -> str | None:
         """Return a secret, or None."""
@@ -38,12 +38,12 @@ class Keychain(Protocol):
 
         Args:
             service: The program that it belongs to.
-            username: What the secret is called.
+            username: The name of the secret.
             password: The secret.
         """
 
     def delete_password(self, service: str, username: str) -> None:
-        """Take a secret away."""
+        """Delete a secret."""
 
 
 class NoKeychain(Exception):
@@ -51,20 +51,20 @@ class NoKeychain(Exception):
 
 
 def ask(find: Callable[[], Keychain], question: Callable[[Keychain], _T]) -> _T:
-    """Ask the keychain something; may take long.
+    """Run a query on the keychain; may take long.
 
     Args:
         find: Returns the keychain or raises ``NoKeychain``.
-        question: What is asked.
+        question: The query.
 
     Raises:
-        NoKeychain: There is none, or it failed.
+        NoKeychain: There is no keychain, or it failed.
     """
     try:
         return question(find())
     except NoKeychain:
         raise
-    except Exception as error:  # backends raise what they like; none may end the program
+    except Exception as error:  # backends raise any exception; none may end the program
         raise NoKeychain(f"the keychain failed ({type(error).__name__})") from error
 
 
@@ -86,10 +86,10 @@ def system_keychain() -> Keychain:
 
 
 class KeyStore:
-    """The one key.
+    """Stores the API key.
 
     Args:
-        folder: Where the file is, if it has to be a file.
+        folder: The folder of the file, if there is no keychain.
         keychain: Returns the keychain or raises ``NoKeychain``; called on another thread.
     """
 
@@ -99,7 +99,7 @@ class KeyStore:
         self._lock = asyncio.Lock()
 
     async def key(self) -> str | None:
-        """Return the key, or None where there is none.
+        """Return the key, or None if there is none.
 
         Raises:
             OSError: The file cannot be read.
@@ -107,7 +107,7 @@ class KeyStore:
         return (await self._found())[0]
 
     async def place(self) -> KeyPlace:
-        """Return where the key is.
+        """Return where the key is stored.
 
         Raises:
             OSError: The file cannot be read.
@@ -115,10 +115,10 @@ class KeyStore:
         return (await self._found())[1]
 
     async def renew(self) -> str:
-        """Make a key in place of the old one and return it.
+        """Replace the key by a new one and return it.
 
         Raises:
-            OSError: It cannot be kept anywhere.
+            OSError: It cannot be stored anywhere.
         """
         key = f"fs-{secrets.token_urlsafe(_BYTES)}"
         async with self._lock:
@@ -126,7 +126,7 @@ class KeyStore:
         return key
 
     async def forget(self) -> None:
-        """Take the key away.
+        """Delete the key.
 
         Raises:
             OSError: It cannot be removed.
@@ -139,7 +139,7 @@ class KeyStore:
             return await asyncio.to_thread(self._find)
 
     def _find(self) -> tuple[str | None, KeyPlace]:
-        # A file is there only if the keychain was not when the key was made: it is the newer one.
+        # A file exists only if there was no keychain when the key was made, so its key is newer.
         with contextlib.suppress(FileNotFoundError):
             try:
                 filed = read_bounded(self._file).decode("ascii").strip()
@@ -175,6 +175,6 @@ class KeyStore:
 
 
 def _write_private(path: Path, text: str) -> None:
-    """Write a file that only its owner can read; what was there stays where that fails."""
+    """Write a file that only its owner can read; the old file stays if that fails."""
     made_private(path.parent)
     write_whole(path, text + "\n")

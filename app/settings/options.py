@@ -1,4 +1,4 @@
-"""What the command line asked for, as typed values that commands receive instead of a namespace.
+"""The command line's options as typed values, which commands receive instead of a namespace.
 
 Pure values; knows neither argparse nor any command. Main thread.
 """
@@ -12,7 +12,7 @@ from engine import GenerationRequest, Message, Sampling, StopOptions, StopRules
 
 
 def check_guessing(draft: Path | None, *, is_plain: bool) -> None:
-    """Raise ``CommandError`` where a draft model is to guess and nothing is to be guessed."""
+    """Raise ``CommandError`` if both a draft model and plain decoding are requested."""
     if draft is not None and is_plain:
         raise CommandError(
             "--draft-model guesses tokens, and --plain-decoding checks no guesses; leave one of "
@@ -23,17 +23,17 @@ def check_guessing(draft: Path | None, *, is_plain: bool) -> None:
 
 @dataclass(frozen=True, slots=True)
 class AnswerOptions:
-    """How answers are generated, wherever they are shown.
+    """How answers are generated.
 
     Attributes:
         stops: Stop strings, exactly as given.
         max_tokens: Most tokens of an answer; None until the context is full.
         temperature: 0 is greedy; None is the model's own default.
-        seed: Makes the draw repeatable.
+        seed: Makes sampling repeatable.
         system: The system prompt; empty for none.
-        is_thinking: Whether the model reasons before it answers, where it can.
-        stop_options: How the stops count.
-        thinking_budget: Most tokens of reasoning; None for any number.
+        is_thinking: Whether the model reasons before it answers, if it can.
+        stop_options: The stop options.
+        thinking_budget: Most tokens of reasoning; None for no limit.
     """
 
     stops: tuple[str, ...] = ()
@@ -46,7 +46,7 @@ class AnswerOptions:
     thinking_budget: int | None = None
 
     def request(self, turns: tuple[Message, ...]) -> GenerationRequest:
-        """Return the request that answers these turns."""
+        """Return the request for an answer to these turns."""
         system = (Message("system", self.system),) if self.system else ()
         return GenerationRequest(
             messages=system + turns,
@@ -65,10 +65,10 @@ class AskOptions:
     Attributes:
         prompt: The question; ``-`` reads it from standard input.
         model: Folder of the model.
-        draft: Folder of the draft model beside it; None for none.
-        is_plain: Compute each token by itself, without guesses.
-        answer: How it is answered.
-        is_json: Print one JSON object instead of a stream of text.
+        draft: Folder of the draft model; None for none.
+        is_plain: Whether to compute each token by itself, without guesses.
+        answer: How the answer is generated.
+        is_json: Whether to print one JSON object instead of a stream of text.
         saved_run: File to which the run is saved, so that it can be replayed.
     """
 
@@ -83,13 +83,13 @@ class AskOptions:
 
 @dataclass(frozen=True, slots=True)
 class ReplayOptions:
-    """A saved run, played again.
+    """The replay of a saved run.
 
     Attributes:
         file: File of the run.
-        stops: Stop strings in place of the run's own; none keeps those.
-        drops_stops: Play it without any stop strings.
-        is_json: Print one JSON object.
+        stops: Stop strings that replace the run's own; empty keeps those.
+        drops_stops: Whether to play it without stop strings.
+        is_json: Whether to print one JSON object.
     """
 
     file: Path
@@ -104,9 +104,8 @@ class ChatOptions:
 
     Attributes:
         model: Folder of the model.
-        draft: Folder of the draft model beside it; None for none, or in the window for the one that
-            was chosen there.
-        is_plain: Compute each token by itself, without guesses.
+        draft: Folder of the draft model. None for none; in the window, for the one chosen there.
+        is_plain: Whether to compute each token by itself, without guesses.
         answer: How answers are generated.
         opened: A saved run that the window shows; None for none.
     """

@@ -1,8 +1,8 @@
-"""Everything that ``fullstop serve`` can be told: one declaration of each setting.
+"""Every setting of ``fullstop serve``, each declared once.
 
-The options of the command line with their help, the variables of the environment, the lines of the
-settings file, their checks and the table of the options' page are made from it. Pure values; knows
-neither argparse nor pydantic.
+The options of the command line with their help, the environment variables, the lines of the
+settings file, their checks and the table of the options' page are made from these declarations.
+Pure values; knows neither argparse nor pydantic.
 """
 
 from dataclasses import dataclass
@@ -22,17 +22,17 @@ MODEL_HELP = (
     "downloaded (default: the demo model that comes with the program)"
 )
 DRAFT_HELP = (
-    "a smaller model with the same vocabulary, by folder or name, which guesses what the model "
-    "will write; answers are the same, and come sooner where its guesses are right"
+    "a smaller model with the same vocabulary, by folder or name, which guesses the next tokens; "
+    "answers are the same, and faster if its guesses are right"
 )
 PLAIN_HELP = (
     "compute each token by itself; otherwise tokens that repeat the prompt or the answer are "
-    "guessed and checked several at once where that is faster, with the same answers"
+    "guessed and checked several at a time if that is faster, with the same answers"
 )
 
 # The server's and the engine's own defaults.
 _SERVER, _ENGINE = ServerConfig(), Limits()
-# Greater numbers would not be limits but mistakes of units.
+# Larger numbers are probably mistakes of units.
 _MOST_BYTES, _MOST_COUNT, _MOST_S = 1 << 50, 1_000_000, 86_400
 _LIMITS = "limits"
 
@@ -55,7 +55,7 @@ def _seconds(default: float, words: str, *, excludes_least: bool = True) -> floa
 
 @dataclass(frozen=True, slots=True)
 class ServeOptions:
-    """A server without a window, under the names of the settings file."""
+    """The settings of a server without a window, by their names in the settings file."""
 
     host: str = declare(
         DEFAULT_HOST, help="address to listen on; listening beyond this computer requires a key"
@@ -115,8 +115,8 @@ class ServeOptions:
     )
     allow_host: tuple[str, ...] = declare(
         (),
-        help="a name under which other computers reach this one, beside its own name, *.local, "
-        "*.internal and *.localhost; repeatable",
+        help="a name by which other computers reach this one, in addition to its own name, "
+        "*.local, *.internal and *.localhost; repeatable",
         metavar="NAME",
         example=["my-computer.local"],
     )
@@ -149,7 +149,7 @@ class ServeOptions:
     verbose: bool = declare(False, help="log requests on standard error")
     log: Literal["text", "json"] = declare(
         "text",
-        help="how the log is written; json writes one object a line, for every request too",
+        help="format of the log; json writes one object per line, also for every request",
         example="json",
     )
     max_rows: int = _count(
@@ -174,8 +174,8 @@ class ServeOptions:
     )
     memory_bytes: int | None = declare(
         None,
-        help="bytes of memory for the weights and caches of all models together; the one that was "
-        "asked for longest ago is unloaded when another needs room (default: what this computer "
+        help="bytes of memory for the weights and caches of all models together; the least "
+        "recently used model is unloaded when another needs room (default: what this computer "
         "lets models use)",
         least=1,
         most=_MOST_BYTES,
@@ -193,9 +193,9 @@ class ServeOptions:
     )
     disk_cache_bytes: int | None = declare(
         None,
-        help="bytes on disk for the cache of earlier prompts, which then outlives the server "
-        "(default: none is kept, and what an earlier server kept is deleted, because the prompts "
-        "of everybody who uses the server would lie on this computer's disk)",
+        help="bytes on disk for the cache of earlier prompts, which is then kept after the "
+        "server ends (default: none, and the cache of an earlier server is deleted, because it "
+        "contains the prompts of everybody who uses the server)",
         least=1,
         most=_MOST_BYTES,
         metavar="N",
@@ -204,8 +204,8 @@ class ServeOptions:
     )
     kept_responses_bytes: int = declare(
         _SERVER.kept_responses_bytes,
-        help="bytes of memory for answers that clients of Responses go on from by their id; "
-        "0 keeps none",
+        help="bytes of memory for answers that clients of Responses continue by their id; 0 "
+        "keeps none",
         least=0,
         most=_MOST_BYTES,
         metavar="N",
@@ -213,13 +213,13 @@ class ServeOptions:
     )
     kept_responses_s: float = _seconds(
         _SERVER.kept_responses_s,
-        "seconds after which such an answer is forgotten if it is not used",
+        "seconds after which an unused answer of this kind is deleted",
     )
     kept_responses_folder: Path | None = declare(
         None,
-        help="a folder, for this server alone, in which such answers are kept as well, so that "
-        "they outlive the server (default: none is written to disk, where it would tell what "
-        "everybody who uses the server has asked)",
+        help="a folder, used by this server only, in which such answers are also kept after the "
+        "server ends (default: none is written to disk, because it contains the prompts of "
+        "everybody who uses the server)",
         metavar="FOLDER",
         example="~/fullstop-responses",
         place=_LIMITS,

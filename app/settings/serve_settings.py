@@ -1,7 +1,7 @@
-"""Where ``fullstop serve`` gets its settings: command line, environment, file, in this order.
+"""Resolves the settings of ``fullstop serve``: command line, then environment, then file.
 
-All three are checked alike; an error names the place, the setting and a remedy. Must not start
-anything. Main thread, at start-up.
+All three are checked in the same way; an error names the source, the setting and a remedy. Must not
+start anything. Main thread, at start-up.
 """
 
 import difflib
@@ -32,12 +32,12 @@ def resolve(given: Mapping[str, Any], environment: Mapping[str, str]) -> ServeOp
     """Return the options of a server.
 
     Args:
-        given: What stands on the command line, by the names of the settings; ``settings`` is
-            the file to read.
-        environment: The process's environment.
+        given: The command line's values, by the names of the settings; ``settings`` is the file to
+            read.
+        environment: The environment variables.
 
     Raises:
-        CommandError: A value will not do, or the file cannot be used.
+        CommandError: A value is invalid, or the file cannot be used.
     """
     file = _file(given, environment)
     from_file = {} if file is None else _with_lists(_read(file))
@@ -57,12 +57,12 @@ def resolve(given: Mapping[str, Any], environment: Mapping[str, str]) -> ServeOp
     if checked.get("draft_model"):
         checked["draft_model"] = paths.model_folder(checked["draft_model"])
     if "api_key" in checked:
-        checked["api_key"] = checked["api_key"] or None  # an empty key would be no key
+        checked["api_key"] = checked["api_key"] or None  # an empty key would mean no key
     return made(ServeOptions, checked)
 
 
 def _file(given: Mapping[str, Any], environment: Mapping[str, str]) -> Path | None:
-    """Return the file to read; the usual one need not exist, a named one must."""
+    """Return the file to read; a named file must exist, the usual one need not."""
     named = given.get(_SETTINGS) or environment.get(f"{PREFIX}{_SETTINGS.upper()}")
     if named:
         return Path(named).expanduser()
@@ -90,7 +90,7 @@ def _read(file: Path) -> dict[str, Any]:
 
 
 def _with_lists(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return values of a file; one model alone need not be in a list."""
+    """Return the values of a file; a single model need not be in a list."""
     model = values.get("model")
     return {**values, "model": [model]} if isinstance(model, str) and model else dict(values)
 
@@ -99,10 +99,10 @@ def _from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for name, one in _DECLARED.items():
         text = environment.get(f"{PREFIX}{name.upper()}")
-        if text:  # an empty variable is as good as none
+        if text:  # an empty variable means not set
             parts = [part.strip() for part in text.split(",")]
             is_list = get_origin(one.kind) is tuple
-            # A folder's name may hold commas.
+            # A folder's name may contain commas.
             is_one = is_list and Path(text).expanduser().exists()
             several = [text] if is_one else [part for part in parts if part]
             found[name] = several if is_list else text
@@ -137,4 +137,4 @@ def _example(name: str) -> str:
     one = _DECLARED[name]
     said = one.setting.example
     value = True if one.kind is bool else one.default if said is None else said
-    return f"{name} = {json.dumps(value)}"  # so far TOML spells values as JSON does
+    return f"{name} = {json.dumps(value)}"  # TOML writes these values like JSON

@@ -1,4 +1,4 @@
-"""The settings file: one JSON file, checked, of a known version, written whole or not at all.
+"""The settings file: JSON, checked, with a version, written atomically.
 
 Knows no toolkit. Main thread; the file is a few kilobytes.
 """
@@ -27,7 +27,7 @@ from ui.preferences.preferences import Preferences
 FILE_NAME = "settings.json"
 VERSION = 1
 
-# Names in a file that was damaged can be anything.
+# Names in a damaged file may be very long.
 _SHOWN_CHARS = 300
 
 FieldPath = tuple[str, ...]
@@ -37,9 +37,9 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Settings(Preferences):
-    """Everything that outlives the program, conversations and models apart.
+    """Everything that is kept between runs, except conversations and models.
 
-    The preferences, and what the program keeps for itself.
+    The preferences, and values that the program keeps for itself.
     """
 
     last_model: str = declare("", help="folder of the model that was used last")
@@ -48,11 +48,11 @@ class Settings(Preferences):
 
 @dataclass(frozen=True, slots=True)
 class LoadedSettings:
-    """Settings as they were found.
+    """Settings as they were loaded.
 
     Attributes:
-        settings: The settings; the defaults where there were none that could be used.
-        notice: What a person should know of it; empty where all was well.
+        settings: The settings; defaults for those that could not be used.
+        notice: A notice for the person; empty if there was no problem.
     """
 
     settings: Settings
@@ -62,11 +62,11 @@ class LoadedSettings:
 class SettingsFile:
     """The file in a folder.
 
-    What a later version of the program wrote, or somebody by hand, and this one does not
-    understand, stays in the file beside what it does understand.
+    Settings that this version does not understand, written by a later version or by hand, stay in
+    the file.
 
     Attributes:
-        path: Where it is.
+        path: The file's path.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -96,7 +96,7 @@ class SettingsFile:
         return self._understood(values)
 
     def save(self, settings: Settings) -> None:
-        """Write the settings; a reader finds the old ones or the new ones, never a part.
+        """Write the settings atomically.
 
         Raises:
             OSError: They cannot be written.
@@ -104,14 +104,14 @@ class SettingsFile:
         made_private(self.path.parent)
         values, usual = _as_json(settings), _as_json(Settings())
         for place, foreign in self._foreign.items():
-            # Once a person has chosen another value here, that one counts.
+            # A value that the person has chosen here meanwhile takes precedence.
             if _at(values, place) == _at(usual, place):
                 _put(values, place, foreign)
         values["version"] = self._version
         write_whole(self.path, _text_of(values) + "\n")
 
     def _understood(self, values: dict[str, Any]) -> LoadedSettings:
-        """Return the settings that this version understands, and remember the others."""
+        """Return the settings that this version understands, and keep the others."""
         values = migrated(values)
         self._version = values.pop("version")
         self._foreign = {}
@@ -147,7 +147,7 @@ class SettingsFile:
 
 @dataclass(frozen=True, slots=True)
 class _Beyond:
-    """A number that no float can hold, which JSON would write as a word of its own.
+    """A number beyond a float's range, which ``json`` would write as ``Infinity``.
 
     Attributes:
         text: How it is written.
@@ -156,7 +156,7 @@ class _Beyond:
     text: str
 
 
-# What earlier versions wrote in their place is not JSON.
+# Earlier versions wrote ``Infinity``, which is not JSON.
 _WORDS = {"Infinity": "1e999", "-Infinity": "-1e999", "NaN": "null"}
 
 
@@ -170,7 +170,7 @@ def _number(text: str) -> float | _Beyond:
 
 
 def _text_of(values: dict[str, Any]) -> str:
-    """Return values as JSON; numbers that no float can hold stay as they were written."""
+    """Return values as JSON; numbers beyond a float's range stay as they were written."""
     beyond: list[_Beyond] = []
 
     def placeholder(value: object) -> str:
@@ -186,15 +186,15 @@ def _text_of(values: dict[str, Any]) -> str:
 
 
 def _as_json(settings: Settings) -> dict[str, Any]:
-    """Return settings as the file has them, where a tuple is a list."""
+    """Return settings as JSON values, with tuples as lists."""
     values: dict[str, Any] = json.loads(json.dumps(asdict(settings)))
     return values
 
 
 def migrated(values: dict[str, Any]) -> dict[str, Any]:
-    """Return the file's values as the present version has them.
+    """Return the file's values, migrated to the current version.
 
-    A later version keeps its number, and what can be understood of it.
+    A file of a later version keeps its version number.
     """
     version = values.get("version", 0)
     if type(version) is not int or version < 0:
@@ -213,7 +213,7 @@ _STEPS: tuple[Callable[[dict[str, Any]], dict[str, Any]], ...] = (_to_1,)
 
 
 def _field(place: Iterable[str | int]) -> FieldPath:
-    """Return the field of a problem; of a list, the whole list."""
+    """Return the field of a problem; for an item of a list, the whole list."""
     return tuple(itertools.takewhile(lambda part: isinstance(part, str), place))  # type: ignore[arg-type]
 
 

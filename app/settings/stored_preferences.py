@@ -16,10 +16,10 @@ from ui.preferences.preferences import Preferences
 
 
 class StoredPreferences:
-    """Reads the settings once and keeps every change of them.
+    """Reads the settings once and saves every change.
 
     Attributes:
-        notice: What a person should know of how the file was found; empty where all was well.
+        notice: A notice for the person about a damaged file; empty if the file was fine.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -31,7 +31,7 @@ class StoredPreferences:
         self._is_unsaved = False
 
     def preferences(self) -> Preferences:
-        """Return the preferences as they were kept."""
+        """Return the saved preferences."""
         return Preferences(**_fields_of(self._settings))
 
     def keep(self, preferences: Preferences) -> None:
@@ -46,7 +46,7 @@ class StoredPreferences:
     def last_model(self) -> Path | None:
         """The folder of the model that was used last; None if unknown or gone."""
         path = self._settings.last_model
-        # Unlike a Path's, this question has an answer for what can be no path at all.
+        # Unlike ``Path.is_dir``, this does not raise for an invalid path.
         return Path(path) if path and os.path.isdir(path) else None
 
     def keep_last_model(self, path: Path | None) -> None:
@@ -59,7 +59,7 @@ class StoredPreferences:
 
     @property
     def window_layout(self) -> bytes:
-        """Size, place and columns of the window; empty where they are not known."""
+        """Size, place and columns of the window; empty if not known."""
         try:
             return base64.b64decode(self._settings.window_layout, validate=True)
         except (binascii.Error, ValueError):
@@ -83,5 +83,5 @@ class StoredPreferences:
 
 
 def _fields_of(preferences: Preferences) -> dict[str, Any]:
-    """Return the preferences alone, also of settings that hold more."""
+    """Return only the preferences among the settings."""
     return {one.name: getattr(preferences, one.name) for one in fields(Preferences)}
