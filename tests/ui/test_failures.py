@@ -56,7 +56,7 @@ UI = Path(__file__).parents[2] / "ui"
         (TimeoutError(), "It took too long."),
     ],
 )
-def test_a_failure_is_told_in_sentences(error: Exception, words: str) -> None:
+def test_a_failure_is_explained_in_sentences(error: Exception, words: str) -> None:
     assert failure_words(error) == words
 
 

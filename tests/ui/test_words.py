@@ -43,7 +43,7 @@ def parsed(path: Path) -> ast.AST:
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
-def test_no_label_speaks_strangely(path: Path) -> None:
+def test_no_label_uses_words_that_people_do_not_know(path: Path) -> None:
     found = [
         f"line {one.lineno}: {one.value}"
         for one in strings(parsed(path))

@@ -87,7 +87,7 @@ def test_an_answer_without_calls_has_no_cards(theme: Theme, qapp: QApplication) 
 
 
 @pytest.mark.parametrize("text", ["{", "plain words"])
-def test_arguments_that_are_no_json_are_shown_as_they_are(text: str) -> None:
+def test_arguments_that_are_not_json_are_shown_unchanged(text: str) -> None:
     assert pretty(text) == text
 
 
@@ -110,7 +110,7 @@ def test_the_raw_text_ends_with_the_models_end_token(theme: Theme, qapp: QApplic
     assert view.raw_view.toPlainText() == "hm\na<|im_end|>"
 
 
-def test_reading_a_prompt_tells_how_far_and_how_fast(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_reading_a_prompt_shows_its_progress_and_speed(monkeypatch: pytest.MonkeyPatch) -> None:
     now = [10.0]
     monkeypatch.setattr(time, "monotonic", lambda: now[0])
     run = Run()

@@ -109,7 +109,7 @@ def test_pages_are_chosen_in_the_preview_of_a_chip(
     assert (row.files, row.isVisible()) == ((), False)
 
 
-def test_a_file_that_is_still_read_can_be_given_up(
+def test_a_file_that_is_still_being_read_can_be_removed(
     run: RunOnLoop, composer: Composer, tmp_path: Path
 ) -> None:
     row = composer.attachments
@@ -274,7 +274,7 @@ def test_attached_files_stay_with_their_conversation(
     run(steps())
 
 
-def test_send_is_off_with_the_reason_while_the_context_is_full(
+def test_send_is_disabled_with_the_reason_while_the_context_is_full(
     run: RunOnLoop, engine: Engine, theme: Theme
 ) -> None:
     async def steps() -> None:

@@ -184,7 +184,7 @@ def test_a_cancel_before_anything_was_done_ends_the_answer(
 
 
 @pytest.mark.parametrize("when", ["asked", "reading", "showing"])
-def test_an_unexpected_exception_is_an_error_and_no_stop_by_the_person(
+def test_an_unexpected_exception_ends_the_answer_as_an_error(
     run: RunOnLoop, scripted: ScriptedEngine, when: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def watch() -> None:
@@ -243,9 +243,7 @@ def test_a_refusal_of_the_request_itself_names_its_field(
     run(watch())
 
 
-def test_held_text_that_grows_all_the_while_is_shown_all_the_same(
-    run: RunOnLoop, scripted: ScriptedEngine
-) -> None:
+def test_held_text_that_keeps_growing_is_shown(run: RunOnLoop, scripted: ScriptedEngine) -> None:
     async def watch() -> None:
         traces = Traces()
         chat = session(scripted, traces=traces)

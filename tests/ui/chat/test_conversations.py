@@ -96,7 +96,9 @@ def test_deletions_are_undone_one_after_the_other(conversations: ConversationLis
     assert not conversations.can_undo
 
 
-def test_what_is_not_loaded_shows_its_preview(conversations: ConversationList) -> None:
+def test_a_conversation_that_is_not_loaded_shows_its_preview(
+    conversations: ConversationList,
+) -> None:
     conversation = conversations.at(0)
     conversation.unload("kept\nelsewhere")
     assert conversation.has_messages

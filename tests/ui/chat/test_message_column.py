@@ -126,7 +126,7 @@ def test_another_version_far_up_makes_only_the_views_near_the_screen(use: Use) -
     use(steps)
 
 
-def test_whoever_scrolls_sees_every_message_and_far_views_are_given_up(use: Use) -> None:
+def test_scrolling_shows_every_message_and_drops_far_views(use: Use) -> None:
     async def steps(column: MessageColumn, opened: OpenConversation) -> None:
         column.show_conversation(opened)
         await settled(column)
@@ -284,7 +284,7 @@ def test_rendered_text_follows_the_size_of_text(use: Use, theme: Theme) -> None:
     use(steps)
 
 
-def test_a_question_above_an_answer_that_took_less_room_than_it_wanted_is_shown(
+def test_a_question_above_an_answer_lower_than_estimated_is_shown(
     use: Use, scripted: ScriptedEngine
 ) -> None:
     async def steps(column: MessageColumn, opened: OpenConversation) -> None:

@@ -34,7 +34,7 @@ def is_drawn(view: QuestionView, button: QWidget) -> bool:
     return len(colors) > 1
 
 
-def test_buttons_rest_until_the_keyboard_comes(view: QuestionView) -> None:
+def test_buttons_are_hidden_until_they_have_the_focus(view: QuestionView) -> None:
     assert not is_drawn(view, view.edit)
     view.edit.setFocus()
     assert is_drawn(view, view.edit)
@@ -42,7 +42,7 @@ def test_buttons_rest_until_the_keyboard_comes(view: QuestionView) -> None:
     assert not is_drawn(view, view.edit)
 
 
-def test_buttons_wake_when_the_message_is_pointed_at(view: QuestionView) -> None:
+def test_buttons_appear_when_the_mouse_is_over_the_message(view: QuestionView) -> None:
     view.setAttribute(Qt.WidgetAttribute.WA_UnderMouse)
     assert is_drawn(view, view.edit)
     view.setAttribute(Qt.WidgetAttribute.WA_UnderMouse, False)

@@ -32,7 +32,9 @@ FENCED = Attachment("a: b.md", "```\ncode\n```\n\nnext.txt:\n```\nno file\n```\n
 
 @pytest.mark.parametrize("files", [(NOTES,), (FENCED,), (NOTES, PAGES, FENCED, NOTES)])
 @pytest.mark.parametrize("typed", ["Look", "", "notes.txt:\n```\none\n```\n\nLook", "a\n\nb\n"])
-def test_files_and_text_are_told_apart_again(files: tuple[Attachment, ...], typed: str) -> None:
+def test_files_and_typed_text_are_separated_again(
+    files: tuple[Attachment, ...], typed: str
+) -> None:
     message = with_attachments(typed, files)
     assert taken_apart(message, attached_chars(typed, files)) == (files, typed)
 
@@ -44,7 +46,7 @@ def test_text_that_only_looks_like_a_file_is_text() -> None:
 
 
 @pytest.mark.parametrize("attached", [1, 7, 10_000])
-def test_a_length_that_fits_no_file_makes_all_of_it_text(attached: int) -> None:
+def test_a_wrong_length_makes_the_whole_message_typed_text(attached: int) -> None:
     message = with_attachments("Look", [NOTES])
     assert taken_apart(message, attached) == ((), message)
 

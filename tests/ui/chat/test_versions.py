@@ -41,7 +41,7 @@ def shown(chat: ConversationSession) -> list[str]:
     return [message.said for message in chat.conversation.messages]
 
 
-def test_an_answer_given_once_more_stands_beside_the_first(
+def test_a_regenerated_answer_is_a_version_beside_the_first(
     run: RunOnLoop, scripted: ScriptedEngine
 ) -> None:
     async def steps() -> None:

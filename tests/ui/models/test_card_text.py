@@ -36,7 +36,7 @@ from ui.models.finding.card_text import card_text
         ("", ""),
     ],
 )
-def test_html_becomes_markdown_or_goes(card: str, shown: str) -> None:
+def test_html_becomes_markdown_or_is_removed(card: str, shown: str) -> None:
     assert card_text(card, 10_000) == (shown, False)
 
 
@@ -46,7 +46,7 @@ def test_a_long_card_is_cut_at_the_end_of_a_line_and_says_so() -> None:
 
 
 @pytest.mark.parametrize("piece", ["`", "`a ``", "<a href=''>", "<h1>", "[", "![", "<!--", "~~~\n"])
-def test_no_pattern_goes_back_and_forth_in_a_hostile_card(piece: str) -> None:
+def test_no_pattern_is_slow_on_a_hostile_card(piece: str) -> None:
     # With steps that grow exponentially, this would not end.
     text, is_cut = card_text(piece * 13_000, 12_000)
     assert is_cut

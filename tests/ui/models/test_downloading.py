@@ -73,7 +73,7 @@ def test_one_click_downloads_a_model_loads_it_and_opens_an_empty_chat(
     run(play())
 
 
-def test_a_model_that_was_downloaded_greets_in_a_new_chat_beside_one_with_messages(
+def test_a_downloaded_model_opens_a_new_chat_beside_one_with_messages(
     run: RunOnLoop, opened: OpenedModels, demo_model_path: Path
 ) -> None:
     async def play() -> None:
@@ -95,7 +95,7 @@ def test_a_model_that_was_downloaded_greets_in_a_new_chat_beside_one_with_messag
     run(play())
 
 
-def test_an_empty_chat_for_which_another_model_was_chosen_takes_the_one_that_greets(
+def test_an_empty_chat_switches_to_the_downloaded_model(
     run: RunOnLoop, opened: OpenedModels, demo_model_path: Path
 ) -> None:
     async def play() -> None:
@@ -112,7 +112,7 @@ def test_an_empty_chat_for_which_another_model_was_chosen_takes_the_one_that_gre
     run(play())
 
 
-def test_whoever_looks_for_another_model_meanwhile_is_asked_before_the_chat_opens(
+def test_a_person_looking_for_another_model_is_asked_before_the_chat_opens(
     run: RunOnLoop, opened: OpenedModels, site: Hub
 ) -> None:
     site.holds_after = {"model.safetensors": 1 << 20}
@@ -179,7 +179,7 @@ def test_a_model_that_does_not_fit_is_downloaded_after_a_question_and_not_loaded
     run(play())
 
 
-def test_a_download_that_is_cancelled_keeps_what_came_and_goes_on(
+def test_a_cancelled_download_keeps_its_files_and_can_be_resumed(
     run: RunOnLoop, opened: OpenedModels, site: Hub
 ) -> None:
     site.holds_after = {"model.safetensors": 2 << 20}

@@ -17,7 +17,7 @@ from ui.models.model_words import (
 )
 
 
-def test_a_download_is_told_with_bytes_rate_and_time_left() -> None:
+def test_a_download_shows_bytes_rate_and_time_left() -> None:
     from engine.library.download_progress import DownloadProgress
 
     fetching = DownloadProgress("fetching", 1_100_000_000, 2_300_000_000)
@@ -40,7 +40,7 @@ def test_the_rate_is_that_of_the_last_seconds(tmp_path: Path) -> None:
     assert (one.bytes_per_s, one.left_s) == (250.0, 2.0)
 
 
-def test_sizes_and_times_read_as_people_say_them() -> None:
+def test_sizes_and_times_are_written_as_people_say_them() -> None:
     assert [size_in_words(n) for n in (12, 1500, 3_800_000, 4.25e9)] == [
         "12 bytes",
         "1.5 kB",
@@ -52,7 +52,7 @@ def test_sizes_and_times_read_as_people_say_them() -> None:
     assert sentence("the disk is full.") == "The disk is full."
 
 
-def test_a_tight_model_is_told_with_what_is_free() -> None:
+def test_a_model_that_barely_fits_is_shown_with_the_free_memory() -> None:
     need = MemoryNeed(8_000_000_000, 1_000_000_000, 0, 8192)
     words = fit_words(need, Fit.TIGHT, Memory(16_000_000_000, 6_000_000_000))
     assert words == (
@@ -62,7 +62,7 @@ def test_a_tight_model_is_told_with_what_is_free() -> None:
     assert fit_words(need, Fit.FITS, Memory(1, 1)) == ""
 
 
-def test_loading_that_waits_says_for_what() -> None:
+def test_waiting_for_answers_before_loading_is_shown() -> None:
     assert loading_words(None, 0, 1) == "Waiting for an answer to end"
     assert loading_words(LoadProgress("libraries"), 3.2, 0) == "Starting MLX  ·  3 s"
 

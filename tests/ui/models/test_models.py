@@ -168,7 +168,7 @@ def test_a_model_that_may_not_fit_is_loaded_only_when_that_is_confirmed(
     run(play())
 
 
-def test_when_a_model_rests_is_chosen_and_kept(
+def test_the_idle_time_before_unloading_is_chosen_and_saved(
     theme: Theme, run: RunOnLoop, tmp_path: Path, demo_model_path: Path
 ) -> None:
     async def play() -> None:

@@ -66,6 +66,6 @@ def test_a_new_conversation_begins_with_settings_of_a_conversation() -> None:
     )
 
 
-def test_what_is_said_of_a_field_must_be_known() -> None:
+def test_an_unknown_attribute_of_a_declaration_is_an_error() -> None:
     with pytest.raises(TypeError, match="color"):
         declare(1, color="red")

@@ -100,7 +100,7 @@ def test_a_dialog_that_is_closed_while_the_disk_is_slow_asks_no_more(
     run(steps())
 
 
-def test_where_nothing_can_be_kept_nothing_can_be_forgotten(
+def test_without_a_folder_for_cached_prompts_nothing_can_be_deleted(
     theme: Theme, qtbot: QtBot, run: RunOnLoop
 ) -> None:
     parent = QWidget()

@@ -78,7 +78,7 @@ def test_the_dialog_shows_what_is_set(theme: Theme, parent: QWidget) -> None:
     assert control(dialog, "new_conversation.temperature", NumberField).text() == "Model default"
 
 
-def test_a_preference_that_stays_the_same_is_no_change(run: RunOnLoop) -> None:
+def test_setting_the_same_value_emits_no_change(run: RunOnLoop) -> None:
     async def steps() -> None:
         state = preferences_state()
         told: list[object] = []
@@ -95,7 +95,7 @@ def test_a_preference_that_stays_the_same_is_no_change(run: RunOnLoop) -> None:
     ("at_launch", "was_on", "starts_on"),
     [("as_left", True, True), ("as_left", False, False), ("on", False, True), ("off", True, False)],
 )
-def test_the_server_starts_as_it_was_left_unless_told_otherwise(
+def test_the_server_starts_in_its_last_state_unless_a_preference_says_otherwise(
     at_launch: str, was_on: bool, starts_on: bool
 ) -> None:
     server = ServerPreferences(at_launch=at_launch, was_on=was_on)  # type: ignore[arg-type]
@@ -122,7 +122,7 @@ def test_an_origin_is_scheme_and_host(text: str) -> None:
         "https://*.example.org",
     ],
 )
-def test_what_is_no_origin_is_refused_with_an_example(text: str) -> None:
+def test_an_invalid_origin_is_refused_with_an_example(text: str) -> None:
     assert "https://example.org" in str(origin_problem(text))
 
 
@@ -159,7 +159,7 @@ def test_names_and_controls_begin_at_the_left_of_the_page(
     assert len({one.x() for one in rows}) == 1
 
 
-def test_what_may_run_without_asking_is_listed_and_can_be_taken_back(
+def test_approved_tools_are_listed_and_can_be_removed(
     theme: Theme, parent: QWidget, run: RunOnLoop
 ) -> None:
     allowed = (("sums", "add", "f1"), ("files", "read", "f2"))

@@ -98,9 +98,7 @@ def test_an_edited_number_changes_alone(parent: QWidget, theme: Theme) -> None:
     assert edited[-1].system_prompt.startswith("!")
 
 
-def test_no_budget_is_another_setting_than_a_budget_of_nothing(
-    parent: QWidget, theme: Theme
-) -> None:
+def test_no_thinking_budget_differs_from_a_budget_of_zero(parent: QWidget, theme: Theme) -> None:
     popover = SettingsPopover(theme, parent, PresetList(MemoryConversationStore()))
     edited: list[ConversationSettings] = []
     popover.edited.connect(edited.append)

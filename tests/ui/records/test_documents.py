@@ -64,7 +64,7 @@ def test_a_guessed_encoding_is_named(tmp_path: Path) -> None:
         ("bad.docx", b"PK\x03\x04nothing", "bad.docx is damaged"),
     ],
 )
-def test_what_cannot_be_attached_is_declined_in_words(
+def test_a_file_that_cannot_be_attached_is_declined_with_a_reason(
     tmp_path: Path, name: str, data: bytes, said: str
 ) -> None:
     path = tmp_path / name
@@ -125,7 +125,7 @@ def test_words_in_nested_tables_forms_links_and_tracked_changes_are_read(tmp_pat
         (lambda path: archive(path, "a.txt"), "is an archive"),
     ],
 )
-def test_documents_without_readable_text_are_declined_in_words(
+def test_documents_without_readable_text_are_declined_with_a_reason(
     tmp_path: Path, made: Callable[[Path], Path], said: str
 ) -> None:
     assert said in refusal(made(tmp_path / "f.bin"))

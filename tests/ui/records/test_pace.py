@@ -17,7 +17,7 @@ def test_the_rate_follows_the_last_seconds() -> None:
     assert pace.words == "5.0 tok/s · 61 tokens", "the fast beginning is forgotten"
 
 
-def test_the_rate_falls_while_nothing_comes() -> None:
+def test_the_rate_falls_while_no_tokens_arrive() -> None:
     pace = Pace()
     pace.note(1, 0.0)
     pace.note(31, 1.0)

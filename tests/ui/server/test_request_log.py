@@ -72,7 +72,7 @@ def ids(log: RequestLog) -> list[str]:
         (RequestColumn.TOTAL, "1.50 s"),
     ],
 )
-def test_each_column_says_its_part(column: RequestColumn, words: str) -> None:
+def test_each_column_shows_its_value(column: RequestColumn, words: str) -> None:
     assert cell(ended(began(1)), column) == words
 
 
@@ -116,7 +116,7 @@ def test_what_was_wrong_is_read_from_the_answer(body: str, message: str) -> None
     assert error_message(ended(began(1), answered=answered)) == ""
 
 
-def test_an_end_replaces_what_was_known_and_keeps_its_place() -> None:
+def test_the_end_of_a_request_replaces_its_row_in_place() -> None:
     log = RequestLog()
     log.take([began(1), began(2)])
     log.take([ended(began(1))])
@@ -140,7 +140,7 @@ def test_the_oldest_go_when_their_bodies_are_too_large() -> None:
     assert ids(log) == ["req_2", "req_3"]
 
 
-def test_while_paused_new_requests_pass_by_and_open_ones_still_end() -> None:
+def test_while_paused_new_requests_are_ignored_and_open_ones_still_end() -> None:
     log = RequestLog()
     log.take([began(1)])
     log.set_paused(True)
@@ -160,7 +160,7 @@ def test_what_was_cleared_does_not_come_back_with_its_end() -> None:
     assert ids(log) == []
 
 
-def test_a_table_that_nobody_sees_computes_nothing(qtbot: QtBot) -> None:
+def test_a_hidden_table_computes_nothing(qtbot: QtBot) -> None:
     log = RequestLog()
     table = RequestTable(log)
     log.take([began(1)])

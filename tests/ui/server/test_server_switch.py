@@ -37,7 +37,7 @@ def test_the_switch_goes_on_with_an_address_and_off_again(run: RunOnLoop) -> Non
     run(watch())
 
 
-def test_a_port_that_is_taken_is_said_and_the_switch_falls_back(run: RunOnLoop) -> None:
+def test_a_taken_port_is_reported_and_the_switch_goes_back_to_off(run: RunOnLoop) -> None:
     async def watch() -> None:
         switch = ServerSwitch(_Control(OSError("Port 8080 is already in use.")))
         switch.turn(True)
@@ -75,7 +75,7 @@ def test_closing_the_window_stops_a_server_that_is_on(run: RunOnLoop) -> None:
     run(watch())
 
 
-def test_two_changes_at_once_start_the_server_anew_once_and_never_side_by_side(
+def test_two_changes_at_once_restart_the_server_once(
     run: RunOnLoop,
 ) -> None:
     async def watch() -> None:

@@ -31,7 +31,7 @@ def button(window: MainWindow, words: str) -> QPushButton:
     return next(one for one in found if words in one.text() and one.isVisible())
 
 
-def test_an_id_that_is_added_ends_the_next_answer_and_can_be_taken_away(
+def test_an_added_id_ends_the_next_answer_and_can_be_removed(
     theme: Theme, run: RunOnLoop, scripted: ScriptedEngine
 ) -> None:
     async def play() -> None:

@@ -41,7 +41,7 @@ def menu(qtbot: QtBot) -> ImportExportMenu:
     return made
 
 
-def test_a_list_goes_out_and_comes_back_exactly() -> None:
+def test_an_exported_list_is_imported_exactly() -> None:
     assert from_json(to_json(ODD)) == ODD
 
 
@@ -84,7 +84,7 @@ def test_plain_lines_are_taken_only_when_asked_for(menu: ImportExportMenu) -> No
     assert sequences(model) == ["one", "two "]
 
 
-def test_files_are_written_and_read_and_faults_said(
+def test_files_are_written_and_read_and_errors_reported(
     run: RunOnLoop, menu: ImportExportMenu, tmp_path: Path
 ) -> None:
     async def steps() -> None:
@@ -124,7 +124,7 @@ def test_files_are_written_and_read_and_faults_said(
         (["e\u0301"], ["é"]),
     ],
 )
-def test_what_is_odd_can_be_mended_with_one_button(entries: list[str], after: list[str]) -> None:
+def test_a_remark_can_be_fixed_with_one_button(entries: list[str], after: list[str]) -> None:
     model = of(*entries)
     model.fix(len(entries) - 1)
     assert sequences(model) == after

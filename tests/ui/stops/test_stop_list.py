@@ -155,7 +155,7 @@ def test_adding_a_disabled_sequence_again_enables_it() -> None:
         ([r"\n"], "a backslash and a letter as two characters"),
     ],
 )
-def test_what_is_odd_about_a_sequence_is_said(entries: list[str], said: str) -> None:
+def test_a_possible_problem_with_a_sequence_is_remarked_on(entries: list[str], said: str) -> None:
     assert said in cell(of(*entries), len(entries) - 1, StopColumn.REMARK, TOOL_TIP)
 
 

@@ -113,7 +113,7 @@ def test_the_window_shows_each_server_and_switches_it(
     run(steps())
 
 
-def test_what_is_said_of_an_import_moves_no_server_and_no_button(
+def test_the_message_about_an_import_moves_no_server_and_no_button(
     theme: Theme, parent: QWidget, run: RunOnLoop
 ) -> None:
     async def steps() -> None:
@@ -292,7 +292,7 @@ def test_a_server_that_failed_is_shown_with_its_log_and_others_with_their_tools(
     assert detail.tabs.tabText(detail.tabs.currentIndex()) == "Log"
 
 
-def test_the_words_of_a_server_stand_nearer_to_its_name_than_to_the_next_one(
+def test_the_words_of_a_server_are_nearer_to_its_name_than_to_the_next_one(
     theme: Theme, parent: QWidget, run: RunOnLoop
 ) -> None:
     async def steps() -> None:

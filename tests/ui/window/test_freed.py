@@ -87,9 +87,7 @@ def test_a_list_that_shows_other_stops_keeps_one_selection(qtbot: QtBot, theme: 
 
 
 @pytest.mark.parametrize("times", [5])
-def test_the_menu_of_presets_keeps_no_menus_of_former_times(
-    qtbot: QtBot, theme: Theme, times: int
-) -> None:
+def test_the_menu_of_presets_keeps_no_old_submenus(qtbot: QtBot, theme: Theme, times: int) -> None:
     presets = PresetList(MemoryConversationStore())
     presets.keep(Preset("Terse", ConversationSettings()))
     holder = QWidget()

@@ -304,7 +304,7 @@ def test_what_is_chosen_is_exported_with_its_folder_and_opens_again_without_doub
     used(run, engine, theme, steps)
 
 
-def test_an_import_shows_what_will_come_and_brings_nothing_twice(
+def test_an_import_lists_its_conversations_and_adds_none_twice(
     run: RunOnLoop, engine: Engine, theme: Theme, tmp_path: Path
 ) -> None:
     nodes = {

@@ -192,7 +192,7 @@ async def is_in_order(top: QWidget) -> None:
     assert [*back[first:], *back[:first]] == seen[::-1]
 
 
-def test_no_part_of_a_conversation_is_ever_a_window_of_its_own(use: Use) -> None:
+def test_no_part_of_a_conversation_becomes_a_separate_window(use: Use) -> None:
     class Watch(QObject):
         seen: ClassVar[list[str]] = []
 

@@ -64,9 +64,7 @@ def test_a_message_that_is_too_long_comes_back_with_its_files(use: Use, qtbot: Q
     use(steps)
 
 
-def test_a_message_that_is_too_long_does_not_replace_what_was_written_since(
-    use: Use, qtbot: QtBot
-) -> None:
+def test_a_message_that_is_too_long_does_not_replace_a_newer_draft(use: Use, qtbot: QtBot) -> None:
     async def steps(window: MainWindow) -> None:
         paste_and_send(window, qtbot, TOO_LONG)
         window.chat.composer.set_text("Another thought")
@@ -101,7 +99,7 @@ def test_a_suggestion_leaves_what_was_written(use: Use, qtbot: QtBot) -> None:
     use(steps)
 
 
-def test_a_model_that_cannot_be_loaded_is_told_above_the_chat_where_another_stays(
+def test_a_failed_load_is_reported_above_the_chat_if_another_model_stays(
     use: Use, tmp_path: Path, demo_model_path: Path
 ) -> None:
     async def steps(window: MainWindow) -> None:

@@ -61,7 +61,7 @@ def test_the_chat_keeps_a_readable_line(use: Use, percent: int) -> None:
     use(steps)
 
 
-def test_columns_that_gave_way_come_back(use: Use) -> None:
+def test_hidden_columns_return_when_there_is_room(use: Use) -> None:
     async def steps(window: MainWindow) -> None:
         window.preferences.change(text_percent=200)
         await eventually(lambda: window.sidebar.isHidden())
@@ -101,7 +101,7 @@ def test_a_column_that_was_closed_stays_closed(use: Use) -> None:
     use(steps)
 
 
-def test_a_column_asked_for_in_a_narrow_window_is_shown_all_the_same(use: Use) -> None:
+def test_a_column_opened_in_a_narrow_window_is_shown(use: Use) -> None:
     async def steps(window: MainWindow) -> None:
         window.resize(640, HEIGHT)
         await eventually(lambda: window.stop_panel.isHidden())

@@ -67,7 +67,7 @@ def test_delete_acts_on_the_selected_conversation_also_while_it_is_loaded(
     run(steps())
 
 
-def test_a_pick_that_is_still_loaded_survives_changes_elsewhere(
+def test_a_conversation_still_being_loaded_stays_wanted_when_others_change(
     run: RunOnLoop, scripted: ScriptedEngine, theme: Theme
 ) -> None:
     async def steps() -> None:

@@ -21,7 +21,7 @@ def parts(text: str, spans: list[tuple[int, int]]) -> list[str]:
         ("a  b", "a b", [], []),
     ],
 )
-def test_the_words_that_only_one_text_has_are_told(
+def test_the_words_that_only_one_text_has_are_found(
     left: str, right: str, mine: list[str], others: list[str]
 ) -> None:
     found, found_others = differences(left, right)
@@ -29,7 +29,7 @@ def test_the_words_that_only_one_text_has_are_told(
     assert parts(right, found_others) == others
 
 
-def test_very_long_differences_are_told_as_a_whole() -> None:
+def test_very_long_differences_are_marked_as_a_whole() -> None:
     left = "same " + " ".join(f"a{n}" for n in range(5000)) + " end"
     right = "same " + " ".join(f"b{n}" for n in range(5000)) + " end"
     found, _ = differences(left, right)

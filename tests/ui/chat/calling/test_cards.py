@@ -34,7 +34,7 @@ def cards(theme: Theme, qtbot: QtBot, run: Run) -> ToolCards:
     return cards
 
 
-def test_a_call_that_asks_is_decided_by_a_button(cards: ToolCards) -> None:
+def test_a_button_allows_or_denies_a_call(cards: ToolCards) -> None:
     decided: list[tuple[str, Decision]] = []
     cards.decided.connect(lambda call_id, decision: decided.append((call_id, decision)))
     permission = cards.cards["c1"].permission
@@ -76,7 +76,7 @@ def test_return_in_the_reason_denies_and_the_field_says_so(cards: ToolCards) -> 
     assert decided == [Decision("denied", "Not now.")]
 
 
-def test_news_of_a_run_leave_what_is_being_typed(cards: ToolCards, run: Run) -> None:
+def test_an_update_of_the_run_keeps_the_text_being_typed(cards: ToolCards, run: Run) -> None:
     permission = cards.cards["c1"].permission
     assert permission is not None
     permission.reason.setText("half a rea")
@@ -110,7 +110,7 @@ def test_a_long_result_is_folded(cards: ToolCards, run: Run) -> None:
     assert "line 99" in card.result.toPlainText()
 
 
-def test_nothing_is_hidden_in_what_the_person_is_asked_about(
+def test_a_permission_question_hides_no_characters_of_the_arguments(
     cards: ToolCards, run: Run, theme: Theme
 ) -> None:
     turned = json.dumps({"path": "a\u202etxt.exe\u200b e\u0301 \U000e0041\x9b"}, ensure_ascii=False)

@@ -150,7 +150,7 @@ def test_a_denied_call_is_not_run_and_the_model_sees_the_reason(
     )
 
 
-def test_allowed_for_the_conversation_asks_no_more_there_and_is_kept_with_it(
+def test_a_tool_allowed_for_the_conversation_is_not_asked_about_there_again(
     run: RunOnLoop, scripted: ScriptedEngine
 ) -> None:
     talk = Talk(scripted)

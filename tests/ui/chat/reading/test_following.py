@@ -76,7 +76,7 @@ def test_folded_thinking_shows_its_last_line(use: Use, scripted: ScriptedEngine)
     use(steps)
 
 
-def test_whoever_reads_further_up_is_led_back_to_the_latest_text(
+def test_a_reader_further_up_gets_a_button_to_the_latest_text(
     use: Use, scripted: ScriptedEngine
 ) -> None:
     async def steps(window: MainWindow) -> None:

@@ -112,7 +112,7 @@ def test_words_are_selected_and_quoted_by_the_keyboard_alone(use: Use) -> None:
     use(steps)
 
 
-def test_the_reason_of_the_shown_answer_looks_another_way_while_it_has_the_keyboard(
+def test_the_reason_line_looks_different_while_it_has_the_focus(
     use: Use,
 ) -> None:
     async def steps(window: MainWindow) -> None:

@@ -118,7 +118,7 @@ def test_a_slash_offers_presets_filters_them_and_uses_one(use: Use) -> None:
     use(steps)
 
 
-def test_what_begins_with_a_slash_and_is_no_preset_is_sent(
+def test_text_after_a_slash_that_is_not_a_preset_is_sent(
     use: Use, scripted: ScriptedEngine
 ) -> None:
     async def steps(window: MainWindow) -> None:

@@ -179,7 +179,7 @@ def test_the_last_question_is_answered_again_where_nothing_is_written(use: Use) 
     use(steps)
 
 
-def test_another_setting_reaches_only_the_second_answer(use: Use) -> None:
+def test_a_changed_setting_affects_only_the_second_answer(use: Use) -> None:
     async def steps(window: MainWindow) -> None:
         window.chat.composer.set_text(COUNT)
         sheet = sheet_of(window)
@@ -217,7 +217,7 @@ def test_the_inspector_compares_the_two(use: Use) -> None:
     use(steps)
 
 
-def test_a_stop_that_cannot_be_read_is_said_in_the_sheet_and_nothing_is_asked(use: Use) -> None:
+def test_an_invalid_stop_is_reported_in_the_sheet_and_no_question_is_sent(use: Use) -> None:
     async def steps(window: MainWindow) -> None:
         window.chat.composer.set_text(COUNT)
         sheet = sheet_of(window)

@@ -82,7 +82,7 @@ def test_an_import_that_this_computer_s_memory_cannot_hold_is_refused_in_words(
     use(steps)
 
 
-def test_a_pipe_in_place_of_an_archive_holds_up_nothing(use: Use, tmp_path: Path) -> None:
+def test_a_pipe_instead_of_an_archive_blocks_nothing(use: Use, tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe.json")
 
     async def steps(workspace: Workspace, store: SqliteConversationStore) -> None:

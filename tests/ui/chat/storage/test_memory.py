@@ -54,7 +54,9 @@ def test_a_conversation_that_is_being_answered_stays(use: Use, scripted: Scripte
     use(steps)
 
 
-def test_what_the_file_does_not_have_stays(use: Use, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_conversations_that_are_not_in_the_store_stay_in_memory(
+    use: Use, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async def steps(workspace: Workspace, store: SqliteConversationStore) -> None:
         unsaved, *others = every(workspace)
         kept = store.is_kept

@@ -163,7 +163,7 @@ def test_an_answer_that_waits_for_its_model_can_be_stopped(
     run(play())
 
 
-def test_a_model_that_is_gone_is_said_in_words_with_a_choice(
+def test_a_missing_model_is_named_and_others_are_offered(
     theme: Theme, run: RunOnLoop, tmp_path: Path, demo_model_path: Path
 ) -> None:
     async def play() -> None:

@@ -4,20 +4,20 @@ from tests.ui.inspector.conftest import Record
 from ui.inspector.comparison.comparing import compare
 
 
-def test_two_runs_part_at_their_first_difference(record: Record) -> None:
+def test_two_runs_are_compared_from_their_first_difference(record: Record) -> None:
     found = compare(record(["a", "b", "c", "d"], "x"), record(["a", "b", "c", "e"], "y"))
     assert (found.common, found.left, found.right) == ("abc", "d", "e")
     assert found.token_index == 3
     assert ("Stop list", '"x"', '"y"') in found.rows
 
 
-def test_two_runs_that_say_the_same_are_called_so(record: Record) -> None:
+def test_two_identical_runs_are_called_identical(record: Record) -> None:
     found = compare(record(["ab", "cd"]), record(["ab", "cd"]))
     assert found.sentence == "Both answers are identical."
     assert found.rows == ()
 
 
-def test_two_runs_of_which_one_guessed_differ_in_that_alone(record: Record) -> None:
+def test_a_run_with_guesses_differs_from_one_without_only_in_the_guesses(record: Record) -> None:
     words = [f"w{number} " for number in range(12)]
     plain, guessed = record(words), record(words, guesses=True)
     assert guessed.run.finished is not None

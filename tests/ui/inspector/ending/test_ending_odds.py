@@ -21,7 +21,7 @@ def test_the_odds_of_ending_are_known_for_fully_recorded_runs_only(record: Recor
     assert ending_odds(trace_of(record(["a"]))) is None
 
 
-def test_the_end_itself_is_no_part_of_how_near_the_model_came_to_ending(record: Record) -> None:
+def test_the_end_itself_does_not_count_as_a_near_miss(record: Record) -> None:
     odds = ending_odds(trace_of(record(["a", "b"], level=TraceLevel.FULL)))
     assert odds is not None
     assert odds.has_end
@@ -31,7 +31,9 @@ def test_the_end_itself_is_no_part_of_how_near_the_model_came_to_ending(record: 
 @pytest.mark.parametrize(
     "rules", [StopRules(("<|end|>",)), StopRules(token_ids=(257,))], ids=["text", "id"]
 )
-def test_an_end_token_that_is_a_stop_too_is_no_near_miss(record: Record, rules: StopRules) -> None:
+def test_an_end_token_that_is_also_a_stop_is_not_a_near_miss(
+    record: Record, rules: StopRules
+) -> None:
     shown = record(["a", "b"], level=TraceLevel.FULL, rules=rules)
     trace = trace_of(shown)
     odds = ending_odds(trace)
@@ -41,7 +43,7 @@ def test_an_end_token_that_is_a_stop_too_is_no_near_miss(record: Record, rules: 
     assert "at most < 0.01 %" in odds.sentence
 
 
-def test_an_answer_that_is_nothing_but_its_end_says_so(record: Record) -> None:
+def test_an_answer_of_only_an_end_token_says_so(record: Record) -> None:
     odds = ending_odds(trace_of(record([], level=TraceLevel.FULL)))
     assert odds is not None
     assert odds.sentence == "The model ended with its first token."

@@ -40,14 +40,14 @@ def place_of(curve: OddsCurve, token: int) -> QPoint:
     raise AssertionError(f"token {token} is nowhere")
 
 
-def test_the_mouse_tells_each_token_of_the_curve(curve: OddsCurve) -> None:
+def test_the_mouse_shows_the_probability_of_each_token(curve: OddsCurve) -> None:
     assert place_of(curve, 12).x() < place_of(curve, 14).x()
     assert curve.toolTip() == "Token 14: 25 %"
     place_of(curve, 15)
     assert curve.toolTip() == "Token 15: 100 %, where the answer ended"
 
 
-def test_a_click_on_the_curve_looks_at_that_token(curve: OddsCurve, qtbot: QtBot) -> None:
+def test_a_click_on_the_curve_chooses_that_token(curve: OddsCurve, qtbot: QtBot) -> None:
     chosen: list[int] = []
     curve.token_chosen.connect(chosen.append)
     qtbot.mouseClick(curve, Qt.MouseButton.LeftButton, pos=place_of(curve, 14))
@@ -102,7 +102,7 @@ def test_the_ending_tab_says_why_it_is_empty(ending: EndingTab, record: Record) 
     assert ending.curve.isHidden()
 
 
-def test_the_ending_tab_works_out_the_odds_once_it_is_seen(
+def test_the_ending_tab_computes_the_odds_once_it_is_visible(
     ending: EndingTab, record: Record
 ) -> None:
     ending.show_run(record(["a", "b", "c"], level=TraceLevel.FULL))

@@ -36,13 +36,13 @@ def test_a_stop_that_came_with_other_white_space_around_it_is_a_near_miss(
     assert why in [miss.why for miss in report.misses]
 
 
-def test_a_letter_elsewhere_is_no_near_miss_of_a_letter(record: Record) -> None:
+def test_the_same_letter_elsewhere_is_not_a_near_miss(record: Record) -> None:
     [report] = rule_reports(Tape(trace_of(record(["b A b"], "a"))))
     assert report.misses == ()
     assert report.outcome == "Not found in the answer"
 
 
-def test_single_spaces_do_not_crowd_out_what_looks_like_the_stop(record: Record) -> None:
+def test_single_spaces_do_not_hide_text_that_looks_like_the_stop(record: Record) -> None:
     [report] = rule_reports(Tape(trace_of(record(["x "] * 40 + ["\n7"], " 7"))))
     assert [(miss.text, miss.why) for miss in report.misses] == [
         ("7", "White space before it differs.")
@@ -57,7 +57,7 @@ def test_a_stop_in_the_thinking_is_named_as_one_that_does_not_count(record: Reco
     assert miss.why == "In the thinking, where stops do not count."
 
 
-def test_the_stop_that_ended_the_answer_is_told_apart(record: Record) -> None:
+def test_the_stop_that_ended_the_answer_is_marked_as_the_match(record: Record) -> None:
     reports = rule_reports(Tape(trace_of(record(["a", "EN", "D"], "X", "END"))))
     assert [report.is_match for report in reports] == [False, True]
     assert reports[1].outcome == "Ended the answer at token 3"

@@ -39,7 +39,7 @@ def test_answering_without_a_stop_keeps_list_and_follow_up_questions(use: Use) -
     use(steps)
 
 
-def test_what_can_be_done_fits_the_kind_of_end(use: Use) -> None:
+def test_the_offered_actions_fit_the_kind_of_end(use: Use) -> None:
     async def steps(window: MainWindow, inspector: InspectorWindow) -> None:
         head = inspector.head
         await ask(window, COUNT)

@@ -8,7 +8,7 @@ from ui.inspector.inspector_window import InspectorWindow
 from ui.window.main_window import MainWindow
 
 
-def test_the_prompt_is_shown_with_what_the_cache_gave(use: Use) -> None:
+def test_the_prompt_is_shown_with_its_cached_part(use: Use) -> None:
     async def steps(window: MainWindow, inspector: InspectorWindow) -> None:
         await ask(window, COUNT, "6")
         inspector.tabs.setCurrentWidget(inspector.prompt)

@@ -48,7 +48,7 @@ def test_a_trace_is_the_same_after_it_was_packed(record: Record) -> None:
         assert alternatives(after, again.vocabulary) == alternatives(before, trace.vocabulary)
 
 
-def test_what_is_no_trace_is_refused_in_words(record: Record) -> None:
+def test_a_file_that_is_not_a_trace_is_refused_with_a_reason(record: Record) -> None:
     content = packed(trace_of(record(["a", "b"])))
     for damaged in (b"", b"nonsense", content[: len(content) // 2], packed_text(b"[]")):
         with pytest.raises(DamagedFile):
@@ -120,7 +120,7 @@ def test_traces_that_a_full_disk_refuses_are_written_once_there_is_room(
     files.close()
 
 
-def test_traces_go_with_their_conversation_and_a_damaged_one_costs_no_other(
+def test_traces_are_deleted_with_their_conversation_and_a_damaged_one_affects_no_other(
     record: Record, tmp_path: Path
 ) -> None:
     trace = trace_of(record(["a", "b", "c"]))

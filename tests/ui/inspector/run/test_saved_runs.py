@@ -53,7 +53,7 @@ def test_a_saved_run_is_opened_and_the_way_back_is_there(use: Use, tmp_path: Pat
 
 
 @pytest.mark.parametrize("content", ["{", '{"fullstop_run": 99}', "[]", "\x00"])
-def test_a_file_that_is_no_saved_run_is_said(use: Use, tmp_path: Path, content: str) -> None:
+def test_a_file_that_is_not_a_saved_run_is_reported(use: Use, tmp_path: Path, content: str) -> None:
     path = tmp_path / "other.json"
     path.write_text(content)
 

@@ -34,7 +34,7 @@ def test_a_long_run_keeps_its_newest_tokens_and_is_not_replayed(record: Record) 
     assert whole.recording() is not None
 
 
-def test_while_the_tokens_of_a_whole_run_are_gathered_none_are_said_to_be_missing(
+def test_no_tokens_are_reported_missing_while_they_are_gathered(
     record: Record,
 ) -> None:
     assert WhatIfTab._why_not(record(["a", "b"])) == "Replaying the run…"

@@ -70,7 +70,7 @@ def test_a_run_without_a_record_of_its_time_or_its_end_says_so() -> None:
     assert {state: ended_words(one) for state, one in runs.items()} == told
 
 
-def test_where_a_tab_lacks_data_the_answer_is_made_again_with_everything(use: Use) -> None:
+def test_a_tab_without_data_offers_to_answer_again_with_everything_recorded(use: Use) -> None:
     async def steps(window: MainWindow, inspector: InspectorWindow) -> None:
         inspector.inspector.traces.record(TraceLevel.OFF)
         await ask(window, COUNT, "6")

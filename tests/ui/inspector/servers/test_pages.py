@@ -28,7 +28,7 @@ def test_a_finding_shows_the_stop_that_it_names_as_code() -> None:
     assert "<code>abc·END</code>" in page
 
 
-def test_an_answer_without_findings_is_said_to_be_right() -> None:
+def test_an_answer_without_findings_is_called_correct() -> None:
     page = capture_page(CaptureView("An answer", True, text="a\nb"), LIGHT)
     assert "Nothing is wrong with it." in page
     assert "<code>a⏎<br>b</code>" in page

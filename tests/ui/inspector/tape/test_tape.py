@@ -107,7 +107,7 @@ def test_the_table_of_tokens_has_a_row_a_token_and_can_be_filtered(record: Recor
     assert lines[1].split("\t")[2] == "a⏎"
 
 
-def test_the_table_of_a_growing_run_takes_what_has_arrived(record: Record) -> None:
+def test_the_table_of_a_growing_run_adds_the_new_tokens(record: Record) -> None:
     whole = trace_of(record(["a", "b", "c", "d"]))
     growing = RunTrace(whole.setting, whole.rules, None)
     table = TokenTable()
@@ -140,7 +140,7 @@ def test_a_guessed_token_is_called_so_in_its_line_and_in_the_table(record: Recor
 
 
 @pytest.mark.parametrize("origin", TokenOrigin)
-def test_every_origin_has_words(record: Record, origin: TokenOrigin) -> None:
+def test_every_origin_of_a_token_has_a_name(record: Record, origin: TokenOrigin) -> None:
     trace = trace_of(record(["a"]))
     words = token_words(replace(trace.tokens[0], origin=origin), trace.rules)
     plain = token_words(replace(trace.tokens[0], origin=TokenOrigin.SAMPLED), trace.rules)

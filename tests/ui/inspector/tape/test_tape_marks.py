@@ -142,7 +142,7 @@ def test_the_tool_tip_says_how_the_token_at_the_mouse_came_to_be(
     ]
 
 
-def test_the_legend_explains_the_marks_that_are_there_and_no_others(legend: TapeLegend) -> None:
+def test_the_legend_explains_only_the_shown_marks(legend: TapeLegend) -> None:
     assert legend.isHidden()
     legend.show_kinds([MarkKind.GUESSED, MarkKind.HELD])
     assert not legend.isHidden()

@@ -19,7 +19,7 @@ def test_the_phases_of_a_run_follow_each_other_and_fill_its_time(record: Record)
     assert total == pytest.approx(shown.run.finished.timing.total_s, abs=0.002)
 
 
-def test_how_long_text_waited_in_the_matcher_is_told(record: Record) -> None:
+def test_the_time_that_text_was_held_back_is_shown(record: Record) -> None:
     waits = held_times(tuple(trace_of(record(["E", "N", "x", "E"], "END")).tokens))
     assert {text for text, _ in waits} == {"EN", "E"}
     assert all(took_s >= 0 for _, took_s in waits)
@@ -29,7 +29,7 @@ def _token(piece: str, held: str) -> TokenTrace:
     return TokenTrace(0, 5, piece, piece.encode(), Channel.TEXT, 0.0, 0, held, ())
 
 
-def test_held_text_that_grows_waits_since_its_first_character() -> None:
+def test_the_time_of_growing_held_text_counts_from_its_first_character() -> None:
     held = HeldText()
     held.take(_token("xE", "E"), 1.0)
     held.take(_token("N", "EN"), 2.0)
@@ -38,7 +38,7 @@ def test_held_text_that_grows_waits_since_its_first_character() -> None:
     assert (held.text, held.since_s) == ("", None)
 
 
-def test_held_text_of_which_the_beginning_is_released_waits_since_the_rest_came() -> None:
+def test_after_a_partial_release_the_time_counts_from_the_rest() -> None:
     held = HeldText()
     held.take(_token("aa", "aa"), 1.0)
     assert held.take(_token("a", "aa"), 2.0) == [(1, 1.0)]

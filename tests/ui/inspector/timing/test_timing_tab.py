@@ -39,7 +39,9 @@ def test_the_timing_tab_shows_where_the_time_of_a_run_went(
     assert timing.bars.height() > 4 * timing.fontMetrics().height()
 
 
-def test_the_timing_tab_of_an_answer_under_way_says_when_it_will_know(timing: TimingTab) -> None:
+def test_the_timing_tab_of_a_running_answer_says_when_the_times_are_known(
+    timing: TimingTab,
+) -> None:
     timing.show_run(None)
     assert timing.note.text() == "No run is shown."
     timing.show_run(ShownRun(Run(), None, "go"))
@@ -63,7 +65,7 @@ def test_the_timing_tab_says_what_guessing_did(timing: TimingTab, record: Record
     assert timing.guesses.text() == ""
 
 
-def test_waits_are_worked_out_once_the_tab_is_seen(timing: TimingTab, record: Record) -> None:
+def test_held_times_are_computed_once_the_tab_is_visible(timing: TimingTab, record: Record) -> None:
     timing.hide()
     timing.show_run(record(["a", "b"]))
     assert timing.waits.text() == ""
@@ -71,7 +73,7 @@ def test_waits_are_worked_out_once_the_tab_is_seen(timing: TimingTab, record: Re
     assert timing.waits.text() == "No text was held back."
 
 
-def test_bars_lie_where_the_phases_lay_and_fit_their_letters(theme: Theme, qtbot: QtBot) -> None:
+def test_bars_are_placed_by_the_phases_and_sized_by_the_letters(theme: Theme, qtbot: QtBot) -> None:
     bars = PhaseBars(theme)
     qtbot.addWidget(bars)
     found = [

@@ -38,7 +38,7 @@ def test_links_and_marked_words_are_readable(colors: Colors, ground: str) -> Non
 
 
 @pytest.mark.parametrize("colors", [LIGHT, DARK], ids=["light", "dark"])
-def test_links_are_drawn_in_the_ink_that_was_measured(colors: Colors) -> None:
+def test_links_are_drawn_in_the_color_that_was_measured(colors: Colors) -> None:
     sheet = stylesheet(colors)
     link = sheet[sheet.index('QPushButton[kind="link"] {') :]
     assert f"color: {colors.link};" in link[: link.index("}")]

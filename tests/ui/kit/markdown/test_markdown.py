@@ -87,9 +87,7 @@ def test_a_closed_block_never_changes_whatever_follows(begin: str, more: str) ->
         "{{ template }}", "$x_1$", "#", "line one  \nline two", "a\u2028b", "\ufffc",
     ],
 )  # fmt: skip
-def test_no_character_that_a_model_says_is_lost(
-    theme: Theme, qapp: QApplication, text: str
-) -> None:
+def test_no_character_of_a_model_is_lost(theme: Theme, qapp: QApplication, text: str) -> None:
     shown = view(theme, qapp)
     shown.set_markdown(text)
     signs = {"\u2028": "\n", "\ufffc": "\ufffd", "\t": ""}
@@ -172,7 +170,7 @@ def test_a_formula_is_a_picture_and_is_copied_as_its_source(
     "text",
     ["It costs $5 or $6, and `$x$` is code.", "`$a$` is code", "$ a $", "a $b", r"$\frac{1}{$"],
 )
-def test_what_is_no_formula_stays_text(theme: Theme, qapp: QApplication, text: str) -> None:
+def test_text_that_is_not_a_formula_stays_text(theme: Theme, qapp: QApplication, text: str) -> None:
     shown = view(theme, qapp)
     shown.set_markdown(text)
     assert shown.toPlainText().replace("\u00a0", " ") == text.replace("`", "")
@@ -189,7 +187,7 @@ def test_a_formula_that_streams_in_becomes_a_picture_when_it_is_whole(
     assert shown.toPlainText() == "Area: \ufffc done\nnext"
 
 
-def test_formulas_are_drawn_in_the_ink_of_the_theme() -> None:
+def test_formulas_have_the_color_of_the_theme() -> None:
     light, dark = (formula("x", 11.0, ink, is_display=False) for ink in ("#111111", "#eeeeee"))
     assert light is not None
     assert dark is not None

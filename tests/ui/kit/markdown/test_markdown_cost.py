@@ -132,7 +132,7 @@ def at_once(window: QWidget) -> QImage:
     return window.grab().toImage().convertToFormat(QImage.Format.Format_RGB32)
 
 
-def test_a_word_more_paints_none_of_the_text_above(theme: Theme, qapp: QApplication) -> None:
+def test_one_more_word_repaints_none_of_the_text_above(theme: Theme, qapp: QApplication) -> None:
     painted: list[int] = []
 
     class Watched(MarkdownView):

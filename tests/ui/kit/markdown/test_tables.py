@@ -144,7 +144,7 @@ def test_a_table_is_copied_as_lines_with_tabs_and_as_a_real_table(
     assert "$x$" in copied.html()
 
 
-def test_chosen_cells_alone_are_copied(theme: Theme, qapp: QApplication) -> None:
+def test_only_selected_cells_are_copied(theme: Theme, qapp: QApplication) -> None:
     view = shown(theme, qapp, "|a|b|c|\n|-|-|-|\n|1|2|3|\n|4|5|6|\n")
     table = table_frames(view.document())[0]
     cursor = table.cellAt(1, 1).firstCursorPosition()

@@ -21,7 +21,7 @@ def _button(box: QMessageBox, words: str) -> QPushButton:
     return found
 
 
-def test_markup_in_what_is_said_is_shown_as_it_is(parent: QWidget) -> None:
+def test_markup_in_a_message_box_is_shown_as_text(parent: QWidget) -> None:
     box = tell(parent, "<b>x</b>", "<i>y</i>", title="About")
     assert box.isVisible()
     assert box.textFormat() is Qt.TextFormat.PlainText

@@ -37,9 +37,7 @@ def test_an_entry_can_have_several_keys_a_mark_and_reach_all_windows(parent: QWi
     assert entry.isChecked()
 
 
-def test_a_menu_that_is_filled_again_keeps_no_menus_of_before(
-    qtbot: QtBot, parent: QWidget
-) -> None:
+def test_a_menu_that_is_filled_again_keeps_no_old_submenus(qtbot: QtBot, parent: QWidget) -> None:
     menu = QMenu(parent)
     for _ in range(3):
         empty_menu(menu)

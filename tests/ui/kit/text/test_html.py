@@ -23,7 +23,7 @@ def test_text_is_escaped_and_elements_are_not() -> None:
     assert joined("&", BREAK, "&") == "&amp;<br>&amp;"
 
 
-def test_what_was_put_together_is_not_escaped_again() -> None:
+def test_joined_html_is_not_escaped_again() -> None:
     assert strong(joined("<", Html("&nbsp;"))) == "<b>&lt;&nbsp;</b>"
 
 

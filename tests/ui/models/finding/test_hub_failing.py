@@ -71,7 +71,7 @@ def test_a_hub_that_refuses_is_quoted(
     run(play())
 
 
-def test_an_answer_that_is_no_list_is_an_error(
+def test_a_hub_answer_that_is_not_a_list_is_an_error(
     run: RunOnLoop, opened: OpenedModels, site: Hub
 ) -> None:
     site.raw = b"<html>"

@@ -117,7 +117,7 @@ def test_an_update_that_is_cancelled_keeps_the_present_revision(
     run(play())
 
 
-def test_updates_cannot_be_looked_for_without_a_hub_which_is_said(
+def test_looking_for_updates_without_a_hub_reports_that(
     run: RunOnLoop, opened: OpenedModels, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def play() -> None:
@@ -129,7 +129,7 @@ def test_updates_cannot_be_looked_for_without_a_hub_which_is_said(
     run(play())
 
 
-def test_nothing_asks_the_hub_before_somebody_wants_it(
+def test_the_hub_is_asked_for_updates_only_on_request(
     run: RunOnLoop, opened: OpenedModels, site: Hub
 ) -> None:
     site.requests.clear()

@@ -34,7 +34,7 @@ from ui.records.runs import Run, RunState
 from ui.records.storing import MemoryConversationStore
 
 
-def test_a_title_of_a_stranger_is_one_line_that_steers_nothing() -> None:
+def test_a_title_from_a_file_is_one_line_without_control_characters() -> None:
     written = json.loads(conversations_json([Conversation("x")]))
     written["conversations"][0]["title"] = " a\nb\x1b[2J\u202ec "
     (found,) = conversations_from_json(json.dumps(written))
@@ -176,7 +176,7 @@ def test_what_is_wrong_with_a_file_is_named(change: object, message: str) -> Non
         conversations_from_json(json.dumps(values))
 
 
-def test_a_file_that_is_no_json_is_refused() -> None:
+def test_a_file_that_is_not_json_is_refused() -> None:
     with pytest.raises(DamagedFile, match="line 1 is not valid JSON"):
         conversations_from_json("# Counting")
 
@@ -194,7 +194,7 @@ def test_presets_survive_a_file() -> None:
 
 
 @pytest.mark.parametrize("text", ["[]", "{}", '{"fullstop_presets": 2}', "nonsense"])
-def test_what_is_no_file_of_presets_is_refused(text: str) -> None:
+def test_a_file_without_presets_is_refused(text: str) -> None:
     with pytest.raises(DamagedFile):
         presets_from_json(text)
 
@@ -206,7 +206,9 @@ def library() -> tuple[ConversationFiles, ConversationList]:
     return ConversationFiles(store, conversations, PresetList(store), Traces()), conversations
 
 
-def test_files_go_out_and_come_in_beside_what_is_there(qapp: QApplication, tmp_path: Path) -> None:
+def test_exported_conversations_are_imported_beside_the_existing_ones(
+    qapp: QApplication, tmp_path: Path
+) -> None:
     async def steps() -> None:
         files, conversations = library()
         added: list[Conversation] = []
@@ -225,7 +227,7 @@ def test_files_go_out_and_come_in_beside_what_is_there(qapp: QApplication, tmp_p
     asyncio.run(steps())
 
 
-def test_an_import_that_is_cancelled_while_its_file_is_read_brings_nothing(
+def test_an_import_cancelled_while_its_file_is_read_adds_nothing(
     qapp: QApplication, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     begun, go_on = threading.Event(), threading.Event()
@@ -288,7 +290,7 @@ def test_a_duplicate_is_a_conversation_of_its_own(qapp: QApplication) -> None:
     asyncio.run(steps())
 
 
-def test_presets_go_out_and_come_in_by_name(qapp: QApplication, tmp_path: Path) -> None:
+def test_presets_are_exported_and_imported_by_name(qapp: QApplication, tmp_path: Path) -> None:
     async def steps() -> None:
         store = MemoryConversationStore()
         presets = PresetList(store)

@@ -264,7 +264,7 @@ def test_jan_threads_come_with_what_can_be_read_of_them(tmp_path: Path) -> None:
     assert found.damaged == ["jan_1/messages.jsonl, line 2: this is not valid JSON"]
 
 
-def test_what_no_program_exported_and_what_is_too_large_is_refused_in_words(tmp_path: Path) -> None:
+def test_unknown_and_too_large_files_are_refused_with_a_reason(tmp_path: Path) -> None:
     cases = {
         "other.zip": zipped(tmp_path / "other.zip", {"a.txt": "x"}),
         "list.json": written(tmp_path / "list.json", [1, 2]),
@@ -316,7 +316,7 @@ def test_archives_that_may_unpack_without_a_limit_are_refused(tmp_path: Path, me
         find_conversations(path, MOST)
 
 
-def test_an_archive_whose_names_are_no_text_is_damaged(tmp_path: Path) -> None:
+def test_an_archive_with_undecodable_names_is_damaged(tmp_path: Path) -> None:
     path = zipped(tmp_path / "export.zip", {"conversations-é.json": "[]"})
     path.write_bytes(path.read_bytes().replace("é".encode(), b"\xff\xff"))
     with pytest.raises(DamagedFile, match="the archive is damaged"):

@@ -221,7 +221,7 @@ def test_traces_stay_out_where_there_is_no_room_or_they_are_not_wanted(
     asyncio.run(steps())
 
 
-def test_a_trace_of_a_deleted_conversation_goes_over_to_its_imported_copy(
+def test_an_imported_copy_gets_the_trace_of_its_deleted_original(
     qapp: QApplication, tmp_path: Path
 ) -> None:
     async def steps() -> None:
@@ -283,7 +283,7 @@ def test_the_traces_of_an_unpacked_archive_come_with_its_folder_and_with_its_fil
     asyncio.run(steps())
 
 
-def test_copies_keep_their_traces_when_what_they_were_copied_from_goes(
+def test_copies_keep_their_traces_when_the_original_is_deleted(
     qapp: QApplication, tmp_path: Path
 ) -> None:
     async def steps() -> None:

@@ -180,7 +180,7 @@ def test_a_conversation_is_exported_and_imported_through_the_menu(use: Use, tmp_
     use(steps)
 
 
-def test_a_file_that_can_not_be_imported_is_told(use: Use, tmp_path: Path) -> None:
+def test_a_file_that_cannot_be_imported_is_reported(use: Use, tmp_path: Path) -> None:
     (tmp_path / "no.json").write_text("{}")
 
     async def steps(window: MainWindow) -> None:

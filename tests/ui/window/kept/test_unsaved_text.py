@@ -24,7 +24,7 @@ from ui.records.exchange.archive import conversations_from_json
 from ui.window.main_window import MainWindow
 
 
-def test_a_damaged_file_is_told_above_the_chat(use: Use, tmp_path: Path) -> None:
+def test_a_damaged_file_is_reported_above_the_chat(use: Use, tmp_path: Path) -> None:
     (tmp_path / "conversations.db").write_bytes(b"no database at all " * 400)
 
     async def steps(window: MainWindow) -> None:

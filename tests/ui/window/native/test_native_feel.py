@@ -154,7 +154,7 @@ def test_a_new_conversation_begins_as_the_preferences_say(use: Use) -> None:
     use(steps)
 
 
-def test_entries_that_can_not_act_are_greyed_out(use: Use, demo_model_path: Path) -> None:
+def test_entries_that_cannot_be_used_are_disabled(use: Use, demo_model_path: Path) -> None:
     async def steps(window: MainWindow) -> None:
         def enabled() -> set[str]:
             return {plain(a.text()) for a in window.findChildren(QAction) if a.isEnabled()}
