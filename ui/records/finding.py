@@ -18,7 +18,7 @@ class Hit:
 
     Attributes:
         conversation_id: The conversation.
-        message_id: The message; None where the title or a tag matches.
+        message_id: The message; None if the title or a tag matches.
         title: The conversation's title.
         role: ``user``, ``assistant``, ``title``, or ``tag``.
         said_at: Unix time of the message, in seconds.

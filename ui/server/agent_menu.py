@@ -1,6 +1,6 @@
 """The menu entries that copy what to type in a terminal for a coding agent to use the server.
 
-Main thread. Turns the server on where it is off; starts no agent.
+Main thread. Turns the server on if it is off; starts no agent.
 """
 
 from collections.abc import Callable, Mapping

@@ -63,7 +63,7 @@ def readable(body: RequestBody) -> str:
 
 
 def error_message(entry: RequestEntry) -> str:
-    """Return what the server said was wrong with a request; empty where it said nothing."""
+    """Return what the server said was wrong with a request; empty if it said nothing."""
     if not entry.is_error or not entry.answered.is_whole:
         return ""
     try:

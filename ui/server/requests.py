@@ -69,7 +69,7 @@ class RequestEntry:
         path: Path and query.
         dialect: The name of the dialect; empty for routes without one.
         headers: The request's headers.
-        model: The model that answered; empty where none did.
+        model: The model that answered; empty if none did.
         is_stream: Whether the answer is a stream; None while that is not known.
         status: The HTTP status; None while it is being answered, 499 where the client disconnected.
         took_s: The seconds from its arrival to the last byte of the answer.

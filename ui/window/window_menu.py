@@ -78,7 +78,7 @@ def open_windows() -> list[QWidget]:
 
 
 def front_window() -> QWidget | None:
-    """Return the window that has the keyboard; None where another program has it."""
+    """Return the window that has the focus; None if another program has it."""
     active = QApplication.activeWindow()
     windows = open_windows()
     while active is not None and active not in windows:

@@ -4,7 +4,7 @@ from datetime import datetime
 
 
 def day_words(unix_s: float, now: datetime | None = None) -> str:
-    """Return the day of a time; the year is named where it is not this one.
+    """Return the day of a time; the year is included if it is not this year.
 
     Args:
         unix_s: Unix time, in seconds.

@@ -31,7 +31,7 @@ class EndingOdds:
 
 
 def ending_odds(trace: RunTrace) -> EndingOdds | None:
-    """Return a run's EOS probabilities; None where they were not recorded.
+    """Return a run's EOS probabilities; None if they were not recorded.
 
     "How near the model came to ending" leaves out the end itself, and end tokens that the model
     chose but that were ignored: neither is a near miss.

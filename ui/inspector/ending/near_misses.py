@@ -43,7 +43,7 @@ class RuleReport:
     Attributes:
         number: From 1, its place in the list.
         rule: The string.
-        prefix: Its longest beginning that occurred where it is looked for.
+        prefix: Its longest beginning that occurred in a channel where the stop applies.
         count: How often that occurred.
         is_match: Whether it ended the answer.
         outcome: The result in words.

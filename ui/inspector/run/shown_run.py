@@ -28,7 +28,7 @@ class ShownRun:
 
     Attributes:
         run: The request and its answer; grows while the answer streams.
-        trace: Its tokens; None where none were recorded or they have been forgotten.
+        trace: Its tokens; None if none were recorded, or they were deleted.
         question: The last message of the user.
         source: Where it comes from.
         name: Its name in lists, such as the name of a file.

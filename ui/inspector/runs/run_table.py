@@ -38,7 +38,7 @@ class RunTable(QAbstractTableModel):
         return self._runs[row] if 0 <= row < len(self._runs) else None
 
     def row_of(self, run_id: str | None) -> int | None:
-        """Return the row of a run; None where it is not listed."""
+        """Return the row of a run; None if it is not listed."""
         return next((n for n, one in enumerate(self._runs) if one.run.id == run_id), None)
 
     def rowCount(self, parent: Index = QModelIndex()) -> int:  # noqa: B008 - Qt's signature

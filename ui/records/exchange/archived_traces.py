@@ -24,7 +24,7 @@ class ArchivedTrace(NamedTuple):
     Attributes:
         run_id: The run's id.
         written_at: Unix time at which it was kept, to two seconds.
-        content: The trace; None where that part of the archive is damaged.
+        content: The trace; None if that part of the archive is damaged.
     """
 
     run_id: str

@@ -114,7 +114,7 @@ def whole(text: str) -> str:
 
 
 def text_in(fields: Fields, name: str) -> str:
-    """Return a text field; empty where it is missing."""
+    """Return a text field; empty if it is missing."""
     value = fields.raw(name)
     if value is not None and not isinstance(value, str):
         raise fields.wrong(name, "must be text")
