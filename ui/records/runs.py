@@ -99,6 +99,7 @@ class Run:
         progress: The calls that wait for approval or are running, by their ids.
         is_calling: Whether its calls are being run.
         paused_at: The limit of calls at which it was paused; 0 if it was not.
+        is_cut_off: Whether its calls were not run, because the program ended. Not stored.
         prompt_processed: Prompt tokens read so far.
         prompt_total: Prompt tokens to read.
         prompt_cached: Prompt tokens that came from a cache.
@@ -130,6 +131,7 @@ class Run:
     progress: dict[str, CallProgress] = field(default_factory=dict)
     is_calling: bool = False
     paused_at: int = 0
+    is_cut_off: bool = False
     growing_calls: list[GrowingCall] = field(default_factory=list, repr=False)
     prompt_processed: int = 0
     prompt_total: int = 0

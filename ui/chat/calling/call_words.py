@@ -38,7 +38,7 @@ def state_words(run: Run, call_id: str) -> tuple[str, Tone]:
         return _under_way(progress), Tone.TOOL
     if run.is_calling:
         return "waits for its turn", Tone.TOOL
-    if run.paused_at:
+    if run.paused_at or run.is_cut_off:
         return "not run yet", Tone.LIMIT
     if run.results:
         return "not run", Tone.QUIET

@@ -195,6 +195,12 @@ class PausedRow(QWidget):
         self._words.setText(f"Paused: the limit of {calls} for one question was reached.")
         self.proceed.setAccessibleName(f"Continue with up to {calls} more")
 
+    def show_cut_off(self) -> None:
+        """Say that calls were not run, and let the person go on with them."""
+        self.show()
+        self._words.setText("These calls were not run.")
+        self.proceed.setAccessibleName("Continue with the calls that were not run")
+
 
 def _shortened(text: str) -> str:
     lines = text.split("\n")

@@ -5,6 +5,7 @@ takes the person's decision.
 """
 
 import asyncio
+import contextlib
 import json
 import time
 from collections.abc import Callable
@@ -57,23 +58,12 @@ class ToolLoop:
 
     async def offered(self, run: Run) -> tuple[Tool, ...]:
         """Start the servers of the conversation, and return the tools that the model may call."""
-        wanted = self._conversation.tools.servers
-        if not wanted:
+        if not self._conversation.tools.servers:
             return ()
-        waiting = (ServerStage.STOPPED, ServerStage.STARTING)
-        run.starting = tuple(
-            one.name for one in self._toolbox.servers if one.name in wanted and one.stage in waiting
-        )
-        if run.starting:
-            self._tell(run)
         try:
-            await self._toolbox.host.ready(wanted)
+            await self._start_servers(run)
         except ToolsRefused:
             return ()  # the program is ending
-        finally:
-            if run.starting:
-                run.starting = ()
-                self._tell(run)
         return engine_tools(self._named())
 
     def takes(self, run: Run) -> bool:
@@ -81,6 +71,13 @@ class ToolLoop:
         ending = run.finished
         is_call = ending is not None and ending.stop.kind is StopKind.TOOL_CALL
         return is_call and bool(run.tool_calls) and bool(self._conversation.tools.servers)
+
+    def note_cut_off(self) -> None:
+        """Note calls of the last answer that nobody ran, so that the person can have them run."""
+        messages = self._conversation.messages
+        run = messages[-1].run if messages else None
+        if run is not None and self.takes(run) and not (run.is_calling or run.paused_at):
+            run.is_cut_off = any(run.result_of(call.id) is None for call in run.tool_calls)
 
     def begin(self, answer: ConversationMessage, *, is_continued: bool = False) -> None:
         """Note that the calls of an answer are about to run.
@@ -92,13 +89,16 @@ class ToolLoop:
         assert answer.run is not None
         if is_continued or self._count(answer) == 0:
             self._allowed_calls = self._count(answer) + self._toolbox.most_calls
-        answer.run.is_calling, answer.run.paused_at = True, 0
+        answer.run.is_calling, answer.run.paused_at, answer.run.is_cut_off = True, 0, False
 
     async def carry_out(self, answer: ConversationMessage) -> bool:
         """Run the calls of an answer; return whether the model continues with the results."""
         run = answer.run
         assert run is not None
         try:
+            # Calls of an earlier day are continued with servers that nobody has started yet.
+            with contextlib.suppress(ToolsRefused):
+                await self._start_servers(run)
             for call in run.tool_calls:
                 if run.result_of(call.id) is not None:
                     continue
@@ -124,6 +124,22 @@ class ToolLoop:
             asked.set_result(decision)
 
     # -- inside ----------------------------------------------------------------------------
+
+    async def _start_servers(self, run: Run) -> None:
+        """Start the servers of the conversation; a run shows which ones it waits for."""
+        wanted = self._conversation.tools.servers
+        waiting = (ServerStage.STOPPED, ServerStage.STARTING)
+        run.starting = tuple(
+            one.name for one in self._toolbox.servers if one.name in wanted and one.stage in waiting
+        )
+        if run.starting:
+            self._tell(run)
+        try:
+            await self._toolbox.host.ready(wanted)
+        finally:
+            if run.starting:
+                run.starting = ()
+                self._tell(run)
 
     def _named(self) -> dict[str, ToolInfo]:
         return named(tools_in_use(self._toolbox.servers, self._conversation.tools))

@@ -75,6 +75,8 @@ class ToolCards(QWidget):
             self._unfinished.show_state("cut short", Tone.LIMIT)
             self._add(self._unfinished)
         self.paused.show_limit(0 if run.is_calling else run.paused_at)
+        if run.is_cut_off:
+            self.paused.show_cut_off()
         self.setVisible(bool(self.cards or self._growing or self._unfinished))
 
     def words(self) -> str:

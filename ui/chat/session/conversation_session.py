@@ -72,6 +72,8 @@ class ConversationSession(QObject):
         super().__init__(parent)
         self.conversation = conversation
         self._tools = None if toolbox is None else self._tool_loop(toolbox)
+        if self._tools is not None:
+            self._tools.note_cut_off()
         self._model = ModelOfConversation(conversation, models)
         self._traces = traces
         self._store = store
@@ -162,9 +164,11 @@ class ConversationSession(QObject):
         return self._begin(answer.parent, without=past, replaced=answer)
 
     def continue_calls(self, answer: ConversationMessage) -> bool:
-        """Run the calls of a paused answer; return whether that was begun."""
+        """Run the calls of an answer that was paused or cut off; return whether that was begun."""
         run = answer.run
-        if self._tools is None or self.is_running or run is None or not run.paused_at:
+        if self._tools is None or self.is_running or run is None:
+            return False
+        if not (run.paused_at or run.is_cut_off):
             return False
         self._calls.begin(self._tools, answer, is_continued=True)
         self.is_running_changed.emit(True)

@@ -21,12 +21,14 @@ from engine import (
 from tests.support.kept import preferences_state
 from tests.support.outside.tool_hosts import ADD, SUMS_ON, DictatedHost
 from tests.ui.driving import OneModel, RunOnLoop, ScriptedEngine, eventually, push
+from ui.chat.calling.call_words import state_words
 from ui.chat.session.conversation_session import ConversationSession
 from ui.chat.session.traces import Traces
 from ui.preferences.groups import ToolPreferences
 from ui.preferences.preferences import Preferences
 from ui.records.conversations import Conversation
-from ui.records.runs import Run
+from ui.records.messages import ConversationMessage, question
+from ui.records.runs import Run, RunState
 from ui.records.storing import MemoryConversationStore
 from ui.records.tooling.calls import CallState, Decision
 from ui.records.tooling.choice import approval_of
@@ -38,11 +40,13 @@ ONCE = Decision("once")
 class Talk:
     """A conversation whose model, servers and person are the test."""
 
-    def __init__(self, scripted: ScriptedEngine, **tools: Any) -> None:
+    def __init__(
+        self, scripted: ScriptedEngine, conversation: Conversation | None = None, **tools: Any
+    ) -> None:
         self.engine = scripted
         self.host = DictatedHost()
         self.preferences = preferences_state(Preferences(tools=ToolPreferences(**tools)))
-        self.conversation = Conversation()
+        self.conversation = conversation or Conversation()
         self.conversation.tools = SUMS_ON
         self.store = MemoryConversationStore()
         self.toolbox = Toolbox(self.host, self.preferences)
@@ -215,6 +219,31 @@ def test_the_loop_pauses_at_the_limit_and_goes_on_when_the_person_says_so(
         assert len(talk.host.calls) == 4
 
     talked(run, talk, work)
+
+
+def test_calls_that_the_end_of_the_program_cut_off_are_run_when_the_person_says_so(
+    run: RunOnLoop, scripted: ScriptedEngine
+) -> None:
+    cut = Run(
+        state=RunState.FINISHED, tool_calls=[adding(1, 1)], finished=ended(StopKind.TOOL_CALL)
+    )
+    talk = Talk(
+        scripted, Conversation("", [question("Add."), ConversationMessage("assistant", "", cut)])
+    )
+    talk.conversation.tools = SUMS_ON.with_approval(approval_of(ADD))
+    assert state_words(cut, "call-1-1")[0] == "not run yet"
+
+    async def work() -> None:
+        assert talk.host.calls == talk.host.ready_for == []
+        assert talk.session.continue_calls(talk.conversation.messages[-1])
+        await talk.asked(1)
+        assert talk.host.ready_for[0] == ("sums",)
+        assert scripted.requests[0].messages[-1].content == "2"
+        talk.answer("It is 2.")
+        await eventually(lambda: not talk.session.is_running)
+
+    talked(run, talk, work)
+    assert not cut.is_cut_off
 
 
 def test_stop_ends_the_running_call_and_the_loop(run: RunOnLoop, scripted: ScriptedEngine) -> None:
