@@ -1,1 +1,1 @@
-"""Conversations and presets in an SQLite file that survives whatever happens to the program."""
+"""Keeps conversations and presets in an SQLite file, safely even if the program crashes."""

@@ -1,8 +1,8 @@
-"""The store of the window: an SQLite file behind one thread, which the main thread never waits for.
+"""The window's store: an SQLite file with its own thread, for which the main thread never waits.
 
-Fits ``ui.records.storing.ConversationStore``. Its methods are called on the main thread; all
-that touches the file runs, in order, on the store's own thread. ``app.store.saving`` writes the
-changes, and ``app.store.reading`` reads.
+Fits ``ui.records.storing.ConversationStore``. Its methods are called on the main thread; all work
+on the file runs, in order, on the store's own thread. ``app.store.saving`` writes the changes, and
+``app.store.reading`` reads.
 """
 
 import asyncio
@@ -42,7 +42,7 @@ class SqliteConversationStore:
             self._database, loop, self._saving.write_what_was_put, self._tell_unreadable
         )
         self._saved: dict[str, tuple[Any, ...]] = {}
-        # The files that wait to be sent, as they are in the file or soon will be.
+        # The attachments that wait to be sent, as they are in the file or soon will be.
         self._attached: dict[str, tuple[Attachment, ...]] = {}
         self._found: Callable[[list[Conversation], list[Preset]], None] | None = None
 
@@ -52,11 +52,11 @@ class SqliteConversationStore:
         """Open the file and read the list of conversations and the newest one.
 
         Args:
-            may_wait: Whether a file that cannot be used now is tried again until it can; what
-                is written meanwhile is pending.
+            may_wait: Whether to retry a file that cannot be used now; changes are pending
+                meanwhile.
 
         Raises:
-            StoreUnavailable: It can be neither read nor made.
+            StoreUnavailable: It can be neither read nor created.
         """
         try:
             await asyncio.wrap_future(self._database.submit(self._database.open, saving.PATIENT_MS))
@@ -69,7 +69,7 @@ class SqliteConversationStore:
             self._saving.open_later(cause)
 
     async def close(self) -> None:
-        """Write what is still to be written and close the file."""
+        """Write pending changes and close the file."""
         self._saving.tell = None
         await self.settled()
         await self._saving.close()
@@ -84,31 +84,29 @@ class SqliteConversationStore:
 
     @property
     def has_unsaved(self) -> bool:
-        """Whether there are changes that the file does not take."""
+        """Whether there are changes that cannot be written to the file."""
         return bool(self.failing_because) and self._saving.pending.has_words
 
     @property
     def is_writing(self) -> bool:
-        """Whether something that a person wrote is not in the file yet, and may be soon."""
+        """Whether text that a person wrote is still being written to the file."""
         return not self.failing_because and self._saving.pending.has_words
 
     @property
     def failing_because(self) -> str:
-        """Why the file takes no changes; empty while it takes them."""
+        """Why changes cannot be written; empty while they can."""
         return self._saving.failing_because
 
     def on_problem(self, tell: Callable[[StoreProblem | None], None]) -> None:
-        """Call ``tell`` on the main thread when something cannot be kept, and with None when all
-        of it is kept after all.
-        """
+        """Call ``tell`` on the main thread with problems of saving; with None once all is saved."""
         self._saving.tell = tell
 
     def on_found(self, tell: Callable[[list[Conversation], list[Preset]], None]) -> None:
-        """Call ``tell`` on the main thread with what a file held that could only be opened late."""
+        """Call ``tell`` on the main thread with the content of a file that was opened late."""
         self._found = tell
 
     def is_kept(self, conversation: Conversation) -> bool:
-        """Return whether all that was saved of a conversation is in the file."""
+        """Return whether all changes of a conversation are in the file."""
         return not self._saving.pending.concern(conversation.id)
 
     def load_all(self) -> list[Conversation]:
@@ -127,7 +125,7 @@ class SqliteConversationStore:
         return self._database.folders
 
     async def fill(self, conversation: Conversation) -> None:
-        """Load the messages of a conversation; it stays unloaded if they can not be read."""
+        """Load the messages of a conversation; it stays unloaded if they cannot be read."""
         if conversation.is_loaded:
             return
         messages = await self.read(conversation)
@@ -140,7 +138,7 @@ class SqliteConversationStore:
         return await self._reading.read(lambda database: writing.messages(database, identity), None)
 
     def save(self, conversation: Conversation) -> None:
-        """Keep a conversation's own row, if it is another than before."""
+        """Save a conversation's own row, if it has changed."""
         row = rows.conversation_row(conversation)
         if self._saved.get(conversation.id) != row:
             self._saved[conversation.id] = row
@@ -155,27 +153,27 @@ class SqliteConversationStore:
     def save_messages(
         self, conversation: Conversation, messages: Sequence[ConversationMessage]
     ) -> None:
-        """Keep messages as they are now."""
+        """Save messages as they are now."""
         for message in messages:
             self._save_message(conversation, rows.message_snapshot(conversation, message))
 
     def delete_messages(
         self, conversation: Conversation, messages: Sequence[ConversationMessage]
     ) -> None:
-        """Remove messages from the file; one that is saved again is back."""
+        """Remove messages from the file; saving one again brings it back."""
         for message in messages:
             self._delete_message(conversation.id, message.id)
 
     def delete(self, conversation: Conversation) -> None:
-        """Hide a conversation; it is gone from the file at the next start."""
+        """Hide a conversation; it is deleted from the file at the next start."""
         self._mark_deleted(conversation.id, True)
 
     def restore(self, conversation: Conversation) -> None:
-        """Bring back what was deleted."""
+        """Bring back a deleted conversation."""
         self._mark_deleted(conversation.id, False)
 
     async def search(self, query: str) -> list[Hit]:
-        """Return where the words of a query were said, best first."""
+        """Return the places with the words of a query, best first."""
         return await self._reading.read(
             lambda database: searching.search(database, query, MOST_HITS), []
         )
@@ -185,32 +183,32 @@ class SqliteConversationStore:
         return await self._reading.read(lambda database: writing.recent_runs(database, limit), [])
 
     def save_preset(self, preset: Preset) -> None:
-        """Keep a preset; one of the same name is replaced."""
+        """Save a preset; one of the same name is replaced."""
         row = rows.preset_row(preset)
         self._put(("preset", preset.name), "", lambda db: writing.save_preset(db, row))
 
     def delete_preset(self, name: str) -> None:
-        """Forget a preset."""
+        """Delete a preset."""
         self._put(("preset", name), "", lambda db: writing.delete_preset(db, name))
 
     def save_folder(self, folder: ConversationFolder) -> None:
-        """Keep a folder as it is now."""
+        """Save a folder as it is now."""
         row = rows.folder_row(folder)
         self._put(("folder", folder.id), "", lambda db: writing.save_folder(db, row))
 
     def delete_folder(self, folder_id: str) -> None:
-        """Forget a folder; what was in it is for the caller to move."""
+        """Delete a folder; the caller moves its conversations."""
         self._put(("folder", folder_id), "", lambda db: writing.delete_folder(db, folder_id))
 
     async def settled(self) -> None:
-        """Wait until all that was saved before is in the file, or its failure has been told."""
-        # Whoever gives up waiting is not to keep the rest from being written.
+        """Wait until all earlier changes are in the file, or their failure has been reported."""
+        # A cancelled wait must not cancel the writing.
         await asyncio.shield(asyncio.wrap_future(self._saving.begin()))
 
     async def recover(
         self, advance: Callable[[int, int], None], is_cancelled: Callable[[], bool]
     ) -> Recovered:
-        """Bring over what can be read of the damaged file that was set aside at the start."""
+        """Recover what can be read of the damaged file that was set aside at the start."""
         problem = self.problem
         if problem is None or problem.path is None or not problem.can_be_recovered:
             return Recovered()
@@ -221,7 +219,7 @@ class SqliteConversationStore:
         return recovered
 
     def decline_recovery(self) -> None:
-        """Offer the damaged file no more; it stays where it is."""
+        """Stop offering the damaged file; it stays where it is."""
         problem = self.problem
         if problem is not None and problem.path is not None:
             opening.offer_no_more(problem.path)
@@ -267,7 +265,7 @@ class SqliteConversationStore:
         self._saving.put(Write(key, identity, work, has_words))
 
     def _hand_over(self) -> None:
-        """Hand over what a file holds that could only be opened late, or was recovered."""
+        """Pass on the content of a file that was opened late, or recovered."""
         if self._found is not None:
             self._found(self.load_all(), self.load_presets())
 
@@ -277,14 +275,14 @@ class SqliteConversationStore:
 
 
 async def open_store(path: Path, *, may_wait: bool = False) -> SqliteConversationStore:
-    """Open the store of a file, made if there is none; to be closed with ``close``.
+    """Open the store of a file, created if needed; close it with ``close``.
 
     Args:
         path: The file.
-        may_wait: Whether a file that cannot be used now is tried again until it can.
+        may_wait: Whether to retry a file that cannot be used now.
 
     Raises:
-        StoreUnavailable: The file can be neither read nor made.
+        StoreUnavailable: The file can be neither read nor created.
     """
     store = SqliteConversationStore(path, asyncio.get_running_loop())
     await store.open(may_wait=may_wait)

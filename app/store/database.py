@@ -1,6 +1,6 @@
-"""The file behind the store, and the one thread that touches it.
+"""The file of the store, and the only thread that uses it.
 
-``submit`` hands over work from any thread; everything else runs on the database's own thread, in
+``submit`` accepts work from any thread; everything else runs on the database's own thread, in
 order. Knows no window and no loop.
 """
 
@@ -29,7 +29,7 @@ class Database:
 
     Attributes:
         problem: What went wrong when the file was opened.
-        conversations: All conversations as they were last read as a whole; the newest is loaded.
+        conversations: All conversations as last read; the newest is loaded.
         presets: All presets as they were then.
         folders: All folders as they were then.
     """
@@ -42,21 +42,21 @@ class Database:
         self._path = path
         self._thread = ThreadPoolExecutor(1, "fullstop-store")
         self._connection: sqlite3.Connection | None = None
-        # Whether the index of words was made anew, which is tried once.
+        # Whether the search index was rebuilt, which is tried once.
         self._is_search_new = False
 
     def submit(self, work: Callable[_P, _T], /, *args: _P.args, **kwargs: _P.kwargs) -> Future[_T]:
-        """Let the database's thread do something, after all that it was given before.
+        """Run work on the database's thread, after all earlier work.
 
         Args:
-            work: What is called on the database's thread.
+            work: A function that is called on the database's thread.
             args: Its positional arguments.
             kwargs: Its named arguments.
         """
         return self._thread.submit(work, *args, **kwargs)
 
     def end_thread(self, *, waits: bool) -> None:
-        """Take no more work."""
+        """Accept no more work."""
         self._thread.shutdown(wait=waits)
 
     @property
@@ -74,7 +74,7 @@ class Database:
             sqlite3.Error: It cannot be opened now.
             OSError: The folder or the file cannot be written.
         """
-        # What the window needs at once is read before the file counts as sound.
+        # The file counts as sound only after the window's first data has been read.
         self._connection, self.problem = opening.opened(
             self._path, self._prepare, patience_ms / 1000
         )
@@ -86,7 +86,7 @@ class Database:
             self._connection = None
 
     def read(self, work: Callable[[sqlite3.Connection], _T]) -> _T:
-        """Return what some work finds in the file.
+        """Return the result of reading the file.
 
         Raises:
             sqlite3.Error: It cannot be read, or the file is not open.
@@ -94,13 +94,13 @@ class Database:
         return work(self._opened())
 
     def read_all(self) -> None:
-        """Read all conversations and presets anew."""
+        """Read all conversations and presets again."""
         self.conversations = writing.summaries(self._opened())
         self.presets = writing.presets(self._opened())
         self.folders = writing.folders(self._opened())
 
     def write(self, pending: PendingWrites, patience_ms: int) -> int:
-        """Write what is pending; returns how many changes were unusable.
+        """Write pending changes; return how many were unusable.
 
         Args:
             pending: The changes.
@@ -116,14 +116,14 @@ class Database:
         except sqlite3.DatabaseError as error:
             if not opening.is_damage(error) or self._is_search_new:
                 raise
-            # Where only the index of words is damaged, the messages make a new one.
-            _log.error("the index of words is made anew", exc_info=error)
+            # If only the search index is damaged, it is rebuilt from the messages.
+            _log.error("the search index is being rebuilt", exc_info=error)
             self._is_search_new = True
             writing.rebuild_search(connection)
             return pending.carry_out(connection)
 
     def take_over(self, found: FoundRows) -> tuple[int, int]:
-        """Write rows of another file that are not here yet; returns how many were new."""
+        """Write those rows of another file that are not here yet; return how many were new."""
         return writing.take_over(self._opened(), found)
 
     def _opened(self) -> sqlite3.Connection:
@@ -137,7 +137,7 @@ class Database:
         self.conversations = writing.summaries(connection)
         self.presets = writing.presets(connection)
         self.folders = writing.folders(connection)
-        # What was last worked on is what the window shows first.
+        # The window first shows the conversation that was used last.
         last = max(self.conversations, key=lambda c: c.updated_at, default=None)
         if last is not None and not last.is_loaded:
             last.fill(writing.messages(connection, last.id))

@@ -1,4 +1,4 @@
-"""Opens the database; one that cannot be used is set aside under another name, never overwritten.
+"""Opens the database; a damaged one is renamed, never overwritten.
 
 Knows no conversations. Store thread.
 """
@@ -17,17 +17,17 @@ from ui.records.storing import StoreProblem
 _log = logging.getLogger(__name__)
 # SQLite keeps the newest writes and its shared memory in files beside the database.
 COMPANIONS = ("", "-wal", "-shm")
-# A file of this name beside a damaged database says that it is still to be recovered.
+# A file with this suffix next to a damaged database marks it as not recovered yet.
 _NOT_RECOVERED = ".not-recovered"
-# What the interpreter raises where SQLite's own words, or a row's values, are not as they must be.
+# Exceptions for damaged error messages of SQLite, or damaged values of a row.
 _UNREADABLE = (UnicodeDecodeError, TypeError, ValueError, OverflowError)
 
 
 class UnusableDatabase(Exception):
-    """The file is there but cannot be used; says why, for a person.
+    """The file exists but cannot be used; the message says why, for a person.
 
     Attributes:
-        is_damage: Whether it is ours and damaged, so that some of it may be readable.
+        is_damage: Whether it is a damaged file of ours, so that some of it may be readable.
     """
 
     def __init__(self, why: str, *, is_damage: bool = False) -> None:
@@ -36,7 +36,7 @@ class UnusableDatabase(Exception):
 
 
 def replacing_bad_bytes(content: bytes) -> str:
-    """Return a text of the file; bytes that are none are shown as such and cost no word more."""
+    """Decode a text of the file; only invalid bytes are replaced."""
     return str(content, "utf-8", "replace")
 
 
@@ -45,11 +45,11 @@ def opened(
     prepare: Callable[[sqlite3.Connection], None] = lambda connection: None,
     patience_s: float = 5.0,
 ) -> tuple[sqlite3.Connection, StoreProblem | None]:
-    """Open the database, made if there is none; returns what a person must know, if anything.
+    """Open the database, created if needed; return a notice for the person, if any.
 
     Args:
         path: The file.
-        prepare: Reads what must be readable; a file in which it is not is damaged.
+        prepare: Reads the required data; if that fails, the file is damaged.
         patience_s: How long to wait for another program's lock, in seconds.
 
     Raises:
@@ -64,7 +64,7 @@ def opened(
     except UnusableDatabase as unusable:
         kept = set_aside(path)
         if unusable.is_damage:
-            with contextlib.suppress(OSError):  # it is offered now, if not once more
+            with contextlib.suppress(OSError):  # it is offered now, but not again
                 touch_private(_note_of(kept))
         problem = StoreProblem(
             "Your earlier conversations could not be read.",
@@ -76,7 +76,7 @@ def opened(
 
 
 def set_aside(path: Path) -> Path:
-    """Rename a database with its companions; returns the new name, which was free."""
+    """Rename a database with its companion files; return the new, unused name."""
     stamp = time.strftime("%Y%m%d-%H%M%S")
     number = 1
     while True:
@@ -92,7 +92,7 @@ def set_aside(path: Path) -> Path:
 
 
 def offer_no_more(kept: Path) -> None:
-    """Note that a damaged database was recovered, or that nobody wants it recovered."""
+    """Record that a damaged database was recovered, or that the person declined."""
     with contextlib.suppress(OSError):
         _note_of(kept).unlink(missing_ok=True)
 
@@ -102,7 +102,7 @@ def _note_of(kept: Path) -> Path:
 
 
 def _not_recovered(path: Path) -> StoreProblem | None:
-    """Offer the newest damaged database that nobody has decided about; None where there is none."""
+    """Offer the newest damaged database that is undecided; None if there is none."""
     notes = path.parent.glob(f"{path.stem}.set-aside-*{path.suffix}{_NOT_RECOVERED}")
     for note in sorted(notes, reverse=True):
         kept = note.with_name(note.name.removesuffix(_NOT_RECOVERED))
@@ -118,7 +118,7 @@ def _not_recovered(path: Path) -> StoreProblem | None:
 
 
 def _check_sqlite() -> None:
-    """Raise ``NotSupportedError`` if SQLite lacks what we use; a sound file would look damaged."""
+    """Raise ``NotSupportedError`` if SQLite lacks a feature: a sound file would look damaged."""
     with contextlib.closing(sqlite3.connect(":memory:")) as empty:
         try:
             empty.execute("CREATE TABLE strict_table (x TEXT) STRICT")
@@ -133,7 +133,7 @@ def _check_sqlite() -> None:
 def _connected(
     path: Path, prepare: Callable[[sqlite3.Connection], None], patience_s: float
 ) -> sqlite3.Connection:
-    touch_private(path)  # its companions get the same permissions
+    touch_private(path)  # its companion files get the same permissions
     connection = sqlite3.connect(path, timeout=patience_s, isolation_level=None)
     connection.text_factory = replacing_bad_bytes
     try:
@@ -187,7 +187,7 @@ def _check_health(connection: sqlite3.Connection, path: Path) -> None:
 def _means_damage(error: Exception) -> bool:
     if isinstance(error, _UNREADABLE):
         return True
-    # SQLite gives an error without a name where the tables are not those that the version promises.
+    # SQLite's error has no name if the tables differ from those of the file's version.
     return is_damage(error) or _code(error) == sqlite3.SQLITE_ERROR
 
 

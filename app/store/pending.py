@@ -1,7 +1,7 @@
-"""The changes that are not in the file yet, kept in their order until they are.
+"""The changes that are not in the file yet, kept in order.
 
-A change that fails because of its surroundings (the disk is full, the file is locked or read-only)
-stays, with all that came after it. Put from the main thread, written on the store's thread.
+A change that fails for an external reason (the disk is full, the file is locked or read-only)
+stays, with all later changes. Put from the main thread, written on the store's thread.
 """
 
 import logging
@@ -15,7 +15,7 @@ from app.store.writing import transaction
 _log = logging.getLogger(__name__)
 
 Key = tuple[str, str]
-# What is wrong with a change itself: it would fail as well with an empty disk.
+# Errors of a change itself, which would also fail on an empty disk.
 _FAULTS = (sqlite3.IntegrityError, sqlite3.DataError, OverflowError, TypeError, ValueError)
 
 
@@ -24,10 +24,10 @@ class Write:
     """One change.
 
     Attributes:
-        key: What it changes; a newer change of the same thing takes its place.
+        key: What it changes; a newer change with the same key replaces it.
         conversation_id: The conversation it belongs to; empty for none.
-        work: Carries it out, within a transaction.
-        has_words: Whether something that a person wrote would be lost with it.
+        work: Makes the change, within a transaction.
+        has_words: Whether text that a person wrote would be lost with it.
     """
 
     key: Key
@@ -37,12 +37,12 @@ class Write:
 
 
 class PendingWrites:
-    """Changes in the order in which their things were first changed."""
+    """Changes in the order in which their keys were first added."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._writes: dict[Key, Write] = {}
-        # Conversations of which a change could not be written and never will be.
+        # Conversations with a change that can never be written.
         self._spoiled: set[str] = set()
 
     def __len__(self) -> int:
@@ -52,13 +52,15 @@ class PendingWrites:
 
     @property
     def has_words(self) -> bool:
-        """Whether something that a person wrote is not in the file yet."""
+        """Whether text that a person wrote is not in the file yet."""
         with self._lock:
             return any(write.has_words for write in self._writes.values())
 
     def put(self, write: Write) -> None:
-        """Add a change. One of the same thing that still waits is replaced where it stands, so
-        that a question stays before its answer and a conversation before both.
+        """Add a change.
+
+        A waiting change with the same key is replaced at its position, so that a question stays
+        before its answer, and a conversation before both.
         """
         with self._lock:
             self._writes[write.key] = write
@@ -72,19 +74,19 @@ class PendingWrites:
             return any(write.conversation_id == conversation_id for write in waiting)
 
     def carry_out(self, connection: sqlite3.Connection) -> int:
-        """Write everything, also what is put meanwhile; returns how many changes were unusable.
+        """Write all changes, including those added meanwhile; return how many were unusable.
 
         Store thread.
 
         Raises:
-            sqlite3.Error: The file cannot be written now; what is not in it stays pending.
+            sqlite3.Error: The file cannot be written now; unwritten changes stay pending.
         """
         unusable = 0
         while batch := self._waiting():
             try:
                 self._write(connection, batch)
             except _FAULTS:
-                # One change is at fault: the others are not to suffer from it.
+                # One change is invalid; the others must still be written.
                 unusable += self._write_one_by_one(connection, batch)
         return unusable
 
@@ -112,7 +114,7 @@ class PendingWrites:
         return unusable
 
     def _remove(self, written: Iterable[Write]) -> None:
-        """Forget changes, but not those that a newer one has replaced meanwhile."""
+        """Remove changes, except those that a newer one has replaced meanwhile."""
         with self._lock:
             for write in written:
                 if self._writes.get(write.key) is write:

@@ -1,4 +1,4 @@
-"""Reads what the window asks for, and reports what cannot be read.
+"""Reads data for the window, and reports failures.
 
 Methods are called on the main thread, which never waits; the file is read on the database's own
 thread.
@@ -26,7 +26,7 @@ class StoreReads:
         database: What is read.
         loop: The main thread's loop.
         before_reading: Called on the main thread before each read.
-        on_failure: Told on the main thread why the file could not be read.
+        on_failure: Called on the main thread with why the file could not be read.
     """
 
     def __init__(
@@ -44,14 +44,14 @@ class StoreReads:
     async def read(
         self, work: Callable[[sqlite3.Connection], _T], otherwise: _Otherwise
     ) -> _T | _Otherwise:
-        """Return what some work finds in the file, or ``otherwise`` if it cannot be read."""
+        """Return the result of reading the file, or ``otherwise`` if it cannot be read."""
         try:
             return await asyncio.wrap_future(self.begin(work))
         except sqlite3.Error:
-            return otherwise  # has been told
+            return otherwise  # has been reported
 
     def begin(self, work: Callable[[sqlite3.Connection], _T]) -> Future[_T]:
-        """Let the database's thread read; a failure is told and logged."""
+        """Read on the database's thread; report and log a failure."""
 
         def run() -> _T:
             try:

@@ -1,7 +1,7 @@
-"""Writes changes into the file, and tries those again that the file does not take.
+"""Writes changes to the file, and retries those that fail.
 
-Methods are called on the main thread, which never waits; what touches the file runs on the
-database's own thread. A file that could not be opened yet is tried again in the same way.
+Methods are called on the main thread, which never waits; work on the file runs on the database's
+own thread. Opening a file is retried in the same way.
 """
 
 import asyncio
@@ -18,13 +18,13 @@ from app.store.pending import PendingWrites, Write
 from ui.records.storing import StoreProblem
 
 _log = logging.getLogger(__name__)
-# How long to wait for another program's lock: patiently at first, and not again and again.
+# How long to wait for another program's lock: long at first, then briefly.
 PATIENT_MS, _IMPATIENT_MS = 5_000, 250
 _TRIED_AGAIN_AFTER_S = 2.0
 
 
 class Saving:
-    """The changes of a store on their way into its file.
+    """Writes a store's changes to its file.
 
     Args:
         path: The file, as problems name it.
@@ -33,10 +33,10 @@ class Saving:
         on_opened: Called on the main thread when a file could be opened late.
 
     Attributes:
-        tell: Told on the main thread of problems, and with None when there are none any more.
+        tell: Called on the main thread with problems, and with None once they are solved.
         pending: The changes that are not in the file yet.
-        failing_because: Why the file takes no changes; empty while it takes them.
-        waits_because: Why the file cannot be used yet, while it is tried again.
+        failing_because: Why changes cannot be written; empty while they can.
+        waits_because: Why the file cannot be opened yet, while it is retried.
     """
 
     def __init__(
@@ -64,7 +64,7 @@ class Saving:
     # -- the main thread's side ------------------------------------------------------------
 
     def put(self, write: Write) -> None:
-        """Note a change, and have it written with all that is still pending."""
+        """Add a change, and start to write all pending changes."""
         self.pending.put(write)
         if not self._is_write_due:
             self.begin()
@@ -84,7 +84,7 @@ class Saving:
             self.begin()
 
     def open_later(self, cause: str) -> None:
-        """Try again to open the file, until that works; changes are pending meanwhile."""
+        """Retry to open the file until it works; changes are pending meanwhile."""
         self._is_waiting = self._is_failing = True
         self.failing_because = cause
         self.waits_because = store_problems.not_yet_usable(self._path, cause)
@@ -109,7 +109,7 @@ class Saving:
         self._on_opened()
 
     def _note_outcome(self, failure: sqlite3.Error | OSError | None, unusable: int) -> None:
-        """Tell the window when saving begins to fail, fails otherwise, or works again."""
+        """Tell the window when saving begins to fail, fails differently, or works again."""
         self._is_write_due = False
         cause = "" if failure is None else store_cause(failure)
         before, self.failing_because = self.failing_because, cause
@@ -122,7 +122,7 @@ class Saving:
         if cause:
             self._try_again()
         elif len(self.pending):
-            self.begin()  # put while the last look was under way
+            self.begin()  # added during the last attempt
         if self.tell is None:
             return
         if cause and cause != before:
@@ -135,9 +135,9 @@ class Saving:
     # -- the store's thread ----------------------------------------------------------------
 
     def _write(self) -> None:
-        """Write what is pending, and tell the main thread how that went."""
-        # Decided now, and not when this was asked for: of several that wait for the same lock, only
-        # the first is to be patient.
+        """Write pending changes, and report the result to the main thread."""
+        # Decided now, not when this was queued: of several that wait for the same lock, only the
+        # first waits long.
         patience_ms = _IMPATIENT_MS if self._is_failing else PATIENT_MS
         failure: sqlite3.Error | OSError | None = None
         unusable = 0

@@ -1,7 +1,7 @@
-"""Finds words in everything that was said, through the trigram index. Store thread.
+"""Searches all messages by the trigram index. Store thread.
 
-Trigrams find substrings in any language from three characters on; shorter words are compared
-with every message, or with those that the longer words have left.
+Trigrams find substrings of three or more characters in any language. Shorter words are compared
+with every message, or with those that match the longer words.
 """
 
 import sqlite3
@@ -19,12 +19,12 @@ _COLUMNS = "m.conversation_id, m.id, c.title, m.role, m.created_at, m.text"
 
 
 def search(connection: sqlite3.Connection, query: str, limit: int) -> list[Hit]:
-    """Return where all words of a query are: titles and tags first, then messages, best first.
+    """Return the matches of all words of a query: titles and tags first, then messages, best first.
 
     Args:
         connection: The open database.
         query: What a person typed.
-        limit: How many places are returned at most.
+        limit: The most matches to return.
     """
     words = words_of(query)
     if not words:
@@ -35,7 +35,7 @@ def search(connection: sqlite3.Connection, query: str, limit: int) -> list[Hit]:
 
 
 def _once(found: Sequence[Any]) -> list[Any]:
-    """Leave out copies: a longer version of an answer has what follows it once more."""
+    """Leave out copies: a version of an answer repeats the messages after it."""
     seen: set[tuple[Any, ...]] = set()
     kept = []
     for row in found:
@@ -85,9 +85,9 @@ def _messages(connection: sqlite3.Connection, words: Sequence[str], limit: int) 
 
 
 def _all_like(column: str, words: Sequence[str]) -> tuple[str, list[str]]:
-    """Return a condition that holds where a column has all words, and its values.
+    """Return a condition for columns with all words, and its values.
 
-    LIKE ignores case in ASCII only, so that other letters are looked for in both cases.
+    LIKE ignores case only in ASCII, so other letters are searched in both cases.
     """
     parts: list[str] = []
     values: list[str] = []

@@ -1,4 +1,4 @@
-"""What the store tells a person when conversations cannot be read or kept. Pure; any thread."""
+"""Messages for a person when conversations cannot be read or saved. Pure; any thread."""
 
 from pathlib import Path
 
@@ -8,7 +8,7 @@ _UNSAVED = "Your conversations are not being saved."
 
 
 class StoreUnavailable(Exception):
-    """The file can be neither read nor made; ``problem`` says why, for a person."""
+    """The file can be neither read nor created; ``problem`` says why, for a person."""
 
     def __init__(self, problem: StoreProblem) -> None:
         super().__init__(problem.detail)
@@ -16,13 +16,13 @@ class StoreUnavailable(Exception):
 
 
 def unusable(path: Path, cause: str) -> StoreProblem:
-    """Return the problem of a file that is given up."""
+    """Return the problem of a file that is not retried."""
     detail = f"{path} cannot be used: {cause}. New text is kept only until you close the window."
     return StoreProblem(_UNSAVED, detail, path.parent)
 
 
 def not_yet_usable(path: Path, cause: str) -> StoreProblem:
-    """Return the problem of a file that could not be opened and is tried again."""
+    """Return the problem of a file that could not be opened and is retried."""
     return StoreProblem(
         _UNSAVED,
         f"{path} cannot be used: {cause}. What you write is kept in memory, and the file is tried "
@@ -32,7 +32,7 @@ def not_yet_usable(path: Path, cause: str) -> StoreProblem:
 
 
 def not_written(path: Path, cause: str) -> StoreProblem:
-    """Return the problem of changes that the file does not take now."""
+    """Return the problem of changes that cannot be written now."""
     return StoreProblem(
         _UNSAVED,
         f"{path.name}: {cause}. Everything is kept in memory, and saving is tried again until it "
@@ -42,7 +42,7 @@ def not_written(path: Path, cause: str) -> StoreProblem:
 
 
 def refused(path: Path) -> StoreProblem:
-    """Return the problem of a change that the file never takes."""
+    """Return the problem of a change that can never be written."""
     return StoreProblem(
         "A change could not be saved.",
         f"{path.name} refused this change; everything else is saved. Export the conversation to "

@@ -1,7 +1,7 @@
-"""Tries whether a file takes what the program writes, and leaves nothing of it there.
+"""Tests whether a file accepts the program's writes, without leaving changes.
 
-A table or a trigger may be damaged in a way that no reading shows: then every word that a person
-writes would be refused. Store thread.
+A table or a trigger may be damaged in a way that reading does not show: every change would then
+fail. Store thread.
 """
 
 import sqlite3
@@ -10,7 +10,7 @@ import uuid
 from app.store import opening, writing
 from app.store.rows import ConversationRow, FolderRow, MessageRow, MessageSnapshot, PresetRow
 
-# These say something about the disk, its room or other programs, and nothing about the file.
+# These errors are about the disk, its space or other programs, not about the file.
 _OUTER_CAUSES = (
     sqlite3.SQLITE_BUSY,
     sqlite3.SQLITE_LOCKED,
@@ -24,10 +24,10 @@ _OUTER_CAUSES = (
 
 
 def try_writing(connection: sqlite3.Connection) -> None:
-    """Write one thing of each kind, change it, delete it, and take all of that back.
+    """Write, change and delete one row of each kind, and roll back.
 
     Raises:
-        ValueError: The file would refuse what is written to it: it is damaged.
+        ValueError: The file would refuse writes: it is damaged.
     """
     try:
         connection.execute("BEGIN IMMEDIATE")
@@ -38,10 +38,10 @@ def try_writing(connection: sqlite3.Connection) -> None:
                 connection.execute("ROLLBACK")
     except sqlite3.Error as error:
         code = getattr(error, "sqlite_errorcode", 0) & 0xFF
-        # A damaged index of words is made anew when something is written.
+        # A damaged search index is rebuilt at the next write.
         if code in _OUTER_CAUSES or opening.is_damage(error):
             return
-        raise ValueError(f"the file takes nothing: {error}") from error
+        raise ValueError(f"the file accepts no changes: {error}") from error
 
 
 def _write(connection: sqlite3.Connection) -> None:

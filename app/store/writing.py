@@ -1,4 +1,4 @@
-"""What is done to the database: SQL that reads it, and changes for a ``transaction``.
+"""The SQL of the store: reads, and changes for a ``transaction``.
 
 Store thread.
 """
@@ -102,7 +102,7 @@ DELETE FROM conversations WHERE NOT is_pinned AND draft = ''
 
 @contextlib.contextmanager
 def transaction(connection: sqlite3.Connection) -> Iterator[None]:
-    """All that is written within is kept whole, or not at all."""
+    """Make all writes in the block atomic."""
     connection.execute("BEGIN IMMEDIATE")
     try:
         yield
@@ -115,10 +115,10 @@ def transaction(connection: sqlite3.Connection) -> Iterator[None]:
 
 
 def recover(connection: sqlite3.Connection) -> None:
-    """Tidy up after the last time: end answers that were cut off, drop what was deleted.
+    """Clean up after the last run: end answers that were cut off, remove deleted conversations.
 
-    An answer that is no longer running while its run says so is shown as interrupted. Of
-    conversations in which nothing was ever said, only the newest is kept.
+    An answer that is no longer running while its run says so is shown as interrupted. Of empty
+    conversations, only the newest is kept.
     """
     with transaction(connection):
         connection.execute("UPDATE messages SET is_running = 0 WHERE is_running")
@@ -127,7 +127,7 @@ def recover(connection: sqlite3.Connection) -> None:
 
 
 def summaries(connection: sqlite3.Connection) -> list[Conversation]:
-    """Return all conversations, without messages where there are any; the newest comes first."""
+    """Return all conversations, the newest first; their messages are not loaded."""
     found = connection.execute(
         f"SELECT {columns(ConversationRow)}, {_PREVIEW} FROM conversations "
         "WHERE deleted_at IS NULL ORDER BY is_pinned DESC, updated_at DESC"
@@ -178,7 +178,7 @@ def save_conversation(connection: sqlite3.Connection, row: ConversationRow) -> N
 def save_attachments(
     connection: sqlite3.Connection, conversation_id: str, files: tuple[Attachment, ...]
 ) -> None:
-    """Write the files that wait to be sent in a conversation.
+    """Write the attachments that wait to be sent in a conversation.
 
     Args:
         connection: The database, inside a transaction.
@@ -195,7 +195,7 @@ def save_attachments(
 
 
 def save_message(connection: sqlite3.Connection, message: MessageSnapshot) -> None:
-    """Write a message; an answer that goes on replaces its shorter self."""
+    """Write a message; a growing answer replaces its earlier text."""
     connection.execute(_SAVE_MESSAGE, message.values())
 
 
@@ -224,7 +224,7 @@ def save_preset(connection: sqlite3.Connection, row: PresetRow) -> None:
 
 
 def rebuild_search(connection: sqlite3.Connection) -> None:
-    """Make the index of words anew, from the messages."""
+    """Rebuild the search index from the messages."""
     with transaction(connection):
         connection.execute("INSERT INTO said(said) VALUES ('rebuild')")
         connection.execute(
@@ -234,7 +234,7 @@ def rebuild_search(connection: sqlite3.Connection) -> None:
 
 
 def take_over(connection: sqlite3.Connection, found: FoundRows) -> tuple[int, int]:
-    """Write rows from elsewhere, but none whose id, or name, is here already.
+    """Write rows of another file, except those whose id or name exists already.
 
     Returns:
         How many conversations and messages were new.
@@ -272,7 +272,7 @@ def save_folder(connection: sqlite3.Connection, row: FolderRow) -> None:
 
 
 def delete_folder(connection: sqlite3.Connection, folder_id: str) -> None:
-    """Remove a folder; what is in it is for the caller to move."""
+    """Remove a folder; the caller moves its conversations."""
     connection.execute("DELETE FROM folders WHERE id = ?", (folder_id,))
 
 

@@ -1,4 +1,4 @@
-"""A conversation in the terminal, for where there is no display: the same engine, the same reasons.
+"""A conversation in the terminal, for machines without a display: same engine, same reasons.
 
 Knows no window. Main thread, on one event loop for the whole conversation.
 """
@@ -21,7 +21,7 @@ _PROMPT = "you> "
 
 
 class _Interrupted(Exception):
-    """Ctrl-C was typed as a key. Not ``KeyboardInterrupt``: asyncio lets no task keep that one."""
+    """Ctrl-C was typed as a key. Not ``KeyboardInterrupt``, which asyncio treats specially."""
 
 
 def run(options: ChatOptions) -> int:
@@ -80,7 +80,7 @@ async def _read(prompt: PromptSession[str], interrupts: Interrupts) -> str | Non
     Raises:
         EOFError: The person typed Ctrl-D, or the terminal is gone.
     """
-    # While a line is edited Ctrl-C is a key; just before and after that it is a signal.
+    # While a line is edited, Ctrl-C is a key; just before and after that, it is a signal.
     reading = asyncio.ensure_future(prompt.prompt_async(_PROMPT, handle_sigint=False))
     with interrupts.calling(reading.cancel):
         await asyncio.wait([reading])

@@ -1,4 +1,4 @@
-"""The state of a conversation in the terminal, and what its slash commands do to it.
+"""The state of a conversation in the terminal, and its slash commands.
 
 Pure: reads and writes no terminal and knows no engine that runs. Main thread.
 """
@@ -54,7 +54,7 @@ class ChatSession:
         return self._turns
 
     def question(self, line: str) -> str | None:
-        """Return what a typed line asks the model; None where it is a command, or blank."""
+        """Return the question in a typed line; None if it is a command or blank."""
         if not line.strip():
             return None
         if line.startswith("/"):
@@ -66,7 +66,7 @@ class ChatSession:
         return self._options.request((*self._turns, Message("user", question)))
 
     def record(self, question: str, answer: Answer) -> None:
-        """Keep a turn as the person saw it; one that failed or shows nothing is forgotten."""
+        """Keep a turn as the person saw it; failed and empty turns are dropped."""
         if answer.finished.stop.kind is StopKind.ERROR or not (answer.text or answer.thinking):
             return
         said = Message("assistant", answer.text, thinking=answer.thinking)

@@ -1,4 +1,4 @@
-"""Downloads a model in the terminal: a bar of progress, and Ctrl-C that keeps what has arrived.
+"""Downloads a model in the terminal, with a progress bar; Ctrl-C keeps the partial download.
 
 Main thread; the download itself runs on a thread of its own.
 """
@@ -18,7 +18,7 @@ from ui.models.model_words import download_words, percent
 
 _SHOWN_EACH_S = 0.2
 _BAR_CHARS = 24
-# A transfer that stands still does not notice that it was cancelled.
+# A stalled transfer does not notice that it was cancelled.
 _CANCELLING_LIMIT_S = 2.0
 
 
@@ -28,11 +28,11 @@ def fetch(repository: str, cache: Path, printer: Printer) -> Path:
     Args:
         repository: ``owner/name``.
         cache: The folder of Hugging Face's cache.
-        printer: Shows the progress where a person watches, else when it begins.
+        printer: Shows the progress on a terminal; otherwise only a line at the beginning.
 
     Raises:
         DownloadCancelled: Ctrl-C was typed; the partial download is kept.
-        DownloadFailed: The message says why and what would help.
+        DownloadFailed: The message says why and gives a remedy.
     """
     latest, gives_up = [DownloadProgress("asking")], threading.Event()
     outcome: Future[Path] = Future()
@@ -69,7 +69,7 @@ def fetch(repository: str, cache: Path, printer: Printer) -> Path:
 
 
 class _Meter:
-    """Makes the line of progress; the rate is that since the transfer began."""
+    """Makes the progress line; the rate is the average since the transfer began."""
 
     def __init__(self) -> None:
         self._begun: tuple[float, int] | None = None

@@ -1,4 +1,4 @@
-"""What a terminal needs: streams of text that cannot move its cursor, and a line of status.
+"""Prints streamed text to a terminal safely, with a status line.
 
 Knows no engine. Main thread.
 """
@@ -15,13 +15,13 @@ _DIM, _PLAIN, _CLEAR_LINE = "\x1b[2m", "\x1b[0m", "\r\x1b[K"
 class Printer:
     """Writes an answer to standard output and everything else to standard error.
 
-    Thinking and remarks go to standard error, so that a pipe receives the answer alone; on a
-    terminal they are dim. Control characters in a model's text must not steer a terminal: they
-    are shown, not obeyed.
+    Thinking and remarks go to standard error, so that a pipe receives only the answer; on a
+    terminal they are dim. Control characters in a model's text must not control the terminal, so
+    they are shown as escapes.
 
     Args:
         out: Where the answer goes; None for standard output.
-        err: Where all else goes; None for standard error.
+        err: Where everything else goes; None for standard error.
         is_exact: Whether a pipe receives the answer exactly as the model gave it.
     """
 
@@ -64,7 +64,7 @@ class Printer:
             self._last_out = "\n"
 
     def status(self, line: str) -> None:
-        """Show a passing line where a person watches; an empty one removes it."""
+        """Show a temporary line on a terminal; an empty one removes it."""
         if self._err_is_terminal:
             shown = f"{_DIM}{on_one_line(line)}{_PLAIN}" if line else ""
             self._err.write(f"{_CLEAR_LINE}{shown}")

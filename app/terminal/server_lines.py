@@ -1,4 +1,4 @@
-"""What ``fullstop serve`` tells the person who started it: what is served, and the load.
+"""The output of ``fullstop serve`` for the person who started it: the addresses and the load.
 
 Knows no socket. Runs on the server's loop.
 """
@@ -18,7 +18,7 @@ _CLEAR_LINE = "\r\x1b[K"
 
 
 def banner(url: str, model: ModelInfo | None, config: ServerConfig) -> list[str]:
-    """Return what a person needs to use a server that listens now.
+    """Return what a person needs to use a server that has started.
 
     Args:
         url: Its address.
@@ -36,7 +36,7 @@ def banner(url: str, model: ModelInfo | None, config: ServerConfig) -> list[str]
 
 
 def facts(url: str, model: ModelInfo | None, config: ServerConfig) -> dict[str, object]:
-    """Return the same for a log that is JSON; see ``banner``.
+    """Return the same for a JSON log; see ``banner``.
 
     Args:
         url: The server's address.
@@ -52,7 +52,7 @@ def facts(url: str, model: ModelInfo | None, config: ServerConfig) -> dict[str, 
 
 
 def load_words(status: EngineStatus, metrics: Metrics | None) -> str:
-    """Return the load of this moment in one line.
+    """Return the current load in one line.
 
     Args:
         status: What the engine is doing.
@@ -71,11 +71,11 @@ def load_words(status: EngineStatus, metrics: Metrics | None) -> str:
 
 @contextlib.asynccontextmanager
 async def live_line(words: Callable[[], str], terminal: TextIO) -> AsyncIterator[None]:
-    """Keep a line of the load on a terminal while the block runs; nothing in a pipe.
+    """Show the load in a line on a terminal during the block; nothing in a pipe.
 
     Args:
         words: Returns the line of this moment, without control characters.
-        terminal: Where a person may watch.
+        terminal: The terminal.
     """
     if not takes_controls(terminal):
         yield
@@ -92,7 +92,7 @@ async def live_line(words: Callable[[], str], terminal: TextIO) -> AsyncIterator
 
 async def _show(words: Callable[[], str], terminal: TextIO) -> None:
     while True:
-        # Written anew each time: a line of the log may have taken its place.
+        # Written again each time, because a log line may have replaced it.
         _write(terminal, words())
         await asyncio.sleep(_EACH_S)
 

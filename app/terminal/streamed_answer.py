@@ -17,10 +17,10 @@ class AnswerSink(Protocol):
     """Where an answer is shown."""
 
     def text(self, text: str) -> None:
-        """Take more of the answer."""
+        """Show more of the answer."""
 
     def thinking(self, text: str) -> None:
-        """Take more of the reasoning."""
+        """Show more of the reasoning."""
 
 
 class Discard:
@@ -40,16 +40,16 @@ async def answer(
     interrupts: Interrupts,
     keep: Callable[[Recording], None] | None = None,
 ) -> Answer:
-    """Generate an answer, show it as it comes, and return the whole of it.
+    """Generate an answer, show it as it arrives, and return all of it.
 
     Ctrl-C ends it within a step; it is then returned with kind ``cancelled``. If the sink
     raises, the generation is cancelled.
 
     Args:
-        engine: What answers.
-        request: What is asked.
+        engine: The engine.
+        request: The request.
         sink: Where the answer is shown.
-        interrupts: Where Ctrl-C comes from; open.
+        interrupts: Delivers Ctrl-C; must be open.
         keep: Receives the recording of the run, which is then traced.
 
     Raises:

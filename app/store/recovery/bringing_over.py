@@ -1,4 +1,4 @@
-"""Brings what can be read of a damaged database over to a sound one.
+"""Copies the readable rows of a damaged database to a sound one.
 
 Reads from a copy: the damaged file stays as it is. Knows no window. Any thread but the main one.
 """
@@ -21,14 +21,14 @@ Take = Callable[[FoundRows], tuple[int, int]]
 def bring_over(
     path: Path, take: Take, advance: Callable[[int, int], None], is_cancelled: Callable[[], bool]
 ) -> tuple[int, int, int]:
-    """Hand over all rows that can be read, some at a time.
+    """Copy all readable rows, some at a time.
 
     Args:
         path: The damaged database.
-        take: Writes rows that are not there yet; returns how many conversations and messages
-            were new.
-        advance: Told how many rows were looked at, and how many there are.
-        is_cancelled: Whether to end early; what was handed over stays.
+        take: Writes rows that do not exist yet; returns how many conversations and messages were
+            new.
+        advance: Called with the number of rows read, and of all rows.
+        is_cancelled: Returns whether to end early; copied rows stay.
 
     Returns:
         How many conversations and messages were new, and how many rows could not be read.
@@ -96,7 +96,7 @@ def _copied(path: Path) -> Iterator[sqlite3.Connection]:
         connection = sqlite3.connect(copy, isolation_level=None)
         connection.text_factory = replacing_bad_bytes
         try:
-            # A schema with a bad entry is used as far as it can be read.
+            # A schema with a damaged entry is used as far as it is readable.
             connection.execute("PRAGMA writable_schema = ON")
             connection.execute("PRAGMA cell_size_check = ON")
             connection.execute("PRAGMA trusted_schema = OFF")

@@ -21,18 +21,18 @@ async def recover(
     advance: Callable[[int, int], None],
     is_cancelled: Callable[[], bool],
 ) -> Recovered:
-    """Bring over what can be read of a damaged file, and read the sound one again.
+    """Copy the readable rows of a damaged file, and read the sound file again.
 
     Args:
         path: The damaged file.
         database: The sound one.
-        advance: Told how many rows were looked at, and how many there are.
-        is_cancelled: Whether to end early; what was brought over stays.
+        advance: Called with the number of rows read, and of all rows.
+        is_cancelled: Returns whether to end early; copied rows stay.
     """
     loop = asyncio.get_running_loop()
 
     def take(found: FoundRows) -> tuple[int, int]:
-        # Read on a thread of its own, written where all else is written, in small steps.
+        # Read on a separate thread, and written on the store's thread in small steps.
         return database.submit(database.take_over, found).result()
 
     def tell(done: int, total: int) -> None:

@@ -1,7 +1,7 @@
 """Reads the rows of a damaged database that can still be read.
 
-Rows are asked for some at a time; where that fails, the next one that can be read is searched for
-by halving. Knows no window. Any thread but the main one.
+Rows are read some at a time; if that fails, a binary search finds the next readable row. Knows no
+window. Any thread but the main one.
 """
 
 import math
@@ -26,17 +26,17 @@ _ATTACHED = ("attached", AttachedRow._fields)
 _MESSAGES = ("messages", MessageRow._fields)
 _PRESETS = ("presets", PresetRow._fields)
 _FOLDERS = ("folders", FolderRow._fields)
-# Where even the number of the last row cannot be read.
+# The number of rows to try if even the last row's number cannot be read.
 _ROWS_IF_UNKNOWN = 1 << 20
-# What can be asked in some seconds, whatever the damage is.
+# A limit of queries that ends within some seconds, whatever the damage.
 _MOST_QUESTIONS = 100_000
 # Files are read first, and conversations are worth more.
 _MOST_QUESTIONS_FOR_FILES = 10_000
-# A step further must still be a number that SQLite knows.
+# One step further must still be a valid number for SQLite.
 _LAST_ROW = (1 << 63) - 2
-# Progress is shown in numbers of 32 bits.
+# Progress bars use 32-bit numbers.
 _MOST_SHOWN = 500_000_000
-# SQLite's own errors; what the interpreter makes of their words where those are damaged too.
+# SQLite's errors, and Python's errors for their damaged messages.
 _UNREADABLE = (sqlite3.Error, UnicodeDecodeError, OverflowError, MemoryError)
 ROWS_AT_ONCE = 256
 _NAMELESS = "Recovered conversation"
@@ -46,10 +46,10 @@ Row = tuple[Any, ...]
 
 @dataclass(slots=True)
 class Salvaged:
-    """How far the reading is.
+    """The progress of reading.
 
     Attributes:
-        done: Rows looked at.
+        done: Rows tried.
         total: Rows there are, as far as is known.
         unreadable: Rows that could not be read.
     """
@@ -63,7 +63,7 @@ class Salvage:
     """The rows of a damaged database, ready to be written into a sound one.
 
     Attributes:
-        state: How far the reading is.
+        state: The progress of reading.
     """
 
     def __init__(self, connection: sqlite3.Connection) -> None:
@@ -236,7 +236,7 @@ class Salvage:
         self.state.done = done_before + min(end, _MOST_SHOWN)
 
     def _readable_after(self, query: str, bad: int, end: int) -> int | None:
-        """Return from where on the rows after a bad one can be read; None for nowhere."""
+        """Return the first readable row after a damaged one; None if there is none."""
         step = 1
         while self._ask(query, bad + step, 1) is None:
             if bad + step >= end:
@@ -252,7 +252,7 @@ class Salvage:
         return high
 
     def _ask(self, query: str, first: int, count: int) -> list[Row] | None:
-        """Return some rows; None where they cannot be read."""
+        """Return some rows; None if they cannot be read."""
         self._questions += 1
         if self._questions > _MOST_QUESTIONS:
             return None

@@ -1,8 +1,8 @@
-"""Keeps the traces of answers as files: one for each run, the oldest go first.
+"""Keeps the traces of answers as files, one for each run; deletes the oldest first.
 
 Fits ``ui.chat.session.traces.TraceKeeper``. Its methods are called on the main thread and return
-at once; one thread packs, writes and deletes, in order. What the disk does not take is kept in
-memory and tried again. A file that cannot be read stays where it is and costs no other one.
+at once; one thread compresses, writes and deletes, in order. Failed writes are kept in memory and
+tried again. A file that cannot be read stays where it is, and does not affect others.
 """
 
 import asyncio
@@ -31,7 +31,7 @@ _P = ParamSpec("_P")
 _SUFFIX = ".trace"
 _MOST_FILE_BYTES = 64 << 20
 _MOST_DELETED_BYTES = 64 << 20
-# So much may wait for a disk that is full; then the oldest goes.
+# The most that may wait for a full disk; beyond it, the oldest is dropped.
 _MOST_WAITING_BYTES = 64 << 20
 _TRIED_AGAIN_AFTER_S = 5.0
 # Ids are hexadecimal; an imported one may be anything, and must not become a path.
@@ -39,7 +39,7 @@ _USABLE = re.compile(r"[0-9A-Za-z_-]{1,80}")
 
 
 class _KeptFile(NamedTuple):
-    """A file: whose it is, when it was written, and how large it is."""
+    """A file: its run, when it was written, and its size."""
 
     conversation_id: str
     written_at: float
@@ -48,7 +48,7 @@ class _KeptFile(NamedTuple):
 
 
 class _DeletedFile(NamedTuple):
-    """What a deleted file was, for an undo."""
+    """A deleted file, for undo."""
 
     file: _KeptFile
     content: bytes
@@ -57,11 +57,11 @@ class _DeletedFile(NamedTuple):
 class TraceFiles:
     """The traces in a folder.
 
-    Deleted ones are gone from disk at once; memory holds the last ones, so that an undo finds them.
+    Deleted files leave the disk at once; the last ones stay in memory for undo.
 
     Args:
         folder: The folder, which is made when it is needed.
-        most_bytes: How much disk they may take; 0 keeps none.
+        most_bytes: How much disk space they may take; 0 keeps none.
     """
 
     def __init__(self, folder: Path, most_bytes: int) -> None:
@@ -90,11 +90,11 @@ class TraceFiles:
             self._submit(self._keep, conversation_id, run_id, trace)
 
     async def load(self, run_id: str) -> RunTrace | None:
-        """Return the trace of a run; None where none is kept, or it cannot be read."""
+        """Return the trace of a run; None if none is kept, or it cannot be read."""
         return await asyncio.wrap_future(self._thread.submit(self._load, run_id))
 
     def limit_to(self, most_bytes: int) -> None:
-        """Change how much disk they may take."""
+        """Change how much disk space they may take."""
         self._most_bytes = most_bytes
         self._submit(self._prune)
 
@@ -107,7 +107,7 @@ class TraceFiles:
         self._submit(self._delete_runs, run_ids)
 
     def restore(self, run_ids: frozenset[str]) -> None:
-        """Bring back what was deleted, unless all traces were forgotten since."""
+        """Bring back deleted traces, unless all traces were deleted since."""
         self._submit(self._restore, run_ids)
 
     def copy(self, run_ids: Mapping[str, str], conversation_id: str) -> None:
@@ -120,7 +120,7 @@ class TraceFiles:
         self._submit(self._copy, dict(run_ids), conversation_id)
 
     def measured(self) -> "Future[int]":
-        """Return their bytes, once all that was asked for before is done."""
+        """Return their size in bytes, after all earlier work is done."""
         return self._thread.submit(lambda: sum(one.size_bytes for one in self._files().values()))
 
     def kept(self) -> "Future[list[KeptTrace]]":
@@ -128,14 +128,14 @@ class TraceFiles:
         return self._thread.submit(self._kept)
 
     def content(self, run_id: str) -> "Future[bytes | None]":
-        """Return a trace as it is kept; None where it has gone or cannot be read."""
+        """Return the stored bytes of a trace; None if it is gone or cannot be read."""
         return self._thread.submit(self._content, run_id)
 
     def take_in(self, kept: KeptTrace, content: bytes) -> "Future[bool]":
-        """Keep a trace from elsewhere, if there is room for one of its age.
+        """Keep an imported trace, if there is room for one of its age.
 
         Args:
-            kept: Whose it is, and how old.
+            kept: Its run and its age.
             content: The trace as ``content`` returned it.
 
         Returns:
@@ -185,7 +185,7 @@ class TraceFiles:
             try:
                 self._write(conversation_id, run_id, content)
             except OSError as error:
-                if not self._is_failing:  # once, and not for each trace
+                if not self._is_failing:  # log once, not for each trace
                     _log.warning("traces cannot be written now: %s", os_cause(error))
                 self._is_failing = True
                 self._bound_waiting()
