@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[2]
 FILES = sorted((ROOT / "ui").rglob("*.py"))
 # What the window once said, and what no longer stands in it; see "Plain English" for the rest.
 STRANGE = re.compile(
-    r"\bonce more\b|\bhas come\b|\bgone on with\b|\bgo on with\b|(?<!re )\bis no [a-z]|"
+    r"\bonce more\b|\bhas come\b|\bgone on with\b|\bgo on with\b|(?<!re )\bis no (?!longer\b)[a-z]|"
     r"\bresting\b|\bNo More\b|\bmend\b|\bAfterwards\b|\bsign by sign\b|\bstands here\b|"
     r"\bput away\b|\bevery byte was\b|\beverything said\b|\bBring Back\b",
     re.IGNORECASE,

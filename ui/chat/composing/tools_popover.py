@@ -245,7 +245,7 @@ class ToolsPopover(QFrame):
         again = self.approved[tool.key] = QPushButton("Ask Again")
         again.setProperty("kind", "link")
         again.setToolTip("It is allowed in this conversation and runs without asking.")
-        again.setAccessibleName(f"Ask again before {tool.title} of {tool.server} runs")
+        again.setAccessibleName(f"Ask again before running {tool.title} of {tool.server}")
         again.clicked.connect(lambda: self._ask_again(tool))
         row = QHBoxLayout()
         row.addWidget(box, 1)

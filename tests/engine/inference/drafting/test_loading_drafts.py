@@ -111,7 +111,7 @@ def test_a_draft_model_whose_cache_cannot_be_cut_back_is_refused(
     monkeypatch: pytest.MonkeyPatch, demo_model_path: Path, poor: Path
 ) -> None:
     monkeypatch.setattr(draft_loading, "can_trim_prompt_cache", lambda _: False)
-    with pytest.raises(DraftLoadFailed, match="cannot be taken back"):
+    with pytest.raises(DraftLoadFailed, match="cannot be cut back"):
         mlx_loading.load(demo_model_path, limits=LIMITS, draft=poor)
 
 
