@@ -161,6 +161,7 @@ class Lanes:
                 self._unload_after(command)
             case ForgetPrompts():
                 dropped = [lane.forget_prompts() for lane in self._lanes]
+                self.publish()  # who gets the reply may ask for the numbers at once
                 command.reply.send((sum(n for n, _ in dropped), sum(size for _, size in dropped)))
             case Load():
                 self._load(command)

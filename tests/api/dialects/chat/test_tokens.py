@@ -8,6 +8,7 @@ import pytest
 from tokenizers.processors import TemplateProcessing
 
 from engine.inference.mlx_lm_internals import inner_tokenizer
+from engine.scheduling.thread.commands import Reply
 from tests.api.conftest import LONG, Site
 from tests.support.scripted import GO
 
@@ -144,6 +145,26 @@ def test_flushing_drops_kept_prompts_and_leaves_answers_alone(
     assert before["cached_bytes"] == dropped["freed_bytes"] > 0
     assert (after["cached_prompts"], after["cached_bytes"], after["running"]) == (0, 0, 0)
     assert site.send("POST", "/generate", asked).json["meta_info"]["cached_tokens"] == 0
+
+
+def test_the_numbers_are_known_when_a_flush_is_answered(
+    serve: Callable[..., Site], staged: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stage = staged(step_s=0)
+    site = serve(stage.engine)
+    asked = {"text": f"user:{LONG}{GO}", "sampling_params": {"max_new_tokens": 2}}
+    site.send("POST", "/generate", asked)
+    assert stage.wait_until_idle()
+    known: list[int] = []
+    original = Reply.send
+
+    def noted(self: Reply, value: Any) -> None:
+        known.append(stage.engine.status.cache_use.entries)
+        original(self, value)
+
+    monkeypatch.setattr(Reply, "send", noted)
+    assert site.send("POST", "/flush_cache").json["flushed_prompts"] == 1
+    assert known == [0]
 
 
 def test_flushing_beside_an_answer_does_not_change_it(site: Site) -> None:
