@@ -132,7 +132,7 @@ async def loaded_model(service: Service, asked: str = "") -> ModelInfo:
 
 
 def _known(service: Service, name: str | None) -> ModelInfo | None:
-    """Return what is known of a model; None for one that was never loaded."""
+    """Return a model's description; None if it was never loaded."""
     if not service.engine.is_choosing:
         return service.engine.model
     status = service.engine.model_status(name)

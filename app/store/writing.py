@@ -117,8 +117,8 @@ def transaction(connection: sqlite3.Connection) -> Iterator[None]:
 def recover(connection: sqlite3.Connection) -> None:
     """Clean up after the last run: end answers that were cut off, remove deleted conversations.
 
-    An answer that is no longer running while its run says so is shown as interrupted. Of empty
-    conversations, only the newest is kept.
+    No answer can be running at a start. One that still says so was cut off, and is shown as
+    interrupted. Empty conversations are deleted, except for the newest.
     """
     with transaction(connection):
         connection.execute("UPDATE messages SET is_running = 0 WHERE is_running")

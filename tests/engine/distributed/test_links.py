@@ -123,7 +123,7 @@ def test_messages_arrive_in_order_however_they_are_cut(ends: Any) -> None:
     writer.join()
 
 
-def test_an_end_a_silence_and_nonsense_each_lose_the_link_with_an_own_message(
+def test_each_way_to_lose_the_link_has_its_own_message(
     ends: Any,
 ) -> None:
     near, far = ends

@@ -10,7 +10,7 @@ import pytest
 from PySide6.QtWidgets import QFileDialog
 
 from app.store.conversation_store import open_store
-from app.store.traces import trace_files
+from app.store.traces import trace_files, trace_folder
 from app.store.traces.trace_files import TraceFiles
 from engine import size_in_words
 from engine.files.fields import DamagedFile
@@ -104,7 +104,7 @@ def test_traces_that_a_full_disk_refuses_are_written_once_there_is_room(
     folder = tmp_path / "traces"
     files = TraceFiles(folder, 1_000_000)
     with monkeypatch.context() as patch:
-        patch.setattr(trace_files.os, "replace", full)
+        patch.setattr(trace_folder.os, "replace", full)
         for conversation, name in (("c1", "r1"), ("c2", "r2")):
             files.keep(conversation, name, trace)
         assert done(files) == 0
