@@ -27,12 +27,13 @@ from engine.values.request import TraceLevel
 from tests.support.answers.said import finished_run
 from tests.support.hub import Hub
 from tests.support.kept import preferences_state
+from tests.support.looks.model_states import DEMO, ModelStates
 from tests.support.looks.pictured_chat import DailyWork, daily_host
-from tests.support.looks.pictured_models import PIECE_S, begin_downloads, pictured_models
+from tests.support.looks.pictured_models import pictured_models
 from tests.support.looks.pictured_runs import LastingRuns
 from tests.support.outside.documents import pdf
 from tests.support.shown import main_window, shown
-from tests.take_screenshots import ROOT, SIZE, save, take_all, take_finding, until
+from tests.take_screenshots import ROOT, SIZE, save, take_all, until
 from ui.kit.look.theme import Theme
 from ui.preferences.preferences import TEXT_PERCENTS
 from ui.preferences.preferences_dialog import PreferencesDialog
@@ -41,7 +42,6 @@ from ui.records.messages import ConversationMessage
 from ui.records.storing import MemoryConversationStore
 from ui.window.shortcuts import ShortcutsDialog
 
-DEMO = ROOT / "assets" / "demo-model"
 SCREEN = {
     "name": "desk", "x": 0, "y": 0, "width": 2880, "height": 1800,
     "logicalDpi": 96, "logicalBaseDpi": 96, "dpr": 1,
@@ -205,53 +205,8 @@ class Tour:
         await self.show("captured-answer", window.others.capture)
 
     async def models(self) -> None:
-        """The window of models with a download that runs and one that was refused."""
-        self._site.piece_s = PIECE_S
-        self.window.others.show_models()
-        models, library = self.window.others.models, self.window.model_library
-        assert models is not None
-        assert library is not None
-        await until(lambda: bool(models.local.cards))
-        await self.show("models", models)
-        begin_downloads(library)
-        await until(lambda: library.downloads.items[0].progress.done_bytes > 400_000)
-        await self.show("models-downloading", models)
-        library.downloads.cancel_all()
-        large = next(card for card in models.local.cards if "70B" in card.model.found.name)
-        assert large.button is not None
-        large.button.click()
-        await self.show("models-too-large", models)
-        models.question.hide()
-        await take_finding(models)
-        await self.show("models-found", models)
-        finding = models.finding
-        finding.field.setText("gpt-oss")
-        await until(lambda: finding.finder.query == "gpt-oss" and finding.finder.stage == "listed")
-        await until(lambda: all(one.is_checked for one in finding.finder.offers))
-        await self.show("models-searched", models)
-        self._site.status = 503
-        finding.field.setText("qwen")
-        await until(lambda: finding.finder.query == "qwen" and finding.finder.is_offline)
-        await self.show("models-without-a-hub", models)
-        self._site.status = 200
-        models.tabs.setCurrentWidget(models.local)
-
-    async def failed_model(self) -> None:
-        """A model that cannot be loaded, beside one that works and without one."""
-        model = self.window.workspace.model
-        with tempfile.TemporaryDirectory() as name:
-            self.window.workspace.model.load(Path(name))
-            await until(lambda: bool(model.message))
-            await self.show("model-kept")
-            model.unload()
-            await until(lambda: model.stage == "none")
-            self.window.workspace.model.load(Path(name))
-            await until(lambda: model.stage == "failed")
-            await self.show("model-failed")
-            assert self.window.others.models is not None
-            await self.show("models-failed", self.window.others.models)
-        self.window.workspace.model.load(DEMO)
-        await until(lambda: model.stage == "ready")
+        """The window of models, and a model that cannot be loaded."""
+        await ModelStates(self.window, self._site, self.show, until).walk()
 
     async def server(self) -> None:
         """The server's window with requests of another program."""
@@ -320,7 +275,6 @@ async def _take(
             tour.panel,
             tour.inspector,
             tour.models,
-            tour.failed_model,
             tour.server,
             tour.dialogs,
             tour.daily_work,

@@ -1,0 +1,90 @@
+"""A conversation with tools in which the test speaks for the model, the servers and the person."""
+
+import asyncio
+from typing import Any
+
+from engine import (
+    Finished,
+    StopInfo,
+    StopKind,
+    TextDelta,
+    Timing,
+    ToolCall,
+    ToolCallCompleted,
+    Usage,
+)
+from tests.support.kept import preferences_state
+from tests.support.outside.tool_hosts import SUMS_ON, DictatedHost
+from tests.ui.driving import OneModel, RunOnLoop, ScriptedEngine, eventually, push
+from ui.chat.session.conversation_session import ConversationSession
+from ui.chat.session.traces import Traces
+from ui.preferences.groups import ToolPreferences
+from ui.preferences.preferences import Preferences
+from ui.records.conversations import Conversation
+from ui.records.runs import Run
+from ui.records.storing import MemoryConversationStore
+from ui.tools.toolbox import Toolbox
+
+
+class Talk:
+    """A conversation whose model, servers and person are the test."""
+
+    def __init__(
+        self, scripted: ScriptedEngine, conversation: Conversation | None = None, **tools: Any
+    ) -> None:
+        self.engine = scripted
+        self.host = DictatedHost()
+        self.preferences = preferences_state(Preferences(tools=ToolPreferences(**tools)))
+        self.conversation = conversation or Conversation()
+        self.conversation.tools = SUMS_ON
+        self.store = MemoryConversationStore()
+        self.toolbox = Toolbox(self.host, self.preferences)
+        self.session = ConversationSession(
+            scripted,
+            self.conversation,
+            self.store,
+            Traces(),
+            OneModel(scripted),
+            toolbox=self.toolbox,
+        )
+
+    @property
+    def run(self) -> Run:
+        run = self.conversation.messages[-1].run
+        assert run is not None
+        return run
+
+    async def asked(self, number: int) -> None:
+        await eventually(lambda: len(self.engine.generations) == number)
+
+    def answer(self, text: str) -> None:
+        self.engine.say(TextDelta(text), ended(StopKind.EOS))
+
+    def call(self, *calls: ToolCall) -> None:
+        deltas = [ToolCallCompleted(number, one) for number, one in enumerate(calls)]
+        self.engine.say(*deltas, ended(StopKind.TOOL_CALL))
+
+    async def waits_for_person(self) -> None:
+        await eventually(lambda: any(one.asks for one in self.run.progress.values()))
+
+
+def ended(kind: StopKind) -> Finished:
+    return Finished(StopInfo(kind), Usage(), Timing())
+
+
+def adding(a: int, b: int, name: str = "add") -> ToolCall:
+    return ToolCall(f"call-{a}-{b}", name, f'{{"a": {a}, "b": {b}}}')
+
+
+def talked(run: RunOnLoop, talk: Talk, work: Any) -> None:
+    async def whole() -> None:
+        try:
+            await work()
+        finally:
+            ending = asyncio.create_task(talk.session.finish())
+            await asyncio.sleep(0)
+            for generation in talk.engine.cancelled:
+                push(generation, [ended(StopKind.CANCELLED)])
+            await ending
+
+    run(whole())

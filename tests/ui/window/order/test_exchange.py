@@ -1,0 +1,107 @@
+"""Export of chosen conversations, and import that adds none twice, in the window."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from PySide6.QtCore import Qt
+
+from engine.scheduling.service import Engine
+from tests.ui.driving import RunOnLoop, eventually
+from tests.ui.window.order.four_conversations import NAMES, listed, one, used
+from ui.chat.columns.import_dialog import ImportDialog
+from ui.chat.storage.transfer_bar import TransferBar
+from ui.kit.look.theme import Theme
+from ui.records.placement import Placement
+from ui.window.main_window import MainWindow
+
+
+def test_what_is_chosen_is_exported_with_its_folder_and_opens_again_without_doubles(
+    run: RunOnLoop, engine: Engine, theme: Theme, tmp_path: Path
+) -> None:
+    path = tmp_path / "chosen.json"
+
+    async def steps(window: MainWindow) -> None:
+        sidebar, workspace = window.sidebar, window.workspace
+        folder = workspace.conversations.folders.create("Fruit")
+        chosen = [one(window, "Bananas"), one(window, "Dates")]
+        sidebar.ordering.move(chosen, folder)
+        sidebar.ordering.tag(chosen, "ripe")
+        workspace.files.export_to(path, *chosen)
+        await workspace.files.finish()
+        previews: list[Any] = []
+        workspace.files.imports.looked.connect(previews.append)
+        workspace.files.imports.look_into(path)
+        await workspace.files.finish()
+        assert [c.title for c in previews[0].here] == ["Bananas", "Dates"]
+        assert previews[0].new == []
+        workspace.delete(*chosen)
+        workspace.conversations.delete_folder(folder)
+        workspace.files.imports.look_into(path)
+        await workspace.files.finish()
+        workspace.files.imports.take(previews[1], previews[1].new)
+        await workspace.files.finish()
+        await eventually(lambda: listed(window)[0] == "[Fruit]")
+        assert sorted(listed(window)) == sorted(["[Fruit]", *NAMES])
+        assert one(window, "Dates").placement == Placement(folder.id, ("ripe",))
+
+    used(run, engine, theme, steps)
+
+
+def test_an_import_lists_its_conversations_and_adds_none_twice(
+    run: RunOnLoop, engine: Engine, theme: Theme, tmp_path: Path
+) -> None:
+    nodes = {
+        "q": {"id": "q", "parent": None, "message": said_to_chatgpt("user", "Hello?")},
+        "a": {"id": "a", "parent": "q", "message": said_to_chatgpt("assistant", "Hi.")},
+    }
+    listed_there: list[dict[str, Any]] = [
+        {"title": "First", "id": "1", "current_node": "a", "mapping": nodes},
+        {"title": "Broken", "id": "2", "mapping": []},
+        {"title": "Second", "id": "3", "current_node": "a", "mapping": nodes},
+    ]
+    path = tmp_path / "conversations.json"
+    path.write_text(json.dumps(listed_there))
+
+    async def look(window: MainWindow) -> ImportDialog:
+        window.workspace.files.imports.look_into(path)
+        await window.workspace.files.finish()
+        return [one for one in window.findChildren(ImportDialog) if one.isVisible()][-1]
+
+    async def steps(window: MainWindow) -> None:
+        before = set(NAMES)
+        dialog = await look(window)
+        assert dialog.words.text() == "conversations.json holds 2 conversations from ChatGPT."
+        assert "conversations[1].mapping: must be an object" in dialog.damage.text()
+        assert not dialog.copies.isVisible()
+        dialog.list.item(1).setCheckState(Qt.CheckState.Unchecked)
+        assert dialog.accept_button.text() == "Import 1 conversation"
+        dialog.folder.setChecked(True)
+        dialog.accept()
+        await window.workspace.files.finish()
+        assert set(listed(window)) - before == {"[ChatGPT]", "First"}
+        assert [m.said for m in one(window, "First").messages] == ["Hello?", "Hi."]
+        bar = window.statusBar()
+        assert isinstance(bar, TransferBar)
+        assert bar.isVisible()
+        assert bar.words.text() == "Imported 1 conversation from ChatGPT."
+        assert not bar.cancel.isVisible()
+        again = await look(window)
+        assert "1 of them is here already." in again.words.text()
+        assert again.list.count() == 1
+        again.copies.setChecked(True)
+        assert again.list.count() == 2
+        again.copies.setChecked(False)
+        again.accept()
+        await window.workspace.files.finish()
+        assert sorted(set(listed(window)) - before) == ["First", "Second", "[ChatGPT]"]
+        last = await look(window)
+        assert not last.accept_button.isEnabled()
+        last.reject()
+
+    used(run, engine, theme, steps)
+
+
+def said_to_chatgpt(role: str, text: str) -> dict[str, Any]:
+    content = {"content_type": "text", "parts": [text]}
+    return {"author": {"role": role}, "content": content, "create_time": 1_700_000_000}
