@@ -3,7 +3,8 @@
 A wake-up costs both threads some tens of microseconds and the interpreter's lock. A small model
 decodes faster than a person reads, so wake-ups are at least 15 milliseconds apart, and more with
 many readers, because each reader adds to the cost. The first and the last event of an answer do not
-wait.
+wait. Each batch gathers the text of its answers at that pace by a clock of its own: what other
+readers are told in between does not set it back.
 """
 
 import asyncio
@@ -17,12 +18,21 @@ from engine.values.events import Event
 _LEAST_S, _MOST_S, _READER_S = 0.015, 0.03, 0.002
 
 
+def wake_up_distance_s(readers: int) -> float:
+    """Return how many seconds the wake-ups of this many readers are apart."""
+    return min(_MOST_S, max(_LEAST_S, readers * _READER_S))
+
+
 class Outbox:
-    """Collects the readers to be woken and wakes them together. Engine thread only."""
+    """Collects the readers to be woken and wakes them together. Engine thread only.
+
+    Attributes:
+        is_urgent: Whether the next flush wakes the readers without delay.
+    """
 
     def __init__(self) -> None:
+        self.is_urgent = False
         self._due: dict[asyncio.AbstractEventLoop, list[Generation]] = {}
-        self._is_urgent = False
         self._flushed_at = 0.0
         self._gone: list[Generation] = []
 
@@ -34,25 +44,25 @@ class Outbox:
         Args:
             generation: The answer whose reader gets them.
             events: The events, in order.
-            is_urgent: Whether the reader waits for these events, such as a first token or an end.
+            is_urgent: Whether the reader waits for these events, such as a first token or an end,
+                or has waited for them long enough.
         """
-        self._is_urgent = self._is_urgent or is_urgent
         if generation.push(events):
             self._due.setdefault(generation.loop, []).append(generation)
-
-    def is_due(self, readers: int) -> bool:
-        """Return whether a flush would now wake this many readers."""
-        distance_s = min(_MOST_S, max(_LEAST_S, readers * _READER_S))
-        return self._is_urgent or time.monotonic() - self._flushed_at >= distance_s
+        # A reader that was woken and has not read yet needs no other wake-up.
+        self.is_urgent = self.is_urgent or (is_urgent and bool(self._due))
 
     def deliver(self, *, is_forced: bool = False) -> None:
         """Wake the readers, unless the last wake-up was a moment ago and nothing is urgent."""
         if not self._due:
             return
-        if not is_forced and not self.is_due(sum(map(len, self._due.values()))):
-            return
-        self._flushed_at = time.monotonic()
-        self._is_urgent = False
+        now_s = time.monotonic()
+        if not (is_forced or self.is_urgent):
+            readers = sum(map(len, self._due.values()))
+            if now_s - self._flushed_at < wake_up_distance_s(readers):
+                return
+        self._flushed_at = now_s
+        self.is_urgent = False
         due, self._due = self._due, {}
         for loop, generations in due.items():
             try:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from engine.inference.backend import Backend, Step
 from engine.scheduling.generation import Generation
-from engine.scheduling.outbox import Outbox
+from engine.scheduling.outbox import Outbox, wake_up_distance_s
 from engine.scheduling.queue.failures import cause_of, log_failure, raise_endings
 from engine.scheduling.queue.likelihoods import wanted_stats
 from engine.scheduling.queue.row import Row
@@ -45,6 +45,7 @@ class HandingOut:
         self._rows = rows
         self._outbox = outbox
         self._behind = behind
+        self._gathered_s = 0.0
 
     def finish(
         self,
@@ -140,11 +141,15 @@ class HandingOut:
                 row = rows.pop(number)
                 ended.append((row.generation, row.end(StopKind.MAX_TOKENS, time.perf_counter())))
                 leaving[number] = 0
-        if leaving or self._outbox.is_due(len(rows)):
+        # Rows that neither decode nor read in this step have nothing for their readers.
+        readers = min(len(rows), len(step.sampled) + len(step.read))
+        is_due = now - self._gathered_s >= wake_up_distance_s(readers)
+        if is_due or leaving or self._outbox.is_urgent:
             # Until a wake-up is due, events stay with their rows.
+            self._gathered_s = now
             for row in rows.values():
                 if row.builder.events:
-                    put(row.generation, row.take_events())
+                    put(row.generation, row.take_events(), is_urgent=True)
         return Leaving(leaving, ended)
 
 
