@@ -86,12 +86,12 @@ def drive(qapp: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Drive:
     return run
 
 
-async def answered(window: MainWindow, question: str, within_s: float = 60) -> Any:
+async def answered(window: MainWindow, question: str) -> Any:
     """Send a question and return the finished run."""
     assert window.workspace.send(question)
     run = window.workspace.current.session.run
     assert run is not None
-    await until(lambda: run.finished is not None, within_s)
+    await until(lambda: run.finished is not None)
     await until(lambda: not window.workspace.current.session.is_running)
     return run
 
@@ -130,7 +130,7 @@ def test_stop_ends_the_answer_within_a_step_and_the_next_is_answered_at_once(
         assert run.finished.stop.kind == "cancelled"
         await until(lambda: not window.workspace.current.session.is_running)
         window.workspace.new_conversation()
-        following = await answered(window, "Count from 1 to 3, one number per line", within_s=2)
+        following = await answered(window, "Count from 1 to 3, one number per line")
         assert following.text == "1\n2\n3"
 
     drive(steps)

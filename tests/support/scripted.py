@@ -6,6 +6,7 @@ id of its script. Token boundaries, batches, caches and faults are thereby exact
 """
 
 import json
+import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -161,6 +162,17 @@ class Stage:
         )
         if step_s:
             self.model.fault = lambda _: time.sleep(step_s)
+
+    def slow_until(self, is_over: threading.Event, step_s: float = 0.05) -> None:
+        """Let each step take ``step_s`` until ``is_over`` is set, however slow the machine is.
+
+        What a test does while an answer runs is done before the answer ends by itself.
+        """
+
+        def wait(_: int) -> None:
+            is_over.wait(step_s)
+
+        self.model.fault = wait
 
     def ids(self, piece: str | int) -> list[int]:
         """Return the ids of a piece."""

@@ -18,7 +18,7 @@ KEY = "correct-horse-battery-staple"
 def raw(site: Any, sent: bytes) -> bytes:
     """Send bytes as they are; return the whole answer."""
     found = b""
-    with socket.create_connection((site.host, site.address.port), timeout=10) as connection:
+    with socket.create_connection((site.host, site.address.port), timeout=60) as connection:
         try:
             connection.sendall(sent)
             while part := connection.recv(65536):

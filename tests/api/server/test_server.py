@@ -19,7 +19,7 @@ from engine.scheduling.service import Engine
 
 def answers(host: str, port: int) -> bool:
     try:
-        socket.create_connection((host, port), timeout=1).close()
+        socket.create_connection((host, port), timeout=60).close()
     except OSError:
         return False
     return True

@@ -68,7 +68,7 @@ def use(qapp: QApplication, engine: Engine, monkeypatch: pytest.MonkeyPatch) -> 
             window.workspace.server.turn(True)
             try:
                 await eventually(lambda: server.pill.word == "On")
-                await asyncio.wait_for(steps(window, server), 30)
+                await asyncio.wait_for(steps(window, server), 120)
             finally:
                 window.quit()
                 await window.finish()
@@ -90,7 +90,7 @@ async def post(server: ServerWindow, body: dict[str, Any], **headers: str) -> tu
     place = urlsplit(server.address.text())
 
     def send() -> tuple[int, str]:
-        connection = http.client.HTTPConnection(str(place.hostname), place.port, timeout=20)
+        connection = http.client.HTTPConnection(str(place.hostname), place.port, timeout=60)
         sent = {"content-type": "application/json", "user-agent": "Tester/1"} | headers
         connection.request("POST", "/v1/messages", json.dumps(body), sent)
         response = connection.getresponse()

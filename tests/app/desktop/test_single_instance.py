@@ -18,7 +18,7 @@ def test_a_second_start_brings_the_first_forward(tmp_path: Path, qtbot: QtBot) -
     first, second = SingleInstance(tmp_path), SingleInstance(tmp_path)
     assert first.claim()
     assert not second.claim()
-    with qtbot.waitSignal(first.show_wanted, timeout=3000):
+    with qtbot.waitSignal(first.show_wanted, timeout=30_000):
         assert second.ask_to_show()
     first.release()
 

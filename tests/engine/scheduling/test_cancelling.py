@@ -12,49 +12,49 @@ from engine.errors import (
 from engine.scheduling.limits import Limits
 from engine.scheduling.service import Engine
 from engine.stopping.record import StopKind
-from engine.values.events import Event, Finished, PromptProgress, TextDelta
+from engine.values.events import Finished, TextDelta
 from tests.engine.scheduling.stages import stage_of, until
 from tests.support.asking import ask, request, run
 from tests.support.scripted import Stage
 
 
 def test_a_cancel_while_decoding_ends_within_a_step(tmp_path: Path) -> None:
-    stage = stage_of(tmp_path, step_s=0.02)
+    stage, goes_on = stage_of(tmp_path), threading.Event()
+    stage.model.fault = lambda number: None if number != 20 else (goes_on.wait(60), None)[1]
 
     async def play() -> None:
         engine = Engine(loader=stage.load)
         await engine.load(tmp_path)
         generation = await engine.generate(request("long"))
-        seen: list[Event] = []
-        async for event in generation.events():
-            seen.append(event)
-            if isinstance(event, TextDelta) and generation.finished is None:
-                calls = len(stage.model.calls)
-                generation.cancel()
-        finished = seen[-1]
+        await until(lambda: len(stage.model.calls) == 20)
+        generation.cancel()
+        goes_on.set()
+        events = [event async for event in generation.events()]
+        assert any(isinstance(event, TextDelta) for event in events)
+        finished = events[-1]
         assert isinstance(finished, Finished)
         assert finished.stop.kind is StopKind.CANCELLED
-        assert len(stage.model.calls) <= calls + 3
+        assert len(stage.model.calls) <= 22
         await engine.aclose()
 
     run(play())
 
 
 def test_a_cancel_during_a_long_prefill_does_not_wait_for_its_end(tmp_path: Path) -> None:
-    stage = stage_of(tmp_path, context=100_000, step_s=0.05)
+    stage, goes_on = stage_of(tmp_path, context=100_000), threading.Event()
+    stage.model.fault = lambda number: None if number != 5 else (goes_on.wait(60), None)[1]
 
     async def play() -> None:
         engine = Engine(Limits(prefill_chunk=16), loader=stage.load)
         await engine.load(tmp_path)
         generation = await engine.generate(request("x" * 2000))
-        async for event in generation.events():
-            if isinstance(event, PromptProgress) and event.processed > 0:
-                generation.cancel()
-                break
+        await until(lambda: len(stage.model.calls) == 5)
+        generation.cancel()
+        goes_on.set()
         answer = await generation.collect()
         assert answer.finished.stop.kind is StopKind.CANCELLED
         assert answer.finished.usage.output_tokens == 0
-        assert len(stage.model.calls) < 20
+        assert len(stage.model.calls) <= 7
         assert (await ask(engine, "short")).text == "yes"
         await engine.aclose()
 
@@ -80,12 +80,12 @@ def test_a_cancelled_task_cancels_its_generation(tmp_path: Path) -> None:
 
 
 def test_a_change_of_model_waits_for_running_work_or_cancels_it(tmp_path: Path) -> None:
-    stage = stage_of(tmp_path, step_s=0.002)
+    stage = stage_of(tmp_path, step_s=0.02)
 
     async def play() -> None:
         engine = Engine(loader=stage.load)
         await engine.load(tmp_path)
-        generation = await engine.generate(request("long", max_tokens=50))
+        generation = await engine.generate(request("long", max_tokens=10))
         _, answer = await asyncio.gather(engine.load(tmp_path), generation.collect())
         assert answer.finished.stop.kind is StopKind.MAX_TOKENS
         generation = await engine.generate(request("long"))
@@ -102,14 +102,16 @@ def test_a_change_of_model_waits_for_running_work_or_cancels_it(tmp_path: Path) 
 
 
 def test_a_cancel_while_queued_takes_no_row(tmp_path: Path) -> None:
-    stage = stage_of(tmp_path, step_s=0.005)
+    stage, is_cancelled = stage_of(tmp_path), threading.Event()
+    stage.slow_until(is_cancelled)
 
     async def play() -> None:
         engine = Engine(Limits(max_rows=1), loader=stage.load)
         await engine.load(tmp_path)
-        first = await engine.generate(request("long", max_tokens=30))
+        first = await engine.generate(request("long", max_tokens=200))
         queued = await engine.generate(request("short"))
         queued.cancel()
+        is_cancelled.set()
         answer = await queued.collect()
         assert answer.finished.stop.kind is StopKind.CANCELLED
         assert answer.finished.usage.output_tokens == 0

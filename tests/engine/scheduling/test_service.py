@@ -1,6 +1,7 @@
 """The engine as its callers use it: acceptance, queueing, faults, models."""
 
 import asyncio
+import threading
 from pathlib import Path
 
 import pytest
@@ -82,14 +83,16 @@ def test_bad_requests_never_reach_the_model_and_name_the_field(engine: Engine) -
 
 
 def test_requests_beyond_the_queue_are_refused_and_the_others_answered(tmp_path: Path) -> None:
-    stage = stage_of(tmp_path, step_s=0.005)
+    stage, is_refused = stage_of(tmp_path), threading.Event()
+    stage.slow_until(is_refused)
 
     async def play() -> None:
         engine = Engine(Limits(max_rows=2, max_waiting=3), loader=stage.load)
         await engine.load(tmp_path)
-        taken = [await engine.generate(request("long", max_tokens=20)) for _ in range(5)]
+        taken = [await engine.generate(request("long", max_tokens=200)) for _ in range(5)]
         with pytest.raises(QueueFull):
             await engine.generate(request("short"))
+        is_refused.set()
         answers = await asyncio.gather(*(generation.collect() for generation in taken))
         assert {answer.finished.stop.kind for answer in answers} == {StopKind.MAX_TOKENS}
         assert len({answer.text for answer in answers}) == 1
@@ -161,8 +164,6 @@ def test_closing_ends_running_answers_and_refuses_new_requests(tmp_path: Path) -
 
 
 def test_two_loops_are_served_at_once(engine: Engine) -> None:
-    import threading
-
     texts: list[str] = []
 
     def other() -> None:

@@ -171,14 +171,17 @@ def test_unloading_waits_for_the_answer_that_runs_and_the_next_request_loads_the
 
 def test_a_request_before_the_idle_unload_keeps_the_model(tmp_path: Path) -> None:
     async def play() -> None:
-        loader = SlowLoading(stage_of(tmp_path, step_s=0.005), part_s=0)
+        stage, is_asked = stage_of(tmp_path), threading.Event()
+        stage.slow_until(is_asked)
+        loader = SlowLoading(stage, part_s=0)
         engine = Engine(loader=loader)
         engine.unload_when_idle()
         await engine.load(tmp_path)
-        first = await engine.generate(request("long", max_tokens=20))
+        first = await engine.generate(request("long", max_tokens=200))
         engine.unload_when_idle()
         second = await engine.generate(request("long", max_tokens=40))
-        assert (await first.collect()).finished.usage.output_tokens == 20
+        is_asked.set()
+        assert (await first.collect()).finished.usage.output_tokens == 200
         assert (await second.collect()).finished.usage.output_tokens == 40
         assert (await ask(engine, "short")).text == "yes"
         assert loader.loaded == 1

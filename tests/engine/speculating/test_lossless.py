@@ -1,6 +1,7 @@
 """Guesses change how long an answer takes and nothing else: every rule, at every token."""
 
 import asyncio
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -193,12 +194,14 @@ def test_a_row_continues_when_others_join_and_leave_during_its_run(tmp_path: Pat
 def test_a_cancelled_row_ends_between_two_passes_and_the_next_answer_is_right(
     tmp_path: Path,
 ) -> None:
-    stage = GuessingStage(tmp_path, {"go": WORDS * 10}, step_s=0.01)
+    stage, is_cancelled = GuessingStage(tmp_path, {"go": WORDS * 10}), threading.Event()
+    stage.slow_until(is_cancelled, 0.1)
 
     async def play() -> None:
         engine = Engine(loader=stage.load)
         await engine.load(Path("scripted"))
         for _ in range(3):
+            is_cancelled.clear()
             generation = await engine.generate(asking())
             text = ""
             async for event in generation.events():
@@ -206,6 +209,7 @@ def test_a_cancelled_row_ends_between_two_passes_and_the_next_answer_is_right(
                     text += event.text
                     if len(text) > 30:
                         generation.cancel()
+                        is_cancelled.set()
             assert "".join(WORDS * 10).startswith(text)
             assert len(text) < 1000
         whole = await (await engine.generate(asking(max_tokens=50))).collect()

@@ -2,6 +2,7 @@
 
 import asyncio
 import shutil
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -125,7 +126,9 @@ def test_a_change_while_an_answer_is_written_asks_first(
     is_ended: bool,
 ) -> None:
     async def play() -> None:
-        engine = Engine(loader=Stage(tmp_path, {"long": ["w "] * 150}, step_s=0.01).load)
+        stage, is_decided = Stage(tmp_path, {"long": ["w "] * 1000}), threading.Event()
+        stage.slow_until(is_decided)
+        engine = Engine(loader=stage.load)
         async with OpenedModels(theme, tmp_path, demo_model_path, engine) as opened:
             opened.state.load(demo_model_path)
             await eventually(lambda: opened.state.stage == "ready")
@@ -136,6 +139,8 @@ def test_a_change_while_an_answer_is_written_asks_first(
             assert opened.models.question.isVisible()
             assert opened.models.question.words.text() == "An answer is being written."
             opened.answer(words)
+            if not is_ended:
+                is_decided.set()
             assert not opened.models.question.isVisible()
             await eventually(
                 lambda: (

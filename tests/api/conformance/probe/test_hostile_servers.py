@@ -195,7 +195,7 @@ class Steering(SmallServer):
 def test_reports_show_control_characters_and_obey_none(tmp_path: Any) -> None:
     async def work() -> Any:
         async with Steering().listening() as url:
-            return await probe(ProbeOptions(url, WireDialect.MESSAGES, "small", timeout_s=10))
+            return await probe(ProbeOptions(url, WireDialect.MESSAGES, "small", timeout_s=60))
 
     report = run(work())
     assert report.failed
@@ -220,7 +220,7 @@ def test_what_the_command_prints_into_a_pipe_steers_nothing(
     thread.start()
     try:
         url = asyncio.run_coroutine_threadsafe(ready.get(), loop).result(30)
-        options = ProbeOptions(url, WireDialect.MESSAGES, "small", timeout_s=10)
+        options = ProbeOptions(url, WireDialect.MESSAGES, "small", timeout_s=60)
         for is_json in (False, True):
             code = run_command(ProbeCommand(options, is_json, tmp_path / "page.html"))
             assert code == exits.FAILURE

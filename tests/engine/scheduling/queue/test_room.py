@@ -1,6 +1,7 @@
 """Requests whose context cannot fit into memory are refused, and those that fit later wait."""
 
 import asyncio
+import threading
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -216,7 +217,9 @@ def test_an_answer_without_a_limit_ends_when_memory_is_full(tmp_path: Path) -> N
 
 
 def test_if_answers_without_limits_fill_the_memory_the_longest_ends(tmp_path: Path) -> None:
-    stage = stage_of(tmp_path, context=100_000)
+    stage, is_asked = stage_of(tmp_path, context=100_000), threading.Event()
+    # The second follows before the first has become much longer.
+    stage.slow_until(is_asked)
 
     async def play() -> None:
         engine = Engine(Limits(context_bytes=5000 * TOKEN), loader=stage.load)
@@ -226,6 +229,7 @@ def test_if_answers_without_limits_fill_the_memory_the_longest_ends(tmp_path: Pa
             if isinstance(event, TextDelta):
                 break
         later = await engine.generate(request("long"))
+        is_asked.set()
         first = (await long.collect()).finished
         second = (await later.collect()).finished
         assert first.stop.kind is StopKind.CONTEXT_FULL

@@ -156,9 +156,12 @@ class RunsOnAfterHangUps(SmallServer):
 
     def __init__(self) -> None:
         self._place = asyncio.Lock()
+        self._is_waited_for = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
+        if self._place.locked():
+            self._is_waited_for.set()
         async with self._place:
             pass
         if b"1000" in await request.read():
@@ -170,7 +173,9 @@ class RunsOnAfterHangUps(SmallServer):
     async def _occupy(self) -> None:
         await asyncio.sleep(0.01)
         async with self._place:
-            await asyncio.sleep(1.0)
+            self._is_waited_for.clear()
+            await self._is_waited_for.wait()
+            await asyncio.sleep(1.5)  # the next request waits, however late the probe sends it
 
 
 class AcceptsAnything(SmallServer):
