@@ -131,7 +131,7 @@ class InspectorWindow(OwnWindow):
             "API",
             "Timing",
             "Compare",
-            "What if",
+            "What If",
             "Runs",
         )
         for title, tab in zip(titles, self._tab_parts, strict=True):

@@ -14,8 +14,8 @@ from ui.kit.text.labels import label
 from ui.records.exchange.report import markdown_report
 
 _LEVELS = (
-    (TraceLevel.OFF, "The reason only", "No tokens are recorded"),
-    (TraceLevel.STOPS, "Tokens and stops", "Each token, and what was held back or cut"),
+    (TraceLevel.OFF, "The Reason Only", "No tokens are recorded"),
+    (TraceLevel.STOPS, "Tokens and Stops", "Each token, and what was held back or cut"),
     (TraceLevel.FULL, "Everything", "Also the probability and alternatives of each token"),
 )
 _OPENED = "Saved runs (*.json *.fullstop-run)"
@@ -38,10 +38,10 @@ class RunBar(QWidget):
         self.level = Choice(theme, "How much of the next answers is recorded")
         self.open = QPushButton("Open…")
         self.open.setAccessibleName("Open a saved run")
-        self.save = QPushButton("Save run…")
-        self.back = QPushButton("Back to the conversation")
-        self.copy = QPushButton("Copy report")
-        self.forget = QPushButton("Forget all")
+        self.save = QPushButton("Save Run…")
+        self.back = QPushButton("Back to the Conversation")
+        self.copy = QPushButton("Copy Report")
+        self.forget = QPushButton("Forget All")
         self.forget.setAccessibleName("Forget the recorded tokens of all runs")
         for _, words, tip in _LEVELS:
             self.level.addItem(words)
@@ -90,11 +90,11 @@ class RunBar(QWidget):
         self._inspector.traces.record(_LEVELS[row][0])
 
     def _choose_file(self) -> None:
-        choose_file(self.window(), "Open a saved run", self._inspector.open_file, [_OPENED])
+        choose_file(self.window(), "Open a Saved Run", self._inspector.open_file, [_OPENED])
 
     def _choose_target(self) -> None:
         save, kinds = self._inspector.save_run, ["Saved runs (*.json)"]
-        choose_target(self.window(), "Save the run", save, name="run.json", filters=kinds)
+        choose_target(self.window(), "Save the Run", save, name="run.json", filters=kinds)
 
     def _copy_report(self) -> None:
         shown = self._inspector.shown

@@ -37,7 +37,7 @@ class LoadedModel(QFrame):
         self.unload = QPushButton("Unload")
         self.unload.setAccessibleName("Unload the model")
         idle, minutes = declaration("models.rests_after_min"), library.rests_after_min
-        offered = {minutes: f"Unload after {minutes} min"} | dict(idle.choices)
+        offered = {minutes: f"Unload After {minutes} min"} | dict(idle.choices)
         choices = [(str(after), offered[after]) for after in sorted(offered)]
         self.idle_unload = Choice(theme, idle.label, choices)
         self.idle_unload.choose(str(minutes))

@@ -186,7 +186,7 @@ class LocalModels(QWidget):
                 row.refresh()
 
     def _choose_folder(self) -> None:
-        choose_folder(self, "Add a folder of models", self._library.add_folder)
+        choose_folder(self, "Add a Folder of Models", self._library.add_folder)
 
 
 def _removal(library: ModelLibrary, folder: Path) -> Callable[[], None]:

@@ -158,7 +158,7 @@ class ModelCard(QFrame):
         self._add_drafts(menu)
         if self._remove is not None:
             menu.addSeparator()
-            add_entry(menu, "Remove This Folder From the List", self._remove)
+            add_entry(menu, "Remove This Folder from the List", self._remove)
         if found.origin in DELETED:
             menu.addSeparator()
             add_entry(menu, "Delete…", lambda: self.deletion_wanted.emit(found))

@@ -60,7 +60,7 @@ class ServerPreferences:
         place=SERVER,
         label="At launch",
         says="The server at launch",
-        choices={"as_left": "As last time", "on": "Always on", "off": "Always off"},
+        choices={"as_left": "As Last Time", "on": "Always On", "off": "Always Off"},
     )
     was_on: bool = declare(False, help="whether the server was on when Fullstop ended")
 
@@ -85,10 +85,10 @@ class ModelPreferences:
         place=MODELS_WINDOW,
         label="When the model is idle",
         choices={
-            0: "Keep it loaded",
-            5: "Unload after 5 min",
-            15: "Unload after 15 min",
-            60: "Unload after 1 h",
+            0: "Keep It Loaded",
+            5: "Unload After 5 min",
+            15: "Unload After 15 min",
+            60: "Unload After 1 h",
         },
     )
     drafts: tuple[tuple[str, str], ...] = declare(

@@ -1,7 +1,7 @@
 """Where preferences are changed: the pages of the dialog, and other windows. Any thread."""
 
 # Where a preference is changed: a page of the dialog, or another window.
-GENERAL, SERVER, NEW_CONVERSATIONS = "General", "Server", "New conversations"
+GENERAL, SERVER, NEW_CONVERSATIONS = "General", "Server", "New Conversations"
 STORAGE = "Storage"
 TOOLS = "Tools"
 PAGES = {

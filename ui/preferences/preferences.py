@@ -33,7 +33,7 @@ class Preferences:
         help="light, dark, or as the system",
         place=GENERAL,
         label="Appearance",
-        choices={"system": "Same as the system", "light": "Light", "dark": "Dark"},
+        choices={"system": "Same as the System", "light": "Light", "dark": "Dark"},
     )
     has_high_contrast: bool = declare(
         False,
@@ -65,10 +65,10 @@ class Preferences:
         label="Conversations",
         says="Order of the list of conversations",
         choices={
-            "recent": "By last message",
-            "created": "Newest first",
-            "oldest": "Oldest first",
-            "title": "By title",
+            "recent": "By Last Message",
+            "created": "Newest First",
+            "oldest": "Oldest First",
+            "title": "By Title",
         },
     )
     server: ServerPreferences = field(default_factory=ServerPreferences)
@@ -89,7 +89,7 @@ class Preferences:
         label="What the model has read",
         says="Disk space for what the model has read of conversations",
         choices={
-            0: "Keep none",
+            0: "Keep None",
             1: "Keep up to 1 GB",
             5: "Keep up to 5 GB",
             20: "Keep up to 20 GB",
@@ -106,7 +106,7 @@ class Preferences:
         label="Recorded tokens",
         says="Disk space for the recorded tokens of answers",
         choices={
-            0: "Keep none",
+            0: "Keep None",
             100: "Keep up to 100 MB",
             500: "Keep up to 500 MB",
             2_000: "Keep up to 2 GB",

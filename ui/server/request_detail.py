@@ -51,7 +51,7 @@ class RequestDetail(QFrame):
         font = QFont(self.title.font())
         font.setWeight(QFont.Weight.DemiBold)
         self.title.setFont(font)
-        self.replay = QPushButton("Send again")
+        self.replay = QPushButton("Send Again")
         self.replay.setAccessibleName("Send the request again")
         self.inspect = QPushButton("Inspect…")
         self.inspect.setAccessibleName("Open the answer in the Stop Inspector")

@@ -29,7 +29,7 @@ from ui.server.requests import RequestEntry, RequestLog
 
 Index = QModelIndex | QPersistentModelIndex
 
-_ALL = "All routes"
+_ALL = "All Routes"
 _FILTER_PX = 300  # the width of the words in the empty filter
 _JSON_LINES = "JSON Lines (*.jsonl)"
 
@@ -61,7 +61,7 @@ class RequestLogPanel(QWidget):
         add_clear_button(theme, self.search, "Clear the filter")
         self.dialects = Choice(theme, "Routes to show", [("", _ALL)])
         self.dialects.setSizeAdjustPolicy(Choice.SizeAdjustPolicy.AdjustToContents)
-        self.errors_only = ChipButton(theme, "fault", "Errors only", is_toggle=True)
+        self.errors_only = ChipButton(theme, "fault", "Errors Only", is_toggle=True)
         self.pause = ChipButton(theme, "clock", "Pause", is_toggle=True)
         self.export = IconButton(theme, "report", "Save the shown requests as JSON Lines")
         self.clear = IconButton(theme, "trash", "Clear the list of requests")
@@ -180,7 +180,7 @@ class RequestLogPanel(QWidget):
             self.entry_changed.emit(entry)
 
     def _choose_file(self) -> None:
-        title = "Save the shown requests"
+        title = "Save the Shown Requests"
         choose_target(self, title, self.export_to, name="requests.jsonl", filters=[_JSON_LINES])
 
     def export_to(self, path: Path) -> None:

@@ -28,7 +28,7 @@ class ServerCard(QFrame):
         self.address = ElidedLabel()
         self.address.setFont(fixed_font(self.address.font(), 0.88))
         self.copy = CopyButton(theme, "Copy the server’s address", lambda: server.url)
-        self.details = QPushButton("Requests and settings…")
+        self.details = QPushButton("Requests and Settings…")
         self.details.setProperty("kind", "link")
         self.details.setProperty("is_flush", True)
         self.details.setAccessibleName("Requests and settings of the server")

@@ -62,7 +62,7 @@ class ServerSettings(QWidget):
         self._once = label(
             "Copy it now: it will not be shown again.", "notice", 0.92, is_wrapped=True
         )
-        self.renew = QPushButton("Create a key")
+        self.renew = QPushButton("Create a Key")
         self.renew.setAccessibleName("Create an API key")
         self.forget = QPushButton("Remove")
         self.forget.setAccessibleName("Remove the API key")
@@ -166,7 +166,7 @@ class ServerSettings(QWidget):
         self.key_field.setCursorPosition(0)
         for widget in (self.key_field, self._copy_key, self._once):
             widget.setVisible(is_fresh)
-        self.renew.setText("Replace the key" if key.has_key else "Create a key")
+        self.renew.setText("Replace the Key" if key.has_key else "Create a Key")
         self.renew.setAccessibleName("Replace the API key" if key.has_key else "Create an API key")
         self.renew.setEnabled(not key.is_busy)
         self.forget.setVisible(key.has_key)

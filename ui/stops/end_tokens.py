@@ -54,7 +54,7 @@ class EndTokens(QWidget):
             assert inner is not None
             inner.addWidget(remove)
             layout.addWidget(row)
-        more = QPushButton("Add a token id…")
+        more = QPushButton("Add a Token ID…")
         more.setProperty("kind", "link")
         more.setProperty("is_flush", True)
         more.setAccessibleName("Add a token id that ends answers")
@@ -64,7 +64,7 @@ class EndTokens(QWidget):
     def _ask_token(self, info: ModelInfo) -> None:
         most = info.vocabulary_size - 1
         question = f"A token id from 0 to {most:,} that ends an answer:"
-        ask_number(self, "End token", question, self.added.emit, least=0, most=most)
+        ask_number(self, "End Token", question, self.added.emit, least=0, most=most)
 
 
 def _end_token(text: str, words: str) -> QWidget:

@@ -101,12 +101,12 @@ class ImportExportMenu(QMenu):
         copy_text(to_json(self._counting()))
 
     def _ask_import(self) -> None:
-        choose_file(self._dialogs_on, "Import a stop list", self.import_from, _FILTERS)
+        choose_file(self._dialogs_on, "Import a Stop List", self.import_from, _FILTERS)
 
     def _ask_export(self) -> None:
         choose_target(
             self._dialogs_on,
-            "Export the stop list",
+            "Export the Stop List",
             self.export_to,
             name="stops.json",
             filters=_FILTERS,

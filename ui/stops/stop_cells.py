@@ -29,9 +29,9 @@ class StopColumn(IntEnum):
 
 TITLES = ("On", "Sequence", "Where it applies", "Tokens", "Fired", "Remark")
 SCOPE_WORDS = {
-    StopScope.TEXT: "In the answer",
-    StopScope.TEXT_AND_THINKING: "In the answer and the thinking",
-    StopScope.ALL: "Everywhere, tool calls included",
+    StopScope.TEXT: "In the Answer",
+    StopScope.TEXT_AND_THINKING: "In the Answer and the Thinking",
+    StopScope.ALL: "Everywhere, Tool Calls Included",
 }
 
 
@@ -72,7 +72,7 @@ def scope_cell(scope: StopScope, role: int) -> Any:
     """Return where a sequence applies."""
     if role == Qt.ItemDataRole.UserRole:
         return scope
-    return SCOPE_WORDS[scope] if role == _TOOL_TIP else None
+    return SCOPE_WORDS[scope].capitalize() if role == _TOOL_TIP else None
 
 
 def tokens_cell(tokens: StopTokens, sequence: str, role: int) -> Any:

@@ -52,7 +52,7 @@ class StopListEditor(QWidget):
         self.apply_bar = QFrame()
         self.apply_bar.setObjectName("hint_bar")
         self.apply_bar.hide()
-        self.apply_now = QPushButton("Apply now")
+        self.apply_now = QPushButton("Apply Now")
         self.apply_now.setAccessibleName("Use this stop list for the running answer")
         self._empty = label(
             "No stop sequences yet. An answer ends where one of them first appears in its text; "
@@ -70,9 +70,9 @@ class StopListEditor(QWidget):
         self.import_export = ImportExportMenu(self)
         self.more.setMenu(self.import_export)
         self.more.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
-        self.as_typed = ChipButton(theme, "pencil", "As typed", is_toggle=True)
+        self.as_typed = ChipButton(theme, "pencil", "As Typed", is_toggle=True)
         self.as_typed.setToolTip("Every character counts as it is; \\n is two characters")
-        self.with_escapes = ChipButton(theme, "sparkle", "With escapes", is_toggle=True)
+        self.with_escapes = ChipButton(theme, "sparkle", "With Escapes", is_toggle=True)
         self.with_escapes.setToolTip("\\n is a line break, \\t a tab, \\\\ a backslash")
         self.end_tokens = EndTokens(theme)
         self._lay_out()

@@ -63,7 +63,7 @@ def _twins(entries: Sequence[StopEntry], row: int) -> list[Remark]:
     twin = next((i for i in range(row) if entries[i].sequence == sequence), None)
     if twin is None:
         return []
-    return [Remark(f"The same as row {twin + 1}; it counts once.", "Remove it")]
+    return [Remark(f"The same as row {twin + 1}; it counts once.", "Remove It")]
 
 
 def _shadows(entries: Sequence[StopEntry], row: int) -> list[Remark]:
@@ -75,7 +75,7 @@ def _shadows(entries: Sequence[StopEntry], row: int) -> list[Remark]:
         if other.sequence and other.sequence in sequence[:-1]:
             name = quoted(other.sequence, 20)
             words = f"Never matches: {name} in row {number} is always complete first."
-            return [Remark(words, "Remove it")]
+            return [Remark(words, "Remove It")]
     return []
 
 
@@ -87,13 +87,13 @@ def _white_space(sequence: str) -> list[Remark]:
     if bare == sequence:
         return []
     words = "Begins or ends with a space, which must match exactly."
-    return [Remark(words, "Remove the space", bare)]
+    return [Remark(words, "Remove the Space", bare)]
 
 
 def _backslash(sequence: str) -> Remark:
     words = (
         "Contains a backslash and a letter as two characters. For a line break or tab, enter it "
-        "“with escapes”."
+        "“With Escapes”."
     )
     try:
         meant = unescaped(sequence)
@@ -101,14 +101,14 @@ def _backslash(sequence: str) -> Remark:
         return Remark(words)
     # Shown as in the list: written with escapes it would look like the present sequence.
     shown = meant if len(meant) <= _FIX_CHARS else f"{meant[: _FIX_CHARS - 1]}…"
-    return Remark(words, f"Make it {visible(shown)}", meant)
+    return Remark(words, f"Make It {visible(shown)}", meant)
 
 
 def _unicode_forms(sequence: str) -> list[Remark]:
     composed = unicodedata.normalize("NFC", sequence)
     if composed != sequence:
         words = "Contains a letter and its accent as two characters; models usually write one."
-        return [Remark(words, "Combine them", composed)]
+        return [Remark(words, "Combine Them", composed)]
     if unicodedata.normalize("NFD", sequence) != sequence:
         return [
             Remark("Contains accents; text that writes them as separate characters does not match.")

@@ -72,7 +72,7 @@ class VerdictView(QWidget):
         self._tiles_row = QWidget()
         self._facts = QWidget()
         self._facts.setLayout(QVBoxLayout())
-        self.copy_report = QPushButton("Copy report")
+        self.copy_report = QPushButton("Copy Report")
         self.copy_report.setAccessibleName("Copy a report of this run as Markdown")
         self.inspect = QPushButton("Inspect…")
         self.inspect.setAccessibleName("Open this run in the Stop Inspector")

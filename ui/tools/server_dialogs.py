@@ -143,7 +143,7 @@ class ServerForm(_KeptDialog):
         shown = self._config
         self.name = _line(shown.name, "Name", "files")
         self.kind = Choice(
-            theme, "How it is reached", [("program", "A program"), ("address", "An address")]
+            theme, "How it is reached", [("program", "A Program"), ("address", "An Address")]
         )
         self.kind.choose("program" if shown.is_program else "address")
         self.command = _line(shown.command, "Program", "npx")

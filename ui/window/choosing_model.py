@@ -66,4 +66,4 @@ class ChoosingModel(QObject):
 
     def choose_folder(self) -> None:
         """Ask for a folder and load the model in it."""
-        choose_folder(self._parent, "Open a model folder", self._workspace.model.load)
+        choose_folder(self._parent, "Open a Model Folder", self._workspace.model.load)

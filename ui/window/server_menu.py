@@ -32,7 +32,7 @@ class ServerMenu(QObject):
         self.turn = add_entry(menu, "&Local Server On", self._turn, is_checked=False)
         add_entry(menu, "&Server and Requests…", show_server, "Ctrl+Shift+R", works_everywhere=True)
         menu.addSeparator()
-        agents.fill(menu.addMenu("&Copy Lines for"))
+        agents.fill(menu.addMenu("&Copy Lines For"))
         switch.changed.connect(self._refresh)
         self._refresh()
 

@@ -37,7 +37,7 @@ def test_an_added_id_ends_the_next_answer_and_can_be_removed(
     async def play() -> None:
         window = main_window(scripted, theme)  # type: ignore[arg-type]
         window.show()
-        button(window, "Add a token id").click()
+        button(window, "Add a Token ID").click()
         [dialog] = window.findChildren(QInputDialog)
         assert dialog.intMaximum() == MODEL.vocabulary_size - 1
         dialog.setIntValue(21)

@@ -225,8 +225,8 @@ def test_the_table_offers_where_a_sequence_counts_by_mouse_and_by_keyboard(
 
 def test_the_fix_of_a_typed_backslash_is_shown_as_the_list_shows_it() -> None:
     (remark,) = remarks([StopEntry("\\n\\nUser:")], 0, StopHistory(), frozenset())
-    assert remark.fix == "Make it ⏎⏎User:"
+    assert remark.fix == "Make It ⏎⏎User:"
     assert remark.fixed == "\n\nUser:"
     (long,) = remarks([StopEntry("\\n" + "x" * 50)], 0, StopHistory(), frozenset())
-    assert long.fix == "Make it ⏎" + "x" * 18 + "…"
+    assert long.fix == "Make It ⏎" + "x" * 18 + "…"
     assert long.fixed == "\n" + "x" * 50

@@ -81,7 +81,7 @@ class ToolCard(QFrame):
         self._bar.hide()
         self.result = self._flow_text(f"Result of {name}")
         self.result.hide()
-        self.fold = QPushButton("Show all")
+        self.fold = QPushButton("Show All")
         self.fold.setProperty("kind", "fold")
         self.fold.setCheckable(True)
         self.fold.setAccessibleName(f"Show all of the result of {name}")
@@ -157,7 +157,7 @@ class ToolCard(QFrame):
 
     def _show_text(self) -> None:
         is_whole = self.fold.isChecked()
-        self.fold.setText("Show less" if is_whole else "Show all")
+        self.fold.setText("Show Less" if is_whole else "Show All")
         whole = shown_result(self._whole)
         self.result.setPlainText(whole if is_whole else _shortened(whole))
 

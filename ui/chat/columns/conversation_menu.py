@@ -228,15 +228,15 @@ class ConversationMenu(QObject):
                 "Without recorded tokens (*.json)",
             ]
         write = self._workspace.files.export_all_to
-        choose_target(self._parent, "Export all conversations", write, name=name, filters=kinds)
+        choose_target(self._parent, "Export All Conversations", write, name=name, filters=kinds)
 
     def _import(self) -> None:
         look = self._workspace.files.imports.look_into
-        choose_file(self._parent, "Import conversations", look, [_IMPORTED])
+        choose_file(self._parent, "Import Conversations", look, [_IMPORTED])
 
     def _import_folder(self) -> None:
         look = self._workspace.files.imports.look_into
-        choose_folder(self._parent, "Import the conversations of LM Studio or Jan", look)
+        choose_folder(self._parent, "Import the Conversations of LM Studio or Jan", look)
 
     def _ask_what_to_import(self, preview: ImportPreview) -> None:
         imports = self._workspace.files.imports

@@ -194,7 +194,7 @@ class Sidebar(QFrame):
         workspace, conversations = self._workspace, self._workspace.conversations
         if len(chosen) == 1:
             (one,) = chosen
-            pin = "Unpin" if one.is_pinned else "Pin to the top"
+            pin = "Unpin" if one.is_pinned else "Pin to the Top"
             add_entry(menu, "Rename", lambda: self.list.edit(self.rows.index_of(one)))
             add_entry(menu, pin, lambda: conversations.pin(one, not one.is_pinned))
             add_entry(menu, "Duplicate", lambda: workspace.files.duplicate(one))

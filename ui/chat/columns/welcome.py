@@ -45,14 +45,14 @@ _NARROW_CARD_PX = 210
 _TWO_COLUMNS_PX = 520
 
 SUGGESTIONS = (
-    Suggestion("See a stop happen", "Count from 1 to 10, one number per line", stop="6"),
+    Suggestion("See a Stop Happen", "Count from 1 to 10, one number per line", stop="6"),
     Suggestion(
-        "Stop across several tokens",
+        "Stop Across Several Tokens",
         "Output the whole alphabet from A to Z, without spaces, then immediately output END",
         stop="END",
     ),
-    Suggestion("Ask what it is about", "What is a stop sequence?"),
-    Suggestion("Let it think first", "Count from 1 to 5", is_thinking=True),
+    Suggestion("Ask What It Is About", "What is a stop sequence?"),
+    Suggestion("Let It Think First", "Count from 1 to 5", is_thinking=True),
 )
 
 
@@ -93,7 +93,7 @@ class Welcome(QScrollArea):
             button.clicked.connect(
                 lambda _=False, chosen=button: self.suggestion_chosen.emit(chosen.suggestion)
             )
-        self.find_button = QPushButton("Find another model…")
+        self.find_button = QPushButton("Find Another Model…")
         self.find_button.setProperty("kind", "link")
         self.find_button.clicked.connect(self.find_wanted)
         inner = QVBoxLayout()
@@ -157,7 +157,7 @@ class Welcome(QScrollArea):
         }
         self._state.setText(words[model.stage])
         has_one = model.stage in ("ready", "loading", "unloaded")
-        words_to_find = "Find another model…" if has_one else "Find a model…"
+        words_to_find = "Find Another Model…" if has_one else "Find a Model…"
         self.find_button.setText(words_to_find)
         self.find_button.setAccessibleName(words_to_find)
         for button in self._buttons:

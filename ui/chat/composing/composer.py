@@ -23,6 +23,7 @@ _SEND_PX, _SEND_ICON_PX = 32, 19
 _SIDES_PX = _LEFT_PX + _RIGHT_PX
 _NEARLY_FULL = 0.8
 _SETTINGS_HINT = "System prompt, temperature and length (Ctrl+Shift+S)"
+_NO_STOPS = "No Stops"
 _READING = "A file is still being read."
 
 
@@ -60,7 +61,7 @@ class Composer(QFrame):
         self.input.setAccessibleName("Message")
         self.thinking = ChipButton(theme, "thinking", "Thinking", is_toggle=True)
         self.thinking.setToolTip("Let the model reason before it answers")
-        self.stops = ChipButton(theme, "stop-match", "No stops")
+        self.stops = ChipButton(theme, "stop-match", _NO_STOPS)
         self.stops.setToolTip("The stop sequences of this conversation")
         self.tools = ChipButton(theme, "tool", "Tools")
         self.tools.hide()
@@ -164,7 +165,7 @@ class Composer(QFrame):
 
     def show_stops(self, count: int) -> None:
         """Show how many stop sequences are enabled."""
-        words = counted(count, "stop") if count else "No stops"
+        words = counted(count, "Stop") if count else _NO_STOPS
         self.stops.say(words, f"{words}: show the stop sequences")
         self._fit()
 

@@ -56,7 +56,7 @@ class PresetButton(QPushButton):
         for preset in presets.all():
             add_entry(menu, literal(preset.name), partial(self.chosen.emit, preset))
         if not presets.all():
-            menu.addAction("No presets yet").setEnabled(False)
+            menu.addAction("No Presets Yet").setEnabled(False)
         menu.addSeparator()
         add_entry(menu, "Save as Preset…", self._ask_for_name)
         deleting = menu.addMenu("Delete")
@@ -75,12 +75,12 @@ class PresetButton(QPushButton):
         ask_text(self._dialogs_on, "Save as Preset", question, self.save_wanted.emit)
 
     def _import(self) -> None:
-        choose_file(self._dialogs_on, "Import presets", self._presets.import_from, _FILTERS)
+        choose_file(self._dialogs_on, "Import Presets", self._presets.import_from, _FILTERS)
 
     def _export(self) -> None:
         choose_target(
             self._dialogs_on,
-            "Export all presets",
+            "Export All Presets",
             self._presets.export_to,
             name="presets.json",
             filters=_FILTERS,

@@ -73,7 +73,7 @@ class SettingsPopover(QFrame):
         )
         self.thinking_budget.setSuffix(" tokens")
         self.stop_options = {option.name: _stop_field(theme, option) for option in _STOP_OPTIONS}
-        self._more = QPushButton("More settings")
+        self._more = QPushButton("More Settings")
         self._more.setProperty("kind", "fold")
         self._more.setAccessibleName("More settings")
         self._more.setCheckable(True)
@@ -182,7 +182,7 @@ class SettingsPopover(QFrame):
         self._rare.setVisible(is_shown)
         says = "Fewer" if is_shown else "More"
         self._more.setAccessibleName(f"{says} settings")
-        self._more.setText(f"{says} settings")
+        self._more.setText(f"{says} Settings")
         self.adjustSize()
         self.move(self.x(), bottom - self.height() + 1)
 

@@ -65,7 +65,7 @@ class ModelBadge(QWidget):
     def _refresh(self) -> None:
         model = self._model
         words = {
-            "none": "Choose a model",
+            "none": "Choose a Model",
             "unloaded": f"{model.name}, not loaded",
             "loading": f"Loading {model.name}…{_share(model)}",
             "ready": f"{model.name} (unloaded)" if model.is_idle else model.name,

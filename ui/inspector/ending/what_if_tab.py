@@ -38,9 +38,9 @@ class WhatIfTab(QWidget):
         align(self.kept)
         self.kept.setReadOnly(True)
         self.kept.setAccessibleName("The answer that would have been kept")
-        self.reset = QPushButton("Use the run’s list")
-        self.use = QPushButton("Use this list in the conversation")
-        self.save = QPushButton("Save as case…")
+        self.reset = QPushButton("Use the Run’s List")
+        self.use = QPushButton("Use This List in the Conversation")
+        self.save = QPushButton("Save as Case…")
         self.save.setAccessibleName("Save the run with this list as a case for fullstop replay")
         self._lay_out()
         self._what_if.outcome_changed.connect(self._refresh)
@@ -129,4 +129,4 @@ class WhatIfTab(QWidget):
 
     def _choose_file(self) -> None:
         save, kinds = self._inspector.save_case, ["Saved runs (*.json)"]
-        choose_target(self, "Save as case", save, name="case.json", filters=kinds)
+        choose_target(self, "Save as Case", save, name="case.json", filters=kinds)

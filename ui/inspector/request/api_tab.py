@@ -30,8 +30,8 @@ MAX_SHOWN_CHARS = 300_000
 _NOTE = "API keys are left out. Ids differ each time a server answers."
 _CUT = "{} more are not shown here; the copy has them."
 PARTS = (
-    ("Streamed answer", "stream"),
-    ("Whole answer", "whole"),
+    ("Streamed Answer", "stream"),
+    ("Whole Answer", "whole"),
     ("Request", "request"),
     ("curl", "curl"),
     ("Python", "python"),

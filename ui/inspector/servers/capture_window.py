@@ -76,7 +76,7 @@ class CaptureWindow(OwnWindow):
         self.clear.setAccessibleName("Forget the captured answer")
         self.open = QPushButton("Open…")
         self.paste = QPushButton("Paste")
-        self.copy = QPushButton("Copy report")
+        self.copy = QPushButton("Copy Report")
         self._delay = QTimer(self, singleShot=True, interval=_DELAY_MS)
         self._lay_out()
         self._delay.timeout.connect(self._read)
@@ -172,4 +172,4 @@ class CaptureWindow(OwnWindow):
             copy_from(self.copy, self.view.report)
 
     def _choose_file(self) -> None:
-        choose_file(self, "Open a captured answer", self.open_file)
+        choose_file(self, "Open a Captured Answer", self.open_file)

@@ -43,7 +43,7 @@ class ProbeWindow(OwnWindow):
         self._tasks = Tasks()
         self.url = QLineEdit(f"http://127.0.0.1:{DEFAULT_PORT}")
         dialects = [(name, name) for name in tools.probe_dialects]
-        self.dialect = Choice(theme, "API", [("", "Detect automatically"), *dialects])
+        self.dialect = Choice(theme, "API", [("", "Detect Automatically"), *dialects])
         self.model = QLineEdit()
         self.model.setPlaceholderText("The first model that the server lists")
         self.key = QLineEdit()
@@ -139,7 +139,7 @@ class ProbeWindow(OwnWindow):
 
     def _choose_target(self) -> None:
         kinds = ["Page (*.html)", "JSON (*.json)"]
-        choose_target(self, "Save the report", self._save, name="probe.html", filters=kinds)
+        choose_target(self, "Save the Report", self._save, name="probe.html", filters=kinds)
 
     def _save(self, path: Path) -> None:
         self._tasks.start(self._write(path), "save a probe's report")

@@ -30,7 +30,7 @@ class TokensTab(QWidget):
         self.filter.setPlaceholderText("Filter by text, id, channel or origin")
         self.filter.setAccessibleName("Filter tokens")
         self.filter.setClearButtonEnabled(True)
-        self.copy = QPushButton("Copy as table")
+        self.copy = QPushButton("Copy as Table")
         self.copy.setAccessibleName("Copy the tokens as tab-separated values")
         self.table = RowsView(self.model, "Tokens", is_code=True, widths=_WIDTHS)
         self.note = label("", "muted", 0.92)
@@ -45,7 +45,7 @@ class TokensTab(QWidget):
         layout.addWidget(self.table, 1)
         self.filter.textChanged.connect(self._filter)
         self.copy.clicked.connect(self._copy)
-        self.table.add_copy("Copy rows", lambda rows: self.model.as_tsv(rows or None))
+        self.table.add_copy("Copy Rows", lambda rows: self.model.as_tsv(rows or None))
         self.table.selectionModel().currentRowChanged.connect(self._choose)
 
     def show_run(self, shown: ShownRun | None) -> None:

@@ -7,7 +7,7 @@ from PySide6.QtWidgets import QWidget
 from ui.kit.system.boxes import BoxButton, ask, tell
 
 _OPENED = ("http", "https", "mailto")
-_TITLE = "Open link"
+_TITLE = "Open Link"
 
 
 def ask_about_link(parent: QWidget, url: QUrl) -> None:

@@ -180,7 +180,7 @@ def test_the_name_in_the_header_opens_the_list_and_says_so(
 ) -> None:
     async def play() -> None:
         async with SeveralModels(theme, tmp_path, demo_model_path) as several:
-            assert several.header.name.accessibleName() == "Model: Choose a model. Switch models"
+            assert several.header.name.accessibleName() == "Model: Choose a Model. Switch models"
             several.header.name.click()
             assert several.switcher.isVisible()
             several.press(Qt.Key.Key_Escape)

@@ -49,7 +49,7 @@ def test_the_offered_actions_fit_the_kind_of_end(use: Use) -> None:
         )
         await ask(window, COUNT)
         assert [a.text() for a in head._actions if a.isVisible()] == [
-            "Raise the limit and continue"
+            "Raise the Limit and Continue"
         ]
         head.raise_limit.click()
         await eventually(lambda: not window.workspace.current.session.is_running)

@@ -22,9 +22,9 @@ def test_a_file_of_a_kind_is_asked_for_and_every_other_kind_can_be_shown(
     parent: QWidget, tmp_path: Path
 ) -> None:
     given: list[Path] = []
-    dialog = choose_file(parent, "Import presets", given.append, ["Presets (*.json)"])
+    dialog = choose_file(parent, "Import Presets", given.append, ["Presets (*.json)"])
     assert dialog.isVisible()
-    assert dialog.windowTitle() == "Import presets"
+    assert dialog.windowTitle() == "Import Presets"
     assert dialog.nameFilters() == ["Presets (*.json)", "All files (*)"]
     assert dialog.fileMode() is QFileDialog.FileMode.ExistingFile
     dialog.filesSelected.emit([str(tmp_path / "a.json")])
@@ -43,7 +43,7 @@ def test_several_files_are_handed_on_together(parent: QWidget, tmp_path: Path) -
 
 def test_a_folder_is_asked_for(parent: QWidget, tmp_path: Path) -> None:
     given: list[Path] = []
-    dialog = choose_folder(parent, "Open a model folder", given.append)
+    dialog = choose_folder(parent, "Open a Model Folder", given.append)
     assert dialog.fileMode() is QFileDialog.FileMode.Directory
     dialog.filesSelected.emit([str(tmp_path)])
     assert given == [tmp_path]

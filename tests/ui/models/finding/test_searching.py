@@ -162,11 +162,11 @@ def test_an_empty_chat_leads_to_the_view_that_finds_models(
     async def play() -> None:
         async with opened:
             find = opened.window.chat.welcome.find_button
-            assert find.text() == "Find a model…"
+            assert find.text() == "Find a Model…"
             find.click()
             assert opened.models.finding.isVisible()
             opened.click("demo-model")
             await opened.loaded("demo-model")
-            await eventually(lambda: find.text() == "Find another model…")
+            await eventually(lambda: find.text() == "Find Another Model…")
 
     run(play())

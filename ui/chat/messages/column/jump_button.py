@@ -8,7 +8,7 @@ from ui.kit.look.theme import Theme, restyle
 
 _ICON_PX = 15
 _ABOVE_FOOT_PX = 12
-_LATEST, _NEW_TEXT = "Jump to latest", "New text below"
+_LATEST, _NEW_TEXT = "Jump to Latest", "New Text Below"
 
 
 class JumpButton(QPushButton):

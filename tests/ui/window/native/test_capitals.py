@@ -1,0 +1,84 @@
+"""Menu entries, buttons, tabs and titles are in Title Case in every window, as in Apple's apps."""
+
+from collections.abc import Iterator
+
+from PySide6.QtWidgets import (
+    QAbstractButton,
+    QCheckBox,
+    QComboBox,
+    QRadioButton,
+    QTabBar,
+    QWidget,
+)
+
+from app.inspecting.api_tools import ApiTools
+from app.launching.copied_lines import CopiedLines
+from engine.scheduling.service import Engine
+from tests.support.looks.capitals import wrong_words
+from tests.support.shown import main_window, shown
+from tests.ui.driving import RunOnLoop, eventually
+from ui.chat.messages.reason_line import ReasonLine
+from ui.kit.look.theme import Theme
+from ui.window.main_window import MainWindow
+
+
+def labels_of(widget: QWidget) -> Iterator[str]:
+    """Yield what a widget says that a person chooses, and its title if it is a window."""
+    yield from (action.text() for action in widget.actions())
+    if widget.isWindow():
+        yield widget.windowTitle()
+    match widget:
+        case QCheckBox() | QRadioButton() | ReasonLine():
+            pass  # these say sentences
+        case QAbstractButton():
+            yield widget.text()
+        case QTabBar():
+            yield from map(widget.tabText, range(widget.count()))
+        case QComboBox():
+            yield from map(widget.itemText, range(widget.count()))
+
+
+def labels(window: MainWindow) -> set[str]:
+    """Return the labels of a window and of all windows, dialogs and menus that belong to it."""
+    mine = [window, *window.findChildren(QWidget)]
+    return {label for widget in mine for label in labels_of(widget)}
+
+
+def test_every_label_that_a_person_chooses_is_in_title_case(
+    run: RunOnLoop, engine: Engine, theme: Theme
+) -> None:
+    async def play() -> None:
+        tools = ApiTools(engine, lambda: "")
+        async with shown(main_window(engine, theme, tools=lambda: tools), quits=True) as window:
+            window.start()
+            await eventually(lambda: window.workspace.model.stage == "ready")
+            assert window.workspace.model.info is not None
+            names = {*tools.probe_dialects, *CopiedLines().titles().values()}
+            names.add(window.workspace.model.info.id)
+            window.workspace.current.stops.add("6")
+            window.workspace.send("Count from 1 to 10, one number per line")
+            await eventually(lambda: not window.workspace.current.session.is_running)
+            for other in ("models", "server", "inspector", "capture", "probe", "tool_servers"):
+                getattr(window.others, f"show_{other}")()
+            for dialog in ("preferences", "shortcuts", "about"):
+                getattr(window.others, f"show_{dialog}")()
+            window.twice.ask()
+            found = labels(window) - names
+            # One of each window and dialog.
+            assert found >= {
+                "Check for Updates",
+                "Copy as curl",
+                "What If",
+                "Captured Answer",
+                "Detect Automatically",
+                "Import from Claude Desktop",
+                "New Conversations",
+                "Keyboard Shortcuts",
+                "About Fullstop",
+                "Answer Side by Side",
+                "&Import Conversations…",
+                "Same as the System",
+            }
+            assert {label: wrong_words(label) for label in found if wrong_words(label)} == {}
+
+    run(play())
