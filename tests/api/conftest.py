@@ -31,7 +31,7 @@ def scenario(request: pytest.FixtureRequest) -> Scenario:
 
 @pytest.fixture(params=[name for name, batches in SCENARIOS.items() if is_raw(batches)])
 def raw_scenario(request: pytest.FixtureRequest) -> Scenario:
-    """Each scenario of an answer to a raw prompt, which is text alone, in turn."""
+    """Each scenario of an answer to a raw prompt, which contains only text, in turn."""
     return Scenario(request.param, SCENARIOS[request.param])
 
 
@@ -50,7 +50,7 @@ def _readable(events: Sequence[SseEvent]) -> list[list[Any]]:
 
 @pytest.fixture
 def check_golden() -> Callable[[str, str, Sequence[SseEvent]], None]:
-    """Compares a conversation with its golden file; FULLSTOP_WRITE_GOLDEN=1 writes it anew."""
+    """Compares a conversation with its golden file; FULLSTOP_WRITE_GOLDEN=1 rewrites the file."""
 
     def check(dialect: str, name: str, events: Sequence[SseEvent]) -> None:
         path = GOLDEN / dialect / f"{name}.json"
@@ -81,7 +81,7 @@ class Reply:
 
     @property
     def events(self) -> list[tuple[str | None, str]]:
-        """The server-sent events of the body, comments left out."""
+        """The server-sent events of the body, without comments."""
         found = []
         for block in self.body.decode().split("\n\n"):
             fields = dict(
@@ -94,7 +94,7 @@ class Reply:
 
 @dataclass(frozen=True)
 class Exchange:
-    """A request whose answer is still under way."""
+    """A request whose answer is not complete yet."""
 
     connection: http.client.HTTPConnection
     response: http.client.HTTPResponse | None
@@ -115,7 +115,7 @@ class Exchange:
 
 @dataclass(frozen=True)
 class Site:
-    """A server under test, and a client that sends exactly what it is told."""
+    """A server under test, and a client that sends exactly the given bytes."""
 
     address: Address
     engine: Engine
@@ -189,12 +189,12 @@ def site(serve: Serve) -> Site:
 
 @pytest.fixture(scope="module")
 def shared_site(engine: Engine) -> Iterator[Site]:
-    """The same for all tests of a module: one process reads the large bodies of them all."""
+    """A server that the tests of a module share: one process reads the large bodies of them all."""
     with serving(engine) as site:
         yield site
 
 
-# -- engines that do as they are told ---------------------------------------------------------
+# -- scripted engines --------------------------------------------------------------------------
 
 LONG = "Go on"
 """A question to which a scripted model has 2,000 words to say."""
@@ -208,7 +208,7 @@ class Staged:
     stage: Stage
 
     def wait_until(self, claim: Callable[[Engine], bool], timeout_s: float = 60.0) -> bool:
-        """Wait until something is true of the engine; False if it does not come true."""
+        """Wait until a condition of the engine holds; return False if it never does."""
         ends_at = time.monotonic() + timeout_s
         while not claim(self.engine):
             if time.monotonic() > ends_at:
@@ -223,7 +223,7 @@ class Staged:
 
 @pytest.fixture
 def staged(tmp_path: Path) -> Iterator[Callable[..., Staged]]:
-    """Makes engines on a scripted model; ``limits`` and the stage's options may be given."""
+    """Makes engines on a scripted model, with ``limits`` and options of the stage."""
     engines: list[Engine] = []
 
     def make(limits: Limits | None = None, **options: Any) -> Staged:

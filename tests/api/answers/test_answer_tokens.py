@@ -1,4 +1,4 @@
-"""The tokens of an answer's text: together they are the text, whatever was held or cut."""
+"""The tokens of an answer, put together, are its text, whatever was held back or cut."""
 
 import itertools
 from pathlib import Path
@@ -124,14 +124,14 @@ def entries(*pieces: bytes, stops: tuple[str, ...] = ()) -> list[TokenSpan]:
     return answer_tokens(event for step in steps for event in step)
 
 
-def test_a_token_that_a_stop_cuts_in_two_is_told_up_to_the_stop() -> None:
+def test_a_token_that_a_stop_cuts_in_two_is_reported_up_to_the_stop() -> None:
     assert [token.text for token in entries(b"one", b" twoEN", b"D three", stops=("END",))] == [
         "one",
         " two",
     ]
 
 
-def test_half_characters_are_told_as_bytes() -> None:
+def test_half_characters_are_reported_as_bytes() -> None:
     tokens = entries("👋".encode()[:2], "👋".encode()[2:], b"!")
 
     assert [token_text(token.raw) for token in tokens] == [
@@ -142,7 +142,7 @@ def test_half_characters_are_told_as_bytes() -> None:
     assert [token.text for token in tokens] == ["", "👋", "!"]
 
 
-def test_tags_and_thoughts_are_not_told() -> None:
+def test_tags_and_thinking_are_not_reported() -> None:
     pieces = (b"<th", b"ink>", b"hm", b"</thi", b"nk>", b"\n\n", b"yes")
 
     assert [token.text for token in entries(*pieces)] == ["yes"]
@@ -178,7 +178,7 @@ def test_a_special_stop_that_is_kept_has_its_entry(tmp_path: Path, by_id: bool) 
     ]
 
 
-def test_a_call_that_is_text_has_the_entries_of_its_tokens(tmp_path: Path) -> None:
+def test_a_call_that_became_text_has_an_entry_for_each_token(tmp_path: Path) -> None:
     tags = ["<tool_call>", "</tool_call>"]
     script = ["so ", "<tool_call>", "{bro", "ken", "</tool_call>", " END"]
     template = tool_template("<tool_call> tool_call.name")

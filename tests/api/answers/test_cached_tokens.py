@@ -1,4 +1,4 @@
-"""Every API says in its vendor's own field how many tokens of a prompt a cache spared."""
+"""Every API reports, in its vendor's own field, how many prompt tokens came from a cache."""
 
 import asyncio
 import json
@@ -17,12 +17,12 @@ LONG = "the quick brown fox jumps over the lazy dog and says hello. " * 6
 
 @dataclass(frozen=True)
 class Api:
-    """How an API is asked, and where it says what it counted.
+    """How to ask an API, and where it reports its counts.
 
     Attributes:
         path: Where the request goes.
         body: The request for a text.
-        counts: From the last object with counts: the prompt's tokens, and the cached ones.
+        counts: Takes the prompt's tokens, and the cached ones, from the last object with counts.
         counted: Returns that object of a stream's objects.
     """
 
@@ -107,7 +107,7 @@ async def unloaded(engine: Engine) -> None:
 @pytest.mark.parametrize("place", ["memory", "disk"])
 @pytest.mark.parametrize("is_stream", [False, True], ids=["whole", "streamed"])
 @pytest.mark.parametrize("name", APIS)
-def test_the_tokens_of_a_prompt_that_was_read_before_are_reported_as_cached(
+def test_the_tokens_of_a_prompt_that_was_already_read_are_reported_as_cached(
     keeping: Engine, serve: Callable[..., Any], name: str, is_stream: bool, place: str
 ) -> None:
     api, text = APIS[name], f"{name} {is_stream} {place} {LONG}"

@@ -1,4 +1,4 @@
-"""Tool calls in streams, as the vendors' own clients read them, from a model that is scripted."""
+"""Tool calls of a scripted model in streams, as the vendors' own clients read them."""
 
 import asyncio
 import json
@@ -84,7 +84,7 @@ def as_response(prompt: str, **more: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(("prompt", "count"), [("one", 1), ("two", 2)])
-def test_a_streamed_message_has_the_calls_of_the_whole_one(
+def test_a_streamed_message_has_the_same_calls_as_a_whole_one(
     messages: anthropic.resources.Messages, prompt: str, count: int
 ) -> None:
     beta = {"anthropic-beta": "fine-grained-tool-streaming-2025-05-14"}
@@ -116,7 +116,7 @@ def without_ids(items: Iterable[Any]) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize(("prompt", "count"), [("one", 1), ("two", 2)])
-def test_each_choice_of_a_streamed_completion_has_the_calls_of_a_whole_one(
+def test_each_choice_of_a_streamed_completion_has_the_same_calls_as_a_whole_one(
     openai_client: openai.OpenAI, prompt: str, count: int
 ) -> None:
     chat = openai_client.chat.completions
@@ -141,7 +141,7 @@ def test_each_choice_of_a_streamed_completion_has_the_calls_of_a_whole_one(
 
 
 @pytest.mark.parametrize(("prompt", "count"), [("one", 1), ("two", 2)])
-def test_a_streamed_response_has_the_calls_of_the_whole_one(
+def test_a_streamed_response_has_the_same_calls_as_a_whole_one(
     openai_client: openai.OpenAI, prompt: str, count: int
 ) -> None:
     whole = openai_client.responses.create(**as_response(prompt))
@@ -203,7 +203,7 @@ def test_a_call_that_cannot_be_parsed_is_text_and_ends_as_text_does(
     ]
 
 
-def test_ollamas_stream_has_whole_calls(site: Site) -> None:
+def test_ollama_streams_each_call_as_a_whole(site: Site) -> None:
     wanted = {"model": "m", "tools": [{"type": "function", "function": FUNCTION}]}
     reply = site.send(
         "POST", "/api/chat", {**wanted, "messages": [{"role": "user", "content": "two"}]}

@@ -1,4 +1,4 @@
-"""What a dialect says where an end token, a tag or a limit meets a tool call or a header."""
+"""What dialects report if an end token, a tag or a limit falls into a tool call or a header."""
 
 import asyncio
 from collections.abc import Iterator
@@ -52,7 +52,7 @@ def messages(site: Site, **values: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("scope", ["text", "text+thinking", "all"])
-def test_an_end_token_named_as_a_stop_renames_no_call(
+def test_a_tool_call_keeps_its_reason_if_its_end_token_is_a_stop_too(
     calling: tuple[Site, Stage], scope: str
 ) -> None:
     site, stage = calling
@@ -68,7 +68,7 @@ def test_an_end_token_named_as_a_stop_renames_no_call(
     assert answer["content"][-1]["input"] == {"a": 1, "b": "x"}
 
 
-def test_a_call_is_one_from_its_last_token_on_whatever_the_limit(
+def test_a_call_that_is_complete_at_the_limit_is_a_call(
     calling: tuple[Site, Stage],
 ) -> None:
     site, stage = calling
@@ -78,7 +78,7 @@ def test_a_call_is_one_from_its_last_token_on_whatever_the_limit(
 
 
 @pytest.mark.parametrize("most", [1, 2, 7, 9])
-def test_no_word_of_a_header_is_in_an_answer(harmony: tuple[Site, Stage], most: int) -> None:
+def test_an_answer_contains_no_word_of_a_header(harmony: tuple[Site, Stage], most: int) -> None:
     site, _ = harmony
     choice = chat(site, max_tokens=most)
     assert choice["finish_reason"] == "length"
@@ -86,7 +86,7 @@ def test_no_word_of_a_header_is_in_an_answer(harmony: tuple[Site, Stage], most: 
 
 
 @pytest.mark.parametrize("word", ["analysis", "assistant", "final"])
-def test_no_word_of_a_header_is_a_stop(harmony: tuple[Site, Stage], word: str) -> None:
+def test_a_word_of_a_header_fires_no_stop(harmony: tuple[Site, Stage], word: str) -> None:
     site, _ = harmony
     answer = messages(site, stop_sequences=[word], fullstop={"stop_scope": "all"})
     assert answer["stop_reason"] == "end_turn"

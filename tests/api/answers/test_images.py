@@ -1,4 +1,4 @@
-"""An image in a conversation: refused by the name of its block, or a note where that is wanted."""
+"""An image in a conversation is refused with its block's name, or replaced by a note on request."""
 
 from typing import Any
 
@@ -85,7 +85,7 @@ GENERATE = {
     "prompt": "What is it?",
     "images": [PNG],
 }
-# Each route with an image, the name of the image's place, and the turn that its note is in.
+# Each route with an image, the field that holds the image, and the turn that gets the note.
 ASKED: list[tuple[str, dict[str, Any], str, Message]] = [
     (
         "/v1/messages",
@@ -151,7 +151,7 @@ DOCUMENTS: list[tuple[str, dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(("path", "body", "place"), DOCUMENTS, ids=[d[0] for d in DOCUMENTS])
-def test_a_document_that_is_not_text_is_treated_alike(
+def test_a_document_that_is_not_text_is_refused_like_an_image(
     site: Any, monkeypatch: pytest.MonkeyPatch, path: str, body: dict[str, Any], place: str
 ) -> None:
     asked = watched(site, monkeypatch)
@@ -179,7 +179,7 @@ def test_a_document_that_is_text_is_read(site: Any, monkeypatch: pytest.MonkeyPa
     assert asked[0].messages[-1].content == "All is well."
 
 
-def test_a_made_up_kind_of_image_is_not_repeated_to_the_model(
+def test_an_unknown_kind_of_image_is_not_quoted_to_the_model(
     site: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked = watched(site, monkeypatch)
@@ -192,7 +192,7 @@ def test_a_made_up_kind_of_image_is_not_repeated_to_the_model(
 
 @pytest.mark.parametrize("is_streamed", [False, True], ids=["whole", "streamed"])
 @pytest.mark.parametrize(("path", "body", "place", "turn"), ASKED, ids=NAMES)
-def test_it_is_refused_by_the_name_of_its_block_and_with_the_remedy(
+def test_an_image_is_refused_with_the_name_of_its_block_and_the_remedy(
     site: Any, path: str, body: dict[str, Any], place: str, turn: Message, is_streamed: bool
 ) -> None:
     reply = site.send("POST", path, body | {"stream": is_streamed})
@@ -206,7 +206,7 @@ def test_it_is_refused_by_the_name_of_its_block_and_with_the_remedy(
 
 
 @pytest.mark.parametrize(("path", "body", "place", "turn"), ASKED, ids=NAMES)
-def test_a_note_takes_its_place_where_the_request_wants_one(
+def test_a_note_replaces_an_image_on_request(
     site: Any,
     monkeypatch: pytest.MonkeyPatch,
     path: str,
@@ -221,9 +221,7 @@ def test_a_note_takes_its_place_where_the_request_wants_one(
     assert turn in asked[0].messages
 
 
-def test_an_image_behind_an_address_is_not_fetched(
-    site: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_address_of_an_image_is_not_fetched(site: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     asked = watched(site, monkeypatch)
     turns = [{"role": "user", "content": [URL_BLOCK]}]
     ask = {"model": "m", "max_tokens": 2, "messages": turns, **WANTED}
@@ -232,7 +230,7 @@ def test_an_image_behind_an_address_is_not_fetched(
     assert asked[0].messages == (Message("user", PLAIN_NOTE),)
 
 
-def test_its_note_is_counted_like_any_text(site: Any) -> None:
+def test_the_tokens_of_a_note_are_counted(site: Any) -> None:
     ask = {"model": MESSAGES["model"], "messages": MESSAGES["messages"]}
     path = "/v1/messages/count_tokens"
     used = site.send("POST", "/v1/messages", MESSAGES | WANTED).json["usage"]
@@ -245,7 +243,7 @@ def test_its_note_is_counted_like_any_text(site: Any) -> None:
     assert "messages.2.content.0.content.1: " in refused.json["error"]["message"]
 
 
-def test_an_assistant_s_turn_holds_no_image(site: Any) -> None:
+def test_an_image_in_an_assistants_turn_is_refused(site: Any) -> None:
     turns = [{"role": "assistant", "content": [BLOCK]}]
     reply = site.send("POST", "/v1/messages", MESSAGES | WANTED | {"messages": turns})
 
@@ -255,7 +253,7 @@ def test_an_assistant_s_turn_holds_no_image(site: Any) -> None:
     )
 
 
-def test_there_is_no_third_way(site: Any) -> None:
+def test_an_unknown_way_to_treat_images_is_refused(site: Any) -> None:
     reply = site.send("POST", "/v1/messages", MESSAGES | {"fullstop": {"images": "see"}})
 
     assert reply.status == 400

@@ -1,4 +1,4 @@
-"""How likely tokens were: one entry for each token of the answer's text, and for no other."""
+"""Log-probabilities: one entry for each token of the answer's text, and none for other tokens."""
 
 import asyncio
 import itertools
@@ -40,12 +40,12 @@ def client(site: Site) -> Iterator[openai.OpenAI]:
 
 
 def is_sure(logprob: float) -> bool:
-    """Whether a probability is that of a scripted token."""
+    """Whether a log-probability belongs to a scripted token, which is certain."""
     return math.isclose(logprob, 0.0, abs_tol=1e-3)
 
 
 @STREAMED
-def test_chat_tells_each_token_of_the_content(client: openai.OpenAI, is_streamed: bool) -> None:
+def test_chat_reports_each_token_of_the_content(client: openai.OpenAI, is_streamed: bool) -> None:
     answer: Any = client.chat.completions.create(
         model="m",
         messages=[{"role": "user", "content": "go"}],
@@ -67,7 +67,9 @@ def test_chat_tells_each_token_of_the_content(client: openai.OpenAI, is_streamed
 
 
 @STREAMED
-def test_completions_tells_each_token_of_the_text(client: openai.OpenAI, is_streamed: bool) -> None:
+def test_completions_reports_each_token_of_the_text(
+    client: openai.OpenAI, is_streamed: bool
+) -> None:
     answer: Any = client.completions.create(
         model="m",
         prompt="<|start|>user:<|message|>user:go<|end|><|start|>assistant<|go|>",
@@ -79,7 +81,7 @@ def test_completions_tells_each_token_of_the_text(client: openai.OpenAI, is_stre
     choices = [chunk.choices[0] for chunk in answer] if is_streamed else [answer.choices[0]]
     found = [choice.logprobs for choice in choices if choice.logprobs is not None]
 
-    # The answer to a raw prompt holds all that was generated.
+    # The answer to a raw prompt contains everything that was generated.
     tokens = ["<|channel|>", "analysis", "<|message|>", "think "]
     offsets = [0, *itertools.accumulate(map(len, tokens))][: len(tokens)]
     assert [token for one in found for token in one.tokens] == tokens
@@ -88,7 +90,7 @@ def test_completions_tells_each_token_of_the_text(client: openai.OpenAI, is_stre
 
 
 @STREAMED
-def test_responses_tells_each_token_of_the_message(
+def test_responses_reports_each_token_of_the_message(
     client: openai.OpenAI, is_streamed: bool
 ) -> None:
     wanted: dict[str, Any] = {
@@ -113,7 +115,7 @@ def test_responses_tells_each_token_of_the_message(
     assert all(is_sure(one.logprob) for one in part.logprobs)
 
 
-def test_nothing_is_told_unasked(site: Site) -> None:
+def test_no_log_probabilities_are_sent_without_a_request(site: Site) -> None:
     ask = {"model": "m", "messages": [{"role": "user", "content": "go"}], "prompt": "x"}
 
     assert site.send("POST", "/v1/chat/completions", ask).json["choices"][0]["logprobs"] is None
@@ -122,7 +124,7 @@ def test_nothing_is_told_unasked(site: Site) -> None:
     assert response["output"][-1]["content"][0]["logprobs"] == []
 
 
-def test_logprobs_are_numbers_that_json_knows(site: Site) -> None:
+def test_log_probabilities_are_valid_json_numbers(site: Site) -> None:
     ask = {
         "model": "m",
         "messages": [{"role": "user", "content": "go"}],
@@ -138,7 +140,7 @@ def test_logprobs_are_numbers_that_json_knows(site: Site) -> None:
 
 
 @STREAMED
-def test_chat_names_the_likeliest_tokens(client: openai.OpenAI, is_streamed: bool) -> None:
+def test_chat_lists_the_likeliest_tokens(client: openai.OpenAI, is_streamed: bool) -> None:
     answer: Any = client.chat.completions.create(
         model="m",
         messages=[{"role": "user", "content": "go"}],
@@ -156,7 +158,7 @@ def test_chat_names_the_likeliest_tokens(client: openai.OpenAI, is_streamed: boo
 
 
 @STREAMED
-def test_completions_names_the_likeliest_tokens(client: openai.OpenAI, is_streamed: bool) -> None:
+def test_completions_lists_the_likeliest_tokens(client: openai.OpenAI, is_streamed: bool) -> None:
     answer: Any = client.completions.create(
         model="m",
         prompt="<|start|>user:<|message|>user:go<|end|><|start|>assistant<|go|>",
@@ -172,7 +174,7 @@ def test_completions_names_the_likeliest_tokens(client: openai.OpenAI, is_stream
     assert all(piece in one for piece, one in zip(pieces, top, strict=True))
 
 
-def test_responses_names_the_likeliest_tokens(client: openai.OpenAI) -> None:
+def test_responses_lists_the_likeliest_tokens(client: openai.OpenAI) -> None:
     response: Any = client.responses.create(model="m", input="go", top_logprobs=3)
     (part,) = response.output[-1].content
 
@@ -192,7 +194,7 @@ def test_responses_names_the_likeliest_tokens(client: openai.OpenAI) -> None:
         ("/api/generate", {"prompt": "1", "model": "m", "options": {"repeat_penalty": 1e-9}}),
     ],
 )
-def test_a_penalty_whose_logits_would_overflow_is_refused_by_its_name(
+def test_a_penalty_that_would_overflow_the_logits_is_refused_by_name(
     site: Site, path: str, body: dict[str, Any]
 ) -> None:
     reply = site.send("POST", path, {"model": "m", **body})
@@ -202,13 +204,13 @@ def test_a_penalty_whose_logits_would_overflow_is_refused_by_its_name(
 
 
 @pytest.mark.parametrize("logprob", [math.nan, -math.inf])
-def test_what_json_has_no_number_for_is_the_least(logprob: float) -> None:
+def test_a_log_probability_that_json_cannot_express_becomes_the_least(logprob: float) -> None:
     assert finite(logprob) == -9999.0
     assert finite(-1.5) == -1.5
 
 
 @pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/responses"])
-def test_more_than_twenty_are_refused(site: Site, path: str) -> None:
+def test_more_than_twenty_alternatives_are_refused(site: Site, path: str) -> None:
     ask = {"model": "m", "messages": [{"role": "user", "content": "go"}], "input": "go"}
     reply = site.send("POST", path, ask | {"logprobs": True, "top_logprobs": 21})
 

@@ -1,4 +1,4 @@
-"""A limit of no tokens: some dialects read the prompt and say nothing, others refuse it."""
+"""A limit of 0 tokens: some dialects only read the prompt, others refuse the request."""
 
 import json
 from collections.abc import Callable
@@ -13,7 +13,7 @@ from tests.support.scripted import GO
 TURNS = [{"role": "user", "content": LONG}]
 
 
-def test_a_message_of_no_tokens_leaves_its_prompt_in_the_cache(
+def test_a_message_with_a_limit_of_0_leaves_its_prompt_in_the_cache(
     serve: Callable[..., Any], staged: Callable[..., Any]
 ) -> None:
     stage = staged(step_s=0)
@@ -30,7 +30,7 @@ def test_a_message_of_no_tokens_leaves_its_prompt_in_the_cache(
 
 
 @pytest.mark.parametrize("is_streamed", [False, True])
-def test_raw_prompts_of_no_tokens_are_read_and_end_at_the_limit(
+def test_a_raw_prompt_with_a_limit_of_0_is_read_and_ends_at_the_limit(
     serve: Callable[..., Any], staged: Callable[..., Any], is_streamed: bool
 ) -> None:
     stage = staged(step_s=0)
@@ -65,7 +65,7 @@ def test_raw_prompts_of_no_tokens_are_read_and_end_at_the_limit(
         ("/v1/responses", {"input": LONG, "max_output_tokens": 0}, "max_output_tokens"),
     ],
 )
-def test_where_the_vendor_refuses_it_the_field_is_named(
+def test_a_limit_of_0_is_refused_by_name_if_the_vendor_refuses_it(
     serve: Callable[..., Any],
     staged: Callable[..., Any],
     path: str,
@@ -79,7 +79,7 @@ def test_where_the_vendor_refuses_it_the_field_is_named(
 
 
 @pytest.mark.parametrize("wanted", [0, -1, -2])
-def test_ollama_means_until_it_ends_by_itself(
+def test_a_limit_of_0_means_no_limit_in_ollama(
     serve: Callable[..., Any], staged: Callable[..., Any], wanted: int
 ) -> None:
     ask = {

@@ -1,4 +1,4 @@
-"""How likely the tokens of a prompt were, in the dialects that tell it; compared with plain MLX."""
+"""Log-probabilities of a prompt, in the dialects that report them, compared with plain MLX."""
 
 import json
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ STREAMED = pytest.mark.parametrize("is_streamed", [False, True], ids=["whole", "
 
 
 class Plain:
-    """The model alone, as mlx-lm loads it."""
+    """The model as mlx-lm loads it, without the engine."""
 
     def __init__(self, folder: Path) -> None:
         self.model, self.tokenizer = mlx_lm.load(str(folder))[:2]
@@ -45,7 +45,7 @@ def plain(demo_model_path: Path) -> Plain:
 
 
 def completed(site: Site, is_streamed: bool = False, **fields: Any) -> list[dict[str, Any]]:
-    """Return the choices of a completion, those of a stream put together."""
+    """Return the choices of a completion; those of a stream are put together."""
     body = {"model": "m", "temperature": 0, "stream": is_streamed, **fields}
     answer = site.send("POST", "/v1/completions", body)
     assert answer.status == 200, answer.json
@@ -66,7 +66,7 @@ def completed(site: Site, is_streamed: bool = False, **fields: Any) -> list[dict
 
 
 @STREAMED
-def test_an_echo_tells_every_token_of_the_prompt_and_of_the_answer(
+def test_an_echo_reports_every_token_of_the_prompt_and_of_the_answer(
     site: Site, plain: Plain, is_streamed: bool
 ) -> None:
     ids = plain.ids(TEXT)
@@ -97,7 +97,7 @@ def test_an_echo_tells_every_token_of_the_prompt_and_of_the_answer(
 
 
 @STREAMED
-def test_nothing_is_generated_where_no_token_is_asked_for(
+def test_nothing_is_generated_with_a_limit_of_0(
     site: Site, plain: Plain, is_streamed: bool
 ) -> None:
     prompts = [plain.ids(TEXT), plain.ids(OTHER), plain.ids(OTHER)[:1]]
@@ -114,7 +114,7 @@ def test_nothing_is_generated_where_no_token_is_asked_for(
 def test_a_token_that_ends_the_answer_is_counted_with_an_empty_text(
     site: Site, plain: Plain
 ) -> None:
-    """Clients that score a prompt take as many entries off its end as tokens were generated."""
+    """Clients that score a prompt drop as many entries from its end as tokens were generated."""
     ids = plain.ids(OTHER)
     [wanted] = completed(site, prompt=OTHER, max_tokens=1, logprobs=0)
     stop = wanted["text"]
@@ -135,7 +135,7 @@ def test_an_echo_without_log_probabilities_repeats_token_ids_as_text(
         assert choice["logprobs"] is None
 
 
-def test_prompt_logprobs_are_told_as_vllm_does(site: Site, plain: Plain) -> None:
+def test_prompt_logprobs_have_the_form_of_vllm(site: Site, plain: Plain) -> None:
     ids = plain.ids(OTHER)
     [choice] = completed(site, prompt=OTHER, max_tokens=1, prompt_logprobs=2)
     first, *others = choice["prompt_logprobs"]
@@ -157,7 +157,7 @@ def test_prompt_logprobs_are_told_as_vllm_does(site: Site, plain: Plain) -> None
 
 
 @STREAMED
-def test_generate_tells_the_tokens_of_the_prompt_from_where_it_is_asked_to(
+def test_generate_reports_the_tokens_of_the_prompt_from_the_requested_position(
     site: Site, plain: Plain, is_streamed: bool
 ) -> None:
     ids, chosen = plain.ids(TEXT), [65, 300]
@@ -203,15 +203,15 @@ def test_generate_tells_the_tokens_of_the_prompt_from_where_it_is_asked_to(
                 assert [one[0] for one in top] == pytest.approx(best, abs=1e-4)
                 assert [one[1] for one in some] == chosen
                 assert [one[0] for one in some] == pytest.approx([row[i] for i in chosen], abs=1e-4)
-        # The answer's tokens are told in the same way.
+        # The answer's tokens are reported in the same way.
         assert [one[0] for one in meta["output_token_ids_logprobs"][0]] == pytest.approx(
             [rows[-1][i] for i in chosen], abs=1e-4
         )
         assert len(meta["output_token_logprobs"]) == 2
 
 
-def test_generate_selects_among_choices_as_sglang_asks_for_it(site: Site, plain: Plain) -> None:
-    """The requests of ``RuntimeEndpoint.select`` in SGLang 0.5.23, and what it reads of them."""
+def test_generate_answers_the_requests_of_sglangs_select(site: Site, plain: Plain) -> None:
+    """Send the requests of ``RuntimeEndpoint.select`` in SGLang 0.5.23, and check what it reads."""
     context, choices = "Count from 1 to 3:", [" 1", " banana", " one two three"]
     nothing: dict[str, Any] = {"max_new_tokens": 0}
     first = site.send("POST", "/generate", {"text": context, "sampling_params": nothing}).json
@@ -230,7 +230,7 @@ def test_generate_selects_among_choices_as_sglang_asks_for_it(site: Site, plain:
         },
     ).json
     told = [one["meta_info"]["input_token_logprobs"] for one in answers]
-    # For token healing it looks at the text of the first token, and takes its figure away again.
+    # For token healing it reads the text of the first token, and subtracts its log-probability.
     assert all(context.endswith(tokens[1][2]) or tokens[1][2] for tokens in told)
     assert all(isinstance(token[0], float) for tokens in told for token in tokens)
     for choice, tokens in zip(choices, told, strict=True):

@@ -1,4 +1,4 @@
-"""The answer to a raw prompt is the text that was generated: tags, calls and markers included."""
+"""The answer to a raw prompt is the generated text, with its tags, calls and markers."""
 
 import asyncio
 from collections.abc import Iterator
@@ -55,7 +55,7 @@ def text_of(answer: dict[str, Any]) -> str:
 def played(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[tuple[Site, str]]:
-    """A server on a model of each family, and all that its model says."""
+    """A server on a model of each family, and the whole text that its model generates."""
     script, options = FAMILIES[request.param]
     folder = tmp_path_factory.mktemp("raw")
     engine = Engine(loader=Stage(folder, {"go": script}, **options).load)

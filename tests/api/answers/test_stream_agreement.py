@@ -1,4 +1,4 @@
-"""What is streamed and what is sent whole say the same, however the text was cut up."""
+"""Streamed and whole answers agree, however the text is cut into pieces."""
 
 import json
 from typing import Any
@@ -46,7 +46,7 @@ calls = st.lists(st.dictionaries(st.text(max_size=4), st.text(max_size=4)), max_
 
 @st.composite
 def told_calls(draw: st.DrawFn, call: ToolCall, index: int) -> list[Event]:
-    """A call that comes whole, or is told while it is written, cut up at random."""
+    """A call that arrives whole, or in random pieces while it is written."""
     whole = ToolCallCompleted(index, call)
     if draw(st.booleans()):
         return [whole]
@@ -61,7 +61,7 @@ def told_calls(draw: st.DrawFn, call: ToolCall, index: int) -> list[Event]:
 
 @st.composite
 def answers(draw: st.DrawFn) -> list[list[Event]]:
-    """A generation's batches: thinking, text, calls, and a normal end, cut up at random."""
+    """A generation's batches: thinking, text, calls and a normal end, cut into random pieces."""
     kind = draw(st.sampled_from(NORMAL))
     events: list[Event] = [PromptProgress(3, 9, 3)]
     events += [ThinkingDelta(text) for text in draw(texts)]

@@ -1,4 +1,4 @@
-"""Formats and forced calls in each vendor's words: valid whatever the model would rather say."""
+"""Formats and forced calls as each vendor spells them: valid whatever the model prefers to say."""
 
 import json
 from typing import Any
@@ -25,7 +25,7 @@ STREAMED = pytest.mark.parametrize("is_streamed", [False, True], ids=["whole", "
 
 
 class Weather(BaseModel):
-    """What a parsed answer is."""
+    """The type of a parsed answer."""
 
     is_raining: bool
 
@@ -49,7 +49,7 @@ def message(site: Any, is_streamed: bool, **wanted: Any) -> Any:
 
 
 @STREAMED
-def test_chat_holds_an_answer_to_a_schema(site: Any, is_streamed: bool) -> None:
+def test_chat_constrains_an_answer_to_a_schema(site: Any, is_streamed: bool) -> None:
     wanted = {"type": "json_schema", "json_schema": {"name": "weather", "schema": SCHEMA}}
     choice = chat(site, is_streamed, response_format=wanted)
     answer = json.loads(choice.message.content)
@@ -85,17 +85,17 @@ def test_messages_parses_an_answer(site: Any, is_streamed: bool) -> None:
     assert isinstance(answer.parsed_output, Weather)
 
 
-def test_chat_begins_an_object_where_one_is_asked_for(site: Any) -> None:
+def test_chat_begins_an_object_if_the_request_asks_for_json(site: Any) -> None:
     choice = chat(site, False, response_format={"type": "json_object"})
 
-    # An object of anything may be longer than the limit: it is one as far as it came.
+    # An unconstrained object may be longer than the limit, so only its beginning is checked.
     assert choice.message.content.lstrip().startswith("{")
     if choice.finish_reason == "stop":
         assert isinstance(json.loads(choice.message.content), dict)
 
 
 @STREAMED
-def test_messages_holds_an_answer_to_a_schema(site: Any, is_streamed: bool) -> None:
+def test_messages_constrains_an_answer_to_a_schema(site: Any, is_streamed: bool) -> None:
     wanted = {"output_config": {"format": {"type": "json_schema", "schema": SCHEMA}}}
     found = message(site, is_streamed, extra_body=wanted)
 
@@ -150,7 +150,7 @@ def test_messages_makes_a_call_that_is_required(site: Any, choice: Any, is_strea
         ),
     ],
 )
-def test_a_schema_that_is_none_is_refused_by_its_name(
+def test_an_invalid_schema_is_refused_by_its_name(
     site: Any, path: str, fields: dict[str, Any], named: str
 ) -> None:
     body = {"model": "m", "max_tokens": 9, "messages": [{"role": "user", "content": "Hi"}]}

@@ -1,4 +1,4 @@
-"""Regular expressions, choices and grammars as the requests of each vendor spell them."""
+"""Regular expressions, choices and grammars, as each vendor's requests spell them."""
 
 import re
 from typing import Any
@@ -39,7 +39,7 @@ def texts(path: str, answer: Any) -> str:
 
 @pytest.mark.parametrize("path", ROUTES)
 @pytest.mark.parametrize("name", SPELLINGS)
-def test_each_spelling_holds_the_answer_to_its_form(site: Any, path: str, name: str) -> None:
+def test_each_spelling_constrains_the_answer(site: Any, path: str, name: str) -> None:
     fields, pattern = SPELLINGS[name]
     reply = site.send("POST", path, {"model": "m", **ROUTES[path], **fields})
     assert reply.status == 200, reply.body
@@ -51,15 +51,13 @@ def test_each_spelling_holds_the_answer_to_its_form(site: Any, path: str, name: 
     [({"regex": PATTERN}, PATTERN), ({"ebnf": GBNF}, "ab[0-9]")],
     ids=["regex", "ebnf"],
 )
-def test_generate_holds_the_answer_to_its_form(
-    site: Any, sampling: dict[str, Any], pattern: str
-) -> None:
+def test_generate_constrains_the_answer(site: Any, sampling: dict[str, Any], pattern: str) -> None:
     reply = site.send("POST", "/generate", {"text": "Hi", "sampling_params": sampling})
     assert reply.status == 200, reply.body
     assert re.fullmatch(pattern, reply.json["text"])
 
 
-def test_the_vendors_client_streams_an_answer_of_the_form(site: Any) -> None:
+def test_the_vendors_client_streams_a_constrained_answer(site: Any) -> None:
     with openai.OpenAI(base_url=f"{site.url}/v1", api_key="none", max_retries=0) as client:
         chunks = client.chat.completions.create(
             model="m", messages=MESSAGES, stream=True, extra_body={"guided_choice": CHOICES}
@@ -82,7 +80,7 @@ def test_the_vendors_client_streams_an_answer_of_the_form(site: Any) -> None:
         ({"guided_regex": "a", "guided_json": {"type": "object"}}, "guided_regex"),
     ],
 )
-def test_what_is_no_form_is_refused_by_the_requests_own_field(
+def test_an_invalid_constraint_is_refused_by_the_requests_own_field(
     site: Any, path: str, fields: dict[str, Any], param: str
 ) -> None:
     reply = site.send("POST", path, {"model": "m", **ROUTES[path], **fields})
@@ -90,7 +88,7 @@ def test_what_is_no_form_is_refused_by_the_requests_own_field(
     assert reply.json["error"]["param"] == param
 
 
-def test_generate_names_its_own_field(site: Any) -> None:
+def test_generate_names_its_own_field_in_a_refusal(site: Any) -> None:
     for sampling in ({"regex": "(open"}, {"ebnf": "x"}, {"regex": "a", "ebnf": GBNF}):
         name = list(sampling)[-1]
         reply = site.send("POST", "/generate", {"text": "Hi", "sampling_params": sampling})
@@ -98,7 +96,7 @@ def test_generate_names_its_own_field(site: Any) -> None:
         assert f"sampling_params.{name}" in reply.json["error"]["message"]
 
 
-def test_empty_forms_ask_for_nothing(site: Any) -> None:
+def test_an_empty_constraint_constrains_nothing(site: Any) -> None:
     empty = {"guided_regex": "", "guided_choice": [], "grammar": "", "structured_outputs": {}}
     reply = site.send(
         "POST", "/v1/completions", {"model": "m", "prompt": "Hi", "max_tokens": 3, **empty}
@@ -108,13 +106,13 @@ def test_empty_forms_ask_for_nothing(site: Any) -> None:
 
 @pytest.mark.parametrize("path", [*ROUTES, "/generate"])
 @pytest.mark.parametrize("streams", [False, True])
-def test_a_form_that_proves_too_large_while_it_is_followed_is_the_requests_fault(
+def test_a_constraint_that_grows_too_large_during_the_answer_is_the_requests_fault(
     site: Any, monkeypatch: pytest.MonkeyPatch, path: str, streams: bool
 ) -> None:
     allowed = TokenConstraint.allowed
 
     def fails_later(self: TokenConstraint) -> bytes:
-        """Do what the library does when its automaton has grown too large."""
+        """Fail as the library does when its automaton has grown too large."""
         asked.append(1)
         return allowed(self) if len(asked) < 3 else self._fail("too many expressions")
 

@@ -1,4 +1,4 @@
-"""Each API asks for effort and for a budget of reasoning in its vendor's words."""
+"""Each API takes the effort and the budget of reasoning as its vendor spells them."""
 
 import json
 from collections.abc import Callable
@@ -53,13 +53,13 @@ def messages(strict: bool = False, **fields: Any) -> GenerationRequest:
         ({"thinking_budget": None}, None),
     ],
 )
-def test_open_servers_words_for_a_budget_are_taken(
+def test_the_spellings_of_open_servers_for_a_budget_are_accepted(
     read: Callable[..., GenerationRequest], fields: dict[str, Any], budget: int | None
 ) -> None:
     assert read(**fields).thinking_budget == budget
 
 
-def test_a_gateways_object_has_a_budget_too() -> None:
+def test_a_budget_in_a_gateways_object_is_accepted() -> None:
     asked = chat(reasoning={"max_tokens": 99})
     assert (asked.thinking, asked.thinking_budget) == (True, 99)
     assert chat(reasoning={"max_tokens": 99, "enabled": False}).thinking is False
@@ -77,7 +77,7 @@ def test_a_gateways_object_has_a_budget_too() -> None:
         ("xhigh", Effort.HIGH, True),
     ],
 )
-def test_words_for_effort_mean_the_same_in_every_api(
+def test_each_level_of_effort_means_the_same_in_every_api(
     word: str, effort: Effort | None, thinks: bool
 ) -> None:
     body = {"model": "m", "messages": TURNS, "think": word}
@@ -91,12 +91,12 @@ def test_words_for_effort_mean_the_same_in_every_api(
         assert (found.effort, found.thinking) == (effort, thinks)
 
 
-def test_reasoning_without_a_word_for_effort_has_no_bound() -> None:
+def test_reasoning_without_a_level_of_effort_has_no_bound() -> None:
     for found in (responses(reasoning={}), chat(reasoning={"enabled": True})):
         assert (found.thinking, found.effort) == (True, None)
 
 
-def test_messages_have_a_budget_and_an_effort() -> None:
+def test_messages_accepts_a_budget_and_an_effort() -> None:
     found = messages(thinking={"type": "enabled", "budget_tokens": 2048})
     assert (found.thinking, found.thinking_budget) == (True, 2048)
     found = messages(thinking={"type": "adaptive"}, output_config={"effort": "low"})
@@ -104,7 +104,9 @@ def test_messages_have_a_budget_and_an_effort() -> None:
 
 
 @pytest.mark.parametrize("budget", [1023, 4096])
-def test_strict_messages_refuse_the_budgets_that_the_hosted_api_refuses(budget: int) -> None:
+def test_strict_servers_refuse_the_budgets_that_the_hosted_messages_api_refuses(
+    budget: int,
+) -> None:
     thinking = {"type": "enabled", "budget_tokens": budget}
     assert messages(thinking=thinking).thinking_budget == budget
     with pytest.raises(ApiError, match="must be"):
@@ -138,7 +140,7 @@ BUDGET = 6
         ),
     ],
 )
-def test_an_answer_goes_on_after_its_budget_and_tells_where_that_ended(
+def test_an_answer_continues_after_its_budget_and_reports_where_the_reasoning_ended(
     site: Any,
     path: str,
     body: dict[str, Any],
@@ -150,13 +152,13 @@ def test_an_answer_goes_on_after_its_budget_and_tells_where_that_ended(
     end = report["thinking_budget_end"]
     assert end["budget"] == BUDGET
     # The opening tag comes first. The forced tokens are the end of the line, the tag, and the
-    # blank line of the answer, which is no reasoning.
+    # blank line of the answer, which does not count as reasoning.
     assert end["token_index"] == BUDGET + 1
     assert reasoning_tokens(found) == 1 + BUDGET + 2
     assert report["stop"]["channel"] == "text"
 
 
-def test_the_servers_own_budget_is_that_of_requests_that_say_nothing(serve: Any) -> None:
+def test_the_servers_budget_applies_to_requests_without_one(serve: Any) -> None:
     site = serve(thinking_budget=BUDGET)
 
     def end_of(**fields: Any) -> Any:

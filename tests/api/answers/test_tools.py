@@ -76,7 +76,7 @@ def test_a_completion_calls_a_tool_and_answers_from_its_result(
     assert "Rain" in answered.message.content
 
 
-def test_no_tool_is_called_where_none_may_be(site: Any) -> None:
+def test_no_tool_is_called_if_the_choice_is_none(site: Any) -> None:
     with anthropic.Anthropic(base_url=site.url, api_key="none", max_retries=0) as client:
         message = client.messages.create(
             model="claude-opus-local",

@@ -1,4 +1,4 @@
-"""What would change the answer if it were ignored is honoured or refused by its name."""
+"""Parameters that would change the answer are honoured, or refused by name."""
 
 import json
 from typing import Any
@@ -88,17 +88,19 @@ def refused_field(read: Any, **fields: Any) -> tuple[str | int, ...]:
         ("skip_special_tokens", False),
     ],
 )
-def test_what_cannot_be_honoured_is_refused_by_its_name(read: Any, name: str, value: Any) -> None:
+def test_a_parameter_that_cannot_be_honoured_is_refused_by_name(
+    read: Any, name: str, value: Any
+) -> None:
     assert refused_field(read, **{name: value}) == (name,)
 
 
-def test_responses_do_not_score_their_prompt() -> None:
+def test_responses_refuses_to_score_its_prompt() -> None:
     assert refused_field(response, prompt_logprobs=0) == ("prompt_logprobs",)
     assert refused_field(completion, prompt_logprobs=21) == ("prompt_logprobs",)
 
 
 @OPENAI
-def test_what_is_switched_off_is_no_reason_to_refuse(read: Any) -> None:
+def test_a_parameter_that_is_switched_off_is_accepted(read: Any) -> None:
     read(
         prompt_logprobs=None,
         web_search_options=None,
@@ -127,13 +129,13 @@ def test_best_of_more_than_n_is_refused(read: Any) -> None:
 
 @OPENAI
 @pytest.mark.parametrize("value", [SCHEMA, json.dumps(SCHEMA)], ids=["object", "text"])
-def test_guided_json_holds_the_answer_to_its_schema(read: Any, value: Any) -> None:
+def test_guided_json_constrains_the_answer_to_its_schema(read: Any, value: Any) -> None:
     for field in ({"guided_json": value}, {"structured_outputs": {"json": value}}):
         assert read(**field).constraint == OutputConstraint(SCHEMA)
 
 
 @OPENAI
-def test_structured_outputs_may_ask_for_any_object_and_for_no_tags(read: Any) -> None:
+def test_structured_outputs_accepts_any_object_and_refuses_tags(read: Any) -> None:
     assert read(structured_outputs={"json_object": True}).constraint == OutputConstraint()
     assert read(structured_outputs={}).constraint is None
     field = refused_field(read, structured_outputs={"structural_tag": "x"})
@@ -142,7 +144,7 @@ def test_structured_outputs_may_ask_for_any_object_and_for_no_tags(read: Any) ->
 
 @OPENAI
 @pytest.mark.parametrize("value", ["{", "[]", "null", 5, [SCHEMA]])
-def test_what_is_no_schema_is_refused(read: Any, value: Any) -> None:
+def test_an_invalid_schema_is_refused(read: Any, value: Any) -> None:
     assert refused_field(read, guided_json=value) == ("guided_json",)
     inner = refused_field(read, structured_outputs={"json": value})
     assert inner == ("structured_outputs", "json")
@@ -157,7 +159,7 @@ def test_what_is_no_schema_is_refused(read: Any, value: Any) -> None:
     ],
 )
 @pytest.mark.parametrize("is_streamed", [False, True], ids=["whole", "streamed"])
-def test_a_schema_that_does_not_compile_is_named_as_it_was_sent(
+def test_a_schema_that_does_not_compile_is_named_by_the_field_that_was_sent(
     site: Any, path: str, prompt: dict[str, Any], is_streamed: bool
 ) -> None:
     bad = {"type": "object", "properties": {"a": {"type": "objekt"}}}
@@ -171,7 +173,7 @@ def test_a_schema_that_does_not_compile_is_named_as_it_was_sent(
         assert "objekt" in reply.json["error"]["message"]
 
 
-def test_a_form_can_be_asked_for_only_once() -> None:
+def test_two_constraints_in_one_request_are_refused() -> None:
     form = {"type": "json_object"}
 
     assert refused_field(chat, response_format=form, guided_json=SCHEMA) == ("guided_json",)
@@ -182,7 +184,7 @@ def test_a_form_can_be_asked_for_only_once() -> None:
 
 
 @OPENAI
-def test_more_keys_than_a_schema_names_are_allowed_on_request(read: Any) -> None:
+def test_a_request_may_allow_more_keys_than_its_schema_names(read: Any) -> None:
     wanted = {"guided_json": SCHEMA}
 
     assert not read(**wanted).allows_more_keys
@@ -208,7 +210,7 @@ def generate(**fields: Any) -> GenerationRequest:
     ],
     ids=["chat", "completions", "responses", "messages", "ollama", "generate"],
 )
-def test_every_dialect_allows_more_keys_on_request(read: Any, asked: dict[str, Any]) -> None:
+def test_a_request_of_every_dialect_may_allow_more_keys(read: Any, asked: dict[str, Any]) -> None:
     for is_open in (False, True):
         found = read(**asked, fullstop={"additional_properties": is_open})
         assert found.constraint == OutputConstraint(SCHEMA)
@@ -240,11 +242,11 @@ def test_a_server_answers_with_guided_json(site: Any, path: str) -> None:
         ({"enable_thinking": False, "reasoning": {"effort": "high"}}, False),
     ],
 )
-def test_chat_takes_the_effort_of_gateways_too(fields: dict[str, Any], thinks: bool | None) -> None:
+def test_chat_accepts_the_effort_of_gateways(fields: dict[str, Any], thinks: bool | None) -> None:
     assert chat(**fields).thinking is thinks
 
 
-def test_chat_keeps_reasoning_from_the_answer_where_it_is_excluded(scenario_named: Any) -> None:
+def test_chat_leaves_reasoning_out_of_the_answer_on_request(scenario_named: Any) -> None:
     scenario = scenario_named("thinking")
     events = merge_deltas([event for batch in scenario.batches for event in batch])
     head = Head("1", 0, "m")
@@ -262,7 +264,7 @@ def test_chat_keeps_reasoning_from_the_answer_where_it_is_excluded(scenario_name
 
 
 @pytest.mark.parametrize("display", ["updates", "full", "Summarized", ""])
-def test_an_unknown_display_of_thinking_shows_it(display: str, site: Any) -> None:
+def test_thinking_with_an_unknown_display_is_shown(display: str, site: Any) -> None:
     thinking = {"type": "enabled", "budget_tokens": 1024, "display": display}
 
     assert message(thinking=thinking).thinking
@@ -285,7 +287,9 @@ DIALECTS = pytest.mark.parametrize("dialect", TOOL_READERS)
 @pytest.mark.parametrize(
     "kind", ["web_search", "web_search_20250305", "namespace", "tool_search", "of_next_year"]
 )
-def test_a_tool_that_nobody_counts_on_is_left_out_in_every_dialect(dialect: str, kind: str) -> None:
+def test_an_unknown_tool_that_is_not_required_is_left_out_in_every_dialect(
+    dialect: str, kind: str
+) -> None:
     tools = [{"type": kind, "name": "x"}, FUNCTIONS[dialect]]
 
     assert [tool.name for tool in TOOL_READERS[dialect](tools=tools).tools] == ["look"]
@@ -296,15 +300,17 @@ def test_a_tool_that_nobody_counts_on_is_left_out_in_every_dialect(dialect: str,
     "kind",
     ["mcp", "file_search", "code_interpreter", "code_execution_20250522", "computer_20250124"],
 )
-def test_a_tool_that_is_counted_on_is_refused_in_every_dialect(dialect: str, kind: str) -> None:
+def test_an_unknown_tool_that_is_required_is_refused_in_every_dialect(
+    dialect: str, kind: str
+) -> None:
     tools = [FUNCTIONS[dialect], {"type": kind, "name": "x"}]
 
     assert refused_field(TOOL_READERS[dialect], tools=tools) == ("tools", 1, "type")
 
 
 @pytest.mark.parametrize("dialect", ["chat", "responses", "ollama"])
-def test_a_tool_of_free_text_is_refused_where_it_is_not_a_function(dialect: str) -> None:
-    """In Messages "custom" is the name of a function."""
+def test_a_tool_of_free_text_is_refused_unless_custom_means_a_function(dialect: str) -> None:
+    """In Messages, the type "custom" means a function."""
     tools = [{"type": "custom", "name": "x", "custom": {"name": "x"}}]
 
     assert refused_field(TOOL_READERS[dialect], tools=tools) == ("tools", 0, "type")
@@ -322,7 +328,7 @@ def test_a_tool_of_free_text_is_refused_where_it_is_not_a_function(dialect: str)
         ("messages", {"input_schema": {}}, ("tools", 0, "name")),
     ],
 )
-def test_what_a_function_lacks_is_named(dialect: str, tool: Any, field: Any) -> None:
+def test_the_missing_part_of_a_function_is_named(dialect: str, tool: Any, field: Any) -> None:
     assert refused_field(TOOL_READERS[dialect], tools=[tool]) == field
 
 

@@ -1,4 +1,4 @@
-"""Helpers that read large bodies, and a server on a scripted model that several tests ask."""
+"""Processes that read large bodies, and a server on a scripted model that several tests share."""
 
 import asyncio
 from collections.abc import Callable, Iterator
@@ -14,7 +14,7 @@ from tests.support.scripted import Stage
 
 @pytest.fixture
 def bodies() -> Iterator[Callable[..., LargeBodies]]:
-    """Makes helpers, and ends them."""
+    """Makes body readers, and ends them."""
     made: list[LargeBodies] = []
 
     def make(patience_s: float = 60.0) -> LargeBodies:
@@ -28,7 +28,7 @@ def bodies() -> Iterator[Callable[..., LargeBodies]]:
 
 @pytest.fixture(scope="module")
 def scripted_site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    """A server on a scripted model, with one process for all large bodies of a module."""
+    """A server on a scripted model; one process reads all large bodies of a module."""
     folder = tmp_path_factory.mktemp("scripted")
     scripts = {LONG: ["word "] * 2000, "Hi": ["Hel", "lo"]}
     engine = Engine(loader=Stage(folder / "stage", scripts, context=100_000).load)

@@ -30,7 +30,7 @@ def helpers() -> list[psutil.Process]:
 
 
 def padded(body: Any) -> bytes:
-    """Return a body that is large, by a field that nobody knows."""
+    """Return a body that an unknown field makes large."""
     return json.dumps(body).encode()[:-1] + b', "padding": "' + PADDING.encode() + b'"}'
 
 

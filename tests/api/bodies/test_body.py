@@ -62,7 +62,9 @@ def test_a_whole_number_is_a_number() -> None:
         ("true", "a boolean"),
     ],
 )
-def test_what_is_no_object_is_said_with_its_place(raw: bytes | str, words: str) -> None:
+def test_a_body_that_is_not_an_object_is_refused_with_the_position(
+    raw: bytes | str, words: str
+) -> None:
     error = refused(raw)
 
     assert words in error.message
@@ -89,7 +91,9 @@ def test_what_is_no_object_is_said_with_its_place(raw: bytes | str, words: str) 
         ('{"name": "Oslo", "animals": [{"kind": "\\udfff"}]}', ("animals", 0, "kind")),
     ],
 )
-def test_a_wrong_field_is_named_as_it_was_sent(raw: str, path: tuple[str | int, ...]) -> None:
+def test_a_wrong_field_is_named_as_the_request_spells_it(
+    raw: str, path: tuple[str | int, ...]
+) -> None:
     assert refused(raw).field == path
 
 
@@ -116,7 +120,7 @@ fields = st.sampled_from(
 @settings(max_examples=cases(100), deadline=None)
 @given(st.dictionaries(fields, json_values, max_size=5))
 @pytest.mark.parametrize("model", [MessageCreateParams, ChatCompletionParams])
-def test_any_object_is_read_or_refused_by_a_field_of_its_own(
+def test_any_object_is_read_or_refused_by_one_of_its_fields(
     model: type[WireModel], body: dict[str, Any]
 ) -> None:
     refusals: list[ApiError] = []

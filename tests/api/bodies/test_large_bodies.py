@@ -1,4 +1,4 @@
-"""Bodies that are large in one way or another are refused early, and their errors stay short."""
+"""Bodies that are too large in any way are refused early, with short errors."""
 
 import gc
 import json
@@ -50,11 +50,11 @@ def test_validation_ends_at_the_first_wrong_item(
 
     assert caught.value.field[0] == field
     assert len(caught.value.message) < 500
-    # The values themselves, and nothing for each of the others' errors.
+    # Room for the values themselves, and none for an error of each wrong item.
     assert peak < 85_000_000
 
 
-def test_a_table_of_numbers_with_too_many_keys_is_refused_before_its_values_are_looked_at() -> None:
+def test_a_table_with_too_many_keys_is_refused_before_its_values_are_checked() -> None:
     bias = {str(n): "x" for n in range(100_000)}
     with pytest.raises(ApiError, match="at most 10000 keys"):
         parsed(
@@ -64,7 +64,9 @@ def test_a_table_of_numbers_with_too_many_keys_is_refused_before_its_values_are_
 
 
 @pytest.mark.parametrize("path", ["/v1/messages", "/generate", "/api/chat"])
-def test_more_values_than_any_prompt_has_are_refused_unread(shared_site: Any, path: str) -> None:
+def test_a_body_with_more_values_than_any_prompt_is_refused_unread(
+    shared_site: Any, path: str
+) -> None:
     reply = shared_site.send("POST", path, b'{"prompt": [' + b"1," * 8_000_000 + b"1]}")
 
     assert reply.status == 413
@@ -93,7 +95,7 @@ def test_more_values_than_any_prompt_has_are_refused_unread(shared_site: Any, pa
 @pytest.mark.parametrize(
     "path", ["/v1/messages", "/v1/chat/completions", "/v1/responses", "/generate", "/api/chat"]
 )
-def test_an_error_repeats_little_of_its_request(
+def test_an_error_quotes_little_of_its_request(
     shared_site: Any, path: str, ask: dict[str, Any]
 ) -> None:
     reply = shared_site.send("POST", path, ask)
@@ -108,7 +110,7 @@ def test_an_error_repeats_little_of_its_request(
 @pytest.mark.parametrize(
     "wrong", [{}, {"stop_sequences": [""]}, {"thread": {}}], ids=["right", "stop", "thread"]
 )
-def test_nothing_of_an_answered_request_waits_for_the_collector(
+def test_an_answered_request_leaves_nothing_for_the_garbage_collector(
     shared_site: Any, wrong: dict[str, Any], padding: int
 ) -> None:
     shared_site.send("POST", "/v1/messages", ASK)
@@ -125,7 +127,7 @@ def test_nothing_of_an_answered_request_waits_for_the_collector(
         gc.enable()
 
 
-def test_another_models_name_is_repeated_only_in_part(serve: Callable[..., Any]) -> None:
+def test_a_long_name_of_an_unknown_model_is_quoted_only_in_part(serve: Callable[..., Any]) -> None:
     site = serve(strict=True)
     reply = site.send("POST", "/v1/messages", ASK | {"model": "m" * 100_000})
 
@@ -133,7 +135,7 @@ def test_another_models_name_is_repeated_only_in_part(serve: Callable[..., Any])
     assert len(reply.body) < 1000
 
 
-def test_a_client_has_half_of_the_room_for_bodies_and_gives_it_back() -> None:
+def test_one_client_gets_half_of_the_room_for_bodies_and_gives_it_back() -> None:
     room = BodyRoom(100)
     room.take("a", 50)
     with pytest.raises(ApiError) as caught:
@@ -147,7 +149,7 @@ def test_a_client_has_half_of_the_room_for_bodies_and_gives_it_back() -> None:
     room.take("c", 50)
 
 
-def test_bodies_that_are_being_sent_are_bounded_and_small_ones_always_pass(
+def test_the_bytes_of_unfinished_bodies_are_bounded_and_small_bodies_always_pass(
     serve: Callable[..., Any],
 ) -> None:
     import socket
@@ -162,7 +164,7 @@ def test_bodies_that_are_being_sent_are_bounded_and_small_ones_always_pass(
             held.append(one)
             one.sendall(head + b" " * 900_000)
             assert site.send("POST", "/v1/messages", ASK).status == 200
-            one.settimeout(2)  # those that are not refused wait for the rest of their body
+            one.settimeout(2)  # the requests that are not refused wait for the rest of their bodies
             try:
                 refused = refused or b" 429 " in one.recv(4096)
             except TimeoutError:

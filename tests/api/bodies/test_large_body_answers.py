@@ -1,4 +1,4 @@
-"""Large bodies are answered as small ones are, in the same words."""
+"""Large bodies are answered like small ones, in the same words."""
 
 import asyncio
 import gzip
@@ -20,7 +20,7 @@ from engine.scheduling.queue.preparing import prompts_size
 from tests.api.bodies.large import ANSWERS, ASK, PADDING, helpers, overflow_words, padded
 from tests.api.protection.test_fuzz import BODIES
 
-# One thing that is wrong, in every place that the routes look at.
+# One fault in every place that the routes check.
 WRONG: dict[str, Any] = {
     "messages": [1],
     "model": 7,
@@ -44,14 +44,14 @@ WRONG: dict[str, Any] = {
 
 
 def gist(reply: Any) -> Any:
-    """Return what an answer says, without what differs from one request to the next."""
+    """Return an answer without the parts that differ from one request to the next."""
     told = dict(reply.json)
     told.pop("request_id", None)
     return reply.status, told, reply.headers.get("x-should-retry")
 
 
 @pytest.mark.parametrize("path", sorted(BODIES))
-def test_what_is_wrong_with_a_large_body_is_said_as_of_a_small_one(
+def test_a_fault_in_a_large_body_is_reported_as_in_a_small_one(
     scripted_site: Any, path: str
 ) -> None:
     scripted_site.send("POST", path, padded(BODIES[path] | {"model": 7}))
@@ -84,7 +84,7 @@ def test_what_is_wrong_with_a_large_body_is_said_as_of_a_small_one(
     ],
     ids=["syntax", "surrogate", "NaN", "deep", "no UTF-8", "digits"],
 )
-def test_a_large_body_that_is_no_json_is_refused_with_the_same_words(
+def test_a_large_body_that_is_not_json_is_refused_in_the_same_words(
     shared_site: Any, path: str, raw: bytes
 ) -> None:
     large = raw[:-1] + b', "padding": "' + PADDING.encode() + b'"}'
@@ -105,9 +105,9 @@ def test_a_large_request_is_answered_like_a_small_one(shared_site: Any) -> None:
         assert (small.status, large.status) == (200, 200)
 
 
-def test_a_long_conversation_reaches_the_model_whole(shared_site: Any) -> None:
+def test_a_long_conversation_reaches_the_model_complete(shared_site: Any) -> None:
     body = ASK | {"messages": [{"role": "user", "content": "word " * 40_000 + "é👋"}]}
-    # A count needs every character.
+    # The count needs every character.
     small = shared_site.send("POST", "/v1/messages/count_tokens", ASK | {"messages": [
         {"role": "user", "content": "word " * 10_000 + "é👋"}
     ]})  # fmt: skip
@@ -119,7 +119,7 @@ def test_a_long_conversation_reaches_the_model_whole(shared_site: Any) -> None:
     assert shared_site.send("POST", "/v1/messages", body).status == 400
 
 
-def test_a_short_body_of_many_values_is_read_beside_the_server(
+def test_a_short_body_of_many_values_is_read_in_another_process(
     serve: Callable[..., Any], staged: Callable[..., Any]
 ) -> None:
     site = serve(staged(step_s=0).engine)
@@ -131,7 +131,7 @@ def test_a_short_body_of_many_values_is_read_beside_the_server(
     assert len(helpers()) == before + 1
 
 
-def test_what_a_large_body_asks_for_is_worked_out_beside_the_server(
+def test_the_request_of_a_large_body_is_made_in_another_process(
     serve: Callable[..., Any], staged: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     site = serve(staged(step_s=0).engine)
@@ -146,7 +146,7 @@ def test_what_a_large_body_asks_for_is_worked_out_beside_the_server(
 
 
 @pytest.mark.parametrize("path", ANSWERS)
-def test_a_large_body_asks_for_the_same_as_a_small_one(
+def test_a_large_body_becomes_the_same_request_as_a_small_one(
     bodies: Callable[..., LargeBodies], path: str
 ) -> None:
     route = ANSWERS[path]
@@ -166,11 +166,11 @@ def test_a_large_body_asks_for_the_same_as_a_small_one(
 
     here, beside = asyncio.run(both())
     assert beside == here
-    # What one prompt's choices share is shared on the other side as well.
+    # The choices of one prompt share their objects after the crossing, too.
     assert prompts_size(beside) == prompts_size(here)
 
 
-def test_bodies_that_arrive_together_are_read_in_one_round_each(
+def test_each_of_two_bodies_that_arrive_together_is_read_in_one_round(
     bodies: Callable[..., LargeBodies], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     helper = bodies()
@@ -201,7 +201,7 @@ def test_bodies_that_arrive_together_are_read_in_one_round_each(
 
 @pytest.mark.parametrize("wide", ["👋", "—"])
 @pytest.mark.parametrize("is_ascii", [False, True], ids=["UTF-8", "escaped"])
-def test_a_text_that_takes_many_times_its_size_is_refused_in_words(
+def test_a_text_that_would_take_many_times_its_size_in_memory_is_refused_in_words(
     serve: Callable[..., Any], wide: str, is_ascii: bool
 ) -> None:
     site = serve(max_body_bytes=600_000)
@@ -226,7 +226,7 @@ def test_small_bodies_need_no_process(site: Any) -> None:
 
 
 @pytest.mark.parametrize("path", ["/v1/completions", "/v1/messages/count_tokens"])
-def test_a_large_body_waits_for_the_model_that_judges_it_as_a_small_one_does(
+def test_a_large_body_waits_for_its_model_like_a_small_one(
     serve: Callable[..., Any], demo_model_path: Path, path: str
 ) -> None:
     engine = Engine()

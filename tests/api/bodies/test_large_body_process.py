@@ -1,4 +1,4 @@
-"""The process that reads large bodies: its order, its end, its memory, its failures."""
+"""The process that reads large bodies: its order, end, memory and failures."""
 
 import asyncio
 import io
@@ -37,7 +37,7 @@ def test_the_process_ends_with_its_server(serve: Callable[..., Any]) -> None:
     helper.wait(60)
 
 
-def test_a_process_that_dies_is_an_error_in_words_and_the_next_body_gets_another(
+def test_a_dead_process_is_reported_in_words_and_the_next_body_gets_a_new_one(
     serve: Callable[..., Any],
 ) -> None:
     site = serve()
@@ -49,7 +49,7 @@ def test_a_process_that_dies_is_an_error_in_words_and_the_next_body_gets_another
         target=lambda: replies.append(site.send("POST", "/v1/messages", padded(ASK)))
     )
     asking.start()
-    # Others, small, are answered meanwhile.
+    # Small requests are answered meanwhile.
     assert site.send("POST", "/v1/messages", ASK).status == 200
     helper.kill()
     asking.join()
@@ -87,7 +87,7 @@ def suspended(bodies: LargeBodies) -> psutil.Process:
     return process
 
 
-def test_smaller_bodies_are_read_first_and_whoever_leaves_is_forgotten(
+def test_smaller_bodies_are_read_first_and_bodies_of_clients_that_left_are_dropped(
     bodies: Callable[..., LargeBodies],
 ) -> None:
     helper = bodies()
@@ -109,7 +109,7 @@ def test_smaller_bodies_are_read_first_and_whoever_leaves_is_forgotten(
     assert asyncio.run(run()) == ["first", "aa", "aaaa", "aaaaaaaa"]
 
 
-def test_a_client_that_leaves_while_its_body_is_read_holds_up_nobody(
+def test_a_client_that_leaves_while_its_body_is_read_delays_nobody(
     bodies: Callable[..., LargeBodies],
 ) -> None:
     helper = bodies()
@@ -126,7 +126,7 @@ def test_a_client_that_leaves_while_its_body_is_read_holds_up_nobody(
     assert asyncio.run(run()).prompt == ["stays"]
 
 
-def test_more_bodies_than_may_wait_are_refused(
+def test_a_body_beyond_the_length_of_the_queue_is_refused(
     bodies: Callable[..., LargeBodies], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("api.transport.bodies.large_bodies._MOST_WAITING", 2)
@@ -166,7 +166,7 @@ def test_a_body_that_takes_too_long_is_given_up_and_the_next_one_is_read(
     assert helper.process.starts == 2
 
 
-def test_what_takes_too_much_computing_is_too_large(
+def test_a_body_that_takes_too_much_processor_time_is_too_large(
     bodies: Callable[..., LargeBodies], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     helper = bodies()
@@ -181,7 +181,7 @@ def test_what_takes_too_much_computing_is_too_large(
 
 
 @pytest.mark.parametrize("path", ["/v1/messages", "/v1/chat/completions", "/v1/completions"])
-def test_the_process_keeps_nothing_of_a_body_that_it_has_refused(
+def test_the_process_keeps_nothing_of_a_body_that_it_refused(
     bodies: Callable[..., LargeBodies], path: str
 ) -> None:
     helper, route = bodies(), ANSWERS[path]
@@ -208,7 +208,7 @@ def test_the_process_keeps_nothing_of_a_body_that_it_has_refused(
     asyncio.run(run())
 
 
-def test_a_process_that_cannot_start_is_said_in_words(
+def test_a_process_that_cannot_start_is_reported_in_words(
     bodies: Callable[..., LargeBodies], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("sys.executable", "")
@@ -218,7 +218,7 @@ def test_a_process_that_cannot_start_is_said_in_words(
     assert "no Python to start" in caught.value.message
 
 
-def test_an_unused_process_is_ended_and_comes_back(
+def test_an_unused_process_ends_and_a_new_one_starts_when_needed(
     bodies: Callable[..., LargeBodies], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("api.transport.bodies.large_bodies._REST_AFTER_S", 0.01)
@@ -235,7 +235,7 @@ def test_an_unused_process_is_ended_and_comes_back(
     assert asyncio.run(run()).prompt == ["y"]
 
 
-def test_a_process_that_keeps_much_of_a_body_is_replaced_before_the_next_one(
+def test_a_process_that_keeps_much_memory_is_replaced_before_the_next_body(
     bodies: Callable[..., LargeBodies], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     helper = bodies()
@@ -252,14 +252,14 @@ def test_a_process_that_keeps_much_of_a_body_is_replaced_before_the_next_one(
     assert asyncio.run(run()) == [1, 1, 1, 2]
 
 
-def test_a_process_says_how_much_memory_it_takes(bodies: Callable[..., LargeBodies]) -> None:
+def test_a_process_reports_how_much_memory_it_takes(bodies: Callable[..., LargeBodies]) -> None:
     helper = bodies()
     assert helper.process.memory_bytes == 0
     asyncio.run(asked(helper, "x"))
     assert helper.process.memory_bytes > 1 << 20
 
 
-def test_answers_of_the_process_make_parts_of_requests_and_nothing_else() -> None:
+def test_an_answer_of_the_process_can_only_contain_parts_of_requests() -> None:
     for value in (Path("x"), ErrorKind.TOO_LARGE, json.loads, HelperProcess, Engine, Automaton):
         answer = pickle.dumps(("read", 1, value))
         with pytest.raises(pickle.UnpicklingError):

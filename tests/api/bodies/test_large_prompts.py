@@ -1,4 +1,4 @@
-"""Large bodies whose prompt is beyond the context, or that hold too much, are refused in words."""
+"""Large bodies with a prompt beyond the context, or with too many values, are refused in words."""
 
 import gzip
 import json
@@ -25,7 +25,7 @@ from tests.api.bodies.large import ASK, overflow_words
         ("/generate", "input_ids", "gzip", True),
     ],
 )
-def test_more_than_a_million_token_ids_are_a_prompt_that_is_too_long(
+def test_a_prompt_of_more_than_a_million_token_ids_is_too_long(
     shared_site: Any, path: str, field: str, packing: str | None, is_list: bool
 ) -> None:
     ids = b"[" + b"1, " * 1_200_000 + b"1]"
@@ -49,14 +49,14 @@ def test_more_than_a_million_token_ids_are_a_prompt_that_is_too_long(
         ("/api/chat", "messages"),
     ],
 )
-def test_a_hundred_thousand_messages_are_a_prompt_that_is_too_long(
+def test_a_prompt_of_a_hundred_thousand_messages_is_too_long(
     shared_site: Any, path: str, field: str
 ) -> None:
     many = [{"role": "user", "content": "Hi"}] * 100_001
     reply = shared_site.send("POST", path, {"model": "m", "max_tokens": 3, field: many})
 
     assert reply.status == 400
-    # Ollama's words count what is beyond the demo model's context.
+    # Ollama's message counts the tokens beyond the demo model's context.
     figure = str(100_001 - 32_768) if path == "/api/chat" else "100001"
     assert figure in overflow_words(reply, path)
 
@@ -67,7 +67,7 @@ def refused(body: Any, model: Any = CompletionParams, context: int | None = 1000
     return caught.value
 
 
-def test_a_list_of_ids_is_measured_wherever_it_stands_and_only_there() -> None:
+def test_only_lists_of_ids_that_are_prompts_count_as_tokens() -> None:
     ids = list(range(1000))
     error = refused({"model": "m", "prompt": ids})
     assert isinstance(error, ContextOverflow)
@@ -75,7 +75,7 @@ def test_a_list_of_ids_is_measured_wherever_it_stands_and_only_there() -> None:
     error = refused({"model": "m", "prompt": [[1], [*ids, 5], ids]})
     assert isinstance(error, ContextOverflow)
     assert error.prompt_tokens == 1001
-    # Elsewhere, and in texts, such a list is none of a prompt's.
+    # Elsewhere, and inside texts, such a list is not a prompt.
     assert refused({"model": "m", "prompt": {"prompt": ids}}).field == ("prompt",)
     assert refused({"model": "m", "prompt": "a", "stop_token_ids": {"a": ids}}).field == (
         "stop_token_ids",
@@ -86,14 +86,14 @@ def test_a_list_of_ids_is_measured_wherever_it_stands_and_only_there() -> None:
         assert read.prompt == [prompt]
 
 
-def test_a_list_that_holds_something_else_is_wrong_not_long() -> None:
+def test_a_list_with_something_other_than_ids_is_wrong_and_not_too_long() -> None:
     for wrong in (1.5, "1", None, True, [1]):
         error = refused({"model": "m", "prompt": [*range(2000), wrong]})
         assert error.code != "context_length_exceeded"
         assert error.field == ("prompt",)
 
 
-def test_without_a_model_nothing_is_too_long_and_too_many_values_are_refused() -> None:
+def test_without_a_model_no_prompt_is_too_long_but_too_many_values_are_refused() -> None:
     ids = list(range(2000))
     assert examined(
         json.dumps({"model": "m", "prompt": ids}).encode(), CompletionParams, None
@@ -103,7 +103,7 @@ def test_without_a_model_nothing_is_too_long_and_too_many_values_are_refused() -
     )
 
 
-def test_commas_and_braces_in_texts_are_no_values() -> None:
+def test_commas_and_braces_inside_texts_do_not_count_as_values() -> None:
     text = '{[,"\\' * 1_000_000
     read = examined(json.dumps({"model": "m", "prompt": text}).encode(), CompletionParams, None)
     assert read.prompt == [text]
@@ -123,7 +123,7 @@ def test_commas_and_braces_in_texts_are_no_values() -> None:
     ],
     ids=["completions", "messages", "responses", "generate", "ollama"],
 )  # fmt: skip
-def test_a_text_that_no_tokens_can_make_short_enough_is_too_long(
+def test_a_text_that_cannot_fit_however_it_is_tokenized_is_too_long(
     model: Any, body: dict[str, Any], field: str
 ) -> None:
     raw = json.dumps({"model": "m"} | body).encode()
@@ -134,12 +134,12 @@ def test_a_text_that_no_tokens_can_make_short_enough_is_too_long(
     assert examined(raw, model, 100_000, None)
 
 
-def test_what_an_assistant_said_may_be_left_out_and_counts_nothing() -> None:
+def test_the_text_of_an_assistant_may_be_left_out_and_does_not_count() -> None:
     turns = [{"role": "assistant", "content": "x" * 3_000_000}, *ASK["messages"]]
     assert examined(json.dumps(ASK | {"messages": turns}).encode(), MessageCreateParams, 1000, 1)
 
 
-def test_more_objects_than_can_be_read_or_handed_over_are_refused() -> None:
+def test_more_objects_than_can_be_read_or_passed_on_are_refused() -> None:
     block = {"type": "text", "text": ""}
     for count in (200_000, 700_000):
         turn = {"role": "user", "content": [block] * count}

@@ -1,4 +1,4 @@
-"""Bodies that are packed, or that announce what they are not."""
+"""Compressed bodies, and bodies whose headers are wrong."""
 
 import gzip
 import json
@@ -17,7 +17,7 @@ PATHS = ["/v1/messages", "/v1/chat/completions", "/v1/responses", "/generate", "
 
 
 def message_of(reply: Any) -> str:
-    """Return what an error says, in whichever envelope."""
+    """Return the message of an error, whatever its envelope."""
     error = reply.json["error"]
     text: str = error if isinstance(error, str) else error["message"]
     return text
@@ -42,7 +42,7 @@ def packed(encoding: str, body: bytes, path: str, site: Any) -> Any:
     ],
     ids=["none", "identity", "gzip", "upper", "x-gzip", "identity too", "zlib", "bare", "large"],
 )
-def test_a_packed_body_is_read(site: Any, encoding: str, body: bytes) -> None:
+def test_a_compressed_body_is_read(site: Any, encoding: str, body: bytes) -> None:
     assert packed(encoding, body, "/v1/messages", site).status == 200
 
 
@@ -50,9 +50,7 @@ def test_a_packed_body_is_read(site: Any, encoding: str, body: bytes) -> None:
 @pytest.mark.parametrize(
     "encoding", ["nonsense", "br", "zstd", "gzip, gzip", "x" * 5000, "gzip;q=1"]
 )
-def test_an_encoding_that_is_not_read_is_refused_by_name(
-    site: Any, path: str, encoding: str
-) -> None:
+def test_an_unsupported_encoding_is_refused_by_name(site: Any, path: str, encoding: str) -> None:
     reply = packed(encoding, gzip.compress(gzip.compress(PLAIN)), path, site)
 
     assert reply.status == 415
@@ -75,7 +73,7 @@ def test_an_encoding_that_is_not_read_is_refused_by_name(
     ],
     ids=["no gzip", "no zlib", "cut", "head", "no checksum", "trailing", "10,000 members"],
 )
-def test_a_body_that_is_not_what_its_encoding_says_is_refused(
+def test_a_body_that_does_not_match_its_encoding_is_refused(
     site: Any, caplog: pytest.LogCaptureFixture, path: str, encoding: str, body: bytes, why: str
 ) -> None:
     with caplog.at_level(logging.WARNING):
@@ -100,7 +98,7 @@ def test_a_bomb_takes_no_more_memory_than_the_limit(serve: Callable[..., Any], p
         tracemalloc.stop()
 
     assert reply.status == 413
-    # The body as it came, and pieces; never as much as it would be.
+    # The compressed body, and pieces of the text; never the whole text.
     assert peak < len(bomb) + 1_500_000
 
 
@@ -109,7 +107,7 @@ def test_a_bomb_takes_no_more_memory_than_the_limit(serve: Callable[..., Any], p
     [(b"40000000", 413), (b"9" * 18, 413), (b"9" * 5000, 400), (b"-5", 400), (b"1e3", 400)],
     ids=["large", "18 digits", "5,000 digits", "negative", "no integer"],
 )
-def test_an_absurd_length_is_refused_before_the_body_has_come(
+def test_an_absurd_length_is_refused_before_the_body_arrives(
     site: Any, announced: bytes, status: int
 ) -> None:
     with socket.create_connection((site.host, site.address.port), timeout=60) as connection:
@@ -122,13 +120,13 @@ def test_an_absurd_length_is_refused_before_the_body_has_come(
     assert head.split()[1] == str(status).encode()
     error = json.loads(body)
     assert error["type"] == "error"
-    # Also what could not be read as HTTP has an id to ask about.
+    # An answer to invalid HTTP has a request id, too.
     assert f"request-id: {error['request_id']}".encode() in head.lower()
     assert error["request_id"].startswith("req_")
 
 
 @pytest.mark.parametrize("chunk", [b"zz\r\n{}\r\n", b"9" * 5000 + b"\r\n", b"-1\r\n{}\r\n"])
-def test_a_chunk_of_no_size_ends_the_request(
+def test_a_chunk_without_a_size_ends_the_request(
     serve: Callable[..., Any], caplog: pytest.LogCaptureFixture, chunk: bytes
 ) -> None:
     site = serve(body_timeout_s=0.2)
@@ -141,13 +139,13 @@ def test_a_chunk_of_no_size_ends_the_request(
             connection.sendall(head + first)
             connection.sendall(chunk)
             answer = connection.recv(65536)
-        # The latter where the request was being read by then: its body never ends.
+        # The latter if the body, which never ends, was being read by then.
         assert answer.split()[1] in (b"400", b"408")
         assert b'"type":"error"' in answer
     assert "Traceback" not in caplog.text
 
 
-def test_numbers_of_many_digits_elsewhere_change_nothing(site: Any) -> None:
+def test_numbers_of_many_digits_in_other_headers_change_nothing(site: Any) -> None:
     number = "9" * 5000
     for name in ("x-stainless-retry-count", "x-stainless-timeout", "Range", "If-Modified-Since"):
         assert site.send("POST", "/v1/messages", ASK, {name: number}).status == 200
@@ -158,7 +156,7 @@ def test_numbers_of_many_digits_elsewhere_change_nothing(site: Any) -> None:
     assert len(reply.body) < 500
 
 
-def test_a_long_name_of_a_model_is_not_repeated_whole(serve: Callable[..., Any]) -> None:
+def test_a_long_name_of_a_model_is_not_quoted_whole(serve: Callable[..., Any]) -> None:
     site = serve(strict=True)
     reply = site.send("POST", "/v1/messages", ASK | {"model": "9" * 100_000})
 

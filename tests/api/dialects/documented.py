@@ -1,4 +1,4 @@
-"""Bodies that make answers of every kind, and what the OpenAPI document says of them."""
+"""Requests that produce every kind of answer, and the checks against the OpenAPI document."""
 
 import copy
 from typing import Any
@@ -20,7 +20,7 @@ WEATHER = {
 }
 REPORT = {"fullstop": {"report": True}}
 
-# For each route: bodies that make answers of every kind.
+# For each route: requests that produce every kind of answer.
 ASKED: dict[str, list[dict[str, Any]]] = {
     "/v1/messages": [
         {"messages": TURNS, "max_tokens": 20},
@@ -133,7 +133,7 @@ CLOSED = closed(copy.deepcopy(DOCUMENT["components"]["schemas"]))
 
 
 def check(schema: dict[str, Any], value: Any) -> None:
-    """Check that a value is what a schema of the document says and holds nothing else."""
+    """Check that a value matches a schema of the document and contains nothing else."""
     whole = {**closed(schema), "components": {"schemas": CLOSED}}
     errors = [
         f"{'/'.join(map(str, error.absolute_path))}: {error.message}"
@@ -166,7 +166,7 @@ EACH = [
 
 
 def check_request(path: str, body: dict[str, Any]) -> None:
-    """Check that a body is what the document asks for."""
+    """Check that a body matches the document."""
     content = DOCUMENT["paths"][path]["post"]["requestBody"]["content"]["application/json"]
     whole = {**content["schema"], "components": DOCUMENT["components"]}
     Draft202012Validator(whole).validate(body)

@@ -1,4 +1,4 @@
-"""Every dialect is whole: its value names all that the server, its logs and its documents need."""
+"""Every dialect is complete: its value has all that the server, its logs and its documents need."""
 
 import subprocess
 import sys
@@ -34,7 +34,7 @@ each_dialect = pytest.mark.parametrize("dialect", DIALECTS, ids=lambda dialect: 
 
 
 def params_of(dialect: Dialect) -> tuple[AnswerRoute[Any], Any]:
-    """Return a dialect's first route, and a request of it."""
+    """Return the parameters of a dialect: its first route, and a request for it."""
     route = dialect.answers[0]
     return route, route.request.model_validate(dialect.ask(ASKED, "m", "Hi"))
 
@@ -53,7 +53,7 @@ def sent(dialect: Dialect, kind: StopKind) -> Iterator[str]:
         yield from (frame.frame() for frame in encoder.encode(batch))
 
 
-def test_names_titles_and_paths_are_not_shared() -> None:
+def test_no_two_dialects_share_a_name_a_title_or_a_path() -> None:
     for found in (
         [dialect.name for dialect in DIALECTS],
         [dialect.title for dialect in DIALECTS],
@@ -69,7 +69,9 @@ def test_a_dialect_names_its_reference(dialect: Dialect) -> None:
 
 @each_dialect
 @pytest.mark.parametrize("kind", NORMAL)
-def test_every_normal_end_is_written_whole_and_streamed(dialect: Dialect, kind: StopKind) -> None:
+def test_every_normal_end_can_be_written_whole_and_streamed(
+    dialect: Dialect, kind: StopKind
+) -> None:
     route, params = params_of(dialect)
     whole = route.write_whole([([TextDelta("Ho")], ended(kind))], params, HEAD)
 
@@ -79,7 +81,9 @@ def test_every_normal_end_is_written_whole_and_streamed(dialect: Dialect, kind: 
 
 @each_dialect
 @pytest.mark.parametrize("kind", [StopKind.ERROR, StopKind.CANCELLED])
-def test_a_failure_is_told_in_the_stream_and_closes_it(dialect: Dialect, kind: StopKind) -> None:
+def test_a_failure_is_reported_in_the_stream_and_closes_it(
+    dialect: Dialect, kind: StopKind
+) -> None:
     route, params = params_of(dialect)
     encoder = route.encoder(params, HEAD)
     frames = encoder.encode([TextDelta("Ho"), ended(kind)])
@@ -90,7 +94,7 @@ def test_a_failure_is_told_in_the_stream_and_closes_it(dialect: Dialect, kind: S
 
 @each_dialect
 @pytest.mark.parametrize("kind", ErrorKind)
-def test_every_error_has_a_status_and_words(dialect: Dialect, kind: ErrorKind) -> None:
+def test_every_error_has_a_status_and_a_message(dialect: Dialect, kind: ErrorKind) -> None:
     status, body = dialect.render_error(ApiError(kind, "is wrong", field=("a", 0)), "req_1")
 
     assert 400 <= status < 600
@@ -112,7 +116,7 @@ def is_there(schema: dict[str, Any], parts: Sequence[str], schemas: dict[str, An
 
 
 @each_dialect
-def test_a_field_of_the_engine_is_named_as_the_request_spells_it(dialect: Dialect) -> None:
+def test_an_error_names_a_field_as_the_request_spells_it(dialect: Dialect) -> None:
     document = openapi.document(ROUTES)
     schemas = document["components"]["schemas"]
     bodies = [
@@ -125,7 +129,7 @@ def test_a_field_of_the_engine_is_named_as_the_request_spells_it(dialect: Dialec
         )
 
 
-def test_types_of_requests_are_read_without_a_web_framework() -> None:
+def test_the_types_of_requests_load_without_a_web_framework() -> None:
     modules = {route.request.__module__ for dialect in DIALECTS for route in dialect.answers}
     code = (
         f"import sys, {', '.join(sorted(modules))}\n"

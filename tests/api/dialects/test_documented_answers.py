@@ -1,4 +1,4 @@
-"""Every answer, whole and streamed, is what the OpenAPI document says of it, and nothing more."""
+"""Every answer, whole and streamed, matches the OpenAPI document and has nothing beyond it."""
 
 import json
 from collections.abc import Callable
@@ -23,14 +23,14 @@ from tests.api.dialects.documented import (
 )
 
 
-def test_every_posted_route_is_asked() -> None:
+def test_every_route_with_a_body_has_a_request_here() -> None:
     assert ASKED.keys() == set(WITH_BODIES)
     assert set(STREAMED) == {route.path for route in ROUTES if route.stream is not None}
     assert set(CONVERSATIONS.values()) == set(STREAMED)
 
 
 @pytest.mark.parametrize(("path", "body"), EACH)
-def test_a_whole_answer(site: Any, path: str, body: dict[str, Any]) -> None:
+def test_a_whole_answer_matches_the_document(site: Any, path: str, body: dict[str, Any]) -> None:
     reply = site.send("POST", path, {"model": "demo-model", "stream": False, **body})
 
     assert reply.status == 200, reply.body
@@ -38,7 +38,9 @@ def test_a_whole_answer(site: Any, path: str, body: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize(("path", "body"), [one for one in EACH if one.values[0] in STREAMED])
-def test_every_event_of_a_stream(site: Any, path: str, body: dict[str, Any]) -> None:
+def test_every_event_of_a_stream_matches_the_document(
+    site: Any, path: str, body: dict[str, Any]
+) -> None:
     reply = site.send("POST", path, {"model": "demo-model", "stream": True, **body})
     lines = reply.body.decode().splitlines()
     found = [
@@ -54,7 +56,7 @@ def test_every_event_of_a_stream(site: Any, path: str, body: dict[str, Any]) -> 
 
 
 @pytest.mark.parametrize("file", sorted(GOLDEN.glob("*/*.json")), ids=lambda one: one.stem)
-def test_every_event_of_a_golden_conversation(file: Path) -> None:
+def test_every_event_of_a_golden_conversation_matches_the_document(file: Path) -> None:
     for name, data in json.loads(file.read_text(encoding="utf-8")):
         if data != "[DONE]":
             check(event_schema(CONVERSATIONS[file.parent.name]), data)
@@ -66,7 +68,7 @@ def test_every_event_of_a_golden_conversation(file: Path) -> None:
     [one for one in ROUTES if one.method == "GET" and one.answer is not None],
     ids=lambda route: route.path,
 )
-def test_what_is_got(site: Any, route: Any) -> None:
+def test_the_answer_to_a_get_matches_the_document(site: Any, route: Any) -> None:
     kept = site.send("POST", "/v1/responses", {"model": "m", "input": COUNT}).json["id"]
     path = route.path.replace("{id}", "demo-model").replace("{response_id}", kept)
     reply = site.send("GET", path)
@@ -75,7 +77,7 @@ def test_what_is_got(site: Any, route: Any) -> None:
     check(answer_schema(route.path, "get"), reply.json)
 
 
-def test_what_is_deleted(site: Any) -> None:
+def test_the_answer_to_a_deletion_matches_the_document(site: Any) -> None:
     kept = site.send("POST", "/v1/responses", {"model": "m", "input": COUNT}).json["id"]
     reply = site.send("DELETE", f"/v1/responses/{kept}")
 
@@ -87,11 +89,13 @@ def test_what_is_deleted(site: Any) -> None:
     ("method", "path"),
     [("POST", "/flush_cache"), ("GET", "/flush_cache"), ("GET", "/server_info")],
 )
-def test_what_is_told_of_the_server(site: Any, method: str, path: str) -> None:
+def test_the_servers_description_of_itself_matches_the_document(
+    site: Any, method: str, path: str
+) -> None:
     check(answer_schema(path, method.lower()), site.send(method, path).json)
 
 
-def test_health_without_a_model(serve: Callable[..., Any]) -> None:
+def test_the_health_without_a_model_matches_the_document(serve: Callable[..., Any]) -> None:
     engine = Engine()
     reply = serve(engine).send("GET", "/health")
     engine.close()
@@ -102,14 +106,16 @@ def test_health_without_a_model(serve: Callable[..., Any]) -> None:
 
 @pytest.mark.parametrize("path", WITH_BODIES)
 @pytest.mark.parametrize("body", [{}, b"{", b"\xff"], ids=["empty", "broken", "no text"])
-def test_errors(site: Any, path: str, body: Any) -> None:
+def test_an_error_matches_the_document(site: Any, path: str, body: Any) -> None:
     reply = site.send("POST", path, body)
 
     assert reply.status == 400
     check(answer_schema(path, status="default"), reply.json)
 
 
-def test_a_wrong_method_and_a_wrong_key(serve: Callable[..., Any]) -> None:
+def test_the_errors_for_a_wrong_method_and_a_wrong_key_match_the_document(
+    serve: Callable[..., Any],
+) -> None:
     site = serve(api_key="secret")
     for path in ASKED:
         for reply in (site.send("PUT", path), site.send("POST", path, {})):

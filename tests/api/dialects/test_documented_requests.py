@@ -1,4 +1,4 @@
-"""The OpenAPI document accepts the forms of a request that the server accepts, and no others."""
+"""The OpenAPI document allows the forms of a request that the server accepts, and no others."""
 
 from typing import Any
 
@@ -7,7 +7,7 @@ from jsonschema import ValidationError
 
 from tests.api.dialects.documented import EACH, TURNS, answer_schema, check, check_request
 
-# The forms in which a field may be written; each is both documented and accepted.
+# The forms that a field can have; each is documented and accepted.
 BLOCKS = [{"type": "text", "text": "Hi"}]
 CALL = {"id": "c", "type": "function", "function": {"name": "f", "arguments": "{}"}}
 FORMS: dict[str, list[dict[str, Any]]] = {
@@ -70,7 +70,9 @@ FORMS: dict[str, list[dict[str, Any]]] = {
         for number, body in enumerate(bodies)
     ],
 )
-def test_every_form_of_a_field_is_taken(site: Any, path: str, body: dict[str, Any]) -> None:
+def test_every_form_of_a_field_is_accepted_and_documented(
+    site: Any, path: str, body: dict[str, Any]
+) -> None:
     sent = {"model": "demo-model", "stream": False, **body}
     check_request(path, sent)
     reply = site.send("POST", path, sent)
@@ -92,9 +94,7 @@ def test_every_form_of_a_field_is_taken(site: Any, path: str, body: dict[str, An
         ("/api/chat", {"messages": TURNS, "format": 5}),
     ],
 )
-def test_a_form_that_is_refused_is_not_documented(
-    site: Any, path: str, body: dict[str, Any]
-) -> None:
+def test_a_refused_form_is_not_documented(site: Any, path: str, body: dict[str, Any]) -> None:
     sent = {"model": "m", **body}
     with pytest.raises(ValidationError):
         check_request(path, sent)
@@ -103,5 +103,5 @@ def test_a_form_that_is_refused_is_not_documented(
 
 
 @pytest.mark.parametrize(("path", "body"), EACH)
-def test_what_is_asked_here_is_right_by_the_document(path: str, body: dict[str, Any]) -> None:
+def test_the_requests_of_these_tests_match_the_document(path: str, body: dict[str, Any]) -> None:
     check_request(path, {"model": "m", **body})

@@ -1,5 +1,5 @@
-"""Every dialect, every kind of stop, streamed and not: the text ends before the stop, the match is
-reported, no frame holds a stop, and tokens are counted up to the one that completed it.
+"""Every dialect, every kind of stop, streamed and whole: the text ends before the stop, the match
+is reported, no frame contains a stop, and tokens are counted up to the one that completes it.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ TEXT = "One two "
 
 @dataclass(frozen=True)
 class Stop:
-    """What a request asks to stop on, and what must match after how many tokens of the text."""
+    """A stop of a request, what must match, and after how many tokens of the text."""
 
     script: str
     match: str
@@ -52,7 +52,7 @@ STOPS = {
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a client understands of an answer."""
+    """What a client reads from an answer."""
 
     text: str
     match: str | int | None
@@ -98,7 +98,7 @@ class Chat:
 
 
 class Completions(Chat):
-    """Completions, with the prompt that the chat template would have made."""
+    """Completions, with the prompt that the chat template would make."""
 
     path = "/v1/completions"
 
@@ -113,7 +113,7 @@ class Completions(Chat):
 
 
 class Messages:
-    """Messages; a matched id is in our own object, as the vendor has no field for it."""
+    """Messages; a matched id is in the fullstop object, because the vendor has no field for it."""
 
     path = "/v1/messages"
 
@@ -151,7 +151,7 @@ class Messages:
 
 
 class Responses:
-    """Responses; the match is in our own object."""
+    """Responses; the match is in the fullstop object."""
 
     path = "/v1/responses"
 
@@ -197,7 +197,7 @@ class Model:
 
 @pytest.fixture(scope="module")
 def models(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Model]]:
-    """A plain model and one of Harmony's family that has the stop in its thoughts too."""
+    """A plain model, and one of Harmony's family that also has the stop in its thinking."""
     folder = tmp_path_factory.mktemp("matrix")
     before = [*ANALYSIS, *FINAL]
     stages = {

@@ -1,4 +1,4 @@
-"""The table of sampling parameters is the engine's list, and its rows read what they write."""
+"""The table of sampling parameters matches the engine's list, and its rows read what they write."""
 
 import dataclasses
 from typing import get_args
@@ -34,16 +34,16 @@ EACH = Sampling(
 )
 
 
-def test_every_parameter_of_the_engine_has_a_row_and_nothing_else_has() -> None:
+def test_only_the_parameters_of_the_engine_have_rows_and_all_have_one() -> None:
     assert set(PARAMETERS) == {field.name for field in dataclasses.fields(Sampling)}
 
 
-def test_every_vendor_has_a_type_of_requests() -> None:
+def test_every_vendor_has_a_request_type() -> None:
     assert set(MODELS) == set(get_args(Vendor))
 
 
 @pytest.mark.parametrize("vendor", MODELS)
-def test_what_is_written_is_read_again(vendor: Vendor) -> None:
+def test_a_written_parameter_is_read_back(vendor: Vendor) -> None:
     model, rest = MODELS[vendor]
     fields = sampling_to_wire(EACH, vendor)
     read = sampling_of(model.model_validate({**rest, **fields}), vendor)
@@ -57,7 +57,7 @@ def test_what_is_written_is_read_again(vendor: Vendor) -> None:
 
 
 @pytest.mark.parametrize("vendor", MODELS)
-def test_nothing_asked_is_the_model_s_own_default(vendor: Vendor) -> None:
+def test_a_missing_parameter_means_the_models_own_default(vendor: Vendor) -> None:
     model, rest = MODELS[vendor]
 
     assert sampling_of(model.model_validate(rest), vendor) == Sampling()

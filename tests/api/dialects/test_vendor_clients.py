@@ -1,4 +1,4 @@
-"""The acceptance rows through the vendors' own clients, streamed and whole, on the demo model."""
+"""The acceptance tests with the vendors' own clients, streamed and whole, on the demo model."""
 
 import asyncio
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ COUNT = "Count from 1 to 10, one number per line"
 
 @dataclass(frozen=True)
 class Row:
-    """One question, how it is limited, and what must come of it."""
+    """One question, its limits, and the expected answer."""
 
     prompt: str
     text: str
@@ -99,11 +99,11 @@ def check_choice(choice: Any, text: str, row: Row) -> None:
     assert (choice.matched_stop, choice.stop_reason) == (matched, matched)
 
 
-def test_a_message_stops_where_it_should(messages: anthropic.resources.Messages, row: Row) -> None:
+def test_a_message_ends_as_expected(messages: anthropic.resources.Messages, row: Row) -> None:
     check_message(messages.create(**as_message(row)), row)
 
 
-def test_a_streamed_message_stops_where_it_should(
+def test_a_streamed_message_ends_as_expected(
     messages: anthropic.resources.Messages, row: Row
 ) -> None:
     with messages.stream(**as_message(row)) as stream:
@@ -111,13 +111,11 @@ def test_a_streamed_message_stops_where_it_should(
         check_message(stream.get_final_message(), row)
 
     assert "".join(pieces) == row.text
-    # A reader that is slow for a moment finds the rest of a short answer in one piece.
+    # A reader that is slow for a moment gets the rest of a short answer as one piece.
     assert len(pieces) > 1 or len(row.text) < 20
 
 
-def test_a_completion_stops_where_it_should(
-    chat: openai.resources.chat.Completions, row: Row
-) -> None:
+def test_a_completion_ends_as_expected(chat: openai.resources.chat.Completions, row: Row) -> None:
     answer = chat.create(**as_chat(row))
 
     check_choice(answer.choices[0], answer.choices[0].message.content or "", row)
@@ -127,7 +125,7 @@ def test_a_completion_stops_where_it_should(
         assert answer.usage.completion_tokens == row.max_tokens
 
 
-def test_a_streamed_completion_stops_where_it_should(
+def test_a_streamed_completion_ends_as_expected(
     chat: openai.resources.chat.Completions, row: Row
 ) -> None:
     chunks = list(chat.create(**as_chat(row), stream=True, stream_options={"include_usage": True}))
@@ -141,7 +139,7 @@ def test_a_streamed_completion_stops_where_it_should(
     assert usage.usage.completion_tokens > 0
 
 
-def test_streamed_usage_is_the_usage_of_the_whole_answer(
+def test_a_stream_reports_the_same_usage_as_a_whole_answer(
     messages: anthropic.resources.Messages, chat: openai.resources.chat.Completions
 ) -> None:
     row = ROWS["alphabet"]
@@ -160,7 +158,7 @@ def test_streamed_usage_is_the_usage_of_the_whole_answer(
     assert streamed.cache_read_input_tokens > 0
 
 
-def test_the_counted_prompt_is_the_prompt_that_is_reported(
+def test_counting_a_prompt_gives_the_reported_prompt_tokens(
     messages: anthropic.resources.Messages,
 ) -> None:
     wanted = as_message(ROWS["word"]) | {"system": "You are brief."}
@@ -183,7 +181,7 @@ def test_a_prefilled_answer_is_continued(messages: anthropic.resources.Messages)
 
 
 @pytest.mark.parametrize("streamed", [False, True], ids=["whole", "streamed"])
-def test_enabled_thinking_comes_first_in_a_block_of_its_own(
+def test_enabled_thinking_comes_first_in_a_separate_block(
     messages: anthropic.resources.Messages, streamed: bool
 ) -> None:
     wanted = as_message(ROWS["alphabet"]) | {
@@ -275,7 +273,7 @@ def test_many_clients_are_answered_at_once(site: Any) -> None:
         check_message(message, row)
 
 
-def test_the_models_are_listed_for_both(site: Any) -> None:
+def test_both_vendors_clients_list_the_models(site: Any) -> None:
     with anthropic.Anthropic(base_url=site.url, api_key="none") as client:
         (one,) = client.models.list()
         assert client.models.retrieve("demo-model").display_name == one.display_name
@@ -286,7 +284,7 @@ def test_the_models_are_listed_for_both(site: Any) -> None:
     assert one.id == two.id == "demo-model"
 
 
-def test_a_client_of_threads_sends_everything_again_without_one(
+def test_a_client_with_threads_sends_everything_again_without_one(
     messages: anthropic.resources.Messages,
 ) -> None:
     with pytest.raises(anthropic.BadRequestError) as caught:

@@ -1,4 +1,4 @@
-"""What is wrong in a captured answer is named once, and what is right is left alone."""
+"""Each fault of a captured answer is named once, and nothing else is."""
 
 import json
 from pathlib import Path
@@ -57,7 +57,7 @@ def found(captured: str, *stops: str) -> dict[str, Severity]:
 
 
 @pytest.mark.parametrize("folder", FOLDERS)
-def test_what_our_own_encoders_write_is_faultless(folder: str) -> None:
+def test_the_output_of_our_own_encoders_has_no_finding(folder: str) -> None:
     paths = sorted((GOLDEN / folder).glob("*.json"))
     assert len(paths) >= 9
     for path in paths:
@@ -74,7 +74,7 @@ def test_what_our_own_encoders_write_is_faultless(folder: str) -> None:
         assert (capture.error is not None) == (path.stem in BROKEN_OFF), path
 
 
-def test_a_right_answer_has_no_finding() -> None:
+def test_a_correct_answer_has_no_finding() -> None:
     assert found(answer("A B ", "stop_sequence", "STOP"), "STOP") == {}
 
 
@@ -86,27 +86,27 @@ def test_a_null_sequence_beside_its_reason_is_found() -> None:
     assert found(answer("A B ", "stop_sequence"), "STOP") == {"sequence_null": Severity.ERROR}
 
 
-def test_a_text_that_ends_with_the_stop_while_none_is_named_is_found() -> None:
+def test_a_text_that_ends_with_a_stop_which_is_not_named_is_found() -> None:
     assert found(answer("A STOP", "end_turn"), "STOP") == {
         "stop_in_text": Severity.ERROR,
         "sequence_null": Severity.ERROR,
     }
 
 
-def test_a_sequence_without_its_reason_and_one_nobody_asked_for_are_found() -> None:
+def test_a_sequence_without_its_reason_or_without_a_request_is_found() -> None:
     assert found(answer("A", "end_turn", "STOP"), "STOP") == {
         "sequence_without_reason": Severity.ERROR
     }
     assert found(answer("A", "stop_sequence", "X"), "STOP") == {"sequence_unknown": Severity.ERROR}
 
 
-def test_leading_letters_at_the_end_are_suspicious_after_a_stop_only() -> None:
+def test_the_beginning_of_a_stop_at_the_end_is_suspicious_only_after_a_stop() -> None:
     leaked, released = answer("A ST", "stop_sequence", "STOP"), answer("A ST", "end_turn")
     assert found(leaked, "STOP") == {"stop_prefix_at_end": Severity.WARNING}
     assert found(released, "STOP") == {"stop_prefix_at_end": Severity.NOTE}
 
 
-def test_the_stop_and_what_follows_it_are_found_with_their_event() -> None:
+def test_a_stop_and_the_text_after_it_are_found_with_their_event() -> None:
     captured = stream(START, OPEN, text("A ST"), text("OP"), text(" B"), CLOSE,
                       delta("end_turn"), STOP)  # fmt: skip
     inside, after = diagnose(parse(captured), ["STOP"])
@@ -145,18 +145,18 @@ def test_a_stream_without_its_last_event_is_found() -> None:
     assert cut == {"stream_truncated": Severity.ERROR, "reason_missing": Severity.ERROR}
 
 
-def test_a_stream_that_breaks_off_in_its_json_is_found() -> None:
+def test_a_stream_that_breaks_off_inside_its_json_is_found() -> None:
     captured = stream(START, OPEN, text("A")) + 'data: {"type":"content_bl'
     assert "stream_truncated" in found(captured)
     assert "bad_json" not in found(captured)
 
 
-def test_a_line_that_is_no_json_is_found() -> None:
+def test_a_line_that_is_not_json_is_found() -> None:
     captured = stream(START, OPEN) + "data: {oops}\n\n" + stream(CLOSE, delta("end_turn"), STOP)
     assert found(captured) == {"bad_json": Severity.ERROR}
 
 
-def test_missing_usage_is_found_where_clients_read_it() -> None:
+def test_missing_usage_is_found_if_clients_read_it() -> None:
     start = {"type": "message_start", "message": {}}
     last = {key: value for key, value in delta("end_turn").items() if key != "usage"}
     assert found(stream(start, OPEN, CLOSE, last, STOP)) == {"usage_missing": Severity.WARNING}

@@ -1,4 +1,4 @@
-"""How captures are cut into heads, commands and frames, whatever their size."""
+"""How captures are divided into headers, commands and frames, whatever their size."""
 
 import json
 
@@ -8,7 +8,7 @@ from api.conformance.captures.framing import BodyForm, framed
 
 
 @pytest.mark.parametrize("line_end", ["\n", "\r\n", "\r"])
-def test_every_line_end_separates_events_heads_and_commands(line_end: str) -> None:
+def test_every_kind_of_line_end_separates_events_headers_and_commands(line_end: str) -> None:
     body = ["data: " + json.dumps({"choices": [{"delta": {"content": c}}]}) for c in "ab"]
     lines = [
         '$ curl http://x -d \'{"stop": ["END"]}\'',
@@ -42,10 +42,10 @@ def test_a_capture_of_too_many_values_is_read_event_by_event() -> None:
     "text",
     ['[{"a": 1}, {"b": [2, "]}"]}]', ' [ {"a": "\\"}"} , {} ] '],
 )
-def test_collected_chunks_are_cut_where_they_end(text: str) -> None:
+def test_collected_chunks_are_separated_at_their_ends(text: str) -> None:
     assert [frame.value for frame in framed(text).frames] == json.loads(text)
 
 
 @pytest.mark.parametrize("text", ['[{"a": 1}, 2]', '[{"a": 1}] x', '[{"a": 1},]', '[{"a": 1}'])
-def test_what_is_no_array_of_objects_is_not_collected(text: str) -> None:
+def test_only_an_array_of_objects_is_taken_for_collected_chunks(text: str) -> None:
     assert not (framed(text).form is BodyForm.NDJSON and len(framed(text).frames) > 1)

@@ -1,4 +1,4 @@
-"""What strangers send is shown, never obeyed: on terminals, in pipes, and in reports."""
+"""Control characters in answers are shown, never obeyed: on terminals, in pipes, and in reports."""
 
 import json
 import unicodedata
@@ -13,7 +13,7 @@ from api.conformance.captures.report import as_text
 STEERING = (
     "\x00\x07\x08\x1b\r\x7f\x80\x9b\u200e\u202a\u202e\u2066\u2069\u2028\ufeff\ud800\U000e0041"
 )
-# Joiners, and signs of Arabic and Syriac, which are drawn.
+# Joiners, and signs of Arabic and Syriac that have a visible form.
 _SEEN = "\n\t\u200c\u200d\u0600\u0601\u0602\u0603\u0604\u0605\u06dd\u070f\u0890\u0891\u08e2"
 
 
@@ -28,7 +28,7 @@ def test_no_control_character_of_unicode_is_left() -> None:
     assert left == []
 
 
-def test_what_can_be_seen_is_left_as_it_is() -> None:
+def test_visible_characters_are_left_alone() -> None:
     text = "a\n\tß 日本 👩\u200d💻 نص שלום"
     assert harmless(text) == text
 
@@ -38,7 +38,7 @@ def test_one_line_stays_one_line() -> None:
     assert on_one_line("x" * 300, 10) == "x" * 9 + "…"
 
 
-def test_json_reads_back_the_same_and_steers_nothing() -> None:
+def test_json_reads_back_the_same_and_controls_no_terminal() -> None:
     value = {"k" + STEERING: ["v" + STEERING, 1, "é"]}
     written = harmless_json(value)
     assert json.loads(written) == value
@@ -50,7 +50,7 @@ FIELDS = ("model", "id", "finish_reason", "content", "arguments", "name", "error
 
 
 @pytest.mark.parametrize("field", FIELDS)
-def test_no_field_of_a_capture_steers_the_terminal_or_breaks_its_line(field: str) -> None:
+def test_no_field_of_a_capture_controls_the_terminal_or_breaks_its_line(field: str) -> None:
     evil = f"x{STEERING}\nERROR forged: not our words"
     message = {"content": "hi", "tool_calls": [{"function": {"name": "f", "arguments": "{}"}}]}
     answer = {"model": "m", "choices": [{"message": message, "finish_reason": "stop"}]}

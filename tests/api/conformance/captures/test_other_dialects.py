@@ -1,4 +1,4 @@
-"""Answers of APIs that we do not serve are read in their own words."""
+"""Answers of APIs that Fullstop does not serve are read, and reported in their own words."""
 
 import json
 from typing import Any
@@ -27,7 +27,7 @@ LLAMA = {
 }  # fmt: skip
 
 
-def test_an_answer_of_llama_cpp_names_its_word() -> None:
+def test_an_answer_of_llama_cpp_names_the_stop_that_matched() -> None:
     capture, findings = read(json.dumps(LLAMA | {"content": "A B "}))
     assert (capture.dialect, capture.text) == (WireDialect.LLAMA_CPP, "A B ")
     assert (capture.ending, capture.matched) == (CapturedEnding.STOP, "END")
@@ -35,7 +35,7 @@ def test_an_answer_of_llama_cpp_names_its_word() -> None:
     assert findings == set()
 
 
-def test_a_stream_of_llama_cpp_ends_where_it_says_stop() -> None:
+def test_a_stream_of_llama_cpp_ends_at_its_stop_field() -> None:
     piece = {"index": 0, "content": "A B ", "tokens": [1, 2], "stop": False}
     capture, findings = read(sse(piece, LLAMA))
     assert (capture.text, capture.is_streamed, capture.output_ids) == ("A B ", True, (1, 2))
@@ -51,7 +51,7 @@ def test_a_stream_of_llama_cpp_ends_where_it_says_stop() -> None:
         ({"stop_type": None, "stopped_limit": True, "stopping_word": ""}, CapturedEnding.LIMIT),
     ],
 )
-def test_reasons_of_llama_cpp_old_and_new_are_told_apart(
+def test_the_old_and_the_new_reasons_of_llama_cpp_are_read(
     more: dict[str, Any], ending: CapturedEnding
 ) -> None:
     capture, findings = read(json.dumps(LLAMA | more))
@@ -77,14 +77,14 @@ def test_an_answer_of_tgi_is_read_with_its_details() -> None:
     assert findings == set()
 
 
-def test_a_stream_of_tgi_ends_with_its_whole_text() -> None:
+def test_a_stream_of_tgi_ends_with_the_whole_text() -> None:
     capture, findings = read(sse(token(1, "A"), token(2, " B", "A B")))
     assert (capture.text, capture.output_ids, findings) == ("A B", (1, 2), set())
     assert read(sse(token(1, "A"), token(2, " B", "A  B")))[1] == {"text_differs"}
     assert read(sse(token(1, "A")))[1] == {"end_marker_missing", "reason_missing"}
 
 
-def test_an_answer_of_tgi_without_details_is_no_fault() -> None:
+def test_an_answer_of_tgi_without_details_has_no_finding() -> None:
     assert read(json.dumps({"generated_text": "A"}))[1] == {"details_missing"}
 
 
@@ -110,7 +110,7 @@ COUNTED = {
 
 
 @pytest.mark.parametrize("is_array", [True, False])
-def test_a_stream_of_gemini_is_read_as_events_and_as_an_array(is_array: bool) -> None:
+def test_a_stream_of_gemini_is_read_from_events_and_from_an_array(is_array: bool) -> None:
     pieces = [candidate("A "), candidate("B ", "STOP", **COUNTED)]
     capture, findings = read(json.dumps(pieces) if is_array else sse(*pieces))
     assert (capture.dialect, capture.text) == (WireDialect.GEMINI, "A B ")
@@ -118,7 +118,7 @@ def test_a_stream_of_gemini_is_read_as_events_and_as_an_array(is_array: bool) ->
     assert findings == set()
 
 
-def test_thoughts_and_calls_of_gemini_are_no_text() -> None:
+def test_the_thinking_and_the_calls_of_gemini_are_not_part_of_the_text() -> None:
     parts = [
         {"text": "Hm.", "thought": True},
         {"functionCall": {"name": "look", "args": {"a": 1}}},
@@ -159,7 +159,7 @@ def test_an_answer_of_converse_is_read() -> None:
     assert findings == set()
 
 
-def test_a_stream_of_converse_names_the_stop_where_the_model_does() -> None:
+def test_a_stream_of_converse_names_the_stop_if_the_model_does() -> None:
     events = [
         {"messageStart": {"role": "assistant"}},
         {"contentBlockDelta": {"contentBlockIndex": 0, "delta": {"text": "A B "}}},

@@ -1,4 +1,4 @@
-"""Answers of any server are read, whatever stands around them."""
+"""Answers of any server are read, whatever surrounds them."""
 
 import json
 from typing import Any
@@ -124,7 +124,7 @@ def test_the_parts_of_a_tool_call_are_put_together() -> None:
     assert capture.ending is CapturedEnding.TOOL
 
 
-def test_completions_are_told_from_chat() -> None:
+def test_completions_are_distinguished_from_chat() -> None:
     choice = {"index": 0, "text": "A", "finish_reason": "length"}
     capture = parse(json.dumps({"choices": [choice], "usage": {"completion_tokens": 1}}))
     assert (capture.dialect, capture.text) == (WireDialect.COMPLETIONS, "A")
@@ -181,7 +181,7 @@ CURL = (
 )
 
 
-def test_what_curl_i_prints_is_read_with_its_head_and_its_command() -> None:
+def test_the_output_of_curl_i_is_read_with_its_headers_and_its_command() -> None:
     text = f"{CURL}HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n\r\n{json.dumps(MESSAGE)}"
     capture = parse(text)
     assert (capture.status, capture.headers["content-type"]) == (200, "application/json")
@@ -189,7 +189,7 @@ def test_what_curl_i_prints_is_read_with_its_head_and_its_command() -> None:
     assert capture.text == "A B "
 
 
-def test_what_curl_v_prints_is_read() -> None:
+def test_the_output_of_curl_v_is_read() -> None:
     text = (
         "*   Trying 127.0.0.1:8080...\n> POST /v1/messages HTTP/1.1\n> host: x\n>\n"
         "} [20 bytes data]\n< HTTP/1.1 100 Continue\n<\n< HTTP/1.1 429 Too Many\n"
@@ -208,7 +208,7 @@ def test_chunks_collected_in_an_array_are_a_stream() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "   \n", "hello", "[1, 2]", '"text"', "{}", "<html></html>"])
-def test_what_is_no_answer_is_said_so_and_raises_nothing(text: str) -> None:
+def test_text_that_is_not_an_answer_is_reported_as_such(text: str) -> None:
     capture = parse(text)
     assert capture.dialect is None
     assert [finding.code for finding in capture.findings] == ["unknown_dialect"]
@@ -238,7 +238,7 @@ ANY_JSON = st.recursive(
 
 @settings(max_examples=cases(120), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(ANY_JSON, max_size=4), st.sampled_from([None, *WireDialect]))
-def test_nothing_that_is_sent_can_make_reading_fail(
+def test_random_values_in_an_answer_are_read_without_a_failure(
     bodies: list[Any], dialect: WireDialect | None
 ) -> None:
     for form in ("{}", "data: {}\n\n", "event: message_start\ndata: {}\n\n", "data: {}\n"):
@@ -248,5 +248,5 @@ def test_nothing_that_is_sent_can_make_reading_fail(
 
 @settings(deadline=None)
 @given(st.text(), st.sampled_from([None, *WireDialect]))
-def test_no_text_can_make_reading_fail(text: str, dialect: WireDialect | None) -> None:
+def test_random_text_is_read_without_a_failure(text: str, dialect: WireDialect | None) -> None:
     assert isinstance(diagnose(parse(text, dialect), ["stop"]), list)

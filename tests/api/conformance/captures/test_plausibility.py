@@ -1,4 +1,4 @@
-"""What an answer says of itself and cannot be is found: reasons, counts, calls, each choice."""
+"""Impossible statements of an answer are found: reasons, counts, calls, in each choice."""
 
 import json
 from typing import Any
@@ -62,12 +62,12 @@ def test_a_reason_that_the_api_does_not_have_is_found(captured: str, known: str)
 
 
 @pytest.mark.parametrize("arguments", ["", "{", '{"a": }', "[1]", "null", '"text"'])
-def test_arguments_that_are_no_object_are_found(arguments: str) -> None:
+def test_arguments_that_are_not_an_object_are_found(arguments: str) -> None:
     assert found(calling('{"a": 1}')) == {}
     assert found(calling(arguments)) == {"arguments_broken": Severity.ERROR}
 
 
-def test_arguments_that_a_limit_has_cut_are_no_fault() -> None:
+def test_arguments_that_the_limit_cut_off_have_no_finding() -> None:
     assert found(calling('{"a": ', "length")) == {"arguments_cut": Severity.NOTE}
 
 
@@ -83,7 +83,9 @@ def test_calls_without_a_name_and_reasons_without_a_call_are_found() -> None:
         ("tool_calls", {"tool_calls": [{"type": "custom", "custom": {"name": "c", "input": "x"}}]}),
     ],
 )
-def test_functions_of_old_and_custom_tools_are_calls(reason: str, part: dict[str, Any]) -> None:
+def test_function_calls_of_the_old_form_and_custom_tools_are_calls(
+    reason: str, part: dict[str, Any]
+) -> None:
     message = {"role": "assistant", "content": None, **part}
     assert found(answer(message=message, finish_reason=reason)) == {}
 
@@ -105,7 +107,7 @@ def test_every_choice_is_judged_and_named() -> None:
     assert said["unknown_reason"].startswith("Choice 3: ")
 
 
-def test_choices_of_a_stream_are_put_together_each_for_itself() -> None:
+def test_each_choice_of_a_stream_is_put_together_separately() -> None:
     pieces = [(0, "A"), (1, "X"), (0, "B"), (1, "END")]
     chunks = [{"index": at, "delta": {"content": text}} for at, text in pieces]
     chunks += [{"index": at, "delta": {}, "finish_reason": "stop"} for at in (0, 1)]

@@ -1,4 +1,4 @@
-"""What ``inspect`` shows of an answer."""
+"""The report of ``inspect`` on an answer."""
 
 import json
 
@@ -16,7 +16,7 @@ BODY = {
 }
 
 
-def test_the_lines_say_what_came_and_what_is_wrong() -> None:
+def test_the_report_lists_the_content_and_the_faults() -> None:
     capture = parse(json.dumps(BODY))
     lines = as_text(capture, diagnose(capture, ["STOP"])).splitlines()
     assert "reason    stop_sequence, stop 'STOP'" in lines
@@ -25,12 +25,12 @@ def test_the_lines_say_what_came_and_what_is_wrong() -> None:
     assert lines[-2].startswith("WARNING stop_prefix_at_end (event 0): ")
 
 
-def test_a_right_answer_is_said_to_be_right() -> None:
+def test_the_report_of_a_correct_answer_says_so() -> None:
     capture = parse(json.dumps(BODY))
     assert as_text(capture, diagnose(capture)).endswith("\nNothing is wrong with it.\n")
 
 
-def test_the_object_can_be_written() -> None:
+def test_the_report_can_be_written_as_json() -> None:
     capture = parse(json.dumps(BODY))
     written = "".join(as_json([(capture, diagnose(capture, ["STOP"]))] * 2))
     data, again = json.loads(written)["answers"]
@@ -41,7 +41,7 @@ def test_the_object_can_be_written() -> None:
     assert [one["code"] for one in data["findings"]] == ["stop_prefix_at_end"]
 
 
-def test_a_suspicion_alone_is_no_fault() -> None:
+def test_a_suspicion_alone_is_not_a_fault() -> None:
     capture = parse(json.dumps(BODY))
     assert not has_faults(diagnose(capture, ["STOP"]))
     assert has_faults(diagnose(capture, ["A"]))

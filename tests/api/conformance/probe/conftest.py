@@ -14,7 +14,7 @@ Probed = Callable[..., Report]
 
 @pytest.fixture
 def probed() -> Probed:
-    """Probes a small server and returns the report."""
+    """Probe a small server and return the report."""
 
     def work(make: Callable[[], SmallServer], on_progress: Any = None, **options: Any) -> Report:
         async def probing() -> Report:

@@ -1,4 +1,4 @@
-"""A little Messages server without a model, right in everything."""
+"""A small Messages server without a model and without a fault."""
 
 import asyncio
 import json
@@ -15,7 +15,7 @@ PIECE = 3
 
 @dataclass(frozen=True)
 class Reply:
-    """What a request gets."""
+    """The answer to a request."""
 
     text: str
     reason: str
@@ -52,11 +52,11 @@ class SmallServer:
         return self.stopped(Reply(full[: found[0]], "stop_sequence", found[1], tokens), full)
 
     def stopped(self, reply: Reply, full: str) -> Reply:
-        """Return the answer that a stop has ended."""
+        """Return the answer that a stop ended."""
         return reply
 
     def refuse(self, body: Any) -> str | None:
-        """Return what is wrong with a request."""
+        """Return what is wrong with a request; None accepts it."""
         if not isinstance(body, dict) or not isinstance(body.get("messages"), list):
             return "messages: must be a list"
         if not isinstance(body.get("max_tokens"), int):

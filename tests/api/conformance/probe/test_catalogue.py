@@ -27,7 +27,7 @@ def test_every_case_has_a_rule_and_a_specification_has_a_reference(case: Case) -
             assert found.sentence.endswith(".")
 
 
-def test_what_a_vendor_does_not_state_is_an_extension() -> None:
+def test_a_rule_that_a_vendor_does_not_state_is_an_extension() -> None:
     levels = {case.code: case.level_in(WireDialect.RESPONSES) for case in CASES}
     assert levels["stop.one_character"] is Level.EXTENSION
     assert levels["limit"] is Level.SPECIFICATION

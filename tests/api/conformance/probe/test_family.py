@@ -1,4 +1,4 @@
-"""Each server of the family has one fault: exactly that one is named, in every dialect."""
+"""Each server of the family has one fault; the probe names exactly that one in every dialect."""
 
 import json
 
@@ -26,7 +26,7 @@ NEARBY = (
 
 
 def own_faults(report: Report) -> dict[str, set[str]]:
-    """Return the checks that failed for themselves, each with its faults."""
+    """Return the checks that failed for a cause of their own, each with its faults."""
     return {
         one.code: {fault.code for fault in one.faults}
         for one in report.results
@@ -35,7 +35,7 @@ def own_faults(report: Report) -> dict[str, set[str]]:
 
 
 def evidence_is_sound(report: Report) -> None:
-    """Every fault says something, contradicts nothing, and shows the answer that it is about."""
+    """Check that each fault has words and an answer, and that they agree."""
     for result in report.results:
         for fault in result.faults:
             assert fault.expected != fault.got, (result.code, fault)
@@ -48,7 +48,7 @@ def evidence_is_sound(report: Report) -> None:
 
 
 def home(make: type[Faulty]) -> WireDialect:
-    """Return the dialect in which a server's whole probe is run: each has some of them."""
+    """Return the dialect in which a server is probed completely; the servers share the dialects."""
     return make.dialects[FAULTY.index(make) % len(make.dialects)]
 
 
@@ -73,6 +73,6 @@ def test_the_fault_is_named_and_nothing_else(make: type[Faulty]) -> None:
 def test_the_fault_has_the_same_name_in_every_other_dialect(
     make: type[Faulty], dialect: WireDialect
 ) -> None:
-    # Whole probes of all would take minutes: the simplest checks and those nearby are enough.
+    # Complete probes of all would take minutes: the simplest checks and the related ones suffice.
     report = report_on(make(dialect), only=(*make.finds, *NEARBY))
     assert own_faults(report) == make.finds, as_text(report)

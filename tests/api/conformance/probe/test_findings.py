@@ -1,4 +1,4 @@
-"""One cause gives one finding, in the dialect's words, at its level; what was not asked is said."""
+"""One cause gives one finding, in the dialect's words, at its level; omitted checks are named."""
 
 import asyncio
 from dataclasses import replace
@@ -23,14 +23,14 @@ CHAT, MESSAGES, RESPONSES = WireDialect.CHAT, WireDialect.MESSAGES, WireDialect.
 
 
 class LeaksBesideOtherText(streams.ThinksAloudInStreams):
-    """Leaks the beginning of a stop in streams, whose text is another anyway."""
+    """Leaks the beginning of a stop in streams, whose text differs anyway."""
 
     def stopped(self, said: Said, full: str, query: Query) -> Said:
         letters = (said.matched or "")[:-1]
         return replace(said, text=said.text + letters[:1]) if query.is_streamed else said
 
 
-def test_a_leak_keeps_its_name_where_streams_have_another_text() -> None:
+def test_a_leak_keeps_its_name_if_streams_have_another_text() -> None:
     report = report_on(LeaksBesideOtherText(CHAT))
     assert [one.code for one in report.failed] == ["baseline", "stop.across_tokens"]
     leak = report.failed[1].faults[0]
@@ -38,7 +38,7 @@ def test_a_leak_keeps_its_name_where_streams_have_another_text() -> None:
     assert leak.baseline.startswith("<think>")
 
 
-def test_what_follows_from_a_failure_is_folded_under_it() -> None:
+def test_the_consequences_of_a_failure_are_folded_under_it() -> None:
     report = report_on(texts.IgnoresStops(CHAT))
     [failed] = report.failed
     assert failed.code == "stop.one_character"
@@ -48,7 +48,7 @@ def test_what_follows_from_a_failure_is_folded_under_it() -> None:
     assert len(folded) > 15
 
 
-def test_an_extension_fails_only_where_it_is_asked_for() -> None:
+def test_an_extension_fails_only_on_request() -> None:
     report = report_on(texts.IgnoresStops(RESPONSES))
     assert report.verdict is ProbeVerdict.HELD
     assert [(one.code, one.level) for one in report.remarks] == [
@@ -60,7 +60,7 @@ def test_an_extension_fails_only_where_it_is_asked_for() -> None:
 
 
 @pytest.mark.parametrize("dialect", FamilyServer.DIALECTS)
-def test_what_was_expected_is_said_in_the_words_of_the_dialect(dialect: WireDialect) -> None:
+def test_the_expectation_is_in_the_words_of_the_dialect(dialect: WireDialect) -> None:
     report = report_on(texts.LosesStopsToLimits(dialect), only=("limit.stop_on_last_token",))
     [result] = report.remarks
     expected = {fault.expected for fault in result.faults}
@@ -79,7 +79,7 @@ def test_a_failure_names_its_rule_and_its_reference() -> None:
     assert report.began_at.endswith("+00:00")
 
 
-def test_a_probe_that_was_cancelled_still_reports_what_it_found() -> None:
+def test_a_cancelled_probe_reports_what_it_found() -> None:
     async def work() -> None:
         async with texts.IgnoresStops(CHAT).listening() as url:
             reached = asyncio.Event()
@@ -105,7 +105,7 @@ def test_a_probe_that_was_cancelled_still_reports_what_it_found() -> None:
     run(work(), timeout_s=120)
 
 
-def test_nothing_is_asked_beside_what_was_chosen() -> None:
+def test_only_the_chosen_checks_send_requests() -> None:
     report = report_on(FamilyServer(CHAT), only=("stop.*", "errors.json"), skip=("stop.un*",))
     codes = [one.code for one in report.results]
     assert codes[0] == "stop.one_character"

@@ -1,4 +1,4 @@
-"""Servers that mean harm: no key leaves for another origin, and nothing they send has no end."""
+"""Hostile servers: no key goes to another origin, and every answer is read within a limit."""
 
 import asyncio
 import gzip
@@ -62,7 +62,7 @@ async def talking(talk: Talk) -> AsyncIterator[str]:
 
 
 def endless(head: bytes, part: bytes, most: int = 400 * _MIB) -> Talk:
-    """Send a head and then the same bytes again and again."""
+    """Send headers, and then the same bytes again and again."""
 
     async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
@@ -75,7 +75,7 @@ def endless(head: bytes, part: bytes, most: int = 400 * _MIB) -> Talk:
 
 
 async def drip(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """Send a byte now and then, for ever."""
+    """Send a byte from time to time, for ever."""
     await reader.readuntil(b"\r\n\r\n")
     writer.write(_CHUNKED)
     while True:
@@ -119,7 +119,7 @@ TALKS: dict[str, Talk] = {
 
 @pytest.mark.parametrize("model", [None, "m"])
 @pytest.mark.parametrize("name", TALKS)
-def test_whatever_a_server_sends_the_probe_ends_in_words(name: str, model: str | None) -> None:
+def test_the_probe_ends_with_a_report_whatever_a_server_sends(name: str, model: str | None) -> None:
     async def work() -> str:
         async with talking(TALKS[name]) as url:
             options = ProbeOptions(
@@ -137,7 +137,7 @@ def test_whatever_a_server_sends_the_probe_ends_in_words(name: str, model: str |
 
 
 class Elsewhere(SmallServer):
-    """Notes what is asked of it."""
+    """Notes the requests that it gets."""
 
     def __init__(self) -> None:
         self.seen: list[dict[str, str]] = []
@@ -174,7 +174,7 @@ def test_no_key_and_no_prompt_follows_a_redirect(status: int, model: str | None)
 
 
 class Steering(SmallServer):
-    """Puts control characters into everything that it says."""
+    """Puts control characters into everything that it sends."""
 
     def stopped(self, reply: Reply, full: str) -> Reply:
         return Reply(reply.text + EVIL, "stop_sequence", EVIL, reply.tokens)
@@ -192,7 +192,7 @@ class Steering(SmallServer):
         return response
 
 
-def test_reports_show_control_characters_and_obey_none(tmp_path: Any) -> None:
+def test_reports_show_control_characters_and_send_none_to_the_terminal(tmp_path: Any) -> None:
     async def work() -> Any:
         async with Steering().listening() as url:
             return await probe(ProbeOptions(url, WireDialect.MESSAGES, "small", timeout_s=60))
@@ -206,7 +206,7 @@ def test_reports_show_control_characters_and_obey_none(tmp_path: Any) -> None:
     json.dumps(as_data(report)).encode()
 
 
-def test_what_the_command_prints_into_a_pipe_steers_nothing(
+def test_the_output_of_the_command_in_a_pipe_has_no_control_characters(
     capfd: pytest.CaptureFixture[str], tmp_path: Any
 ) -> None:
     async def serve(stop: asyncio.Event, ready: asyncio.Queue[str]) -> None:
@@ -233,7 +233,9 @@ def test_what_the_command_prints_into_a_pipe_steers_nothing(
         loop.close()
 
 
-def test_a_refusal_that_steers_is_shown_in_the_error(capfd: pytest.CaptureFixture[str]) -> None:
+def test_control_characters_of_a_refusal_are_shown_in_the_error(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
     class Refusing(SmallServer):
         def refuse(self, body: Any) -> str | None:
             return EVIL * 100
@@ -249,7 +251,7 @@ def test_a_refusal_that_steers_is_shown_in_the_error(capfd: pytest.CaptureFixtur
     assert len(words) < 1_000
 
 
-def test_a_probe_keeps_no_more_than_so_much_of_all_answers() -> None:
+def test_the_answers_that_a_probe_keeps_are_bounded() -> None:
     budget = Budget(max_requests=10, ends_at_s=float("inf"))
     budget.spend()
     budget.note(64 * _MIB)
@@ -260,7 +262,7 @@ def test_a_probe_keeps_no_more_than_so_much_of_all_answers() -> None:
 @pytest.mark.parametrize(
     "listed", [{"data": 5}, {"data": {"id": "m"}}, {"models": "m"}, [1], {"data": [{"id": "\x1b"}]}]
 )
-def test_a_list_of_models_of_another_form_is_no_list(listed: Any) -> None:
+def test_a_list_of_models_in_another_form_is_ignored(listed: Any) -> None:
     class Listing(SmallServer):
         pass
 
@@ -286,7 +288,7 @@ def test_a_list_of_models_of_another_form_is_no_list(listed: Any) -> None:
     assert run(work()) == "small"
 
 
-def test_nothing_there_is_an_error_of_one_line() -> None:
+def test_a_missing_server_is_reported_in_one_line() -> None:
     with pytest.raises(CommandError) as failed:
         run_command(ProbeCommand(ProbeOptions("http://127.0.0.1:9")))
     assert "\n" not in str(failed.value)

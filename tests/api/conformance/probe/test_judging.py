@@ -1,4 +1,4 @@
-"""What is wrong with one answer, given the answer without stops."""
+"""The faults of one answer, compared with the answer without stops."""
 
 import json
 from dataclasses import replace
@@ -48,7 +48,7 @@ def codes(one: StopCase, run: Exchange, *, names_stop: bool = True) -> list[str]
     return [verdict.code for verdict in judge(one, run, driver)]
 
 
-def test_what_must_come_has_no_fault() -> None:
+def test_the_expected_answer_has_no_fault() -> None:
     assert codes(case(), exchange(answer("one "))) == []
     assert codes(case(None), exchange(answer(FULL, "end_turn", None))) == []
 
@@ -66,11 +66,11 @@ def test_what_must_come_has_no_fault() -> None:
         ("uno ", "text_differs"),
     ],
 )
-def test_each_way_of_getting_the_text_wrong_has_its_name(text: str, code: str) -> None:
+def test_each_kind_of_wrong_text_has_its_name(text: str, code: str) -> None:
     assert codes(case(), exchange(answer(text))) == [code]
 
 
-def test_a_lost_end_is_found_where_no_stop_could_fire() -> None:
+def test_a_lost_end_is_found_if_no_stop_could_fire() -> None:
     assert codes(case(None), exchange(answer(FULL[:-2], "end_turn", None))) == ["text_lost"]
 
 
@@ -93,7 +93,7 @@ def test_a_missing_reason_is_named() -> None:
     assert codes(case(), exchange(body)) == ["reason_missing"]
 
 
-def test_a_chat_answer_without_a_place_for_the_stop_need_not_name_it() -> None:
+def test_a_chat_answer_without_a_field_for_the_stop_need_not_name_it() -> None:
     choice = {"index": 0, "message": {"content": "one "}, "finish_reason": "stop"}
     body = {"choices": [choice], "usage": {"completion_tokens": 3}}
     run = exchange(body, WireDialect.CHAT)
@@ -103,26 +103,26 @@ def test_a_chat_answer_without_a_place_for_the_stop_need_not_name_it() -> None:
     assert codes(case(), run, names_stop=False) == ["sequence_null"]
 
 
-def test_as_many_tokens_as_without_the_stop_mean_that_it_only_hides() -> None:
+def test_as_many_tokens_as_without_the_stop_show_that_the_text_was_only_hidden() -> None:
     body = answer("one ")
     body["usage"]["output_tokens"] = 20
     assert codes(case(), exchange(body)) == ["stop_only_hidden"]
 
 
-def test_without_counted_tokens_time_says_so() -> None:
+def test_without_counted_tokens_the_time_shows_it() -> None:
     body = answer("one ")
     del body["usage"]
     assert codes(case(), exchange(body, total_s=1.9)) == ["stop_only_hidden"]
     assert codes(case(), exchange(body, total_s=0.5)) == []
 
 
-def test_a_stop_near_the_end_costs_what_the_whole_costs() -> None:
+def test_a_stop_near_the_end_proves_nothing_about_hidden_text() -> None:
     body = answer("one two three four five six ", matched="seven")
     body["usage"]["output_tokens"] = 20
     assert codes(case("seven"), exchange(body)) == []
 
 
-def test_no_answer_is_one_fault_and_no_more() -> None:
+def test_a_missing_answer_is_exactly_one_fault() -> None:
     assert codes(case(), exchange({}, problem="no whole answer within 5 s")) == ["no_answer"]
     assert codes(case(), exchange({"error": "?"}, status=503)) == ["server_error"]
     refused = no_answer(exchange({"type": "error", "error": {"message": "no"}}, status=400))
@@ -130,7 +130,7 @@ def test_no_answer_is_one_fault_and_no_more() -> None:
     assert refused.code == "refused"
 
 
-def test_whatever_the_text_should_be_a_stop_must_not_stand_in_it() -> None:
+def test_a_text_that_contains_the_stop_is_always_a_fault() -> None:
     found = invariants(case(), exchange(answer("zero two ", "end_turn", None)))
     assert [verdict.code for verdict in found] == ["stop_ignored"]
     assert invariants(case(), exchange(answer("zero ", "end_turn", None))) == []

@@ -1,4 +1,4 @@
-"""The dialects beside ours are probed when they are named, each in its own words."""
+"""The dialects that Fullstop does not serve are probed if they are named, each in its own words."""
 
 from dataclasses import replace
 
@@ -23,19 +23,19 @@ class LeavesTheStop(NamedServer):
 
 
 class CallsAStopALimit(NamedServer):
-    """Says of a stop that it was the limit."""
+    """Reports the limit after a stop."""
 
     def stopped(self, said: Said, full: str, query: Query) -> Said:
         return replace(said, ending="limit", matched=None)
 
 
-def test_they_are_those_that_are_not_detected() -> None:
+def test_the_named_dialects_are_those_that_are_not_detected() -> None:
     named = {one for one, driver in DRIVERS.items() if not driver.is_detected}
     assert named == set(NAMED_WIRES)
 
 
 @pytest.mark.parametrize("dialect", NAMED_WIRES)
-def test_a_server_that_is_right_has_no_fault(dialect: WireDialect) -> None:
+def test_a_correct_server_has_no_fault(dialect: WireDialect) -> None:
     report = report_on(NamedServer(dialect), model="small")
     assert report.failed == (), as_text(report)
     assert report.remarks == (), as_text(report)

@@ -1,4 +1,4 @@
-"""Servers that are right but odd get no finding, and what is odd about them is concluded."""
+"""Correct but unusual servers get no finding, and the report names what is unusual."""
 
 import re
 import ssl
@@ -26,7 +26,7 @@ def nothing_is_wrong(report: Report) -> None:
 
 
 @pytest.mark.parametrize("dialect", FamilyServer.DIALECTS)
-def test_a_server_that_is_right_has_no_fault_in_any_dialect(dialect: WireDialect) -> None:
+def test_a_correct_server_has_no_fault_in_any_dialect(dialect: WireDialect) -> None:
     report = report_on(FamilyServer(dialect))
     nothing_is_wrong(report)
     assert report.is_deterministic
@@ -35,15 +35,15 @@ def test_a_server_that_is_right_has_no_fault_in_any_dialect(dialect: WireDialect
 
 @pytest.mark.parametrize("make", odd.RIGHT, ids=lambda make: make.__name__)
 @pytest.mark.parametrize("place", [0, 1])
-def test_a_server_that_is_odd_has_no_fault(make: type[FamilyServer], place: int) -> None:
-    # Two dialects each, so that together they are in all.
+def test_an_unusual_server_has_no_fault(make: type[FamilyServer], place: int) -> None:
+    # Two dialects for each, so that together they cover all.
     dialects = make.dialects or FamilyServer.DIALECTS
     number = (2 * odd.RIGHT.index(make) + place) % len(dialects)
     nothing_is_wrong(report_on(make(dialects[number])))
 
 
 @pytest.mark.parametrize("dialect", [MESSAGES, CHAT, WireDialect.OLLAMA])
-def test_a_server_that_varies_is_judged_as_far_as_can_be(dialect: WireDialect) -> None:
+def test_a_server_whose_answers_vary_is_judged_as_far_as_possible(dialect: WireDialect) -> None:
     report = report_on(odd.Varies(dialect))
     assert report.failed == (), as_text(report)
     assert report.remarks == (), as_text(report)
@@ -66,7 +66,7 @@ def test_a_server_that_varies_is_judged_as_far_as_can_be(dialect: WireDialect) -
     ],
     ids=lambda value: getattr(value, "__name__", ""),
 )
-def test_the_probe_adapts_and_says_what_it_concluded(
+def test_the_probe_adapts_and_reports_what_it_concluded(
     make: type[FamilyServer], dialect: WireDialect, concluded: str
 ) -> None:
     report = report_on(make(dialect))
@@ -83,7 +83,7 @@ def test_the_probe_adapts_and_says_what_it_concluded(
     ],
     ids=lambda value: getattr(value, "__name__", ""),
 )
-def test_what_a_server_needs_is_named_and_is_enough(
+def test_the_option_that_a_server_needs_is_named_and_suffices(
     make: type[FamilyServer], needed: dict[str, Any], advice: str
 ) -> None:
     with pytest.raises(ProbeFailed, match=re.escape(advice)):
@@ -91,7 +91,7 @@ def test_what_a_server_needs_is_named_and_is_enough(
     nothing_is_wrong(report_on(make(CHAT), **needed))
 
 
-def test_an_api_under_another_path_is_found_with_the_path() -> None:
+def test_an_api_under_another_path_is_found_if_the_path_is_given() -> None:
     with pytest.raises(ProbeFailed, match="--base-path PATH"):
         report_on(odd.LivesElsewhere(CHAT), dialect=None)
     report = report_on(odd.LivesElsewhere(CHAT), dialect=None, base_path="/api/v3/")
@@ -100,16 +100,16 @@ def test_an_api_under_another_path_is_found_with_the_path() -> None:
 
 
 @pytest.mark.parametrize("make", [odd.IsBusy, odd.IsAwayForAMoment])
-def test_a_busy_server_is_waited_for_and_that_is_told(make: type[FamilyServer]) -> None:
+def test_the_probe_waits_for_a_busy_server_and_says_so(make: type[FamilyServer]) -> None:
     report = report_on(make(MESSAGES))
     nothing_is_wrong(report)
     assert report.waits > 10
     assert report.waited_s > 0
 
 
-def test_a_server_that_stays_busy_leaves_the_probe_incomplete_and_is_not_called_dead() -> None:
+def test_a_probe_of_a_server_that_stays_busy_is_incomplete() -> None:
     class GetsBusy(odd.IsBusy):
-        """Turns everybody away after a while."""
+        """Refuses every request after a while."""
 
         def check(self, request: Any, query: Query) -> Any:
             return self.refusal("later", 429) if self.asked > 40 else None
@@ -121,7 +121,7 @@ def test_a_server_that_stays_busy_leaves_the_probe_incomplete_and_is_not_called_
     assert len(report.not_asked) > 10
 
 
-def test_a_probe_that_could_decide_little_is_incomplete() -> None:
+def test_a_probe_with_few_decided_checks_is_incomplete() -> None:
     report = report_on(odd.Varies(MESSAGES), only=("stops.*", "limit.*", "usage.*"))
     assert report.failed == ()
     assert report.verdict is ProbeVerdict.INCOMPLETE
@@ -129,7 +129,7 @@ def test_a_probe_that_could_decide_little_is_incomplete() -> None:
 
 
 @pytest.mark.parametrize("trusted", ["ca_file", "is_insecure"])
-def test_a_certificate_that_nobody_signed_is_trusted_only_when_it_is_given(
+def test_a_self_signed_certificate_is_trusted_only_if_it_is_given(
     tmp_path: Path, trusted: str
 ) -> None:
     files = write_certificate(tmp_path)
@@ -141,14 +141,14 @@ def test_a_certificate_that_nobody_signed_is_trusted_only_when_it_is_given(
     nothing_is_wrong(report_on(FamilyServer(CHAT), tls, only=("stop.one_character",), **option))
 
 
-def test_a_file_that_holds_no_certificates_is_named(tmp_path: Path) -> None:
+def test_a_file_without_certificates_is_named(tmp_path: Path) -> None:
     file = tmp_path / "ca.pem"
     file.write_text("nothing")
     with pytest.raises(ProbeFailed, match=r"ca\.pem is not a file of certificates"):
         report_on(FamilyServer(CHAT), ca_file=file)
 
 
-def test_the_limit_that_was_given_is_used_for_every_answer() -> None:
+def test_the_given_limit_is_used_for_every_answer() -> None:
     report = report_on(FamilyServer(CHAT), max_tokens=48)
     nothing_is_wrong(report)
     stops = [one for one in report.results if one.code == "stop.one_character"]

@@ -1,4 +1,4 @@
-"""Stops are chosen from answers so that what each must do is certain."""
+"""Stops are chosen from answers so that the effect of each is certain."""
 
 import pytest
 from hypothesis import given, settings
@@ -30,7 +30,7 @@ def case(code: str, *baselines: Baseline) -> StopCase:
     st.text(st.sampled_from("ab1 \n,é数👋"), min_size=12, max_size=60),
     st.lists(st.integers(1, 59), unique=True, max_size=20).map(sorted),
 )
-def test_every_case_expects_what_the_rule_says_and_the_engine_agrees(
+def test_every_case_expects_what_the_rule_says_and_what_the_engine_does(
     text: str, bounds: list[int]
 ) -> None:
     if len(text.strip()) < 12:
@@ -46,7 +46,7 @@ def test_every_case_expects_what_the_rule_says_and_the_engine_agrees(
         assert one.end <= len(text)
 
 
-def test_every_kind_is_found_in_lines_words_and_signs() -> None:
+def test_every_kind_of_stop_is_found_in_lines_words_and_signs() -> None:
     pieces = tuple(range(3, len(LINES), 3))
     three = (baseline(LINES, pieces), baseline(WORDS), baseline("Grüße, 数 and 👋 too"))
     cases = plan(three)
@@ -59,7 +59,7 @@ def test_a_stop_inside_a_piece_touches_neither_of_its_ends() -> None:
     assert found.stops == ("brow",)
 
 
-def test_a_stop_across_pieces_holds_a_boundary_in_its_middle() -> None:
+def test_a_stop_across_pieces_contains_a_boundary_in_its_middle() -> None:
     text = WORDS
     bounds = (4, 8, 13, 17, 21)
     found = case("across_tokens", baseline(text, bounds))
@@ -67,7 +67,7 @@ def test_a_stop_across_pieces_holds_a_boundary_in_its_middle() -> None:
     assert any(start < bound < start + len(found.stops[0]) for bound in bounds)
 
 
-def test_where_many_tokens_come_as_one_piece_a_stop_reaches_from_word_to_word() -> None:
+def test_if_many_tokens_arrive_as_one_piece_a_stop_reaches_from_word_to_word() -> None:
     found = case("across_tokens", baseline(WORDS, (len(WORDS),)))
     assert " " in found.stops[0].strip()
 
@@ -79,7 +79,7 @@ def test_of_overlapping_stops_the_one_that_completes_first_is_listed_last() -> N
     assert first[-1] == second[0]
 
 
-def test_the_shadowing_stop_begins_the_other_and_is_listed_last() -> None:
+def test_the_shadowing_stop_is_a_prefix_of_the_other_and_is_listed_last() -> None:
     found = case("shadowed", baseline(WORDS))
     long, short = found.stops
     assert long.startswith(short)
@@ -87,19 +87,19 @@ def test_the_shadowing_stop_begins_the_other_and_is_listed_last() -> None:
 
 
 @pytest.mark.parametrize("code", ["recurring_prefix", "held_at_the_end"])
-def test_stops_that_never_come_leave_the_whole_answer(code: str) -> None:
+def test_stops_that_never_match_leave_the_whole_answer(code: str) -> None:
     found = case(code, baseline(LINES))
     assert (found.matched, found.text) == (None, LINES)
     assert found.stops[0] not in LINES
     assert found.stops[0][0] in LINES
 
 
-def test_the_last_characters_are_no_stop_where_a_limit_ended_the_answer() -> None:
+def test_the_last_characters_are_not_chosen_if_a_limit_ended_the_answer() -> None:
     limited = plan([baseline(LINES, ending=CapturedEnding.LIMIT)])
     assert "last_characters" not in {one.code for one in limited}
 
 
-def test_nothing_is_chosen_from_text_that_does_not_repeat() -> None:
+def test_stops_are_chosen_only_from_the_text_that_repeats() -> None:
     stable = WORDS[:20]
     cases = plan([baseline(WORDS, stable=stable, is_repeatable=False)])
     assert cases

@@ -1,4 +1,4 @@
-"""Reports say the same as a table, as JSON and as a page, and their commands show each fault."""
+"""Reports agree as a table, as JSON and as a page, and their commands show each fault."""
 
 import asyncio
 import html.parser
@@ -40,7 +40,7 @@ REPORT = Report(
 )
 
 
-def test_the_table_has_a_row_for_each_check_and_the_same_cells_in_each_row() -> None:
+def test_the_table_has_a_row_for_each_check_and_as_many_cells_in_each_row() -> None:
     lines = as_text(REPORT).splitlines()
     rows = [line for line in lines if line.startswith("|")]
     assert len(rows) == 2 + len(REPORT.results)
@@ -50,11 +50,11 @@ def test_the_table_has_a_row_for_each_check_and_the_same_cells_in_each_row() -> 
     assert "curl x" in as_text(REPORT)
 
 
-def test_the_summary_counts_what_was_judged() -> None:
+def test_the_summary_counts_the_judged_checks() -> None:
     assert summary(REPORT) == "1 of 2 checks failed."
 
 
-def test_the_object_can_be_written_and_says_whether_all_held() -> None:
+def test_the_report_can_be_written_as_json_and_says_whether_all_checks_passed() -> None:
     data = json.loads(json.dumps(as_data(REPORT)))
     assert (data["verdict"], data["has_passed"]) == ("failed", False)
     assert [one["outcome"] for one in data["results"]] == [
@@ -67,7 +67,7 @@ def test_the_object_can_be_written_and_says_whether_all_held() -> None:
 
 
 class Page(html.parser.HTMLParser):
-    """Notes tags and checks that they are closed in order."""
+    """Reads tags and checks that they are closed in order."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -83,7 +83,7 @@ class Page(html.parser.HTMLParser):
         assert self.open.pop() == tag
 
 
-def test_the_page_stands_alone_and_escapes_what_servers_say() -> None:
+def test_the_page_needs_no_other_file_and_escapes_what_servers_send() -> None:
     text = as_html(REPORT)
     page = Page()
     page.feed(text)
@@ -106,7 +106,7 @@ def test_a_key_is_never_in_a_command(dialect: WireDialect) -> None:
 
 
 @pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed")
-def test_the_commands_of_a_report_show_the_fault_when_they_are_run() -> None:
+def test_the_commands_of_a_report_show_the_fault() -> None:
     async def work() -> list[str]:
         async with NamesNoSequence().listening() as url:
             report = await probe(ProbeOptions(url, WireDialect.MESSAGES, "small"))

@@ -1,4 +1,4 @@
-"""A probe finds its server, keeps within its limits, tells how far it is, and can be cancelled."""
+"""A probe finds its server, keeps its limits, reports progress, and can be cancelled."""
 
 import asyncio
 import json
@@ -26,7 +26,7 @@ Probed = Callable[..., Report]
 
 
 class Guarded(SmallServer):
-    """Wants a key."""
+    """Needs a key."""
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
         if request.headers.get("x-api-key") != "secret":
@@ -36,7 +36,7 @@ class Guarded(SmallServer):
 
 
 class Short(SmallServer):
-    """Says too little."""
+    """Sends answers that are too short."""
 
     def script(self, prompt: str) -> str:
         return "Yes."
@@ -55,7 +55,9 @@ class Short(SmallServer):
         ("http://[::1]:9/api/chat", "http://[::1]:9", WireDialect.OLLAMA),
     ],
 )
-def test_an_address_is_taken_apart(url: str, base: str, dialect: WireDialect | None) -> None:
+def test_an_address_is_split_into_its_parts(
+    url: str, base: str, dialect: WireDialect | None
+) -> None:
     place = place_of(url)
     assert (place.base, place.dialect) == (base, dialect)
 
@@ -73,29 +75,29 @@ def test_the_dialect_that_answers_is_found(probed: Probed) -> None:
     assert report.failed == ()
 
 
-def test_nothing_there_is_said_so() -> None:
+def test_a_missing_server_is_reported() -> None:
     with pytest.raises(ProbeFailed, match="does not answer"):
         run(probe(ProbeOptions("http://127.0.0.1:9")))
 
 
-def test_a_server_without_the_dialect_is_said_so(probed: Probed) -> None:
+def test_a_server_without_the_dialect_is_reported(probed: Probed) -> None:
     with pytest.raises(ProbeFailed, match=r"/v1/chat/completions: status 404"):
         probed(SmallServer, dialect=WireDialect.CHAT)
 
 
-def test_a_key_that_is_missing_is_said_so_and_one_that_is_given_is_sent(probed: Probed) -> None:
+def test_a_missing_key_is_reported_and_a_given_one_is_sent(probed: Probed) -> None:
     with pytest.raises(ProbeFailed, match=r"401 asks for a key: give --api-key KEY"):
         probed(Guarded)
     report = probed(Guarded, api_key="secret")
     assert report.failed == ()
 
 
-def test_answers_that_are_too_short_are_said_so(probed: Probed) -> None:
+def test_answers_that_are_too_short_are_reported(probed: Probed) -> None:
     with pytest.raises(ProbeFailed, match="too short"):
         probed(Short)
 
 
-def test_progress_is_told_before_and_after_each_check(probed: Probed) -> None:
+def test_progress_is_reported_before_and_after_each_check(probed: Probed) -> None:
     told: list[Progress] = []
     report = probed(SmallServer, told.append)
     results = [one.result for one in told if one.result is not None]
@@ -104,7 +106,7 @@ def test_progress_is_told_before_and_after_each_check(probed: Probed) -> None:
     assert [one.done for one in told] == sorted(one.done for one in told)
 
 
-def test_it_sends_no_more_requests_than_it_may(probed: Probed) -> None:
+def test_a_probe_sends_no_more_requests_than_its_limit(probed: Probed) -> None:
     report = probed(SmallServer, max_requests=20)
     assert report.requests == 20
     outcomes = [one.outcome for one in report.results]
@@ -116,7 +118,7 @@ def test_it_sends_no_more_requests_than_it_may(probed: Probed) -> None:
     assert all("the limit of 20 requests was reached" in one.sentence for one in left_out)
 
 
-def test_it_takes_no_longer_than_it_may(probed: Probed) -> None:
+def test_a_probe_takes_no_longer_than_its_limit(probed: Probed) -> None:
     class Slow(SmallServer):
         piece_s = 0.002
 
@@ -125,7 +127,7 @@ def test_it_takes_no_longer_than_it_may(probed: Probed) -> None:
     assert report.cut_short == "the time limit of the probe was reached"
 
 
-def test_a_server_that_falls_silent_is_given_up_when_the_time_is_over(probed: Probed) -> None:
+def test_a_probe_gives_up_a_silent_server_when_the_time_is_over(probed: Probed) -> None:
     class Silent(SmallServer):
         asked = 0
 
@@ -141,7 +143,7 @@ def test_a_server_that_falls_silent_is_given_up_when_the_time_is_over(probed: Pr
     assert report.verdict is ProbeVerdict.INCOMPLETE
 
 
-def test_a_probe_can_be_cancelled_and_leaves_no_request_behind() -> None:
+def test_a_cancelled_probe_leaves_no_request_behind() -> None:
     class Counting(SmallServer):
         open_requests = 0
 
@@ -174,7 +176,9 @@ def test_a_probe_can_be_cancelled_and_leaves_no_request_behind() -> None:
     run(work())
 
 
-def test_a_server_that_dies_of_a_request_is_named_and_the_rest_is_left_out(probed: Probed) -> None:
+def test_a_server_that_a_request_kills_is_named_and_the_other_checks_are_skipped(
+    probed: Probed,
+) -> None:
     class Mortal(SmallServer):
         is_dead = False
 

@@ -1,4 +1,4 @@
-"""Documents, search results, and the vendor's tools that the client runs."""
+"""Documents, search results, and the vendor's tools that run on the client."""
 
 import base64
 import json
@@ -70,7 +70,7 @@ def test_a_block_of_text_is_read(block: dict[str, Any], text: str) -> None:
     assert asked.messages == (Message("user", f"Look:\n{text}"),)
 
 
-def test_a_search_result_may_be_the_result_of_a_tool() -> None:
+def test_a_search_result_inside_a_tool_result_is_read() -> None:
     asked = read([{"type": "tool_result", "tool_use_id": "t", "content": [FOUND]}])
     assert asked.messages[0].role == "tool"
     assert asked.messages[0].content == FOUND_TEXT
@@ -89,7 +89,9 @@ def test_a_search_result_may_be_the_result_of_a_tool() -> None:
         ({"type": "file", "file_id": "f"}, ()),
     ],
 )
-def test_what_cannot_be_read_is_refused_by_its_place(source: Any, place: tuple[Any, ...]) -> None:
+def test_a_block_that_cannot_be_read_is_refused_with_its_place(
+    source: Any, place: tuple[Any, ...]
+) -> None:
     with pytest.raises(ApiError) as refused:
         read([document(source)])
     assert refused.value.field == ("messages", 0, "content", 0, *place)
@@ -104,7 +106,7 @@ def test_what_cannot_be_read_is_refused_by_its_place(source: Any, place: tuple[A
         ("memory_20250818", "memory", {"insert_text", "old_path", "new_path"}),
     ],
 )
-def test_a_tool_that_the_client_runs_is_a_function_for_the_model(
+def test_a_tool_that_the_client_runs_becomes_a_function_for_the_model(
     kind: str, name: str, parameters: set[str]
 ) -> None:
     asked = read([{"type": "text", "text": "Go"}], tools=[{"type": kind, "name": name}])
@@ -130,7 +132,7 @@ def test_a_tool_that_needs_a_screen_is_refused() -> None:
     assert refused.value.field == ("tools", 0, "type")
 
 
-def test_the_vendors_client_gets_a_call_of_its_own_shell(site: Any) -> None:
+def test_the_vendors_client_gets_a_call_of_its_shell_tool(site: Any) -> None:
     with anthropic.Anthropic(base_url=site.url, api_key="none", max_retries=0) as client:
         answer = client.messages.create(
             model="m",

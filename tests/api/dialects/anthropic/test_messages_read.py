@@ -42,7 +42,7 @@ def test_a_string_and_a_text_block_are_the_same_turn() -> None:
     assert turns({"role": "user", "content": [block]}) == (Message("user", "Hi"),)
 
 
-def test_system_may_be_a_string_blocks_or_a_turn_anywhere() -> None:
+def test_system_may_be_a_string_or_blocks_or_a_turn_anywhere() -> None:
     hi = {"role": "user", "content": "Hi"}
     blocks = [{"type": "text", "text": "Be"}, {"type": "text", "text": "brief"}]
 
@@ -73,7 +73,7 @@ def test_a_prefill_keeps_every_character() -> None:
     assert found[-1] == Message("assistant", ' {\n"a": ')
 
 
-def test_calls_thoughts_and_results_become_turns_of_their_own() -> None:
+def test_calls_thinking_and_results_become_separate_turns() -> None:
     found = turns(
         {"role": "user", "content": "Weather?"},
         {
@@ -165,17 +165,17 @@ def test_sampling_and_stops_arrive_as_they_were_sent() -> None:
     assert found.max_tokens == 64
 
 
-def test_a_limit_beyond_any_context_is_no_error() -> None:
+def test_a_limit_beyond_any_context_is_accepted() -> None:
     assert request(max_tokens=64_000).max_tokens == 64_000
 
 
-def test_a_nucleus_of_nothing_is_the_likeliest_token() -> None:
+def test_a_top_p_of_0_means_the_likeliest_token() -> None:
     sampling = request(top_p=0).sampling
 
     assert (sampling.top_p, sampling.top_k) == (None, 1)
 
 
-def test_the_prompt_to_count_is_the_prompt_that_is_generated_from() -> None:
+def test_the_counted_prompt_is_the_prompt_of_the_answer() -> None:
     body = {"model": "m", "messages": [{"role": "user", "content": "Hi"}], "system": "Be brief"}
     counted = prompt_from_wire(CountTokensParams.model_validate(body))
     generated = request(system="Be brief")
@@ -206,7 +206,7 @@ def test_the_prompt_to_count_is_the_prompt_that_is_generated_from() -> None:
         ({"thread": {"type": "create"}}, ("thread",)),
     ],
 )
-def test_what_would_change_the_answer_if_ignored_is_refused(
+def test_a_parameter_that_would_change_the_answer_is_not_ignored(
     fields: dict[str, Any], path: tuple[str, ...]
 ) -> None:
     with pytest.raises(ApiError) as caught:
@@ -236,12 +236,12 @@ def test_a_call_can_be_required(choice: Any, expected: ToolChoice) -> None:
         {"output_format": {"type": "json_schema", "schema": {"type": "object"}}},
     ],
 )
-def test_a_schema_holds_the_answer(fields: dict[str, Any]) -> None:
+def test_a_schema_constrains_the_answer(fields: dict[str, Any]) -> None:
     assert request(**fields).constraint == OutputConstraint({"type": "object"})
     assert request(output_config={"effort": "high"}).constraint is None
 
 
-def test_a_thread_is_refused_in_the_words_that_clients_know() -> None:
+def test_a_thread_is_refused_in_words_that_clients_recognise() -> None:
     with pytest.raises(ApiError) as caught:
         request(thread={"type": "continue", "id": "thread_1"})
 
@@ -271,7 +271,7 @@ def test_a_block_in_the_wrong_turn_is_named(turn: dict[str, Any], path: tuple[An
     assert caught.value.field == path
 
 
-def test_a_stop_of_white_space_is_refused_by_the_strict_alone() -> None:
+def test_only_a_strict_server_refuses_a_stop_of_white_space() -> None:
     wanted = params(stop_sequences=["END", "\n\n"])
 
     assert requests_from_wire(wanted)[0].stops.strings == ("END", "\n\n")
@@ -310,7 +310,7 @@ def test_an_end_that_is_not_normal_has_no_reason(kind: StopKind) -> None:
         stop_to_wire(StopInfo(kind))
 
 
-def test_usage_counts_cached_tokens_apart() -> None:
+def test_usage_counts_cached_tokens_separately() -> None:
     usage = usage_to_wire(Usage(100, 60, 7, 3))
 
     assert (usage["input_tokens"], usage["cache_read_input_tokens"]) == (40, 60)

@@ -24,16 +24,16 @@ def encoded(batches: Iterable[list[Event]], **fields: Any) -> list[SseEvent]:
     return written(encoder(**fields), batches)
 
 
-def test_a_conversation_is_as_its_golden_file_says(scenario: Any, check_golden: Any) -> None:
+def test_a_conversation_matches_its_golden_file(scenario: Any, check_golden: Any) -> None:
     check_golden("messages", scenario.name, encoded(scenario.batches))
 
 
-def test_every_name_is_the_type_of_its_data(scenario: Any) -> None:
+def test_every_event_name_is_the_type_in_its_data(scenario: Any) -> None:
     for name, data in encoded(scenario.batches):
         assert json.loads(data)["type"] == name
 
 
-def test_blocks_are_numbered_densely_and_never_overlap(scenario: Any) -> None:
+def test_blocks_have_consecutive_numbers_and_never_overlap(scenario: Any) -> None:
     open_index: int | None = None
     expected = 0
     for name, data in encoded(scenario.batches):
@@ -55,14 +55,16 @@ def test_omitted_thinking_leaves_an_empty_signed_block(scenario_named: Callable[
     assert sum("signature_delta" in data for _, data in events) == 1
 
 
-def test_a_second_call_is_left_out_where_one_is_wanted(scenario_named: Callable[..., Any]) -> None:
+def test_a_second_call_is_left_out_if_only_one_is_wanted(
+    scenario_named: Callable[..., Any],
+) -> None:
     choice = {"type": "auto", "disable_parallel_tool_use": True}
     events = encoded(scenario_named("tool_calls").batches, tool_choice=choice)
 
     assert sum("tool_use" in data and name == "content_block_start" for name, data in events) == 1
 
 
-def test_the_stop_record_is_there_when_asked_for(scenario_named: Callable[..., Any]) -> None:
+def test_the_stop_record_is_sent_on_request(scenario_named: Callable[..., Any]) -> None:
     events = encoded(scenario_named("stop_string").batches, fullstop={"report": True})
 
     (delta,) = [json.loads(data) for name, data in events if name == "message_delta"]
@@ -79,7 +81,7 @@ def test_the_stop_record_is_there_when_asked_for(scenario_named: Callable[..., A
     }
 
 
-def test_lines_hold_no_separator_that_a_client_might_split_at(
+def test_lines_contain_no_separator_at_which_a_client_might_split(
     scenario_named: Callable[..., Any],
 ) -> None:
     for event in encoded(scenario_named("text").batches):

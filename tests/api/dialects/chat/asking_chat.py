@@ -1,4 +1,4 @@
-"""Requests of Chat Completions: as the wire has them, and as the engine takes them."""
+"""Requests of Chat Completions, on the wire and for the engine."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""How Chat Completions says that an answer ended, and what it counts."""
+"""How Chat Completions reports the end of an answer, and its usage."""
 
 from typing import Any
 
@@ -67,7 +67,7 @@ def test_usage_counts_a_shared_prompt_once() -> None:
     }
 
 
-def test_usage_adds_up_what_came_of_the_prediction() -> None:
+def test_usage_adds_up_the_tokens_of_the_prediction_over_all_choices() -> None:
     one = Speculation(2, 9, 6, prediction_accepted=5, prediction_rejected=3)
     two = Speculation(1, 4, 1, prediction_accepted=1, prediction_rejected=2)
     usage = usage_to_wire([ended(Usage(9, 0, 8), one), ended(Usage(9, 0, 7), two)])
@@ -80,7 +80,7 @@ def test_usage_adds_up_what_came_of_the_prediction() -> None:
     }
 
 
-def test_an_answer_keeps_thinking_text_and_calls_apart(scenario_named: Any) -> None:
+def test_an_answer_separates_thinking_text_and_calls(scenario_named: Any) -> None:
     call = ToolCallCompleted(0, ToolCall("one", "weather", "{}"))
     finished = scenario_named("tool_calls").finished
 

@@ -12,7 +12,7 @@ from tests.api.dialects.chat.asking_chat import params, request
 @pytest.mark.parametrize(
     "content", ["ab", [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]]
 )
-def test_a_prediction_is_one_text_however_it_is_written(content: object) -> None:
+def test_a_prediction_is_one_text_in_every_form(content: object) -> None:
     assert request(prediction={"type": "content", "content": content}).prediction == "ab"
 
 
@@ -26,7 +26,7 @@ def test_an_empty_prediction_predicts_nothing(prediction: object) -> None:
     ["text", {"type": "content"}, {"type": "other", "content": "a"}, {"content": "a"},
      {"type": "content", "content": 1}, {"type": "content", "content": [{"type": "image"}]}],
 )  # fmt: skip
-def test_a_prediction_of_another_shape_is_refused(prediction: object) -> None:
+def test_a_prediction_in_another_form_is_refused(prediction: object) -> None:
     with pytest.raises(ApiError) as raised:
         params(prediction=prediction)
     assert raised.value.field[0] == "prediction"
@@ -38,7 +38,7 @@ def test_a_prediction_of_another_shape_is_refused(prediction: object) -> None:
      {"max_completion_tokens": 9},
      {"tools": [{"type": "function", "function": {"name": "f"}}]}],
 )  # fmt: skip
-def test_only_strict_servers_refuse_beside_a_prediction_what_the_hosted_one_does(
+def test_only_a_strict_server_refuses_what_the_hosted_one_refuses_beside_a_prediction(
     other: dict[str, Any],
 ) -> None:
     asked = params(prediction={"type": "content", "content": "a"}, **other)

@@ -51,7 +51,7 @@ def test_an_answer_may_be_calls_alone(content: dict[str, Any]) -> None:
     )
 
 
-def test_reasoning_of_an_earlier_answer_is_kept_apart() -> None:
+def test_the_reasoning_of_an_earlier_answer_stays_separate() -> None:
     (turn,) = turns({"role": "assistant", "content": "4", "reasoning_content": "Hm"})
 
     assert turn == Message("assistant", "4", thinking="Hm")
@@ -91,7 +91,7 @@ def test_stop_is_null_a_string_or_a_list(stop: Any, expected: tuple[str, ...]) -
 
 
 @pytest.mark.parametrize("stop", [1, True, {"a": 1}, ""], ids=repr)
-def test_a_stop_of_another_kind_is_refused(stop: Any) -> None:
+def test_a_stop_of_another_type_is_refused(stop: Any) -> None:
     with pytest.raises(ApiError) as caught:
         request(stop=stop)
 
@@ -106,7 +106,7 @@ def test_a_bad_stop_is_named_by_its_index(bad: Any) -> None:
     assert caught.value.field == "stop[1]"
 
 
-def test_more_than_four_stops_are_refused_by_the_strict_alone() -> None:
+def test_only_a_strict_server_refuses_more_than_four_stops() -> None:
     wanted = params(stop=["1", "2", "3", "4", "5"])
 
     assert len(requests_from_wire(wanted)[0].stops.strings) == 5
@@ -127,7 +127,7 @@ def test_the_newer_limit_wins() -> None:
     assert request().max_tokens is None
 
 
-def test_extras_of_open_servers_are_honoured() -> None:
+def test_the_extra_parameters_of_open_servers_are_honoured() -> None:
     found = request(
         top_k=-1,
         min_p=0.1,
@@ -149,7 +149,7 @@ def test_extras_of_open_servers_are_honoured() -> None:
     assert found.stops.min_tokens == 3
 
 
-def test_choices_of_one_seed_differ_among_each_other() -> None:
+def test_the_choices_of_one_seed_differ_from_each_other() -> None:
     wanted = requests_from_wire(params(n=3, seed=7))
 
     assert [one.sampling.seed for one in wanted] == [7, 8, 9]
@@ -191,7 +191,7 @@ def test_tools_are_offered_unless_the_choice_is_none() -> None:
         ({"logit_bias": {"END": 1}}, ("logit_bias", "END")),
     ],
 )
-def test_what_would_change_the_answer_if_ignored_is_refused(
+def test_a_parameter_that_would_change_the_answer_is_not_ignored(
     fields: dict[str, Any], path: tuple[str, ...]
 ) -> None:
     with pytest.raises(ApiError) as caught:
@@ -215,7 +215,7 @@ def test_a_call_can_be_required(choice: Any, expected: ToolChoice) -> None:
 
 
 @pytest.mark.parametrize("mode", ["auto", "required"])
-def test_tools_can_be_kept_to_a_list(mode: Any) -> None:
+def test_tools_can_be_limited_to_a_list(mode: Any) -> None:
     listed = [{"type": "function", "function": {"name": "weather"}}]
     other = {"type": "function", "function": {"name": "time"}}
     found = request(
@@ -238,11 +238,11 @@ def test_tools_can_be_kept_to_a_list(mode: Any) -> None:
         ),
     ],
 )
-def test_a_format_holds_the_answer(wanted: Any, expected: OutputConstraint | None) -> None:
+def test_a_format_constrains_the_answer(wanted: Any, expected: OutputConstraint | None) -> None:
     assert request(response_format=wanted).constraint == expected
 
 
-def test_likelihoods_ask_for_a_full_trace() -> None:
+def test_log_probabilities_need_a_full_trace() -> None:
     found = request(logprobs=True, top_logprobs=3)
 
     assert (found.trace, found.top_logprobs) == (TraceLevel.FULL, 3)
@@ -250,7 +250,7 @@ def test_likelihoods_ask_for_a_full_trace() -> None:
     assert request().trace is TraceLevel.OFF
 
 
-def test_what_asks_for_nothing_is_no_error() -> None:
+def test_a_parameter_that_asks_for_nothing_is_accepted() -> None:
     assert request(
         logprobs=False,
         top_logprobs=0,

@@ -21,11 +21,11 @@ def encoded(batches: Iterable[list[Event]], **fields: Any) -> list[SseEvent]:
     return written(encoder(**fields), batches)
 
 
-def test_a_conversation_is_as_its_golden_file_says(scenario: Any, check_golden: Any) -> None:
+def test_a_conversation_matches_its_golden_file(scenario: Any, check_golden: Any) -> None:
     check_golden("chat", scenario.name, encoded(scenario.batches))
 
 
-def test_with_usage_it_is_as_its_golden_file_says(
+def test_a_conversation_with_usage_matches_its_golden_file(
     scenario_named: Callable[..., Any], check_golden: Any
 ) -> None:
     events = encoded(scenario_named("text").batches, stream_options={"include_usage": True})
@@ -39,14 +39,18 @@ def test_every_chunk_names_the_answer(scenario_named: Callable[..., Any]) -> Non
         assert "usage" not in chunk
 
 
-def test_a_second_call_is_left_out_where_one_is_wanted(scenario_named: Callable[..., Any]) -> None:
+def test_a_second_call_is_left_out_if_only_one_is_wanted(
+    scenario_named: Callable[..., Any],
+) -> None:
     events = encoded(scenario_named("tool_calls").batches, parallel_tool_calls=False)
 
     deltas = [c["choices"][0]["delta"] for c in chunks(events)]
     assert {call["index"] for delta in deltas for call in delta.get("tool_calls", [])} == {0}
 
 
-def test_choices_carry_their_index_and_end_in_one_done(scenario_named: Callable[..., Any]) -> None:
+def test_choices_carry_their_index_and_end_with_one_done(
+    scenario_named: Callable[..., Any],
+) -> None:
     writer = encoder(n=2, stream_options={"include_usage": True})
     one, two = scenario_named("stop_string").batches, scenario_named("token_limit").batches
     events: list[SseEvent] = []
@@ -65,13 +69,13 @@ def test_choices_carry_their_index_and_end_in_one_done(scenario_named: Callable[
     assert (usage["prompt_tokens"], usage["completion_tokens"]) == (12, 6 + 5)
 
 
-def test_the_stop_record_is_there_when_asked_for(scenario_named: Callable[..., Any]) -> None:
+def test_the_stop_record_is_sent_on_request(scenario_named: Callable[..., Any]) -> None:
     events = encoded(scenario_named("token_limit").batches, fullstop={"report": True})
 
     assert chunks(events)[-1]["choices"][0]["fullstop"]["stop"]["kind"] == "max_tokens"
 
 
-def test_a_broken_answer_ends_in_an_error_chunk_alone(scenario_named: Callable[..., Any]) -> None:
+def test_a_broken_answer_ends_with_only_an_error_chunk(scenario_named: Callable[..., Any]) -> None:
     events = encoded(scenario_named("error_after_text").batches)
 
     assert chunks(events)[-1] == {

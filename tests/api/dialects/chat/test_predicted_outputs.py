@@ -21,7 +21,7 @@ def client(site: Any) -> Iterator[openai.OpenAI]:
 
 @pytest.fixture(autouse=True)
 def _eager(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have guesses checked however slow the machine is."""
+    """Guesses are checked however slow the machine is."""
     monkeypatch.setattr(CostCurve, "choose", lambda _, rows, guesses, extra=0.0: 8 * bool(guesses))
 
 
@@ -47,7 +47,9 @@ def asked(client: openai.OpenAI, *, is_streamed: bool, **fields: Any) -> tuple[s
 
 
 @pytest.mark.parametrize("is_streamed", [False, True], ids=["whole", "streamed"])
-def test_usage_tells_what_came_of_a_prediction(client: openai.OpenAI, is_streamed: bool) -> None:
+def test_usage_reports_the_accepted_and_rejected_tokens_of_a_prediction(
+    client: openai.OpenAI, is_streamed: bool
+) -> None:
     wrong = COUNTED.replace("\n9\n", "\nnine\n")
     plain, before = asked(client, is_streamed=is_streamed)
     text, usage = asked(
@@ -84,7 +86,7 @@ def test_several_choices_share_a_prediction(client: openai.OpenAI) -> None:
     assert both.usage.completion_tokens_details.accepted_prediction_tokens
 
 
-def test_a_prediction_of_another_kind_is_refused_by_name(client: openai.OpenAI) -> None:
+def test_a_prediction_of_another_type_is_refused_by_name(client: openai.OpenAI) -> None:
     with pytest.raises(openai.BadRequestError) as raised:
         asked(client, is_streamed=False, prediction={"type": "tokens", "content": "1"})
     assert (raised.value.param or "").startswith("prediction")

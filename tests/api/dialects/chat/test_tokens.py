@@ -29,7 +29,7 @@ def tokenizer(demo_model_path: Any) -> Any:
     return mlx_lm.load(str(demo_model_path))[1]
 
 
-def test_a_text_is_tokenized_as_a_raw_prompt_is(site: Site, tokenizer: Any) -> None:
+def test_a_text_is_tokenized_like_a_raw_prompt(site: Site, tokenizer: Any) -> None:
     found = tokens_of(site, prompt="über 数!", return_token_strs=True)
     assert found["tokens"] == tokenizer.encode("über 数!")
     assert found["max_model_len"] == 32_768
@@ -107,7 +107,7 @@ def test_tokens_are_turned_back_into_their_text(site: Site) -> None:
         ("/detokenize", {}, "tokens"),
     ],
 )
-def test_wrong_questions_are_refused_by_their_field(
+def test_a_wrong_request_is_refused_with_its_field(
     site: Site, path: str, body: dict[str, Any], field: str
 ) -> None:
     answer = site.send("POST", path, body)
@@ -115,7 +115,7 @@ def test_wrong_questions_are_refused_by_their_field(
     assert answer.json["error"]["param"] == field
 
 
-def test_a_text_that_no_context_holds_is_refused_like_a_prompt(site: Site) -> None:
+def test_a_text_beyond_every_context_is_refused_like_a_prompt(site: Site) -> None:
     for more in ({}, {"add_special_tokens": False}):
         answer = site.send("POST", "/tokenize", {"prompt": "word " * 400_000, **more})
         assert answer.status == 400
@@ -129,7 +129,7 @@ def test_a_long_text_has_all_its_tokens(site: Site) -> None:
 
 
 @pytest.mark.parametrize("method", ["POST", "GET"])
-def test_flushing_drops_kept_prompts_and_leaves_answers_alone(
+def test_flushing_drops_kept_prompts_and_does_not_disturb_answers(
     serve: Callable[..., Site], staged: Callable[..., Any], method: str
 ) -> None:
     stage = staged(step_s=0)
@@ -147,7 +147,7 @@ def test_flushing_drops_kept_prompts_and_leaves_answers_alone(
     assert site.send("POST", "/generate", asked).json["meta_info"]["cached_tokens"] == 0
 
 
-def test_the_numbers_are_known_when_a_flush_is_answered(
+def test_the_metrics_are_up_to_date_when_a_flush_is_answered(
     serve: Callable[..., Site], staged: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stage = staged(step_s=0)
@@ -167,7 +167,7 @@ def test_the_numbers_are_known_when_a_flush_is_answered(
     assert known == [0]
 
 
-def test_flushing_beside_an_answer_does_not_change_it(site: Site) -> None:
+def test_flushing_during_an_answer_does_not_change_it(site: Site) -> None:
     asked = {"messages": TURNS, "model": "m", "max_tokens": 40, "temperature": 0}
     expected = site.send("POST", "/v1/chat/completions", asked).json["choices"][0]["message"]
     with site.open("POST", "/v1/chat/completions", {**asked, "stream": True}) as answer:

@@ -40,7 +40,7 @@ def requests(**fields: Any) -> list[GenerationRequest]:
     ],
     ids=["text", "texts", "ids", "lists of ids"],
 )
-def test_a_prompt_has_four_shapes(prompt: Any, expected: list[Any]) -> None:
+def test_a_prompt_has_four_forms(prompt: Any, expected: list[Any]) -> None:
     assert [one.prompt for one in requests(prompt=prompt)] == expected
 
 
@@ -55,7 +55,7 @@ def test_each_prompt_has_its_choices_side_by_side() -> None:
     ]
 
 
-def test_explicit_nulls_are_as_good_as_nothing() -> None:
+def test_an_explicit_null_means_the_default() -> None:
     names = [
         "max_tokens", "n", "best_of", "echo", "suffix", "logprobs", "stop", "temperature", "top_p",
         "presence_penalty", "frequency_penalty", "logit_bias", "seed", "stream", "stream_options",
@@ -65,13 +65,13 @@ def test_explicit_nulls_are_as_good_as_nothing() -> None:
     assert requests(**dict.fromkeys(names)) == requests()
 
 
-def test_an_answer_is_as_short_as_the_reference_says_unless_asked() -> None:
+def test_the_default_limit_is_that_of_the_reference() -> None:
     assert requests()[0].max_tokens == 16
     assert requests(max_tokens=500)[0].max_tokens == 500
     assert requests(max_tokens=0)[0].max_tokens == 0
 
 
-def test_log_probabilities_of_the_prompt_are_asked_for_by_two_names() -> None:
+def test_log_probabilities_of_the_prompt_have_two_names() -> None:
     assert requests(logprobs=3)[0].prompt_scoring is None
     assert requests(logprobs=3, echo=True)[0].prompt_scoring == PromptScoring(top=3)
     assert requests(prompt_logprobs=0)[0].prompt_scoring == PromptScoring()
@@ -80,7 +80,7 @@ def test_log_probabilities_of_the_prompt_are_asked_for_by_two_names() -> None:
     )
 
 
-def test_the_parameters_of_decoding_are_those_of_chat() -> None:
+def test_completions_takes_the_sampling_parameters_of_chat() -> None:
     (found,) = requests(
         stop=["END"], stop_token_ids=[5], presence_penalty=1, logit_bias={"21": -100}, top_k=3
     )
@@ -91,7 +91,7 @@ def test_the_parameters_of_decoding_are_those_of_chat() -> None:
 
 
 @pytest.mark.parametrize(("count", "trace"), [(None, TraceLevel.OFF), (0, TraceLevel.FULL)])
-def test_likelihoods_ask_for_a_full_trace(count: int | None, trace: TraceLevel) -> None:
+def test_log_probabilities_need_a_full_trace(count: int | None, trace: TraceLevel) -> None:
     (found,) = requests(logprobs=count)
 
     assert (found.trace, found.top_logprobs) == (trace, 0)
@@ -110,7 +110,7 @@ def test_likelihoods_ask_for_a_full_trace(count: int | None, trace: TraceLevel) 
         ({"prompt": [[]]}, ("prompt",)),
     ],
 )
-def test_what_would_change_the_answer_if_ignored_is_refused(
+def test_a_parameter_that_would_change_the_answer_is_not_ignored(
     fields: dict[str, Any], path: tuple[str, ...]
 ) -> None:
     with pytest.raises(ApiError) as caught:
@@ -130,11 +130,11 @@ def encoded(batches: Iterable[list[Event]], **fields: Any) -> list[SseEvent]:
     return written(encoder(**fields), batches)
 
 
-def test_a_conversation_is_as_its_golden_file_says(raw_scenario: Any, check_golden: Any) -> None:
+def test_a_conversation_matches_its_golden_file(raw_scenario: Any, check_golden: Any) -> None:
     check_golden("completions", raw_scenario.name, encoded(raw_scenario.batches))
 
 
-def test_with_usage_and_echo_it_is_as_its_golden_file_says(
+def test_a_conversation_with_usage_and_echo_matches_its_golden_file(
     scenario_named: Callable[..., Any], check_golden: Any
 ) -> None:
     events = encoded(
@@ -163,14 +163,14 @@ def test_choices_of_two_prompts_are_counted_once_per_prompt(
     assert [event.data for event in events].count("[DONE]") == 1
 
 
-def test_a_broken_answer_ends_in_an_error_chunk_alone(scenario_named: Callable[..., Any]) -> None:
+def test_a_broken_answer_ends_with_only_an_error_chunk(scenario_named: Callable[..., Any]) -> None:
     events = encoded(scenario_named("error_after_text").batches)
 
     assert chunks(events)[-1]["error"]["message"] == "the device was lost"
     assert "[DONE]" not in [event.data for event in events]
 
 
-def test_what_is_no_text_elsewhere_is_text_as_the_model_wrote_it(
+def test_tags_and_calls_are_text_as_the_model_wrote_it(
     scenario_named: Callable[..., Any],
 ) -> None:
     for name, text in (("thinking", "Let me see.4"), ("tool_calls", "I shall look.")):

@@ -1,4 +1,4 @@
-"""The Ollama dialect: what its requests ask for, and what its lines say."""
+"""The Ollama dialect: the meaning of its requests, and the content of its lines."""
 
 import json
 from collections.abc import Callable, Iterable
@@ -47,7 +47,7 @@ def lines_of(body: bytes) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("is_chat", [True, False], ids=["chat", "generate"])
-def test_a_conversation_is_as_its_golden_file_says(
+def test_a_conversation_matches_its_golden_file(
     scenario: Any, check_golden: Any, is_chat: bool
 ) -> None:
     lines = encoded(scenario.batches, is_chat=is_chat)
@@ -56,7 +56,7 @@ def test_a_conversation_is_as_its_golden_file_says(
     check_golden(folder, scenario.name, [SseEvent(None, line.frame()) for line in lines])
 
 
-def test_the_whole_answer_is_what_the_stream_adds_up_to(
+def test_the_whole_answer_equals_the_sum_of_the_stream(
     scenario_named: Callable[..., Any],
 ) -> None:
     for name in ("text", "thinking", "tool_calls", "stop_string", "token_limit"):
@@ -82,13 +82,15 @@ def test_the_whole_answer_is_what_the_stream_adds_up_to(
         }
 
 
-def test_the_stop_record_is_there_when_asked_for(scenario_named: Callable[..., Any]) -> None:
+def test_the_stop_record_is_sent_on_request(scenario_named: Callable[..., Any]) -> None:
     lines = encoded(scenario_named("stop_string").batches, reports=True)
 
     assert lines[-1].value["fullstop"]["stop"]["value"] == "STOP"
 
 
-def test_silence_means_lines_of_json(serve: Callable[..., Any], staged: Any) -> None:
+def test_an_answer_is_streamed_as_lines_of_json_by_default(
+    serve: Callable[..., Any], staged: Any
+) -> None:
     site = serve(staged(step_s=0).engine)
     reply = site.send("POST", "/api/chat", ASK)
     lines = lines_of(reply.body)
@@ -100,7 +102,7 @@ def test_silence_means_lines_of_json(serve: Callable[..., Any], staged: Any) -> 
         TypeAdapter(OllamaChatAnswer).validate_python(line)
 
 
-def test_a_prompt_is_answered_whole_when_asked(serve: Callable[..., Any], staged: Any) -> None:
+def test_a_prompt_is_answered_whole_on_request(serve: Callable[..., Any], staged: Any) -> None:
     site = serve(staged(step_s=0).engine)
     ask = {"model": "any", "prompt": LONG, "stream": False, "options": {"num_predict": 3}}
     answer = site.send("POST", "/api/generate", ask).json
@@ -124,7 +126,7 @@ def test_a_prompt_is_answered_whole_when_asked(serve: Callable[..., Any], staged
         ({"keep_alive": "0s"}, "unload"),
     ],
 )
-def test_an_empty_request_asks_for_the_model_to_be_there_or_to_go(
+def test_an_empty_request_loads_or_unloads_the_model(
     site: Any, path: str, body: dict[str, Any], reason: str
 ) -> None:
     answer = site.send("POST", path, {"model": "demo-model", **body}).json
@@ -134,7 +136,7 @@ def test_an_empty_request_asks_for_the_model_to_be_there_or_to_go(
 
 @pytest.mark.parametrize("is_streamed", [False, True], ids=["whole", "streamed"])
 @pytest.mark.parametrize("keep_alive", [0, "0s"])
-def test_memory_is_freed_after_the_answer_where_it_shall_not_be_kept(
+def test_memory_is_freed_after_an_answer_with_keep_alive_0(
     serve: Callable[..., Any], staged: Any, keep_alive: Any, is_streamed: bool
 ) -> None:
     stand = staged(step_s=0)
@@ -146,14 +148,14 @@ def test_memory_is_freed_after_the_answer_where_it_shall_not_be_kept(
     assert site.send("GET", "/api/ps").json == {"models": []}
     assert site.send("GET", "/api/tags").json["models"]
 
-    # The next one is answered, and keeps the model.
+    # The next request is answered, and keeps the model.
     answer = site.send("POST", "/api/chat", ask)
     assert b"Hel" in answer.body
     assert site.send("GET", "/api/ps").json["models"]
     assert not stand.engine.status.is_unloaded
 
 
-def test_an_empty_request_frees_the_memory_or_reads_the_model_again(
+def test_an_empty_request_frees_the_memory_or_loads_the_model_again(
     serve: Callable[..., Any], staged: Any
 ) -> None:
     stand = staged(step_s=0)
@@ -167,9 +169,7 @@ def test_an_empty_request_frees_the_memory_or_reads_the_model_again(
 
 @pytest.mark.parametrize("is_streamed", [False, True], ids=["whole", "streamed"])
 @pytest.mark.parametrize("name", ["llama3.2", "llama3.2:3b", "Demo-Model", "hf.co/a/b"])
-def test_every_answer_carries_the_name_that_was_asked_for(
-    site: Any, name: str, is_streamed: bool
-) -> None:
+def test_every_answer_carries_the_requested_name(site: Any, name: str, is_streamed: bool) -> None:
     for path, more in (
         ("/api/chat", {"messages": [{"role": "user", "content": "Hi"}]}),
         ("/api/generate", {"prompt": "Hi"}),
@@ -193,20 +193,20 @@ def test_any_name_can_be_shown_unless_the_settings_are_strict(
 
 
 @pytest.mark.parametrize("path", ["/", "/api/tags", "/api/version"])
-def test_a_client_can_ask_for_headers_alone(site: Any, path: str) -> None:
+def test_a_client_can_ask_for_only_the_headers(site: Any, path: str) -> None:
     reply = site.send("HEAD", path)
 
     assert (reply.status, reply.body) == (200, b"")
 
 
-def test_the_model_draws_at_a_high_temperature(site: Any) -> None:
+def test_answers_vary_at_a_high_temperature(site: Any) -> None:
     for temperature in (3.0, 1e9):
         options = {"temperature": temperature, "num_predict": 5, "seed": 1}
         answer = site.send("POST", "/api/chat", ASK | {"stream": False, "options": options}).json
         assert answer["done"] is True
 
 
-def test_a_silent_stream_shows_signs_of_life_that_are_json(
+def test_the_keepalives_of_a_silent_stream_are_json(
     serve: Callable[..., Any], staged: Callable[..., Any]
 ) -> None:
     stage = staged(step_s=0.2)
@@ -227,7 +227,9 @@ def test_a_silent_stream_shows_signs_of_life_that_are_json(
         ("GET", "/api/chat", None, 405),
     ],
 )
-def test_every_error_is_one_text(site: Any, method: str, path: str, body: Any, status: int) -> None:
+def test_every_error_is_one_string(
+    site: Any, method: str, path: str, body: Any, status: int
+) -> None:
     reply = site.send(method, path, body)
 
     assert reply.status == status
@@ -235,7 +237,7 @@ def test_every_error_is_one_text(site: Any, method: str, path: str, body: Any, s
     assert isinstance(reply.json["error"], str)
 
 
-def test_only_the_loaded_name_is_accepted_where_the_settings_are_strict(
+def test_a_strict_server_accepts_only_the_name_of_the_loaded_model(
     serve: Callable[..., Any],
 ) -> None:
     site = serve(strict=True)
@@ -244,7 +246,7 @@ def test_only_the_loaded_name_is_accepted_where_the_settings_are_strict(
         assert site.send("POST", "/api/chat", ask).status == status
 
 
-def test_thinking_is_refused_where_the_model_cannot(
+def test_thinking_is_refused_if_the_model_cannot_think(
     serve: Callable[..., Any], staged: Callable[..., Any]
 ) -> None:
     reply = serve(staged(step_s=0).engine).send("POST", "/api/chat", ASK | {"think": True})

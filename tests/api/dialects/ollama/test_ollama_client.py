@@ -30,7 +30,7 @@ def client(site: Any) -> Iterator[ollama.Client]:
 
 
 def asked(client: ollama.Client, prompt: str, *, is_streamed: bool, **options: Any) -> Any:
-    """Ask in a chat; return text and last line."""
+    """Ask in a chat; return the text and the last line."""
     wanted: dict[str, Any] = {
         "model": "llama3.2",
         "messages": [{"role": "user", "content": prompt}],
@@ -80,7 +80,9 @@ def test_a_prompt_is_continued(client: ollama.Client) -> None:
 
 
 @pytest.mark.parametrize("is_streamed", [False, True], ids=["whole", "streamed"])
-def test_a_tool_is_called_with_an_object(client: ollama.Client, is_streamed: bool) -> None:
+def test_the_arguments_of_a_tool_call_are_an_object(
+    client: ollama.Client, is_streamed: bool
+) -> None:
     turns = [{"role": "user", "content": "What is the weather in Paris?"}]
     wanted: dict[str, Any] = {
         "model": "demo-model",
@@ -94,7 +96,7 @@ def test_a_tool_is_called_with_an_object(client: ollama.Client, is_streamed: boo
     assert call.function.name == "get_weather"
     assert call.function.arguments == {"city": "Paris"}
     assert answers[-1].done_reason == "stop"
-    # The result goes back as the client itself spells it.
+    # The client itself writes the message with the result.
     said = ollama.Message(role="assistant", content="", tool_calls=[call])
     result = ollama.Message(role="tool", content="Rain", tool_name="get_weather")
     client.chat(model="demo-model", messages=[*turns, said, result], tools=[WEATHER])
@@ -116,7 +118,7 @@ def test_a_format_makes_the_answer_json(client: ollama.Client) -> None:
     assert 0 <= value["n"] <= 99
 
 
-def test_thinking_stays_apart(client: ollama.Client) -> None:
+def test_thinking_is_separate_from_the_content(client: ollama.Client) -> None:
     wanted = {"model": "demo-model", "messages": [{"role": "user", "content": COUNT}]}
     lines = list(client.chat(**wanted, think=True, stream=True))
     thinking = "".join(line.message.thinking or "" for line in lines)
@@ -127,7 +129,7 @@ def test_thinking_stays_apart(client: ollama.Client) -> None:
     assert not silent.message.thinking
 
 
-def test_the_model_is_found_shown_and_running(client: ollama.Client, site: Any) -> None:
+def test_the_model_can_be_listed_shown_and_seen_running(client: ollama.Client, site: Any) -> None:
     [listed] = client.list().models
     shown = client.show(listed.model or "")
     [running] = client.ps().models
@@ -136,10 +138,10 @@ def test_the_model_is_found_shown_and_running(client: ollama.Client, site: Any) 
     assert listed.size == site.engine.model.size_bytes
     assert set(shown.capabilities or []) == {"completion", "tools", "thinking"}
     assert running.model == listed.model
-    assert (running.size_vram or 0) >= (listed.size or 0)  # with the caches of earlier prompts
+    assert (running.size_vram or 0) >= (listed.size or 0)  # includes the caches of earlier prompts
 
 
-def test_errors_reach_the_client_as_its_own(client: ollama.Client) -> None:
+def test_errors_become_the_clients_own_errors(client: ollama.Client) -> None:
     with pytest.raises(ollama.ResponseError) as refusal:
         client.chat("demo-model", [{"role": "user", "content": "Hi"}], options={"stop": [""]})
 
@@ -149,7 +151,7 @@ def test_errors_reach_the_client_as_its_own(client: ollama.Client) -> None:
 
 @pytest.mark.parametrize("is_streamed", [False, True], ids=["whole", "streamed"])
 @pytest.mark.parametrize("route", ["chat", "generate"])
-def test_each_token_of_the_text_is_told_with_its_likelihood(
+def test_each_token_of_the_text_has_its_log_probability(
     site: Any, route: str, is_streamed: bool
 ) -> None:
     turns = [{"role": "user", "content": COUNT}]

@@ -1,4 +1,4 @@
-"""Ollama's requests, read: what they mean, and what is refused by its name."""
+"""Reads Ollama's requests: what they mean, and what is refused by name."""
 
 from typing import Any
 
@@ -49,11 +49,11 @@ def test_options_are_read() -> None:
 
 
 @pytest.mark.parametrize("count", [None, 0, -1, -2])
-def test_no_count_means_until_it_ends_by_itself(count: int | None) -> None:
+def test_an_answer_without_a_limit_ends_by_itself(count: int | None) -> None:
     assert read(options={"num_predict": count}).max_tokens is None
 
 
-def test_the_reference_s_default_seed_is_no_seed() -> None:
+def test_the_default_seed_of_the_reference_means_no_seed() -> None:
     assert read(options={"seed": -1}).sampling.seed is None
     assert read(options={"seed": -2}).sampling.seed == 2**64 - 2
 
@@ -66,7 +66,7 @@ def test_thinking_is_a_switch_or_a_level(think: Any, thinking: bool | None) -> N
 
 
 @pytest.mark.parametrize("form", [None, ""])
-def test_no_format_leaves_the_answer_free(form: str | None) -> None:
+def test_an_answer_without_a_format_is_not_constrained(form: str | None) -> None:
     assert read(format=form).constraint is None
 
 
@@ -79,7 +79,7 @@ def test_formats_constrain_the_answer() -> None:
     assert shaped.json_schema == {"type": "array"}
 
 
-def test_results_belong_to_the_calls_before_them() -> None:
+def test_results_are_assigned_to_the_calls_before_them() -> None:
     calls = [
         {"function": {"name": "one", "arguments": {"a": 1}}},
         {"id": "x", "function": {"name": "two", "arguments": {}}},
@@ -126,7 +126,7 @@ def test_a_prompt_is_a_turn_unless_it_is_raw() -> None:
         ),
     ],
 )
-def test_what_cannot_be_honoured_is_refused_by_its_name(
+def test_a_parameter_that_cannot_be_honoured_is_refused_by_name(
     fields: dict[str, Any], field: tuple[str | int, ...]
 ) -> None:
     with pytest.raises(ApiError) as refusal:
@@ -144,7 +144,9 @@ def test_what_cannot_be_honoured_is_refused_by_its_name(
         ({"raw": True, "system": "Be brief."}, "system"),
     ],
 )
-def test_a_prompt_s_extras_are_refused_by_their_names(fields: dict[str, Any], field: str) -> None:
+def test_the_unsupported_parameters_of_a_prompt_are_refused_by_name(
+    fields: dict[str, Any], field: str
+) -> None:
     with pytest.raises(ApiError) as refusal:
         read_prompt(**fields)
 
@@ -162,7 +164,7 @@ def test_a_prompt_s_extras_are_refused_by_their_names(fields: dict[str, Any], fi
         ({"min_p": 7}, {"min_p": 1.0}),
     ],
 )
-def test_numbers_out_of_range_are_taken_as_the_nearest_in_it(
+def test_a_number_out_of_range_becomes_the_nearest_one_in_range(
     sent: dict[str, float], taken: dict[str, float]
 ) -> None:
     sampling = read(options=sent).sampling
@@ -174,7 +176,7 @@ def test_numbers_out_of_range_are_taken_as_the_nearest_in_it(
     ("think", "thinks"),
     [(True, True), (False, False), (None, None), ("low", True), ("max", True), ("none", False)],
 )
-def test_an_unknown_effort_of_thinking_is_taken_as_the_nearest_known(
+def test_an_unknown_effort_of_thinking_becomes_the_nearest_known_one(
     think: object, thinks: bool | None
 ) -> None:
     assert read(think=think).thinking is thinks

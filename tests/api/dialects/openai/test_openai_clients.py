@@ -34,7 +34,7 @@ def client(site: Any) -> Iterator[openai.OpenAI]:
 
 
 def answered(client: openai.OpenAI, is_streamed: bool, **wanted: Any) -> Any:
-    """Return a response that was sent whole, or what the client makes of a stream."""
+    """Return a whole response, or the response that the client makes from a stream."""
     if not is_streamed:
         return client.responses.create(model="gpt-local", **wanted)
     with client.responses.stream(model="gpt-local", **wanted) as stream:
@@ -42,7 +42,7 @@ def answered(client: openai.OpenAI, is_streamed: bool, **wanted: Any) -> Any:
 
 
 @STREAMED
-def test_a_response_stops_where_it_should(client: openai.OpenAI, is_streamed: bool) -> None:
+def test_a_response_ends_at_its_stop(client: openai.OpenAI, is_streamed: bool) -> None:
     response = answered(client, is_streamed, input=COUNT, extra_body={"stop": "6"})
 
     assert response.output_text == "1\n2\n3\n4\n5\n"
@@ -53,7 +53,7 @@ def test_a_response_stops_where_it_should(client: openai.OpenAI, is_streamed: bo
 
 
 def test_streamed_text_comes_piece_by_piece(client: openai.OpenAI) -> None:
-    # Long enough for a reader that is slow for a moment, who finds what has gathered in one piece.
+    # Long enough even for a slow reader, which gets everything that has gathered as one piece.
     asked = COUNT.replace("10", "60")
     with client.responses.stream(model="m", input=asked, extra_body={"stop": ["58"]}) as stream:
         events = list(stream)
@@ -80,7 +80,7 @@ def test_a_response_at_its_limit_is_incomplete(client: openai.OpenAI) -> None:
 
 
 @STREAMED
-def test_reasoning_is_an_item_of_its_own(client: openai.OpenAI, is_streamed: bool) -> None:
+def test_reasoning_is_a_separate_item(client: openai.OpenAI, is_streamed: bool) -> None:
     response = answered(
         client,
         is_streamed,
@@ -139,7 +139,7 @@ def test_a_response_calls_a_tool_and_answers_from_its_result(
     assert "Rain" in said.output_text
 
 
-def test_instructions_and_earlier_answers_are_part_of_the_prompt(client: openai.OpenAI) -> None:
+def test_instructions_and_earlier_answers_belong_to_the_prompt(client: openai.OpenAI) -> None:
     alone = client.responses.create(model="m", input=COUNT, max_output_tokens=1)
     first = client.responses.create(model="m", input=COUNT, extra_body={"stop": "6"})
     again: Any = [
@@ -199,7 +199,7 @@ def test_an_earlier_response_is_refused(client: openai.OpenAI) -> None:
 
 @pytest.fixture
 def raw() -> str:
-    """The prompt that the demo model's template makes of a question, thinking switched off."""
+    """The prompt that the demo model's template makes from a question, with thinking off."""
     answer = "<|im_start|>assistant\n<think>\n\n</think>\n\n"
     return f"<|im_start|>user\n{COUNT}<|im_end|>\n{answer}"
 
@@ -240,7 +240,7 @@ def test_a_prompt_may_be_token_ids(client: openai.OpenAI, raw: str, engine: Any)
     assert by_ids.usage.prompt_tokens == by_text.usage.prompt_tokens == len(ids)
 
 
-def test_a_streamed_completion_tells_its_usage(client: openai.OpenAI, raw: str) -> None:
+def test_a_streamed_completion_reports_its_usage(client: openai.OpenAI, raw: str) -> None:
     *chunks, last = client.completions.create(
         model="m", prompt=raw, max_tokens=3, stream=True, stream_options={"include_usage": True}
     )

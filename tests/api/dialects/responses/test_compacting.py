@@ -1,4 +1,4 @@
-"""A conversation is compacted: its questions stay, and a summary stands for the rest."""
+"""A conversation is compacted: its questions stay, and a summary replaces the rest."""
 
 import asyncio
 from collections.abc import Iterator
@@ -37,14 +37,14 @@ def said(request: Any) -> list[tuple[str, str]]:
 
 @pytest.fixture
 def site(serve: Any, tmp_path: Path) -> Iterator[Any]:
-    """A server whose model says the summary when it is asked for one."""
+    """A server whose model writes the summary on request."""
     engine = Engine(loader=Stage(tmp_path, {f"{QUESTIONS[-1]}\n\n{TASK}": SUMMARY}).load)
     asyncio.run(engine.load(tmp_path))
     yield serve(engine)
     engine.close()
 
 
-def test_a_client_goes_on_from_a_compacted_conversation(
+def test_a_client_continues_a_compacted_conversation(
     site: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked = watched(site, monkeypatch)
@@ -68,14 +68,14 @@ def test_a_client_goes_on_from_a_compacted_conversation(
         ("assistant", "It is red."),
         ("user", f"{QUESTIONS[1]}\n\n{TASK}"),
     ]
-    # One turn: many templates refuse two turns of a person.
+    # One turn: many templates refuse two consecutive user turns.
     [(role, text)] = said(asked[1])
     assert role == "user"
     assert text.startswith("\n\n".join(QUESTIONS))
     assert text.endswith(f"{WRITTEN}\n\nGo on.")
 
 
-def test_a_response_that_is_kept_can_be_compacted(site: Any) -> None:
+def test_a_kept_response_can_be_compacted(site: Any) -> None:
     def send(path: str, **fields: Any) -> Any:
         reply = site.send("POST", path, {"model": "m", **fields})
         assert reply.status == 200, reply.body
@@ -109,12 +109,14 @@ def test_an_item_of_another_server_is_left_out(content: str) -> None:
     assert said(asked) == [("user", "One")]
 
 
-def test_nothing_to_compact_is_refused_in_words(site: Any) -> None:
+def test_an_empty_conversation_is_not_compacted_and_the_error_says_so(site: Any) -> None:
     reply = site.send("POST", "/v1/responses/compact", {"model": "m"})
     assert (reply.status, reply.json["error"]["param"]) == (400, "input")
 
 
-def test_a_long_conversation_is_compacted_though_its_body_is_read_apart(site: Any) -> None:
+def test_a_long_conversation_is_compacted_although_another_process_reads_its_body(
+    site: Any,
+) -> None:
     long = [
         {"role": "user", "content": "word " * 300},
         *({"role": "assistant", "content": "x" * 300_000},),

@@ -1,4 +1,4 @@
-"""Responses that are kept on disk outlive their server, within the same bounds as in memory."""
+"""Responses kept on disk outlive their server, within the same limits as in memory."""
 
 import os
 import stat
@@ -42,7 +42,7 @@ def written(folder: Path, responses: Sequence[KeptResponse]) -> list[Path]:
     return files
 
 
-def test_kept_responses_come_back_as_they_were(tmp_path: Path) -> None:
+def test_kept_responses_are_read_back_unchanged(tmp_path: Path) -> None:
     both = [made("a"), made("b", "a")]
     files = written(tmp_path / "kept", both)
     assert stat.S_IMODE((tmp_path / "kept").stat().st_mode) == 0o700
@@ -54,7 +54,7 @@ def test_kept_responses_come_back_as_they_were(tmp_path: Path) -> None:
     assert all(one.stat().st_size <= kept.size_bytes for one, kept in zip(files, both, strict=True))
 
 
-def test_what_somebody_put_there_under_our_names_neither_stops_nor_breaks_a_server(
+def test_foreign_files_with_our_names_neither_stop_nor_break_a_server(
     tmp_path: Path,
 ) -> None:
     circle = [made("a", "b"), made("b", "a")]
@@ -69,9 +69,9 @@ def test_what_somebody_put_there_under_our_names_neither_stops_nor_breaks_a_serv
     kept.close()
 
 
-def test_what_is_forgotten_is_deleted_on_disk(tmp_path: Path) -> None:
+def test_a_forgotten_response_is_deleted_on_disk(tmp_path: Path) -> None:
     kept = opened(tmp_path, most_bytes=2 * made("a").size_bytes)
-    for its_id in "abc":  # the first goes for want of room
+    for its_id in "abc":  # the first is dropped because there is no room
         kept.keep(made(its_id))
     kept.forget("c")
     kept.close()
@@ -80,17 +80,17 @@ def test_what_is_forgotten_is_deleted_on_disk(tmp_path: Path) -> None:
     assert len(list(tmp_path.iterdir())) == 1
 
 
-def test_a_smaller_bound_holds_for_what_an_earlier_server_kept(tmp_path: Path) -> None:
+def test_a_smaller_limit_applies_to_the_responses_of_an_earlier_server(tmp_path: Path) -> None:
     files = written(tmp_path, [made("a"), made("b"), made("c")])
     for age_s, file in zip((30, 10, 20), files, strict=True):
         os.utime(file, (time.time() - age_s,) * 2)
     kept = opened(tmp_path, most_bytes=2 * made("a").size_bytes)
     kept.close()
-    # The one used least lately is gone.
+    # The least recently used response is gone.
     assert [file.exists() for file in files] == [False, True, True]
 
 
-def test_what_was_not_used_for_too_long_is_deleted(tmp_path: Path) -> None:
+def test_a_response_that_was_not_used_for_too_long_is_deleted(tmp_path: Path) -> None:
     old, new = written(tmp_path, [made("a"), made("b")])
     os.utime(old, (time.time() - 10_000,) * 2)
     os.utime(new, (time.time() - 1_000,) * 2)
@@ -130,10 +130,10 @@ def test_a_damaged_file_is_set_aside_and_the_others_are_read(tmp_path: Path, dam
     assert aside.exists()
     os.utime(aside, (time.time() - 1_000,) * 2)
     opened(tmp_path, most_s=60).close()
-    assert not aside.exists(), "it is kept as long as any other"
+    assert not aside.exists(), "it is kept as long as any other file"
 
 
-def test_what_a_killed_server_left_unfinished_is_deleted_and_other_files_are_not(
+def test_unfinished_files_of_a_killed_server_are_deleted_and_other_files_are_not(
     tmp_path: Path,
 ) -> None:
     [file] = written(tmp_path, [made("a")])
@@ -145,7 +145,7 @@ def test_what_a_killed_server_left_unfinished_is_deleted_and_other_files_are_not
     assert (left.exists(), own.exists()) == (False, True)
 
 
-def test_answers_that_a_full_disk_refuses_are_written_once_there_is_room(
+def test_answers_that_a_full_disk_refused_are_written_once_there_is_room(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(response_folder, "_TRIED_AGAIN_AFTER_S", 0.01)
@@ -168,7 +168,7 @@ def test_answers_that_a_full_disk_refuses_are_written_once_there_is_room(
     again.close()
 
 
-def test_folders_on_the_way_are_private_whatever_the_umask(tmp_path: Path) -> None:
+def test_new_parent_folders_are_private_whatever_the_umask(tmp_path: Path) -> None:
     before = os.umask(0)
     try:
         prepared(tmp_path / "one" / "two")
@@ -181,7 +181,7 @@ def test_folders_on_the_way_are_private_whatever_the_umask(tmp_path: Path) -> No
     assert {stat.S_IMODE(one.stat().st_mode) for one in made_folders} == {0o700}
 
 
-def test_what_others_could_read_is_made_private(tmp_path: Path) -> None:
+def test_files_that_others_could_read_become_private(tmp_path: Path) -> None:
     folder = tmp_path / "kept"
     [file] = written(folder, [made("a")])
     folder.chmod(0o755)
@@ -213,7 +213,7 @@ def test_a_folder_that_cannot_be_used_is_refused_in_words(tmp_path: Path) -> Non
     assert refusal.value.setting == "kept_responses_folder"
 
 
-def test_a_conversation_goes_on_after_a_restart(serve: Any, tmp_path: Path) -> None:
+def test_a_conversation_continues_after_a_restart(serve: Any, tmp_path: Path) -> None:
     def send(site: Any, **fields: Any) -> Any:
         asked = {"model": "m", "max_output_tokens": 8, **fields}
         return site.send("POST", URL, asked).json

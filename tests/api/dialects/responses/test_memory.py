@@ -1,4 +1,4 @@
-"""Responses are kept: later requests go on from them; they are read, listed and deleted."""
+"""Kept responses: later requests continue them, and clients read, list and delete them."""
 
 import tracemalloc
 from typing import Any
@@ -39,7 +39,7 @@ def said(request: Any) -> list[tuple[str, str]]:
 
 
 @pytest.mark.parametrize("is_streamed", [False, True], ids=["whole", "streamed"])
-def test_a_request_goes_on_from_an_earlier_response(
+def test_a_request_continues_an_earlier_response(
     client: Any, site: Any, monkeypatch: pytest.MonkeyPatch, is_streamed: bool
 ) -> None:
     asked = watched(site, monkeypatch)
@@ -72,7 +72,7 @@ def test_instructions_are_not_carried_over(site: Any, monkeypatch: pytest.Monkey
     assert "system" not in [turn.role for turn in asked[1].messages]
 
 
-def test_a_call_and_its_result_may_be_in_two_requests(
+def test_a_call_and_its_result_can_be_in_two_requests(
     site: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked = watched(site, monkeypatch)
@@ -85,7 +85,9 @@ def test_a_call_and_its_result_may_be_in_two_requests(
     assert asked[1].messages[-2].tool_calls[0].name == "look"
 
 
-def test_an_item_is_referred_to_by_its_id(site: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_request_can_refer_to_an_item_by_its_id(
+    site: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     asked = watched(site, monkeypatch)
     first = ask(site, input="Say: one")
     reference = {"type": "item_reference", "id": first["output"][-1]["id"]}
@@ -102,7 +104,7 @@ def test_an_item_is_referred_to_by_its_id(site: Any, monkeypatch: pytest.MonkeyP
 
 
 @pytest.mark.parametrize("fields", [{"previous_response_id": "resp_x"}, {}], ids=["id", "item"])
-def test_what_is_not_kept_is_said_in_the_words_that_clients_know(
+def test_a_missing_response_is_reported_in_words_that_clients_recognise(
     site: Any, fields: dict[str, Any]
 ) -> None:
     body = {"model": "m", "input": [{"type": "item_reference", "id": "msg_x"}], **fields}
@@ -115,7 +117,7 @@ def test_what_is_not_kept_is_said_in_the_words_that_clients_know(
         assert reply.json["error"]["param"] == "input[0].id"
 
 
-def test_where_an_earlier_response_was_deleted_it_says_that_it_was_not_the_last(site: Any) -> None:
+def test_the_error_says_that_an_earlier_response_was_deleted(site: Any) -> None:
     first = ask(site, input="Say: one")
     second = ask(site, input="Say: two", previous_response_id=first["id"])
     site.send("DELETE", f"{URL}/{first['id']}")
@@ -128,7 +130,7 @@ def test_where_an_earlier_response_was_deleted_it_says_that_it_was_not_the_last(
     assert "A response before the one with id" in listed.json["error"]["message"]
 
 
-def test_what_is_not_to_be_stored_is_not(site: Any) -> None:
+def test_a_response_with_store_false_is_not_kept(site: Any) -> None:
     first = ask(site, input="Say: one", store=False)
     assert first["store"] is False
     assert site.send("GET", f"{URL}/{first['id']}").status == 404
@@ -138,7 +140,7 @@ def test_what_is_not_to_be_stored_is_not(site: Any) -> None:
     assert reply.json["error"]["code"] == "previous_response_not_found"
 
 
-def test_a_server_may_keep_none(serve: Any) -> None:
+def test_a_server_can_keep_no_responses(serve: Any) -> None:
     site = serve(kept_responses_bytes=0)
     assert site.send("GET", f"{URL}/{ask(site, input='Hi')['id']}").status == 404
 
@@ -167,14 +169,14 @@ def test_the_vendors_client_reads_lists_and_deletes(client: Any) -> None:
     ("query", "param"),
     [("limit=0", "limit"), ("limit=x", "limit"), ("order=up", "order"), ("after=msg_x", None)],
 )
-def test_a_wrong_way_to_list_is_refused(site: Any, query: str, param: str | None) -> None:
+def test_wrong_parameters_of_a_list_are_refused(site: Any, query: str, param: str | None) -> None:
     first = ask(site, input="Say: one")
     reply = site.send("GET", f"{URL}/{first['id']}/input_items?{query}")
     assert reply.status == (404 if param is None else 400)
     assert reply.json["error"]["param"] == param
 
 
-def test_the_tokens_of_an_input_are_counted_with_what_it_goes_on_from(
+def test_the_counted_tokens_of_an_input_include_the_earlier_conversation(
     client: Any, site: Any
 ) -> None:
     first = client.responses.create(model="m", input="Say: one")
@@ -188,10 +190,12 @@ def test_the_tokens_of_an_input_are_counted_with_what_it_goes_on_from(
     assert reply.json == {"object": "response.input_tokens", "input_tokens": alone.input_tokens}
 
 
-def test_a_large_request_is_kept_and_may_go_on(serve: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_large_request_is_kept_and_can_be_continued(
+    serve: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     site = serve()
     asked = watched(site, monkeypatch)
-    # Fields that nobody knows make it large, not its text.
+    # Unknown fields make it large, and not its text.
     part = {"type": "input_text", "text": "a", "note": "x" * 2_000}
     long = [{"role": "user", "content": [part] * 100}]
     first = ask(site, input=[*long, {"role": "user", "content": "Say: one"}])
@@ -224,7 +228,7 @@ FOREIGN = [
 
 
 @pytest.mark.parametrize(("item", "turns"), FOREIGN, ids=[item["type"] for item, _ in FOREIGN])
-def test_items_of_tools_that_are_not_here_are_no_error(
+def test_items_of_unknown_tools_are_accepted(
     site: Any, monkeypatch: pytest.MonkeyPatch, item: dict[str, Any], turns: Any
 ) -> None:
     asked = watched(site, monkeypatch)
@@ -241,7 +245,7 @@ def made(its_id: str, previous: str = "", size: int = 10) -> KeptResponse:
     )
 
 
-def test_the_answers_used_least_lately_go_where_there_is_no_room() -> None:
+def test_the_least_recently_used_answers_are_dropped_if_there_is_no_room() -> None:
     kept = KeptResponses(3 * made("a").size_bytes, 60, lambda: 0)
     for its_id in "abc":
         kept.keep(made(its_id))
@@ -255,7 +259,7 @@ def test_the_answers_used_least_lately_go_where_there_is_no_room() -> None:
 
 
 @pytest.mark.parametrize("items", [1, 500])
-def test_what_is_kept_takes_no_more_memory_than_is_allowed(items: int) -> None:
+def test_the_kept_answers_take_no_more_memory_than_allowed(items: int) -> None:
     most = 1_000_000
     kept = KeptResponses(most, 60)
     tracemalloc.start()
@@ -271,7 +275,7 @@ def test_what_is_kept_takes_no_more_memory_than_is_allowed(items: int) -> None:
     assert most / 2 < kept.size_bytes <= most
 
 
-def test_using_an_answer_keeps_all_before_it() -> None:
+def test_using_an_answer_also_keeps_those_before_it() -> None:
     kept = KeptResponses(3 * made("a").size_bytes, 60, lambda: 0)
     kept.keep(made("a"))
     kept.keep(made("b", "a"))
@@ -286,7 +290,7 @@ def test_using_an_answer_keeps_all_before_it() -> None:
     assert kept.chain("c") is None
 
 
-def test_an_answer_goes_when_it_was_not_used_for_long() -> None:
+def test_an_answer_that_was_not_used_for_long_is_dropped() -> None:
     now = [0.0]
     kept = KeptResponses(10**6, 60, lambda: now[0])
     kept.keep(made("a"))
@@ -300,6 +304,6 @@ def test_an_answer_goes_when_it_was_not_used_for_long() -> None:
 
 
 @pytest.mark.parametrize("kind", [[], {}, 5, None, "ǂ"])
-def test_an_item_of_no_kind_is_refused(site: Any, kind: Any) -> None:
+def test_an_item_without_a_type_is_refused(site: Any, kind: Any) -> None:
     reply = site.send("POST", URL, {"model": "m", "input": [{"type": kind, "call_id": "c"}]})
     assert reply.status == 400

@@ -25,7 +25,7 @@ def turns(*items: Any, **fields: Any) -> tuple[Message, ...]:
     return request(input=list(items), **fields).messages
 
 
-def test_a_string_is_a_persons_turn() -> None:
+def test_a_string_is_a_user_turn() -> None:
     assert request().messages == (Message("user", "Hi"),)
 
 
@@ -49,7 +49,7 @@ def test_instructions_at_the_beginning_are_one_turn(role: str) -> None:
     )
 
 
-def test_a_call_that_was_cut_short_is_left_out_unless_it_was_answered() -> None:
+def test_an_incomplete_call_is_left_out_unless_it_has_a_result() -> None:
     call = {"type": "function_call", "call_id": "c", "name": "f", "arguments": '{"a'}
     begun = {**call, "status": "incomplete"}
     output = {"type": "function_call_output", "call_id": "c", "output": "What?"}
@@ -107,7 +107,7 @@ def test_an_answer_is_put_together_from_its_items() -> None:
         ({"reasoning": {"effort": "high"}, "enable_thinking": False}, False),
     ],
 )
-def test_to_mention_reasoning_is_to_ask_for_it(
+def test_a_request_that_mentions_reasoning_asks_for_it(
     fields: dict[str, Any], expected: bool | None
 ) -> None:
     assert request(**fields).thinking is expected
@@ -148,11 +148,11 @@ def test_a_call_can_be_required(choice: Any, expected: ToolChoice) -> None:
         ({"type": "json_schema", "name": "n", "schema": SCHEMA}, OutputConstraint(SCHEMA)),
     ],
 )
-def test_a_format_holds_the_answer(wanted: Any, expected: OutputConstraint | None) -> None:
+def test_a_format_constrains_the_answer(wanted: Any, expected: OutputConstraint | None) -> None:
     assert request(text={"format": wanted, "verbosity": "low"}).constraint == expected
 
 
-def test_stops_are_taken_as_elsewhere() -> None:
+def test_stops_are_read_as_in_other_dialects() -> None:
     found = request(stop=["END", "6"], stop_token_ids=[5], max_output_tokens=7)
 
     assert (found.stops.strings, found.stops.token_ids) == (("END", "6"), (5,))
@@ -160,7 +160,7 @@ def test_stops_are_taken_as_elsewhere() -> None:
     assert request(stop="END").stops.strings == ("END",)
 
 
-def test_likelihoods_ask_for_a_full_trace() -> None:
+def test_log_probabilities_need_a_full_trace() -> None:
     asked = request(include=["message.output_text.logprobs"])
 
     assert (asked.trace, asked.top_logprobs) == (TraceLevel.FULL, 0)
@@ -182,7 +182,7 @@ def test_likelihoods_ask_for_a_full_trace() -> None:
         ({"input": [{"type": "of_next_year"}]}, ("input", 0, "type")),
     ],
 )
-def test_what_would_change_the_answer_if_ignored_is_refused(
+def test_a_parameter_that_would_change_the_answer_is_not_ignored(
     fields: dict[str, Any], path: tuple[Any, ...]
 ) -> None:
     with pytest.raises(ApiError) as caught:
@@ -191,7 +191,7 @@ def test_what_would_change_the_answer_if_ignored_is_refused(
     assert caught.value.field == path
 
 
-def test_an_earlier_response_is_refused_in_the_words_that_clients_know() -> None:
+def test_an_earlier_response_is_refused_in_words_that_clients_recognise() -> None:
     with pytest.raises(ApiError) as caught:
         request(previous_response_id="resp_1")
 
@@ -199,7 +199,7 @@ def test_an_earlier_response_is_refused_in_the_words_that_clients_know() -> None
     assert caught.value.code == "previous_response_not_found"
 
 
-def test_what_asks_for_nothing_is_no_error() -> None:
+def test_a_parameter_that_asks_for_nothing_is_accepted() -> None:
     assert request(
         store=True,
         include=[],

@@ -23,11 +23,11 @@ def decoded(events: Iterable[SseEvent]) -> list[dict[str, Any]]:
     return [json.loads(event.data) for event in events]
 
 
-def test_a_conversation_is_as_its_golden_file_says(scenario: Any, check_golden: Any) -> None:
+def test_a_conversation_matches_its_golden_file(scenario: Any, check_golden: Any) -> None:
     check_golden("responses", scenario.name, encoded(scenario.batches))
 
 
-def test_the_match_of_a_stop_is_in_our_own_object(
+def test_the_matched_stop_is_in_the_fullstop_object(
     scenario_named: Callable[..., Any], check_golden: Any
 ) -> None:
     events = encoded(scenario_named("stop_string").batches, stop="STOP")
@@ -36,7 +36,7 @@ def test_the_match_of_a_stop_is_in_our_own_object(
     assert decoded(events)[-1]["response"]["fullstop"]["stop"]["value"] == "STOP"
 
 
-def test_a_summary_of_reasoning_is_the_reasoning_in_the_summarys_place(
+def test_the_whole_reasoning_is_sent_as_the_summary(
     scenario_named: Callable[..., Any], check_golden: Any
 ) -> None:
     events = encoded(scenario_named("thinking").batches, reasoning={"summary": "auto"})
@@ -48,7 +48,7 @@ def test_a_summary_of_reasoning_is_the_reasoning_in_the_summarys_place(
     assert last["output"][0]["content"] == []
 
 
-def test_events_are_numbered_and_carry_their_own_name(scenario: Any) -> None:
+def test_events_have_numbers_and_repeat_their_name(scenario: Any) -> None:
     events = encoded(scenario.batches)
 
     assert [data["sequence_number"] for data in decoded(events)] == list(range(len(events)))
@@ -71,14 +71,16 @@ def test_items_are_opened_once_and_closed_in_order(scenario: Any) -> None:
         assert is_open or "delta" not in data
 
 
-def test_a_second_call_is_left_out_where_one_is_wanted(scenario_named: Callable[..., Any]) -> None:
+def test_a_second_call_is_left_out_if_only_one_is_wanted(
+    scenario_named: Callable[..., Any],
+) -> None:
     events = encoded(scenario_named("tool_calls").batches, parallel_tool_calls=False)
     output = decoded(events)[-1]["response"]["output"]
 
     assert [item["type"] for item in output] == ["message", "function_call"]
 
 
-def test_a_broken_answer_ends_in_its_failure(scenario_named: Callable[..., Any]) -> None:
+def test_a_broken_answer_ends_with_its_failure(scenario_named: Callable[..., Any]) -> None:
     last = decoded(encoded(scenario_named("error_after_text").batches))[-1]
 
     assert last["type"] == "response.failed"
@@ -86,7 +88,7 @@ def test_a_broken_answer_ends_in_its_failure(scenario_named: Callable[..., Any])
     assert last["response"]["error"] == {"code": "server_error", "message": "the device was lost"}
 
 
-def test_the_request_is_repeated_in_its_answer(scenario_named: Callable[..., Any]) -> None:
+def test_an_answer_repeats_its_request(scenario_named: Callable[..., Any]) -> None:
     tool = {"type": "function", "name": "f", "parameters": {"type": "object"}}
     asked: dict[str, Any] = {
         "instructions": "Be brief",

@@ -1,4 +1,4 @@
-"""Every kind of stop through /generate, whole and streamed: cut, matched and counted right."""
+"""Every kind of stop through /generate, whole and streamed: text, match and count are correct."""
 
 import json
 from collections.abc import Callable
@@ -14,7 +14,7 @@ PIECES = ["one ", "two ", "ST", "OP", " three", " four"]
 
 @dataclass(frozen=True)
 class Row:
-    """What stops, and what must come of it: the text, the match, the tokens sampled."""
+    """A stop, and what must follow: the text, the match, the sampled tokens."""
 
     strings: tuple[str, ...]
     ids: tuple[str, ...]

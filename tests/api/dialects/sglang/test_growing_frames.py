@@ -1,4 +1,4 @@
-"""Frames that repeat the whole answer are encoded piece by piece, with the very same bytes."""
+"""Frames that repeat the whole answer are encoded incrementally, with exactly the same bytes."""
 
 import json
 from dataclasses import dataclass
@@ -41,7 +41,7 @@ def token(index: int, stats: TokenStats) -> TokenTrace:
 
 @dataclass
 class Said:
-    """What has been said, encoded as a whole again for every frame."""
+    """The answer so far, encoded anew for every frame."""
 
     text: str
     tokens: list[TokenTrace]
@@ -61,7 +61,7 @@ class Said:
 
 @settings(max_examples=cases(100), deadline=None)
 @given(batches, st.booleans(), st.booleans())
-def test_every_frame_is_what_encoding_the_whole_answer_would_make(
+def test_every_frame_has_the_bytes_of_the_whole_answer_encoded_at_once(
     drawn: list[list[Any]], has_logprobs: bool, is_batch: bool
 ) -> None:
     asked = {"text": ["Hi"] if is_batch else "Hi", "rid": "a", "return_logprob": has_logprobs}
@@ -104,7 +104,7 @@ def test_every_frame_is_what_encoding_the_whole_answer_would_make(
 
 
 @given(st.lists(st.text(alphabet=st.characters(), max_size=4), max_size=6))
-def test_a_growing_text_is_the_json_of_all_of_it(pieces: list[str]) -> None:
+def test_a_growing_text_has_the_json_of_the_whole_text(pieces: list[str]) -> None:
     growing, whole = GrowingJsonText(), ""
     for piece in pieces:
         growing.add(piece)
@@ -113,7 +113,7 @@ def test_a_growing_text_is_the_json_of_all_of_it(pieces: list[str]) -> None:
 
 
 @given(st.lists(st.lists(st.integers() | st.text(max_size=3), max_size=3), max_size=6))
-def test_a_growing_list_is_the_json_of_all_of_it(additions: list[list[Any]]) -> None:
+def test_a_growing_list_has_the_json_of_the_whole_list(additions: list[list[Any]]) -> None:
     growing, whole = GrowingList(), list[Any]()
     for items in additions:
         growing.add(items)
@@ -134,7 +134,7 @@ def test_a_long_answer_has_the_same_json_in_small_steps(value: Any, more: int) -
 
 
 @given(st.dictionaries(st.text(max_size=3), plain), st.dictionaries(st.text(max_size=3), values))
-def test_encoded_values_stand_in_their_object_s_places(
+def test_encoded_values_are_put_into_their_places_in_an_object(
     rest: dict[str, Any], known: dict[str, Any]
 ) -> None:
     whole = rest | known
@@ -142,7 +142,7 @@ def test_encoded_values_stand_in_their_object_s_places(
     assert json_with(dict.fromkeys(whole) | rest, encoded) == json_text(whole)
 
 
-def test_no_frame_encodes_again_what_earlier_ones_said(monkeypatch: Any) -> None:
+def test_no_frame_encodes_the_content_of_earlier_frames_again(monkeypatch: Any) -> None:
     sizes: list[int] = []
 
     def noted(value: Any) -> str:

@@ -1,4 +1,4 @@
-"""The /generate dialect: what its requests ask for, and what its frames say."""
+"""The /generate dialect: the meaning of its requests, and the content of its frames."""
 
 import asyncio
 import itertools
@@ -75,7 +75,7 @@ def test_sampling_parameters_are_read() -> None:
     assert (sampling.frequency_penalty, sampling.presence_penalty) == (0.1, 0.2)
 
 
-def test_silence_means_the_reference_s_128_tokens() -> None:
+def test_the_default_limit_is_the_references_128_tokens() -> None:
     [wanted] = read()
 
     assert wanted.max_tokens == 128
@@ -92,11 +92,13 @@ def test_silence_means_the_reference_s_128_tokens() -> None:
         ({"text": ["one", "two"], "sampling_params": {"n": 2}}, ["one", "one", "two", "two"]),
     ],
 )
-def test_prompts_are_texts_or_ids_one_or_many(fields: dict[str, Any], prompts: list[Any]) -> None:
+def test_a_request_has_one_or_many_prompts_as_texts_or_ids(
+    fields: dict[str, Any], prompts: list[Any]
+) -> None:
     assert [wanted.prompt for wanted in read(**fields)] == prompts
 
 
-def test_each_prompt_may_have_its_own_parameters() -> None:
+def test_each_prompt_can_have_its_own_parameters() -> None:
     parameters = [{"stop": "a"}, {"max_new_tokens": 3}]
     one, two = read(text=["one", "two"], sampling_params=parameters)
 
@@ -104,13 +106,13 @@ def test_each_prompt_may_have_its_own_parameters() -> None:
     assert (two.stops.strings, two.max_tokens) == ((), 3)
 
 
-def test_answers_of_one_seed_differ_among_each_other() -> None:
+def test_the_answers_of_one_seed_differ_from_each_other() -> None:
     seeds = [wanted.sampling.seed for wanted in read(sampling_params={"n": 3, "seed": 2**64 - 1})]
 
     assert seeds == [2**64 - 1, 0, 1]
 
 
-def test_log_probabilities_ask_for_the_whole_trace() -> None:
+def test_log_probabilities_need_the_whole_trace() -> None:
     [wanted] = read(return_logprob=True, top_logprobs_num=3)
 
     assert (wanted.trace, wanted.top_logprobs) == (TraceLevel.FULL, 3)
@@ -125,11 +127,11 @@ def test_log_probabilities_ask_for_the_whole_trace() -> None:
         ({"logprob_start_len": 7, "top_logprobs_num": 2}, PromptScoring(7, 2)),
         ({"logprob_start_len": [3], "token_ids_logprob": [5, 6]}, PromptScoring(3, 0, (5, 6))),
         ({"logprob_start_len": 3, "token_ids_logprob": [[5, 6]]}, PromptScoring(3, 0, (5, 6))),
-        # Without an answer, those of the prompt are meant.
+        # Without an answer, the request means those of the prompt.
         ({"sampling_params": {"max_new_tokens": 0}}, PromptScoring()),
     ],
 )
-def test_the_prompt_is_scored_from_where_it_is_asked_for(
+def test_the_prompt_is_scored_from_the_requested_position(
     fields: dict[str, Any], scoring: PromptScoring | None
 ) -> None:
     [wanted] = read(return_logprob=True, **fields)
@@ -172,7 +174,7 @@ def test_a_json_schema_constrains_the_answer() -> None:
         ({"text": ["a"] * 100, "sampling_params": {"n": 2}}, ("sampling_params", "n")),
     ],
 )
-def test_what_cannot_be_honoured_is_refused_by_its_name(
+def test_a_parameter_that_cannot_be_honoured_is_refused_by_name(
     fields: dict[str, Any], field: tuple[str, ...]
 ) -> None:
     with pytest.raises(ApiError) as refusal:
@@ -191,11 +193,11 @@ def test_a_wrong_stop_is_named_by_its_index() -> None:
 # -- answers ----------------------------------------------------------------------------------
 
 
-def test_a_conversation_is_as_its_golden_file_says(raw_scenario: Any, check_golden: Any) -> None:
+def test_a_conversation_matches_its_golden_file(raw_scenario: Any, check_golden: Any) -> None:
     check_golden("generate", raw_scenario.name, encoded(raw_scenario.batches))
 
 
-def test_ids_grow_as_their_golden_file_says(
+def test_growing_ids_match_their_golden_file(
     scenario_named: Callable[..., Any], check_golden: Any
 ) -> None:
     start, *_, end = scenario_named("stop_string").batches
@@ -210,19 +212,19 @@ def test_ids_grow_as_their_golden_file_says(
     check_golden("generate", "stop_string_with_ids", encoded([*batches, end]))
 
 
-def test_every_frame_has_all_the_text_so_far(scenario_named: Callable[..., Any]) -> None:
+def test_every_frame_has_the_whole_text_so_far(scenario_named: Callable[..., Any]) -> None:
     texts = [frame["text"] for frame in frames(encoded(scenario_named("text").batches))]
 
     assert texts == ["Hello", 'Hello, "you"\n数 👋\u2028', 'Hello, "you"\n数 👋\u2028']
 
 
-def test_the_stop_record_is_there_when_asked_for(scenario_named: Callable[..., Any]) -> None:
+def test_the_stop_record_is_sent_on_request(scenario_named: Callable[..., Any]) -> None:
     events = encoded(scenario_named("stop_string").batches, reports=True)
 
     assert frames(events)[-1]["fullstop"]["stop"]["value"] == "STOP"
 
 
-def test_a_broken_answer_ends_in_an_abort(scenario_named: Callable[..., Any]) -> None:
+def test_a_broken_answer_ends_with_an_abort(scenario_named: Callable[..., Any]) -> None:
     last = frames(encoded(scenario_named("error_after_text").batches))[-1]
 
     assert last["meta_info"]["finish_reason"] == {
@@ -235,7 +237,7 @@ def test_a_broken_answer_ends_in_an_abort(scenario_named: Callable[..., Any]) ->
 # -- over HTTP --------------------------------------------------------------------------------
 
 
-def test_a_list_of_prompts_is_answered_by_a_list(
+def test_a_list_of_prompts_gets_a_list_of_answers(
     serve: Callable[..., Any], staged: Callable[..., Any]
 ) -> None:
     stage = staged(step_s=0)
@@ -253,7 +255,7 @@ def test_a_list_of_prompts_is_answered_by_a_list(
         assert len(answer["output_ids"]) == answer["meta_info"]["completion_tokens"]
 
 
-def test_a_streamed_list_tells_its_prompts_apart(
+def test_a_streamed_list_has_the_index_of_each_prompt(
     serve: Callable[..., Any], staged: Callable[..., Any]
 ) -> None:
     stage = staged(step_s=0)
@@ -270,7 +272,9 @@ def test_a_streamed_list_tells_its_prompts_apart(
     assert events[-1] == (None, "[DONE]")
 
 
-def test_ids_go_in_and_come_out(serve: Callable[..., Any], staged: Callable[..., Any]) -> None:
+def test_a_prompt_of_ids_gets_an_answer_of_ids(
+    serve: Callable[..., Any], staged: Callable[..., Any]
+) -> None:
     stage = staged(step_s=0)
     site = serve(stage.engine)
     ask = {"input_ids": stage.stage.ids(f"user:Hi{GO}"), "rid": "mine"}
@@ -282,7 +286,7 @@ def test_ids_go_in_and_come_out(serve: Callable[..., Any], staged: Callable[...,
     assert answer["meta_info"]["id"] == "mine"
 
 
-def test_log_probabilities_come_with_their_ids(
+def test_log_probabilities_have_their_ids(
     serve: Callable[..., Any], staged: Callable[..., Any]
 ) -> None:
     stage = staged(step_s=0)
@@ -318,7 +322,7 @@ def test_a_bad_request_names_the_field(
     assert named in reply.json["error"]["message"]
 
 
-def test_clients_learn_about_the_model_and_its_health(site: Any) -> None:
+def test_clients_can_ask_about_the_model_and_its_health(site: Any) -> None:
     told = site.send("GET", "/get_model_info").json
 
     assert told["model_path"] == "demo-model"
@@ -326,7 +330,7 @@ def test_clients_learn_about_the_model_and_its_health(site: Any) -> None:
     assert site.send("GET", "/health_generate").status == 200
 
 
-def test_a_long_answer_with_likelihoods_is_not_written_on_the_loop(
+def test_a_long_answer_with_log_probabilities_does_not_block_the_loop(
     serve: Callable[..., Any], staged: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     has_loop: list[bool] = []

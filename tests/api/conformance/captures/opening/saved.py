@@ -1,4 +1,4 @@
-"""Saved answers in the forms that other programs write, made as those programs make them."""
+"""Saved answers in the formats of other programs, written as those programs write them."""
 
 import json
 import struct
@@ -31,7 +31,7 @@ def whole(text: str = "A é👋 B", *, name: str = "x", reason: str = "stop") ->
 
 
 def har(*answers: tuple[int, dict[str, Any], str]) -> dict[str, Any]:
-    """Return an archive of a page's script and of answers: status, content, address."""
+    """Return an archive (HAR) of a page's script and of answers: status, content, address."""
     entries: list[dict[str, Any]] = [
         {
             "request": {"url": "http://localhost/app.js"},
@@ -114,7 +114,7 @@ def _message(name: str, value: dict[str, Any]) -> bytes:
 
 
 def trace(head: bytes, pieces: Iterable[bytes], *, is_hex: bool = False) -> str:
-    """Return what curl traces of one request: as its ``tool_cb_dbg.c`` writes it."""
+    """Return curl's trace of one request, as its ``tool_cb_dbg.c`` writes it."""
     asked = b"POST /v1/chat/completions HTTP/1.1\r\nHost: localhost:8080\r\nAccept: */*\r\n\r\n"
     lines = ["== Info:   Trying 127.0.0.1:8080..."]
     lines += _traced("=> Send header", asked, is_hex)

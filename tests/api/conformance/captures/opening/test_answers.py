@@ -1,4 +1,4 @@
-"""Whatever form people have saved answers in, each is read, and judged on its own."""
+"""Saved answers are read in every format, and each is judged by itself."""
 
 import base64
 import gzip
@@ -25,7 +25,7 @@ from tests.api.conformance.captures.opening.saved import (
 )
 
 TEXT = "A é👋 B"
-# Every answer here lacks usage, as streams do for which nobody has asked for it.
+# No answer here has usage, as in streams whose request did not ask for it.
 HARMLESS = {"usage_missing", "lossy_capture"}
 
 
@@ -69,7 +69,7 @@ WRAPPED: dict[str, str | bytes] = {
 
 
 @pytest.mark.parametrize("form", WRAPPED)
-def test_what_surrounds_an_answer_does_not_matter(form: str) -> None:
+def test_the_text_around_an_answer_does_not_matter(form: str) -> None:
     [capture] = read(WRAPPED[form])
     assert (capture.dialect, capture.text, capture.reason) == (WireDialect.CHAT, TEXT, "stop")
     assert faults(capture) == set()
@@ -84,13 +84,13 @@ def test_a_quoted_json_answer_of_many_lines_is_read() -> None:
 # -- several answers --------------------------------------------------------------------------
 
 
-def test_streams_one_after_the_other_are_answers_of_their_own() -> None:
+def test_consecutive_streams_are_separate_answers() -> None:
     first, second = read(stream(name="a") + stream("other", name="b"))
     assert (first.text, second.text) == (TEXT, "other")
     assert faults(first) == faults(second) == set()
 
 
-def test_answers_with_heads_are_told_apart_and_each_has_its_status() -> None:
+def test_answers_with_headers_are_separated_and_each_has_its_status() -> None:
     head = "HTTP/1.1 {} X\r\ncontent-type: application/json\r\n\r\n"
     busy = json.dumps({"error": {"message": "busy"}})
     text = head.format(200) + json.dumps(whole()) + "\n" + head.format(429) + busy
@@ -111,14 +111,14 @@ def test_each_answer_is_judged_with_the_stops_of_the_request_before_it() -> None
     assert faults(fine) == set()
 
 
-def test_a_written_out_request_gives_its_stops() -> None:
+def test_a_saved_request_gives_its_stops() -> None:
     request = f"POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\n\r\n{BODY}\r\n"
     answer = f"HTTP/1.1 200 OK\r\n\r\n{json.dumps(whole())}"
     [capture] = read(request + answer)
     assert (capture.asked_stops, capture.text, capture.status) == ((STOP,), TEXT, 200)
 
 
-def test_fenced_blocks_are_answers_of_their_own_with_the_command_of_the_block_before() -> None:
+def test_fenced_blocks_are_separate_answers_with_the_command_of_the_block_before() -> None:
     command = f"```sh\ncurl http://x -d '{BODY}'\n```\n"
     answers = [f"then\n```json\n{json.dumps(whole(str(n)), indent=1)}\n```\n" for n in (1, 2)]
     found = read(command + "".join(answers))
@@ -134,20 +134,20 @@ LISTS = {
 
 
 @pytest.mark.parametrize("form", LISTS)
-def test_dumped_answers_are_answers_of_their_own(form: str) -> None:
+def test_dumped_answers_are_separate_answers(form: str) -> None:
     found = read(LISTS[form]([whole("1", name="a"), whole("2", name="b"), whole("3", name="c")]))
     assert [one.text for one in found] == ["1", "2", "3"]
     assert not any(map(faults, found))
 
 
 @pytest.mark.parametrize("form", LISTS)
-def test_dumped_events_are_one_stream_without_the_marks_of_the_wire(form: str) -> None:
+def test_dumped_events_are_one_stream_without_the_syntax_of_server_sent_events(form: str) -> None:
     events = [json.loads(line[6:]) for line in stream().split("\n") if line.startswith("data: {")]
     [capture] = read(LISTS[form](events))
     assert (capture.text, capture.is_streamed, faults(capture)) == (TEXT, True, set())
 
 
-def test_events_that_a_client_of_messages_dumps_are_read_with_those_it_makes_itself() -> None:
+def test_the_events_that_the_messages_client_adds_do_not_disturb_a_dumped_stream() -> None:
     events: list[dict[str, Any]] = [
         {"type": "message_start", "message": {"model": "m", "usage": {"input_tokens": 5}}},
         {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}},
@@ -184,7 +184,7 @@ def test_records_of_requests_and_answers_are_read(kind: str) -> None:
         assert {one.asked_stops for one in found} == {(STOP,)}
 
 
-def test_what_a_broken_server_sends_after_its_end_is_a_fault_and_no_other_answer() -> None:
+def test_data_after_the_end_of_a_stream_is_a_fault_and_not_another_answer() -> None:
     broken = chunk("A") + chunk("", "stop") + chunk("B") + chunk("", "stop") + "data: [DONE]\n\n"
     [capture] = read(broken)
     assert faults(capture) == {"text_after_reason", "reason_repeated"}
@@ -214,7 +214,7 @@ def test_an_archive_of_a_browser_is_read_exchange_by_exchange(as_file: Any) -> N
     assert lost.is_cut
 
 
-def test_an_archive_that_breaks_off_is_read_as_far_as_it_goes() -> None:
+def test_a_truncated_archive_is_read_as_far_as_it_goes() -> None:
     answer = (200, {"text": json.dumps(whole())}, "http://x/v1/chat/completions")
     text = json.dumps(har(answer, answer))
     fine, rest = read(text[: text.index('"more"') - 20])
@@ -231,7 +231,7 @@ def test_a_dump_of_mitmproxy_is_read_flow_by_flow() -> None:
     assert second.text == TEXT
 
 
-def test_a_body_whose_packing_is_not_known_is_said_to_be_missing() -> None:
+def test_a_body_with_an_unknown_compression_is_reported_as_missing() -> None:
     [capture] = read(netstring(flow(b"\x01\x02", (b"content-encoding", b"br"))))
     assert faults(capture) == {"body_missing"}
     assert "compressed (br)" in diagnose(capture)[0].sentence
@@ -258,7 +258,7 @@ TRACES = {
 
 
 @pytest.mark.parametrize("kind", TRACES)
-def test_a_trace_of_curl_is_put_together(kind: str) -> None:
+def test_the_pieces_of_a_trace_of_curl_are_put_together(kind: str) -> None:
     [capture] = read(TRACES[kind])
     assert (capture.text, capture.status, capture.asked_stops) == ("A ... 1.5 B", 200, (STOP,))
     assert faults(capture) == set()
@@ -289,6 +289,6 @@ def test_a_binary_event_stream_is_read() -> None:
 
 
 @pytest.mark.parametrize("content", [b"\x1f\x8b\x08\x00damaged", gzip.compress(b"0" * (129 << 20))])
-def test_what_cannot_be_unpacked_is_refused_in_words(content: bytes) -> None:
+def test_a_body_that_cannot_be_decompressed_is_refused_in_words(content: bytes) -> None:
     with pytest.raises(NotReadable, match=r"damaged|larger than 128 MiB once it is decompressed"):
         read(content)

@@ -1,4 +1,4 @@
-"""No content of a file can make reading it fail, nor take long."""
+"""Any file is read without a failure, and quickly."""
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -21,7 +21,7 @@ PIECES = [
 
 @settings(max_examples=cases(120), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(st.sampled_from(PIECES) | st.binary(max_size=4), max_size=8).map(b"".join))
-def test_no_content_can_make_reading_fail(content: bytes) -> None:
+def test_any_content_is_read_without_a_failure(content: bytes) -> None:
     for form in (content, content.decode("utf-8", "replace")):
         try:
             found = list(captures_of(form))

@@ -1,4 +1,4 @@
-"""Little servers that are right in everything but one thing, which their names say."""
+"""Small servers with one fault each, which the name of the class states."""
 
 import asyncio
 from dataclasses import replace
@@ -11,7 +11,7 @@ from tests.api.conformance.probe.small_server import PIECE, Reply, SmallServer
 
 
 class Leaks(SmallServer):
-    """Leaves the first letter of a longer stop."""
+    """Leaves the first letter of a longer stop in the text."""
 
     def stopped(self, reply: Reply, full: str) -> Reply:
         letters = (reply.sequence or "")[:-1]
@@ -19,7 +19,7 @@ class Leaks(SmallServer):
 
 
 class LeaksWhenStreamed(SmallServer):
-    """Leaves the first letter of a longer stop in streams alone."""
+    """Leaves the first letter of a longer stop in the text, but only in streams."""
 
     def events(self, reply: Reply) -> list[tuple[str, dict[str, Any]]]:
         letters = (reply.sequence or "")[:-1]
@@ -27,28 +27,28 @@ class LeaksWhenStreamed(SmallServer):
 
 
 class NamesTheWrongReason(SmallServer):
-    """Calls a stop a natural end."""
+    """Reports a natural end after a stop."""
 
     def stopped(self, reply: Reply, full: str) -> Reply:
         return replace(reply, reason="end_turn", sequence=None)
 
 
 class NamesNoSequence(SmallServer):
-    """Does not say which stop it was."""
+    """Does not report which stop matched."""
 
     def stopped(self, reply: Reply, full: str) -> Reply:
         return replace(reply, sequence=None)
 
 
 class OnlyHides(SmallServer):
-    """Generates to the end and hides what comes behind the stop."""
+    """Generates to the end and hides the text after the stop."""
 
     def stopped(self, reply: Reply, full: str) -> Reply:
         return replace(reply, tokens=-(-len(full) // PIECE))
 
 
 class CutsOut(SmallServer):
-    """Takes stops out of the text and runs on."""
+    """Removes stops from the text and goes on."""
 
     def stopped(self, reply: Reply, full: str) -> Reply:
         text = full.replace(reply.sequence or "", "")
@@ -56,7 +56,7 @@ class CutsOut(SmallServer):
 
 
 class Ignores(SmallServer):
-    """Knows no stops."""
+    """Ignores stops."""
 
     def stopped(self, reply: Reply, full: str) -> Reply:
         return Reply(full, "end_turn", None, -(-len(full) // PIECE))
@@ -70,21 +70,21 @@ class Includes(SmallServer):
 
 
 class CutsAtPieces(SmallServer):
-    """Looks for stops piece by piece and leaves the rest of the last piece."""
+    """Looks for stops in each piece separately, and leaves the rest of the last piece."""
 
     def stopped(self, reply: Reply, full: str) -> Reply:
         return replace(reply, text=full[: reply.tokens * PIECE])
 
 
 class TakesTheFirstListed(SmallServer):
-    """Lets the order of the list decide."""
+    """Prefers the stop that comes first in the list."""
 
     def stop_in(self, text: str, stops: list[str]) -> tuple[int, str] | None:
         return next(((text.find(one), one) for one in stops if one in text), None)
 
 
 class LosesHeldText(SmallServer):
-    """Keeps for ever what could have become a stop."""
+    """Never releases text that could have become a stop."""
 
     def reply(self, prompt: str, stops: list[str], limit: int) -> Reply:
         reply = super().reply(prompt, stops, limit)
@@ -97,14 +97,14 @@ class LosesHeldText(SmallServer):
 
 
 class TrimsStops(SmallServer):
-    """Takes white space off the ends of stops."""
+    """Removes white space from the ends of stops."""
 
     def reply(self, prompt: str, stops: list[str], limit: int) -> Reply:
         return super().reply(prompt, [stop.strip() or stop for stop in stops], limit)
 
 
 class ReversesEvents(SmallServer):
-    """Ends the message before it says why."""
+    """Ends the message before it reports the reason."""
 
     def events(self, reply: Reply) -> list[tuple[str, dict[str, Any]]]:
         *begin, delta, stop = super().events(reply)
@@ -112,14 +112,14 @@ class ReversesEvents(SmallServer):
 
 
 class NeverEnds(SmallServer):
-    """Leaves out message_stop."""
+    """Omits message_stop."""
 
     def events(self, reply: Reply) -> list[tuple[str, dict[str, Any]]]:
         return super().events(reply)[:-1]
 
 
 class CountsNothing(SmallServer):
-    """Leaves out the usage."""
+    """Omits the usage."""
 
     def message(self, reply: Reply) -> dict[str, Any]:
         return {key: value for key, value in super().message(reply).items() if key != "usage"}
@@ -133,14 +133,14 @@ class StreamsOtherText(SmallServer):
 
 
 class IgnoresLimits(SmallServer):
-    """Knows no limit."""
+    """Ignores the limit."""
 
     def reply(self, prompt: str, stops: list[str], limit: int) -> Reply:
         return super().reply(prompt, stops, 10_000)
 
 
 class HangsOnBlank(SmallServer):
-    """Never answers where a stop is white space."""
+    """Never answers if a stop is white space."""
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
         body = await request.read()
@@ -150,7 +150,7 @@ class HangsOnBlank(SmallServer):
 
 
 class RunsOnAfterHangUps(SmallServer):
-    """Has one place only, and does not free it when a client leaves."""
+    """Serves one request at a time, and does not notice that a client leaves."""
 
     piece_s = 0.002
 
@@ -179,7 +179,7 @@ class RunsOnAfterHangUps(SmallServer):
 
 
 class AcceptsAnything(SmallServer):
-    """Takes any value for the stops."""
+    """Accepts any value for the stops."""
 
     def refuse(self, body: Any) -> str | None:
         stops = body.get("stop_sequences") if isinstance(body, dict) else None
@@ -193,7 +193,7 @@ class AcceptsAnything(SmallServer):
 
 
 class FiresOnNothing(SmallServer):
-    """Takes an empty stop for one that matches."""
+    """Treats an empty stop as one that matches."""
 
     def refuse(self, body: Any) -> str | None:
         if isinstance(body, dict) and body.get("stop_sequences") == [""]:
@@ -202,21 +202,21 @@ class FiresOnNothing(SmallServer):
 
 
 class Fails(SmallServer):
-    """Answers with 500 what is the client's fault."""
+    """Answers with 500 if the client made a mistake."""
 
     def error(self, message: str) -> web.Response:
         return web.Response(status=500, text="Internal Server Error")
 
 
 class SpeaksPlainly(SmallServer):
-    """Says errors in plain text."""
+    """Sends errors as plain text."""
 
     def error(self, message: str) -> web.Response:
         return web.Response(status=400, text=message)
 
 
 class Wanders(SmallServer):
-    """Right, but never says the same twice."""
+    """Correct, but never gives the same answer twice."""
 
     def __init__(self) -> None:
         self._asked = count()
@@ -228,7 +228,7 @@ class Wanders(SmallServer):
 
 
 class WandersAndIgnores(Wanders):
-    """Never says the same twice, and knows no stops."""
+    """Never gives the same answer twice, and ignores stops."""
 
     def stopped(self, reply: Reply, full: str) -> Reply:
         return Reply(full, "end_turn", None, -(-len(full) // PIECE))

@@ -1,4 +1,4 @@
-"""How a server says things in the dialects that are probed when they are named."""
+"""The wire formats of the dialects that are probed only if they are named."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -44,7 +44,7 @@ class LlamaWire:
     words: ClassVar = {"natural": "eos", "stop": "word", "limit": "limit"}
 
     def read(self, body: dict[str, Any]) -> Query:
-        """Return what is asked."""
+        """Return the request."""
         return Query(
             text_of(body.get("prompt"), "prompt"),
             stops_of(body.get("stop"), takes_string=False),
@@ -84,7 +84,7 @@ class TgiWire:
         return {"error": message, "error_type": "validation"}
 
     def read(self, body: dict[str, Any]) -> Query:
-        """Return what is asked."""
+        """Return the request."""
         parameters = body.get("parameters") or {}
         return Query(
             text_of(body.get("inputs"), "inputs"),
@@ -122,7 +122,7 @@ class GeminiWire:
         return {"error": {"code": 400, "message": message, "status": "INVALID_ARGUMENT"}}
 
     def read(self, body: dict[str, Any]) -> Query:
-        """Return what is asked."""
+        """Return the request."""
         config = body.get("generationConfig") or {}
         return Query(
             first_text(body.get("contents"), "parts", 0, "text"),
@@ -166,7 +166,7 @@ class ConverseWire:
         return {"message": message}
 
     def read(self, body: dict[str, Any]) -> Query:
-        """Return what is asked."""
+        """Return the request."""
         config = body.get("inferenceConfig") or {}
         return Query(
             first_text(body.get("messages"), "content", 0, "text"),
@@ -215,7 +215,7 @@ NAMED_WIRES: dict[WireDialect, tuple[Any, str, str]] = {
 
 
 class NamedServer(FamilyServer):
-    """Speaks one of these dialects, and is right in everything."""
+    """Speaks one of these dialects, without a fault."""
 
     def __init__(self, dialect: WireDialect) -> None:
         self.dialect = dialect
@@ -223,13 +223,13 @@ class NamedServer(FamilyServer):
         self.asked = 0
 
     def routes(self, app: web.Application) -> None:
-        """Add what it answers."""
+        """Add its routes."""
         app.router.add_post(self._path, self.handle)
         if self._streamed_path:
             app.router.add_post(self._streamed_path, self.handle_streamed)
 
     def read(self, body: dict[str, Any]) -> Query:
-        """Return what a request asks; a path says that a stream is wanted where there is one."""
+        """Return a request; in some dialects the path says whether it wants a stream."""
         if self._streamed_path and "stream" in body:
             raise Refused("stream: this is not a field")
         return super().read(body)

@@ -1,4 +1,4 @@
-"""Servers of the family that are right, but in a way that few others are."""
+"""Servers of the family that are correct, but unusual."""
 
 import asyncio
 from collections.abc import Sequence
@@ -42,14 +42,14 @@ class SendsBytes(FamilyServer):
 
 
 class IsSlow(FamilyServer):
-    """Takes its time for every token."""
+    """Needs some time for every token."""
 
     piece_s = 0.001
     only = ("baseline", "stop.*", "limit*", "stream.*", "hang_up.*", "form.*")
 
 
 class Varies(FamilyServer):
-    """Never says the same twice."""
+    """Never gives the same answer twice."""
 
     def __init__(self, dialect: WireDialect) -> None:
         super().__init__(dialect)
@@ -63,7 +63,7 @@ class Varies(FamilyServer):
 
 
 class AlwaysThinks(FamilyServer):
-    """Cannot but think, longer than an ordinary limit allows."""
+    """Always thinks, for longer than an ordinary limit allows."""
 
     is_thinking_always = True
 
@@ -85,33 +85,33 @@ class HasLittleRoom(FamilyServer):
 
 
 class WantsAKey(FamilyServer):
-    """Answers nobody without a key."""
+    """Refuses requests without a key."""
 
     def check(self, request: web.Request, query: Query) -> web.Response | None:
-        """Refuse strangers."""
+        """Refuse a request without the key."""
         if request.headers.get("authorization") != "Bearer secret":
             return self.refusal("who are you?", 401)
         return None
 
 
 class WantsAHeader(FamilyServer):
-    """Answers nobody without a header of its own."""
+    """Refuses requests without a header of its own."""
 
     def check(self, request: web.Request, query: Query) -> web.Response | None:
-        """Refuse whoever lacks it."""
+        """Refuse a request without it."""
         if request.headers.get("x-team") != "blue":
             return self.refusal("the header X-Team is missing")
         return None
 
 
 class IsBusy(FamilyServer):
-    """Turns every fifth request away, for now."""
+    """Refuses every fifth request for the moment."""
 
     status = 429
     headers: ClassVar[dict[str, str]] = {"retry-after": "0.01"}
 
     def check(self, request: web.Request, query: Query) -> web.Response | None:
-        """Turn some away."""
+        """Refuse some requests."""
         if self.asked % 5:
             return None
         refusal = self.refusal("come back later", self.status)
@@ -120,7 +120,7 @@ class IsBusy(FamilyServer):
 
 
 class IsAwayForAMoment(IsBusy):
-    """Is not available now and then, and does not say for how long."""
+    """Is sometimes unavailable, and does not say for how long."""
 
     status = 503
     headers: ClassVar[dict[str, str]] = {}
@@ -167,7 +167,7 @@ class FixesTheTemperature(FamilyServer):
 
 
 class WantsItsModel(FamilyServer):
-    """Answers for one model's name only, which it does not list."""
+    """Answers only for one model's name, which it does not list."""
 
     def check(self, request: web.Request, query: Query) -> web.Response | None:
         """Refuse other names."""
@@ -177,7 +177,7 @@ class WantsItsModel(FamilyServer):
 
 
 class HasOneOfItsOwn(FamilyServer):
-    """Knows none of the models that it lists, but answers where none is named."""
+    """Refuses the models that it lists, but answers requests that name none."""
 
     def check(self, request: web.Request, query: Query) -> web.Response | None:
         """Refuse all names."""
@@ -186,7 +186,7 @@ class HasOneOfItsOwn(FamilyServer):
         return self.refusal("Repository Not Found", 404)
 
     def routes(self, app: web.Application) -> None:
-        """List what is not there."""
+        """List models that it refuses."""
 
         async def models(request: web.Request) -> web.Response:
             return web.json_response({"data": [{"id": "away"}]})
@@ -196,7 +196,7 @@ class HasOneOfItsOwn(FamilyServer):
 
 
 class LivesElsewhere(FamilyServer):
-    """Has another path in place of /v1."""
+    """Has another path instead of /v1."""
 
     def routes(self, app: web.Application) -> None:
         """Add the route under another path."""
@@ -214,7 +214,7 @@ class EndsLate(FamilyServer):
 
 
 class RefusesLists(FamilyServer):
-    """Takes four stops and refuses more, and says so."""
+    """Accepts four stops, and refuses more with a clear error."""
 
     def check(self, request: web.Request, query: Query) -> web.Response | None:
         """Refuse long lists."""
@@ -222,12 +222,12 @@ class RefusesLists(FamilyServer):
 
 
 class LogsIds(FamilyServer):
-    """Lists tokens by their ids where logprobs are asked for."""
+    """Lists tokens by their ids in logprobs."""
 
     dialects = (WireDialect.CHAT,)
 
     def body(self, said: Sequence[Said], query: Query) -> dict[str, Any]:
-        """Return an answer without tokens in words."""
+        """Return an answer whose tokens have ids instead of texts."""
         whole = super().body(said, query)
         for choice in whole.get("choices", []):
             if "logprobs" in choice:
@@ -236,10 +236,10 @@ class LogsIds(FamilyServer):
 
 
 class KnowsStopsOnly(FamilyServer):
-    """Knows neither choices nor tools, structure or logprobs, and ignores them."""
+    """Ignores choices, tools, structured output and logprobs."""
 
     def called(self, query: Query) -> Said:
-        """Answer in words, whatever tool is offered."""
+        """Answer with text, whatever tool is offered."""
         return self.answer(replace(query, has_tool=False))
 
     def answers(self, query: Query) -> list[Said]:

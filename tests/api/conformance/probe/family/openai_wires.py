@@ -1,4 +1,4 @@
-"""How the family says things in Chat Completions, Completions and Responses."""
+"""The family's wire formats for Chat Completions, Completions and Responses."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -45,7 +45,7 @@ def last_message(value: Any) -> str:
 
 
 def openai_error(message: str) -> dict[str, Any]:
-    """Return an error as OpenAI has it."""
+    """Return an error in OpenAI's form."""
     error = {"message": message, "type": "invalid_request_error", "param": None, "code": None}
     return {"error": error}
 
@@ -69,7 +69,7 @@ class ChatWire:
     content_type = "text/event-stream"
 
     def read(self, body: dict[str, Any]) -> Query:
-        """Return what is asked."""
+        """Return the request."""
         kwargs = body.get("chat_template_kwargs") or {}
         return Query(
             prompt=last_message(body.get("messages")),
@@ -141,7 +141,7 @@ class CompletionsWire(ChatWire):
     path = "/v1/completions"
 
     def read(self, body: dict[str, Any]) -> Query:
-        """Return what is asked."""
+        """Return the request."""
         if not isinstance(body.get("prompt"), str):
             raise Refused("prompt: must be a string")
         return Query(
@@ -186,7 +186,7 @@ class ResponsesWire:
     content_type = "text/event-stream"
 
     def read(self, body: dict[str, Any]) -> Query:
-        """Return what is asked."""
+        """Return the request."""
         if not isinstance(body.get("input"), str):
             raise Refused("input: must be a string")
         effort = (body.get("reasoning") or {}).get("effort")

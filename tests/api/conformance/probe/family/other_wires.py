@@ -1,4 +1,4 @@
-"""How the family says things in Messages, in SGLang's /generate and in Ollama's /api/chat."""
+"""The family's wire formats for Messages, SGLang's /generate and Ollama's /api/chat."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -33,7 +33,7 @@ class MessagesWire:
         return {"type": "error", "error": {"type": "invalid_request_error", "message": message}}
 
     def read(self, body: dict[str, Any]) -> Query:
-        """Return what is asked."""
+        """Return the request."""
         thinking = body.get("thinking")
         return Query(
             prompt=last_message(body.get("messages")),
@@ -116,7 +116,7 @@ class GenerateWire:
     content_type = "text/event-stream"
 
     def read(self, body: dict[str, Any]) -> Query:
-        """Return what is asked."""
+        """Return the request."""
         if not isinstance(body.get("text"), str):
             raise Refused("text: must be a string")
         sampling = body.get("sampling_params") or {}
@@ -148,7 +148,7 @@ class GenerateWire:
         return self._answer(said[0], said[0].text, is_last=True)
 
     def stream(self, said: Sequence[Said], query: Query) -> Iterator[bytes]:
-        """Yield a streamed answer: the text so far, again and again."""
+        """Yield a streamed answer; each frame has the whole text so far."""
         [one] = said
         so_far = ""
         for piece in pieces(one.text):
@@ -170,7 +170,7 @@ class OllamaWire:
         return {"error": message}
 
     def read(self, body: dict[str, Any]) -> Query:
-        """Return what is asked."""
+        """Return the request."""
         options = body.get("options") or {}
         return Query(
             prompt=last_message(body.get("messages")),

@@ -10,7 +10,7 @@ from tests.support.asking import run
 
 
 def report_on(server: FamilyServer, tls: ssl.SSLContext | None = None, **options: Any) -> Report:
-    """Return what a probe finds."""
+    """Return the report of a probe."""
 
     async def probing() -> Report:
         async with server.listening(tls) as url:

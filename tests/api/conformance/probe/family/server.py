@@ -1,6 +1,6 @@
-"""A server without a model that speaks every dialect and is right in everything.
+"""A server without a model that speaks every dialect without a fault.
 
-Its relatives override one method each, which is what is wrong with them.
+Each of its relatives overrides one method, which is its fault.
 """
 
 import asyncio
@@ -40,11 +40,11 @@ class FamilyServer:
 
     Attributes:
         piece_s: How long a token takes.
-        grace_s: How long it is waited for after the end of a stream.
-        dialects: Those in which it is itself; empty for all.
+        grace_s: How long a probe waits after the end of a stream.
+        dialects: The dialects in which it has its fault or oddity; empty for all.
         patience_s: How much longer than usual an answer may take after a client left.
-        only: The checks that are enough for it; empty for all.
-        asked: How many requests it has got.
+        only: The checks that suffice for it; empty for all.
+        asked: How many requests it has received.
     """
 
     DIALECTS = tuple(WIRES)
@@ -61,7 +61,7 @@ class FamilyServer:
         self.wire = WIRES[dialect]
         self.asked = 0
 
-    # -- what it says -----------------------------------------------------------------------
+    # -- the answer --------------------------------------------------------------------------
 
     def script(self, query: Query) -> str:
         """Return the whole answer to a prompt."""
@@ -70,14 +70,14 @@ class FamilyServer:
             return _JSON
         if counted:
             lines = [str(number) for number in range(1, int(counted[1]) + 1)]
-            # A raw prompt may have begun to count.
+            # A raw prompt may contain the beginning of the count.
             begun = len(re.findall(r"^\d+$", query.prompt, re.MULTILINE))
             return "\n".join(lines[begun:])
         repeated = re.search(r"Repeat exactly: ([^<\n]*)", query.prompt)
         return repeated[1] if repeated else "\n".join(str(number) for number in range(7, 400))
 
     def thought(self, query: Query) -> str:
-        """Return what is thought first."""
+        """Return the thinking before the answer."""
         if not self.is_thinking_always and not query.is_thinking:
             return ""
         return _THOUGHT * 3
@@ -119,15 +119,15 @@ class FamilyServer:
         return Said("", "tool", None, 9, call='{"text": "red green blue"}')
 
     def limited(self, said: Said, query: Query) -> Said:
-        """Return the answer that the limit has ended."""
+        """Return the answer that the limit ended."""
         return said
 
     def ended(self, said: Said, query: Query) -> Said:
-        """Return the answer that has ended by itself."""
+        """Return the answer that ended by itself."""
         return said
 
     def stopped(self, said: Said, full: str, query: Query) -> Said:
-        """Return the answer that a stop has ended."""
+        """Return the answer that a stop ended."""
         return said
 
     def logged(self, said: Said, full: str) -> tuple[str, ...]:
@@ -135,10 +135,10 @@ class FamilyServer:
         return tuple(pieces(said.text))
 
     def answers(self, query: Query) -> list[Said]:
-        """Return as many answers as are asked for."""
+        """Return as many answers as requested."""
         return [self.answer(query) for _ in range(query.choices)]
 
-    # -- how it says it ---------------------------------------------------------------------
+    # -- the wire ----------------------------------------------------------------------------
 
     def frames(self, said: Sequence[Said], query: Query) -> list[bytes]:
         """Return the frames of a stream."""
@@ -150,7 +150,7 @@ class FamilyServer:
         return whole
 
     def read(self, body: dict[str, Any]) -> Query:
-        """Return what a request asks, or refuse it."""
+        """Return a request, or refuse it."""
         query: Query = self.wire.read(body)
         return query
 
@@ -159,7 +159,7 @@ class FamilyServer:
         return web.json_response(self.wire.error(message), status=status)
 
     def check(self, request: web.Request, query: Query) -> web.Response | None:
-        """Return a refusal of a request that is well-formed."""
+        """Return the refusal of a well-formed request; None accepts it."""
         return None
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
@@ -180,7 +180,7 @@ class FamilyServer:
         return await self.respond(request, query)
 
     async def respond(self, request: web.Request, query: Query) -> web.StreamResponse:
-        """Say what is to be said."""
+        """Send the answers."""
         said = self.answers(query)
         if not query.is_streamed:
             await self.work(said[0].tokens)
@@ -200,14 +200,14 @@ class FamilyServer:
         await self.work(1)
 
     async def work(self, tokens: int) -> None:
-        """Take the time that so many tokens take."""
+        """Wait for as long as some tokens take."""
         if self.piece_s:
             await asyncio.sleep(self.piece_s * tokens)
 
-    # -- where it listens -------------------------------------------------------------------
+    # -- the server --------------------------------------------------------------------------
 
     def routes(self, app: web.Application) -> None:
-        """Add what it answers."""
+        """Add its routes."""
         app.router.add_post(self.wire.path, self.handle)
 
     @asynccontextmanager

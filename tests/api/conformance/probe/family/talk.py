@@ -1,4 +1,4 @@
-"""What a server of the family is asked and says, in no dialect's words."""
+"""Requests to the family and its answers, independent of dialects."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -14,13 +14,13 @@ class Query:
         prompt: What the user says.
         stops: The stops.
         limit: The largest number of tokens.
-        is_streamed: Whether a stream is asked for.
+        is_streamed: Whether the request wants a stream.
         choices: How many answers.
         has_tool: Whether a tool is offered.
-        has_schema: Whether JSON is asked for.
-        has_logprobs: Whether logprobs are asked for.
+        has_schema: Whether the request wants JSON.
+        has_logprobs: Whether the request wants logprobs.
         token_ids: Stop token ids.
-        is_thinking: Whether thinking is asked for.
+        is_thinking: Whether the request wants thinking.
         body: The body itself.
     """
 
@@ -46,11 +46,11 @@ class Said:
         ending: ``natural``, ``stop``, ``limit`` or ``tool``.
         matched: The stop that ended it.
         tokens: The tokens generated.
-        thinking: What was thought before.
+        thinking: The thinking before the text.
         call: The arguments of a call of the tool, as JSON.
         logged: The tokens that are listed with logprobs; None lists none.
         prompt_tokens: The tokens of the prompt.
-        total: Both together, where a dialect says so; None adds up.
+        total: The sum, in dialects that report it; None computes it.
     """
 
     text: str

@@ -1,4 +1,4 @@
-"""Each fault is found where it is, and nothing else is."""
+"""Each fault is found in its check, and nothing else is."""
 
 from collections.abc import Callable
 
@@ -11,7 +11,7 @@ from tests.api.conformance.probe.small_server import SmallServer
 Probed = Callable[..., Report]
 
 
-def test_a_server_that_is_right_has_no_fault(probed: Probed) -> None:
+def test_a_correct_server_has_no_fault(probed: Probed) -> None:
     report = probed(SmallServer)
     assert report.failed == ()
     assert report.is_deterministic
@@ -28,7 +28,7 @@ def test_a_server_that_is_right_has_no_fault(probed: Probed) -> None:
         (servers.NamesTheWrongReason, {"wrong_reason"}),
         (servers.NamesNoSequence, {"sequence_null"}),
         (servers.OnlyHides, {"stop_only_hidden"}),
-        # What is cut out at the very end shows in the reason alone.
+        # Text that is cut out at the very end shows only in the reason.
         (servers.CutsOut, {"stop_cut_out", "wrong_reason"}),
         (servers.Ignores, {"stop_ignored"}),
         (servers.Includes, {"stop_included"}),
@@ -50,40 +50,44 @@ def test_each_fault_is_named_and_nothing_else(
     assert probed(make).fault_codes == codes
 
 
-def test_a_fault_of_streams_is_told_from_one_of_whole_answers(probed: Probed) -> None:
+def test_a_fault_of_streams_is_distinguished_from_one_of_whole_answers(probed: Probed) -> None:
     report = probed(servers.LeaksWhenStreamed)
     assert {fault.mode for result in report.failed for fault in result.faults} == {"streamed"}
 
 
-def test_a_stop_that_is_taken_without_its_space_shows_in_that_check_alone(probed: Probed) -> None:
+def test_a_stop_that_is_trimmed_fails_only_the_check_of_its_space(probed: Probed) -> None:
     report = probed(servers.TrimsStops)
     assert [result.code for result in report.failed] == ["stop.leading_space"]
 
 
-def test_a_rest_of_the_last_piece_is_found(probed: Probed) -> None:
+def test_the_rest_of_the_last_piece_after_a_stop_is_found(probed: Probed) -> None:
     codes = probed(servers.CutsAtPieces).fault_codes
     assert "text_after_stop" in codes
     assert codes <= {"text_after_stop", "stop_included", "stop_ignored"}
 
 
-def test_a_stream_that_always_says_something_else_is_no_lack_of_determinism(probed: Probed) -> None:
+def test_streams_that_always_differ_from_whole_answers_are_not_called_random(
+    probed: Probed,
+) -> None:
     report = probed(servers.StreamsOtherText)
     assert report.is_deterministic
     assert "stream_differs" in report.fault_codes
 
 
-def test_a_hang_is_named_where_it_hangs_and_the_rest_is_checked(probed: Probed) -> None:
+def test_a_check_that_hangs_is_named_and_the_others_are_run(probed: Probed) -> None:
     report = probed(servers.HangsOnBlank, timeout_s=2.0)
     assert report.fault_codes == {"no_answer"}
     assert [result.code for result in report.failed] == ["stops.blank"]
 
 
-def test_a_place_that_is_not_freed_after_a_hang_up_is_found(probed: Probed) -> None:
+def test_a_server_that_goes_on_after_a_hang_up_is_found(probed: Probed) -> None:
     report = probed(servers.RunsOnAfterHangUps, patience_s=0.3)
     assert report.fault_codes == {"not_freed"}
 
 
-def test_a_server_that_never_says_the_same_twice_is_judged_as_far_as_can_be(probed: Probed) -> None:
+def test_a_server_that_never_gives_the_same_answer_is_judged_as_far_as_possible(
+    probed: Probed,
+) -> None:
     report = probed(servers.Wanders)
     assert not report.is_deterministic
     assert report.failed == ()
@@ -93,7 +97,7 @@ def test_a_server_that_never_says_the_same_twice_is_judged_as_far_as_can_be(prob
     assert outcomes["stop.across_newline"] is CheckOutcome.HELD
 
 
-def test_what_is_certain_is_a_fault_of_a_server_that_never_says_the_same_too(
+def test_a_certain_fault_is_found_even_if_every_answer_differs(
     probed: Probed,
 ) -> None:
     report = probed(servers.WandersAndIgnores)

@@ -1,6 +1,6 @@
 """Our own server passes every check in every dialect.
 
-The dialects stand in several files, so that the run of tests can divide them among its processes.
+The dialects are in several files, so that a parallel run of the tests can divide them.
 """
 
 import asyncio
@@ -11,7 +11,7 @@ from api.conformance.probe.reports.as_text import as_text
 from api.conformance.probe.running import probe
 from api.conformance.probe.values import CheckOutcome, ProbeOptions
 
-# What a dialect has no words for, or what its standard prompts give no occasion for.
+# Checks that a dialect cannot express, or for which its standard prompts give no occasion.
 SKIPPED = {
     WireDialect.MESSAGES: {
         "stops.string",
@@ -40,22 +40,22 @@ SKIPPED = {
 }
 
 
-# This check writes hundreds of lines. The matcher that it tries is the same behind every dialect:
-# the whole run has it once with messages and once with a plain prompt.
+# This check generates hundreds of lines. Every dialect has the same matcher behind it:
+# the whole suite runs the check once with messages and once with a raw prompt.
 LONGEST = "stops.long"
 WITH_LONGEST = frozenset({WireDialect.CHAT, WireDialect.COMPLETIONS})
 
 
 def check_everything(site: Any, dialect: WireDialect) -> None:
-    """Fail unless every check of a dialect holds on a server."""
+    """Fail unless a server passes every check of a dialect."""
     skip = () if dialect in WITH_LONGEST else (LONGEST,)
     options = ProbeOptions(site.url, dialect, time_limit_s=900, patience_s=10, skip=skip)
     report = asyncio.run(probe(options))
     assert report.failed == (), as_text(report)
     assert report.is_deterministic
     assert report.remarks == (), as_text(report)
-    # Whether a long answer is still under way when clients leave, and whether a stream takes
-    # long enough to show its pace, is the machine's business.
+    # Whether a long answer is still running when clients leave, and whether a stream takes
+    # long enough to show its pace, depends on the machine.
     skipped = {
         one.code
         for one in report.results

@@ -1,4 +1,4 @@
-"""Our own server compares a long stop to its end in the dialects that the usual run spares."""
+"""Our own server compares a long stop to its end, in the dialects that the usual run omits."""
 
 import asyncio
 from typing import Any

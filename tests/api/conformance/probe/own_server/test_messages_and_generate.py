@@ -11,5 +11,5 @@ pytestmark = pytest.mark.long
 
 
 @pytest.mark.parametrize("dialect", [WireDialect.MESSAGES, WireDialect.GENERATE])
-def test_everything_holds(site: Any, dialect: WireDialect) -> None:
+def test_every_check_passes(site: Any, dialect: WireDialect) -> None:
     check_everything(site, dialect)

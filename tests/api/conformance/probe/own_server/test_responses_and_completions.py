@@ -15,11 +15,11 @@ pytestmark = pytest.mark.long
 
 
 @pytest.mark.parametrize("dialect", [WireDialect.RESPONSES, WireDialect.COMPLETIONS])
-def test_everything_holds(site: Any, dialect: WireDialect) -> None:
+def test_every_check_passes(site: Any, dialect: WireDialect) -> None:
     check_everything(site, dialect)
 
 
-def test_without_a_dialect_the_first_that_answers_is_probed(
+def test_a_probe_without_a_dialect_takes_the_first_that_answers(
     serve: Callable[..., Any], staged: Callable[..., Any]
 ) -> None:
     site = serve(api_key="secret")

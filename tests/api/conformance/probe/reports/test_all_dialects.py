@@ -12,7 +12,7 @@ from tests.api.conformance.probe.own_server.everything_holds import SKIPPED
 def test_every_dialect_that_answers_has_a_report(
     site: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    # Short answers do: what each dialect answers is tried beside.
+    # Short answers suffice: other tests try what each dialect answers.
     short = ["--only", "stops.none", "--max-tokens", "16"]
     assert main(["probe", site.url, "--dialect", "all", *short, "--json"]) == 0
     reports = json.loads(capsys.readouterr().out)["reports"]

@@ -1,4 +1,4 @@
-"""Reports of a call, in each format that a CI reads, say the same."""
+"""The reports of one call agree in every format that CI systems read."""
 
 import json
 from dataclasses import replace
@@ -92,7 +92,7 @@ def suite(*reports: Report, expected: str = "", **more: Any) -> ProbeSuite:
         (suite(report(HELD, REMARK)), SuiteVerdict.HELD),
     ],
 )
-def test_the_verdict_of_all_reports(given: ProbeSuite, verdict: SuiteVerdict) -> None:
+def test_the_verdict_counts_all_reports(given: ProbeSuite, verdict: SuiteVerdict) -> None:
     assert given.verdict is verdict
 
 
@@ -104,7 +104,7 @@ def test_an_expected_failure_passes_and_a_new_one_fails() -> None:
     assert suite(mixed, expected="stop.very_*\n\n# all").verdict is SuiteVerdict.HELD
 
 
-def test_an_expected_failure_that_holds_fails() -> None:
+def test_an_expected_failure_that_passes_fails_the_call() -> None:
     found = suite(report(HELD, LIMIT), expected="limit")
     assert found.verdict is SuiteVerdict.FAILED
     assert [one.code for _, one in found.unexpected_passes] == ["limit"]
@@ -116,7 +116,7 @@ def test_an_expected_failure_that_holds_fails() -> None:
     ("text", "why"),
     [("limit\nno.such", "line 2: no check has the id 'no.such'"), ("klingon:limit", "'klingon'")],
 )
-def test_a_line_that_names_nothing_is_refused(text: str, why: str) -> None:
+def test_an_expected_failure_that_names_no_check_is_refused(text: str, why: str) -> None:
     with pytest.raises(ExpectedFileWrong, match=why):
         read_expected(text)
     assert read_expected("# nothing") == Expected()
@@ -130,7 +130,7 @@ def test_a_line_that_names_nothing_is_refused(text: str, why: str) -> None:
     [suite(EVERY, CHAT, expected="stop.very_first\nlimit"), suite(problem="gone")],
     ids=["reports", "problem"],
 )
-def test_the_object_is_as_its_schema_says(given: ProbeSuite) -> None:
+def test_the_json_matches_its_schema(given: ProbeSuite) -> None:
     data = json.loads(json.dumps(suite_as_data(given)))
     jsonschema.Draft202012Validator.check_schema(SCHEMA)
     jsonschema.validate(data, SCHEMA)
@@ -139,14 +139,14 @@ def test_the_object_is_as_its_schema_says(given: ProbeSuite) -> None:
     assert all(set(one) == set(fields) for one in data["reports"])
 
 
-def test_the_object_names_what_counts() -> None:
+def test_the_json_names_the_failures_that_count() -> None:
     data = suite_as_data(suite(EVERY, expected="limit"))
     assert data["failures"] == [{"dialect": "messages", "code": "stop.very_first"}]
     assert data["unexpected_passes"] == [{"dialect": "messages", "code": "limit"}]
 
 
 def happened(given: ProbeSuite) -> dict[str, list[str]]:
-    """Return for each check of the XML what happened to it."""
+    """Return the outcome of each check in the XML."""
     root = ElementTree.fromstring(as_junit(given))
     found = {}
     for case in root.iter("testcase"):
@@ -155,7 +155,7 @@ def happened(given: ProbeSuite) -> dict[str, list[str]]:
     return found
 
 
-def test_junit_fails_what_counts_and_skips_what_does_not() -> None:
+def test_junit_fails_the_checks_that_count_and_skips_the_others() -> None:
     assert happened(suite(EVERY)) == {
         "stop.unicode": [],
         "stop.very_first": ["failure"],
@@ -170,7 +170,7 @@ def test_junit_fails_what_counts_and_skips_what_does_not() -> None:
     assert happened(suite(problem="nothing listens there")) == {"a server that answers": ["error"]}
 
 
-def test_the_counts_of_junit_are_those_of_its_tests() -> None:
+def test_the_counts_of_junit_match_its_tests() -> None:
     root = ElementTree.fromstring(as_junit(suite(EVERY, CHAT, problems=(("ollama", "no"),))))
     for element in (root, *root.iter("testsuite")):
         assert int(element.get("tests", "")) == len(list(element.iter("testcase")))
@@ -208,12 +208,14 @@ def test_sarif_has_a_rule_for_each_check_and_a_result_for_each_cause() -> None:
         (suite(problem="gone"), "unreachable", "lightgrey"),
     ],
 )
-def test_the_badge_is_an_endpoint(given: ProbeSuite, message: str, color: str) -> None:
+def test_the_badge_has_the_form_of_an_endpoint_of_shields(
+    given: ProbeSuite, message: str, color: str
+) -> None:
     badge = as_badge(given)
     assert badge == {"schemaVersion": 1, "label": "stops", "message": message, "color": color}
 
 
-def test_text_names_failures_first_with_rule_reference_baseline_and_consequences() -> None:
+def test_the_text_lists_failures_first_with_rule_reference_baseline_and_consequences() -> None:
     text = suite_as_text(suite(EVERY))
     assert text.index("### Title of stop.very_first") < text.index("| check")
     for said in (
@@ -239,7 +241,7 @@ def test_markdown_folds_raw_answers_that_cannot_leave_their_blocks() -> None:
         assert len(fences) == 2, "what the server sent has a fence of three"
 
 
-def test_quoted_texts_are_code_whatever_they_hold() -> None:
+def test_quoted_texts_are_shown_as_code_whatever_they_contain() -> None:
     assert with_code("The stop 'a|b' of the server's list.") == (
         "The stop `'a|b'` of the server's list."
     )
@@ -262,7 +264,7 @@ def data(*results: CheckResult) -> Any:
     return json.loads(json.dumps(suite_as_data(suite(report(*results)))))
 
 
-def test_a_comparison_names_new_failures_first_and_what_is_fixed() -> None:
+def test_a_comparison_lists_new_failures_first_and_then_what_is_fixed() -> None:
     old = data(HELD, failed("limit"), SKIPPED)
     new = data(failed("stop.unicode"), LIMIT, REMARK, SKIPPED)
     found = changes(old, new)
@@ -279,7 +281,7 @@ def test_a_comparison_names_new_failures_first_and_what_is_fixed() -> None:
 
 
 @pytest.mark.parametrize("wrong", [None, [], {}, {"format": 3}, {"format": 3, "reports": []}])
-def test_what_is_no_report_is_not_compared(wrong: Any) -> None:
+def test_a_file_that_is_not_a_report_is_not_compared(wrong: Any) -> None:
     with pytest.raises(NotAReport):
         changes(data(HELD), wrong)
 

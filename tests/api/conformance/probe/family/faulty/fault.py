@@ -1,6 +1,6 @@
-"""A server of the family with a fault; the class from which it comes is the right twin.
+"""A server of the family with a fault; its base class is the correct twin.
 
-Each names what must be found: the check that is the first to show it, and its fault.
+Each names what the probe must find: the first check that fails, and its fault.
 """
 
 from typing import ClassVar
@@ -18,7 +18,7 @@ class Faulty(FamilyServer):
     """A server with a fault.
 
     Attributes:
-        finds: The checks that must fail for themselves, each with its faults.
+        finds: The checks that must fail for a cause of their own, each with its faults.
         dialects: The dialects in which the fault exists.
     """
 

@@ -1,4 +1,4 @@
-"""Servers with one fault each: the reasons and the usage that they tell."""
+"""Servers with one fault each, in the reasons or the usage that they report."""
 
 import re
 from collections.abc import Sequence
@@ -21,7 +21,7 @@ class NamesTheFirstStop(Faulty):
 
 
 class CallsNaturalEndsStops(Faulty):
-    """Says of every answer that a stop ended it."""
+    """Reports of every answer that a stop ended it."""
 
     finds: ClassVar = {"reason.natural": {"natural_end_misnamed"}}
     dialects: ClassVar = (WireDialect.MESSAGES,)
@@ -31,7 +31,7 @@ class CallsNaturalEndsStops(Faulty):
 
 
 class CallsStopsNaturalEnds(Faulty):
-    """Says of answers that a stop ended that they ended by themselves."""
+    """Reports a natural end for answers that a stop ended."""
 
     finds: ClassVar = {"stop.one_character": {"wrong_reason"}}
     dialects: ClassVar = (WireDialect.MESSAGES,)
@@ -51,7 +51,7 @@ _REASONS = {
 
 
 class GivesNoReason(Faulty):
-    """Leaves out why a stream ended."""
+    """Omits the reason of a stream."""
 
     finds: ClassVar = {"stop.one_character": {"reason_missing"}}
 
@@ -67,7 +67,7 @@ class GivesNoReason(Faulty):
 
 
 class FinishesTwice(Faulty):
-    """Says twice why a stream ended."""
+    """Sends the reason of a stream twice."""
 
     finds: ClassVar = {"form.streamed": {"reason_repeated"}}
     dialects: ClassVar = (*OPENAI, *NAMING)
@@ -120,7 +120,7 @@ class AddsUpWrongly(Faulty):
 
 
 class CountsWhatIsSeen(Faulty):
-    """Counts the tokens of the text that is shown only."""
+    """Counts only the tokens of the text that is shown."""
 
     finds: ClassVar = {"usage.stop": {"usage_visible_only"}}
 
@@ -129,7 +129,7 @@ class CountsWhatIsSeen(Faulty):
 
 
 class CountsStreamsOtherwise(Faulty):
-    """Counts one token less in streams."""
+    """Counts one token too few in streams."""
 
     finds: ClassVar = {"usage.streamed": {"usage_differs"}}
 
@@ -139,7 +139,7 @@ class CountsStreamsOtherwise(Faulty):
 
 
 class GeneratesOn(Faulty):
-    """Generates to the end and hides what is behind the stop."""
+    """Generates to the end and hides the text after the stop."""
 
     finds: ClassVar = {"stop.one_character": {"stop_only_hidden"}}
 

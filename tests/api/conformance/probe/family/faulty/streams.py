@@ -14,7 +14,7 @@ from tests.api.conformance.probe.family.talk import Query, Said, pieces
 
 
 class SendsJson(Faulty):
-    """Sends JSON where a stream was asked for."""
+    """Sends JSON although the request wants a stream."""
 
     finds: ClassVar = {"stream.framing": {"not_a_stream"}}
 
@@ -112,7 +112,7 @@ class LogsDroppedTokens(Faulty):
 
 
 class WorksForNobody(Faulty):
-    """Has one place only, and does not free it when a client leaves."""
+    """Serves one request at a time, and does not notice that a client leaves."""
 
     finds: ClassVar = {"hang_up.streamed": {"not_freed"}}
     dialects: ClassVar = (WireDialect.MESSAGES, WireDialect.CHAT)
@@ -137,7 +137,7 @@ class WorksForNobody(Faulty):
 
 
 class FailsOnMistakes(Faulty):
-    """Answers with 500 what is the client's fault."""
+    """Answers with 500 if the client made a mistake."""
 
     finds: ClassVar = {"stops.empty": {"server_error"}}
 

@@ -1,4 +1,4 @@
-"""Servers with one fault each: what they do with text, and with several requests."""
+"""Servers with one fault each, in their text or in how they treat several requests."""
 
 import asyncio
 import re
@@ -17,7 +17,7 @@ _TURNS = 400
 
 
 class IgnoresStops(Faulty):
-    """Knows no stops."""
+    """Ignores stops."""
 
     finds: ClassVar = {"stop.one_character": {"stop_ignored"}}
 
@@ -35,7 +35,7 @@ class IncludesStops(Faulty):
 
 
 class LosesHeldTextAtLimits(Faulty):
-    """Drops at the limit what could have become a stop, in streams alone."""
+    """Drops text that could have become a stop at the limit, but only in streams."""
 
     finds: ClassVar = {"limit.held": {"held_text_lost"}}
 
@@ -48,7 +48,7 @@ class LosesHeldTextAtLimits(Faulty):
 
 
 class LosesStopsToLimits(Faulty):
-    """Names the limit where the last allowed token completes a stop."""
+    """Reports the limit if the last allowed token completes a stop."""
 
     finds: ClassVar = {"limit.stop_on_last_token": {"stop_lost_to_limit"}}
 
@@ -59,7 +59,7 @@ class LosesStopsToLimits(Faulty):
 
 
 class DropsTextAroundNestedStops(Faulty):
-    """Drops the beginning of a longer stop together with the one inside it."""
+    """Drops the beginning of a longer stop together with the stop inside it."""
 
     finds: ClassVar = {"stop.nested": {"text_lost"}}
 
@@ -99,7 +99,7 @@ class DropsTheSixteenthStop(_KeepsTheFirst):
 
 
 class FiresOnNothingInStreams(Faulty):
-    """Takes an empty stop for one that matches, in streams alone."""
+    """Treats an empty stop as one that matches, but only in streams."""
 
     finds: ClassVar = {"stops.empty": {"empty_stop_fires"}}
 
@@ -119,7 +119,7 @@ class FiresOnNothingInStreams(Faulty):
 
 
 class CutsStopsShort(Faulty):
-    """Looks at the first 16 characters of a stop only."""
+    """Compares only the first 16 characters of a stop."""
 
     finds: ClassVar = {"stops.long": {"stop_cut_short"}}
     longest = 16
@@ -154,7 +154,7 @@ class IgnoresCase(Faulty):
 
 
 class TakesPatterns(Faulty):
-    """Takes stops for regular expressions where they are ones."""
+    """Treats stops as regular expressions if they are valid ones."""
 
     finds: ClassVar = {"stops.literal": {"stop_is_pattern"}}
 
@@ -173,7 +173,7 @@ class TakesPatterns(Faulty):
 
 
 class UnescapesStops(Faulty):
-    """Takes a backslash and a letter for a line break."""
+    """Treats a backslash and a letter as a line break."""
 
     finds: ClassVar = {"stops.literal": {"stop_unescaped"}}
 
@@ -193,7 +193,7 @@ class NormalisesStops(Faulty):
 
 
 class ChangesLineEnds(Faulty):
-    """Takes two characters of a line break for one."""
+    """Treats the two characters of a line break as one."""
 
     finds: ClassVar = {"stops.code_points": {"line_ends_changed"}}
 
@@ -203,7 +203,7 @@ class ChangesLineEnds(Faulty):
 
 
 class TrimsTextBeforeStops(Faulty):
-    """Takes away the white space before a stop."""
+    """Removes the white space before a stop."""
 
     finds: ClassVar = {"stop.one_character": {"space_trimmed"}}
 
@@ -212,7 +212,7 @@ class TrimsTextBeforeStops(Faulty):
 
 
 class StopsTheFirstChoiceOnly(Faulty):
-    """Ends the first of several choices only."""
+    """Ends only the first of several choices."""
 
     finds: ClassVar = {"choices.stop": {"choice_not_stopped"}}
     dialects: ClassVar = OPENAI
@@ -223,7 +223,7 @@ class StopsTheFirstChoiceOnly(Faulty):
 
 
 class KeepsStopsForTheNext(Faulty):
-    """Takes the stops of the last request that had some where a request has none."""
+    """Gives a request without stops those of the last request that had some."""
 
     finds: ClassVar = {"stops.sticky": {"stop_sticks"}}
 
@@ -237,7 +237,7 @@ class KeepsStopsForTheNext(Faulty):
 
 
 class SharesStops(Faulty):
-    """Gives every request the stops of those that are under way."""
+    """Gives every request the stops of all running requests."""
 
     finds: ClassVar = {"stops.concurrent": {"stop_leaks"}}
 
@@ -248,8 +248,8 @@ class SharesStops(Faulty):
     async def respond(self, request: web.Request, query: Query) -> web.StreamResponse:
         self._under_way.append(query.stops)
         try:
-            # Whoever comes at the same time is here before anybody is answered: the client runs
-            # on this loop, so that its turns count, not the time.
+            # Requests that are sent at the same time arrive before any is answered: the client runs
+            # on this loop, so its turns count and not the time.
             for _ in range(_TURNS):
                 await asyncio.sleep(0)
             stops = tuple(one for stops in self._under_way for one in stops)
