@@ -8,7 +8,7 @@ no clock and no model.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
 # Tokens of one row in a pass, the known one included.
@@ -69,6 +69,7 @@ class CostCurve:
         self._one = Measured()
         self._measured = {width: Measured() for width in WIDTHS}
         self._costs: dict[int, float] | None = None
+        self._most: dict[int, float] = {}
         self._widest = _FIRST_WIDTH // 2
         self._passed_over = 0
         self._skipped = 0
@@ -121,6 +122,7 @@ class CostCurve:
         for width in WIDTHS:
             if width > last:
                 costs[width] = high + slope * (width - last)
+        self._most = _most_costs(costs, last)
         return costs
 
     def choose(self, rows: int, guesses: Sequence[tuple[float, int]], extra: float = 0.0) -> int:
@@ -139,7 +141,7 @@ class CostCurve:
         for width in WIDTHS:
             if width > 2 * self._widest:
                 break
-            if rows > 1 and costs[width] * (self._one.value_s or 0.0) > _LONGEST_BESIDE_S:
+            if rows > 1 and self._most[width] * (self._one.value_s or 0.0) > _LONGEST_BESIDE_S:
                 break
             expected = float(rows)
             for likelihood, length in guesses:
@@ -160,6 +162,24 @@ class CostCurve:
                 measured.forget()
             self._widest = _FIRST_WIDTH // 2
             self._costs = None
+
+
+def _most_costs(costs: Mapping[int, float], widest: int) -> dict[int, float]:
+    """Return what passes cost at most, as far as was measured.
+
+    What was not measured is expected to be cheap, so that it is tried. Where others wait for the
+    pass, a further token counts as no cheaper than those of the widest pass that was measured.
+
+    Args:
+        costs: The expected cost of each width.
+        widest: The widest pass that was measured; 1 for none.
+    """
+    if widest == 1:
+        return {width: costs[width] if width == WIDTHS[0] else math.inf for width in WIDTHS}
+    high = costs[widest]
+    slope = (high - 1) / (widest - 1)
+    wider = {width: high + slope * (width - widest) for width in WIDTHS if width > widest}
+    return {width: max(cost, wider.get(width, 0.0)) for width, cost in costs.items()}
 
 
 def _expected(likelihood: float, length: int) -> float:

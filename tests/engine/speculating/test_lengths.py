@@ -50,6 +50,16 @@ def test_several_rows_are_never_kept_waiting_long_by_a_pass() -> None:
     assert curve(0.2, **cheap).choose(1, guesses[:1]) == WIDTHS[-1]
 
 
+def test_several_rows_are_not_kept_waiting_by_the_first_try_of_a_wide_pass() -> None:
+    guesses = [(0.99, 31)] * 7
+    made = curve(0.015)
+    assert made.choose(7, guesses) == 2
+    made.note(2, 0.029)
+    assert made.choose(7, guesses) <= 3  # four tokens would take 57 ms at that rate
+    made = curve(0.015, w2=1.1)
+    assert made.choose(7, guesses) > 3
+
+
 def test_costs_between_measured_widths_lie_between_them() -> None:
     costs = curve(w2=1.2, w8=3.0).costs()
     assert costs[2] < costs[3] < costs[4] < costs[6] < costs[8] < costs[12]
