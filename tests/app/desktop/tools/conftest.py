@@ -1,36 +1,54 @@
-"""Tool servers as the window has them, on a loop that lives as long as a file of tests."""
+"""Tool servers as the window has them, for each test its own; one real server for each file."""
 
 import asyncio
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 
 from tests.app.desktop.tools.served import SERVERS, Served
-from ui.records.tooling.servers import NamedValue, ToolServerConfig
+from ui.records.tooling.servers import NamedValue, ServerStage, ToolServerConfig
 
 
-@pytest.fixture(scope="module")
-def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    """Servers on a runner of their own."""
-    folder = tmp_path_factory.mktemp("tools")
+@contextmanager
+def _serving(folder: Path) -> Iterator[Served]:
     with asyncio.Runner() as runner:
         served = Served(runner, folder)
         yield served
         runner.run(served.host.finish())
 
 
+@pytest.fixture
+def served(tmp_path: Path) -> Iterator[Served]:
+    """No server yet, on a runner of their own."""
+    folder = tmp_path / "tools"
+    folder.mkdir()
+    with _serving(folder) as served:
+        yield served
+
+
 @pytest.fixture(scope="module")
-def plain(served: Served) -> Served:
-    """The same with the real server, started."""
-    config = ToolServerConfig(
-        "plain",
-        sys.executable,
-        (str(SERVERS / "plain.py"),),
-        (NamedValue("MY_TOKEN", "hidden", is_secret=True), NamedValue("LEVEL", "3")),
-        is_on=True,
-    )
-    served.do(served.host.put(config))
-    served.do(served.host.ready(["plain"]))
-    assert served.state("plain").problem == ""
-    return served
+def _kept(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    with _serving(tmp_path_factory.mktemp("tools")) as served:
+        config = ToolServerConfig(
+            "plain",
+            sys.executable,
+            (str(SERVERS / "plain.py"),),
+            (NamedValue("MY_TOKEN", "hidden", is_secret=True), NamedValue("LEVEL", "3")),
+        )
+        served.do(served.host.put(config))
+        yield served
+
+
+@pytest.fixture
+def plain(_kept: Served) -> Served:
+    """The real server, started; started again where another test ended it."""
+    if _kept.state("plain").stage is ServerStage.FAILED:
+        _kept.do(_kept.host.switch("plain", False))
+    _kept.do(_kept.host.switch("plain", True))
+    _kept.do(_kept.host.ready(["plain"]))
+    assert _kept.state("plain").stage is ServerStage.READY
+    assert _kept.state("plain").problem == ""
+    return _kept

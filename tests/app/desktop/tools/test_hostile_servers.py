@@ -69,6 +69,7 @@ def test_a_user_without_a_home_folder_can_start_one(
 
 def test_one_that_never_answers_is_ended_when_its_time_is_over(served: Served) -> None:
     # The room reads the limit when a server starts.
+    served.do(served.host.ready([]))
     room = served.host._room
     assert room is not None
     usual, room._start_time_out_s = room._start_time_out_s, 0.5

@@ -131,7 +131,7 @@ def test_a_deleted_conversation_comes_back_from_the_menu(use: Use) -> None:
         window.sidebar.delete_current()
         assert restore.isEnabled()
         restore.trigger()
-        assert len(views(window)) == 1
+        await eventually(lambda: len(views(window)) == 1)
         assert not restore.isEnabled()
 
     use(steps)
@@ -144,7 +144,7 @@ def test_pinning_and_duplicating_work_from_the_menu(use: Use) -> None:
         assert window.workspace.current.conversation.is_pinned
         action(window, "Duplicate").trigger()
         await eventually(lambda: window.workspace.current.conversation.title.endswith("(copy)"))
-        assert len(views(window)) == 1
+        await eventually(lambda: len(views(window)) == 1)
 
     use(steps)
 
@@ -175,7 +175,7 @@ def test_a_conversation_is_exported_and_imported_through_the_menu(use: Use, tmp_
         window.workspace.files.import_from(tmp_path / "out.json")
         await window.workspace.files.finish()
         assert window.workspace.conversations.rowCount() == 2
-        assert len(views(window)) == 1
+        await eventually(lambda: len(views(window)) == 1)
 
     use(steps)
 

@@ -52,6 +52,7 @@ def test_an_older_conversation_is_loaded_when_it_is_chosen(use: Use) -> None:
         assert not conversations.at(1).is_loaded
         window.sidebar.list.setCurrentIndex(window.sidebar.rows.index(1))
         await eventually(lambda: window.workspace.current.conversation is conversations.at(1))
+        await eventually(lambda: bool(views(window)))
         assert views(window)[0].run.text.startswith("1\n2")
 
     use(first)
@@ -78,7 +79,7 @@ def test_a_search_opens_the_conversation_at_the_message_in_its_hidden_version(
         place = results.list.visualRect(window.workspace.search.index(row)).center()
         qtbot.mouseClick(results.list.viewport(), Qt.MouseButton.LeftButton, pos=place)
         await eventually(lambda: window.workspace.current.conversation is first)
-        await eventually(lambda: first.messages[0].text == COUNT)
+        await eventually(lambda: first.messages[0].text == COUNT and bool(views(window)))
         assert views(window)[0].run.text.startswith("1\n2")
         question = window.chat.column.question_view(first.messages[0])
         assert question is not None
