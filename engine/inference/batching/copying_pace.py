@@ -10,9 +10,11 @@ _MOST_S = 0.05
 # memory that the system has just provided is four times slower than into memory that was used
 # before, and this may happen again whenever more tokens join at once than ever before.
 _FIRST_S = 8e-6
-# The weight of the newest step, if at least ``_TELLING_TOKENS`` were copied; fewer count less.
+# The weight of the newest step, if at least ``_TELLING_TOKENS`` were copied; fewer count less. The
+# time of fewer than ``_LEAST_TELLING`` is that of other work in the step.
 _QUICKER, _SLOWER = 0.25, 0.75
 _TELLING_TOKENS = 2_000
+_LEAST_TELLING = 256
 # A step counts as at most this many times slower than expected: something else may have delayed it.
 _MOST_SLOWER = 4
 
@@ -43,6 +45,8 @@ class CopyingPace:
             tokens: The number of tokens of all these prompts.
             took_s: How much longer it took than a step that only decodes.
         """
+        if tokens < _LEAST_TELLING:
+            return
         token_s = min(max(0.0, took_s) / tokens, _MOST_SLOWER * self._token_s)
         weight = _SLOWER if token_s > self._token_s else _QUICKER
         weight *= min(1.0, tokens / _TELLING_TOKENS)

@@ -57,9 +57,10 @@ def test_a_step_that_was_quicker_than_decoding_alone_counts_as_free() -> None:
     assert pace.together(1_000) > usual
 
 
-def test_short_prompts_hardly_say_how_long_copying_takes() -> None:
+def test_short_prompts_do_not_say_how_long_copying_takes() -> None:
     pace = after(CopyingPace(), 2e-6)
     usual = pace.together(100)
-    for _ in range(20):
+    for _ in range(500):
         pace.joined(30, 0.0)
-    assert pace.together(100) <= usual * 1.1
+        pace.joined(30, 0.02)  # the other work of a step
+    assert pace.together(100) == usual
