@@ -115,6 +115,19 @@ def own_data_folder(
     monkeypatch.setenv("PYTHON_KEYRING_BACKEND", "keyring.backends.null.Keyring")
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _mlx_keeps_no_unused_memory() -> None:
+    """Let MLX return memory at once, for then ``mx.clear_cache`` has nothing to do.
+
+    MLX's CPU build keeps a thread for every stream, beyond the end of the engine that made it, and
+    each ``mx.clear_cache`` that finds something wakes all of them. Beside the hundreds of threads
+    that one process of the run gathers, that takes longer than the steps of an answer.
+    """
+    import mlx.core as mx
+
+    mx.set_cache_limit(0)
+
+
 class _Deaths(logging.Handler):
     """Collects what ended engine threads."""
 
