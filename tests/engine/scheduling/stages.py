@@ -43,17 +43,23 @@ def text_of(asked: GenerationRequest) -> str:
 
 
 class SlowLoading:
-    """Loads a stage's model, as slowly as weights from a disk; counts what was loaded."""
+    """Loads a stage's model in parts, and counts what was loaded.
 
-    def __init__(self, stage: Stage, part_s: float = 0.02) -> None:
+    Attributes:
+        goes_on: Clear it to hold the loading half-way; a load that is held can be cancelled.
+    """
+
+    def __init__(self, stage: Stage) -> None:
         self.stage = stage
         self.loaded = 0
-        self._part_s = part_s
+        self.goes_on = threading.Event()
+        self.goes_on.set()
 
     def __call__(self, folder: Path, *, on_progress: OnLoadProgress, **options: Any) -> MlxBackend:
         for done in range(0, 101, 10):
             on_progress(LoadProgress("weights", done, 100))
-            time.sleep(self._part_s)
+            while done == 50 and not self.goes_on.wait(0.005):
+                on_progress(LoadProgress("weights", done, 100))
         self.loaded += 1
         return self.stage.load(folder, **options)
 

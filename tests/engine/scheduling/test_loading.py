@@ -31,10 +31,13 @@ def test_loading_reports_its_phases_and_all_bytes_of_the_weights(demo_model_path
 
 def test_the_status_shows_the_progress_of_loading(tmp_path: Path) -> None:
     async def play() -> None:
-        engine = Engine(loader=SlowLoading(stage_of(tmp_path)))
+        loader = SlowLoading(stage_of(tmp_path))
+        loader.goes_on.clear()
+        engine = Engine(loader=loader)
         loading = asyncio.ensure_future(engine.load(tmp_path))
         await until(lambda: (now := engine.status.loading) is not None and now.done_bytes >= 50)
         assert engine.status.state == "loading"
+        loader.goes_on.set()
         await loading
         assert engine.status.loading is None
         await engine.aclose()
@@ -47,12 +50,14 @@ def test_loading_that_is_cancelled_ends_soon_and_another_model_can_be_loaded(
 ) -> None:
     async def play() -> None:
         loader = SlowLoading(stage_of(tmp_path))
+        loader.goes_on.clear()
         engine = Engine(loader=loader)
         loading = asyncio.ensure_future(engine.load(tmp_path))
         await until(lambda: engine.status.loading is not None)
         engine.cancel_load()
         with pytest.raises(LoadCancelled):
             await loading
+        loader.goes_on.set()
         assert (engine.status.state, engine.model, loader.loaded) == ("none", None, 0)
         with pytest.raises(NoModel, match="cancelled"):
             await engine.generate(request("short"))
@@ -67,7 +72,7 @@ def test_a_change_that_is_cancelled_while_it_waits_keeps_model_and_answer(tmp_pa
     async def play() -> None:
         stage, goes_on = stage_of(tmp_path), threading.Event()
         stage.model.fault = lambda number: None if number != 20 else (goes_on.wait(60), None)[1]
-        loader = SlowLoading(stage, part_s=0)
+        loader = SlowLoading(stage)
         engine = Engine(loader=loader)
         await engine.load(tmp_path)
         generation = await engine.generate(request("long", max_tokens=60))
@@ -88,7 +93,7 @@ def test_a_change_that_is_cancelled_while_it_waits_keeps_model_and_answer(tmp_pa
 
 def test_a_model_that_is_loaded_behind_a_running_answer_can_be_asked(tmp_path: Path) -> None:
     async def play() -> None:
-        engine = Engine(loader=SlowLoading(stage_of(tmp_path, step_s=0.001), part_s=0))
+        engine = Engine(loader=SlowLoading(stage_of(tmp_path, step_s=0.001)))
         await engine.load(tmp_path)
         generation = await engine.generate(request("long", max_tokens=60))
         await engine.load(tmp_path)
@@ -138,12 +143,14 @@ def test_a_caller_that_is_cancelled_cancels_the_load(tmp_path: Path, has_model: 
         loader = SlowLoading(stage_of(tmp_path))
         engine = Engine(loader=loader)
         before = await engine.load(tmp_path) if has_model else None
+        loader.goes_on.clear()
         loading = asyncio.ensure_future(engine.load(tmp_path))
         await until(lambda: engine.status.loading is not None)
         loading.cancel()
         with pytest.raises(asyncio.CancelledError):
             await loading
         await until(lambda: engine.status.state != "loading")
+        loader.goes_on.set()
         assert (engine.model, engine.status.is_unloaded) == (before, has_model)
         assert loader.loaded == int(has_model)
         if has_model:

@@ -18,7 +18,7 @@ def test_an_idle_model_is_unloaded_and_loaded_again_for_the_next_request(
     tmp_path: Path,
 ) -> None:
     async def play() -> None:
-        loader = SlowLoading(stage_of(tmp_path), part_s=0)
+        loader = SlowLoading(stage_of(tmp_path))
         engine = Engine(loader=loader)
         await engine.load(tmp_path)
         engine.unload_after(0.05)
@@ -129,7 +129,7 @@ def test_a_busy_model_is_not_unloaded(tmp_path: Path) -> None:
             goes_on.wait(60)
 
     async def play() -> None:
-        loader = SlowLoading(stage, part_s=0)
+        loader = SlowLoading(stage)
         engine = Engine(loader=loader)
         await engine.load(tmp_path)
         stage.model.fault = fault
@@ -151,7 +151,7 @@ def test_unloading_waits_for_the_answer_that_runs_and_the_next_request_loads_the
     tmp_path: Path,
 ) -> None:
     async def play() -> None:
-        loader = SlowLoading(stage_of(tmp_path, step_s=0.005), part_s=0)
+        loader = SlowLoading(stage_of(tmp_path, step_s=0.005))
         engine = Engine(loader=loader)
         await engine.load(tmp_path)
         generation = await engine.generate(request("long", max_tokens=20))
@@ -173,7 +173,7 @@ def test_a_request_before_the_idle_unload_keeps_the_model(tmp_path: Path) -> Non
     async def play() -> None:
         stage, is_asked = stage_of(tmp_path), threading.Event()
         stage.slow_until(is_asked)
-        loader = SlowLoading(stage, part_s=0)
+        loader = SlowLoading(stage)
         engine = Engine(loader=loader)
         engine.unload_when_idle()
         await engine.load(tmp_path)

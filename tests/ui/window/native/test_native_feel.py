@@ -229,7 +229,7 @@ def test_keys_alone_do_the_main_job(
         press(Qt.Key.Key_L, Qt.KeyboardModifier.ControlModifier)
         qtbot.keyClicks(window.chat.composer.input, question)
         press(Qt.Key.Key_Return)
-        await eventually(lambda: session.is_running)
+        await eventually(lambda: window.workspace.current.shown_run is not stopped)
         await eventually(lambda: not session.is_running)
         tab_to("Open this run in the Stop Inspector")
         assert window.stop_panel.verdict.run is window.workspace.current.shown_run
