@@ -1,8 +1,8 @@
 """How much of the waiting prompts one step of a batch may read, from measured times.
 
-Running streams keep about two thirds of their pace while prompts are read: one step reads only for
-a short time, and then the batch only decodes until the streams have caught up. Pure but for its own
-state; knows no clock and no model.
+Running streams keep about two thirds of the pace that they have, guesses included, while prompts
+are read: one step reads only for a short time, and then the batch only decodes until the streams
+have caught up. Pure but for its own state; knows no clock and no model.
 """
 
 from engine.inference.batching.reading_rates import ReadingRates
@@ -24,7 +24,7 @@ _FIRST = 64
 # Many prompts together read at least as many tokens in one step as this many prompts.
 _FEW_PROMPTS = 4
 # Streams are to keep this share of their pace. It leaves a reserve above the half that is promised.
-_KEPT_PACE = 0.7
+_KEPT_PACE = 0.75
 # A step that only decodes gives waiting prompts credit for at least this share of its time, however
 # slow decoding has become: the prompts must be read in the end, too.
 _LEAST_CREDIT = 0.15
@@ -49,6 +49,9 @@ class ReadingPace:
         self._most = most
         self._rates = ReadingRates()
         self.decode_s = 0.0
+        # The same for all steps that read nothing, guesses included, and the tokens that such a
+        # step gives each row: together they are the pace that streams have.
+        self._step_s = self._step_tokens = 0.0
         self._decoding = 0
         # How far the streams are behind their pace, in seconds.
         self._debt_s = 0.0
@@ -103,22 +106,26 @@ class ReadingPace:
             took_s: How long it took.
             decoding: Rows that decoded.
             tokens: How many tokens it gave each of them. A pass that checks guesses takes longer
-                than one that only decodes, so its time is not averaged.
+                than one that only decodes, so its time does not count for ``decode_s``.
             is_beside: Whether prompts wait to be read.
         """
-        behind_s = took_s - tokens * self.decode_s / _KEPT_PACE
+        behind_s = took_s - tokens * self._token_s / _KEPT_PACE
         self._debt_s = max(0.0, self._debt_s + min(behind_s, -_LEAST_CREDIT * took_s))
-        if tokens != 1:
-            return
         if not is_beside or decoding != self._decoding:
-            self._learn(took_s, _NEWEST)
-            self._decoding = decoding
+            newest = _NEWEST
         else:
-            self._learn(took_s, _NEWEST_AFTER_READING if self._has_just_read else _NEWEST_BESIDE)
+            newest = _NEWEST_AFTER_READING if self._has_just_read else _NEWEST_BESIDE
         self._has_just_read = False
+        self._decoding = decoding
+        self._step_s += (took_s - self._step_s) * (newest if self._step_s else 1.0)
+        self._step_tokens += (tokens - self._step_tokens) * (newest if self._step_tokens else 1.0)
+        if tokens == 1:
+            self.decode_s += (took_s - self.decode_s) * (newest if self.decode_s else 1.0)
 
-    def _learn(self, took_s: float, newest: float) -> None:
-        self.decode_s += (took_s - self.decode_s) * (newest if self.decode_s else 1.0)
+    @property
+    def _token_s(self) -> float:
+        """How long the streams take for a token each."""
+        return self._step_s / self._step_tokens if self._step_tokens else self.decode_s
 
     def waited(self, took_s: float, decoding: int) -> None:
         """Note that the streams waited for something else that a prompt needs.
@@ -164,5 +171,5 @@ class ReadingPace:
                 is_whole=is_whole,
             )
         if decoding:
-            self._debt_s = max(0.0, took_s - self.decode_s / _KEPT_PACE)
+            self._debt_s = max(0.0, took_s - self._token_s / _KEPT_PACE)
             self._has_just_read = True

@@ -127,6 +127,28 @@ def test_a_stream_that_joins_is_paced_by_what_decoding_takes_from_then_on() -> N
     assert 0.55 <= kept <= 0.8
 
 
+@pytest.mark.parametrize("decode_s", [0.002, 0.01])
+def test_a_stream_whose_guesses_are_right_keeps_its_pace(decode_s: float) -> None:
+    pace = ReadingPace(512)
+    pass_s, given = 3 * decode_s, 8.0  # eight tokens in the time of three
+    for _ in range(10):
+        pace.decoded(decode_s)
+    for _ in range(100):
+        pace.decoded(pass_s, tokens=given)
+    done, tokens, took_s = 0, 0.0, 0.0
+    while done < 5_000:
+        if chunk := pace.chunk(1, 1):
+            step_s = decode_s + chunk * 0.0005
+            pace.read(step_s, chunk, is_whole=True, decoding=1)
+            done, tokens = done + chunk, tokens + 1
+        else:
+            step_s = pass_s
+            pace.decoded(step_s, tokens=given, is_beside=True)
+            tokens += given
+        took_s += step_s
+    assert 0.55 < tokens / took_s / (given / pass_s) < 0.85
+
+
 def test_each_lane_has_a_speed_of_its_own() -> None:
     pace = paced(0.002)
     pace.read(0.032, 30, is_whole=True, decoding=1, lane=2)
