@@ -29,14 +29,18 @@ class DraftKeeping(QObject):
         """Note the typed text; it is saved a moment later."""
         if conversation.draft != text:
             conversation.draft = text
-            self._changed = conversation
-            self._later.start()
+            self._keep_soon(conversation)
 
     def attach(self, conversation: Conversation, files: tuple[Attachment, ...]) -> None:
         """Note the files of the draft; they are saved a moment later."""
         if conversation.attachments != files:
             conversation.attachments = files
-            self._changed = conversation
+            self._keep_soon(conversation)
+
+    def _keep_soon(self, conversation: Conversation) -> None:
+        self._changed = conversation
+        # The time does not begin again: some people type for minutes without a pause.
+        if not self._later.isActive():
             self._later.start()
 
     def keep(self) -> None:
