@@ -1,4 +1,4 @@
-"""What an engine says in each kind of answer: lists of events, named after what they show."""
+"""The events of an engine for each kind of answer, in lists named after what they show."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -30,7 +30,7 @@ _CALLS = (
     ToolCallCompleted(1, ToolCall("two", "get_time", "{}")),
 )
 
-# What a generation tells its reader, batch by batch; each dialect has a golden file for each.
+# The batches of events of a generation; each dialect has a golden file for each list.
 SCENARIOS: dict[str, list[list[Event]]] = {
     "text": [
         *_START,

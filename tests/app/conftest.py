@@ -8,5 +8,5 @@ import pytest
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    # The offscreen platform says so of every window; it is no fault of ours.
+    # The offscreen platform prints this for every window; it is not a fault of the program.
     config.addinivalue_line("qt_log_ignore", "This plugin does not support")

@@ -52,7 +52,7 @@ def test_a_stop_is_taken_exactly_as_given(stop: str, asked: list[AskOptions]) ->
         assert (code, asked) == (2, [])
 
 
-def test_a_stop_may_be_joined_by_an_equals_sign(asked: list[AskOptions]) -> None:
+def test_a_stop_can_be_joined_by_an_equals_sign(asked: list[AskOptions]) -> None:
     main(["ask", "hi", "--stop==x", "--stop=--"])
     assert asked[0].answer.stops == ("=x", "--")
 
@@ -62,7 +62,7 @@ def test_stops_keep_their_order_and_lose_duplicates(asked: list[AskOptions]) -> 
     assert asked[0].answer.stops == ("b", "a")
 
 
-def test_escapes_are_read_only_on_request(asked: list[AskOptions]) -> None:
+def test_escapes_are_interpreted_only_on_request(asked: list[AskOptions]) -> None:
     main(["ask", "hi", "--stop", r"\n\u4e2d", "--escapes"])
     assert asked[0].answer.stops == ("\n中",)
 
@@ -133,7 +133,7 @@ def test_wrong_usage_is_named_on_standard_error(
     assert "Traceback" not in captured.err
 
 
-def test_serve_listens_on_this_computer_alone_by_default(served: list[ServeOptions]) -> None:
+def test_serve_listens_only_on_this_computer_by_default(served: list[ServeOptions]) -> None:
     main(["serve"])
     assert (served[0].host, served[0].api_key) == ("127.0.0.1", None)
 
@@ -164,7 +164,7 @@ def test_the_window_takes_the_same_options(monkeypatch: pytest.MonkeyPatch) -> N
     assert options[0].model == Path.home() / "m"
 
 
-def test_a_saved_run_that_is_named_alone_is_opened_in_the_window(
+def test_a_saved_run_as_the_only_argument_is_opened_in_the_window(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     options: list[ChatOptions] = []
@@ -181,7 +181,7 @@ def test_a_saved_run_that_is_named_alone_is_opened_in_the_window(
     assert options[-1].opened is None
 
 
-def test_an_interrupt_ends_with_its_own_code(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupt_ends_with_its_own_exit_code(monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted(_: AskOptions) -> int:
         raise KeyboardInterrupt
 

@@ -1,4 +1,4 @@
-"""What each command must not import: nothing is imported that a command does not need."""
+"""Imports of each command: none imports what it does not need."""
 
 import json
 import subprocess
@@ -66,7 +66,7 @@ main(["serve", "--port", "0"])
 
 
 def loaded_of(forbidden: tuple[str, ...], program: str) -> tuple[str, list[str]]:
-    """Return what a program printed, and which of the forbidden modules it has loaded."""
+    """Return a program's output, and the forbidden modules that it loaded."""
     done = subprocess.run(
         [sys.executable, "-c", f"{textwrap.dedent(program)}\nFORBIDDEN = {forbidden}{REPORT}"],
         capture_output=True,
@@ -130,5 +130,7 @@ def test_probe_loads_no_model_no_window_and_no_server() -> None:
 
 
 @pytest.mark.parametrize("words", [("replay", "/nowhere"), ("inspect", "/nowhere")], ids=" ".join)
-def test_what_reads_a_file_loads_no_model_no_window_and_no_server(words: tuple[str, ...]) -> None:
+def test_a_command_that_reads_a_file_loads_no_model_no_window_and_no_server(
+    words: tuple[str, ...],
+) -> None:
     assert loaded_of((*WINDOW, *MODEL, *SERVER, "asyncio"), command(*words))[1] == []

@@ -25,7 +25,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @dataclass(frozen=True)
 class Row:
-    """One question, how it is limited, and what must come of it."""
+    """One question, its limits, and the expected answer."""
 
     prompt: str
     stop: str | None
@@ -55,12 +55,12 @@ ROWS = {
 
 @pytest.fixture(params=ROWS.values(), ids=ROWS.keys())
 def row(request: pytest.FixtureRequest) -> Row:
-    """Each row of the acceptance table that asks the demo model something."""
+    """Each row of the acceptance table that has a question for the demo model."""
     return request.param
 
 
 def without_display() -> dict[str, str]:
-    """Return this environment as a machine without a display has it."""
+    """Return this environment as on a machine without a display."""
     hidden = ("DISPLAY", "WAYLAND_DISPLAY", "QT_QPA_PLATFORM")
     return {name: value for name, value in os.environ.items() if name not in hidden}
 
@@ -108,7 +108,7 @@ class ServeProcess:
             preexec_fn=preexec_fn,
         )
         self.errors: list[str] = []
-        # What it printed after its address, once it has ended.
+        # The output after its address, once it has ended.
         self.told = ""
         assert self.process.stderr is not None
         self._reader = threading.Thread(target=self.errors.extend, args=(self.process.stderr,))
@@ -159,7 +159,7 @@ def serve() -> Iterator[Callable[..., ServeProcess]]:
 
 @pytest.fixture(scope="module")
 def address() -> Iterator[str]:
-    """The address of a server that the tests of a module share; it must end without complaint."""
+    """The address of a server that the tests of a module share; it must end without an error."""
     server = ServeProcess("--port", "0")
     try:
         yield server.wait_until_ready()

@@ -47,7 +47,7 @@ def test_each_row_of_the_acceptance_table_gets_its_text_and_reason(ask: Ask, row
     assert (answer["stop"]["kind"], answer["stop"]["value"]) == (row.kind, row.value)
 
 
-def test_the_object_holds_the_whole_record_usage_and_timing(ask: Ask, row: Any) -> None:
+def test_the_json_contains_the_whole_record_usage_and_timing(ask: Ask, row: Any) -> None:
     answer = ask(*arguments(row))
     stop, usage = answer["stop"], answer["usage"]
     assert {"token_id", "token_text", "channel", "held", "dropped"} <= stop.keys()
@@ -59,7 +59,7 @@ def test_the_object_holds_the_whole_record_usage_and_timing(ask: Ask, row: Any) 
     assert {"passes", "guessed", "accepted", "forced"} <= answer["speculation"].keys()
 
 
-def test_thinking_is_on_only_where_it_is_asked_for(ask: Ask) -> None:
+def test_thinking_is_on_only_on_request(ask: Ask) -> None:
     words = ("Count from 1 to 3, one number per line", "--max-tokens", "300")
     silent, loud = ask(*words), ask(*words, "--thinking")
     assert silent["thinking"] == ""
@@ -77,20 +77,20 @@ def test_a_thinking_budget_ends_the_thinking_and_is_kept_with_the_run(
         *("--save-run", str(file)),
     )
     assert given["budget_end"] == {"token_index": 7, "forced": 3, "budget": 6}
-    assert given["usage"]["thinking_tokens"] == 9  # with both tags and the end of the line
+    assert given["usage"]["thinking_tokens"] == 9  # includes both tags and the end of the line
     saved = from_json(file.read_text())
     assert saved.budget_end == BudgetEnd(7, 3, 6)
     forced = [one.token_id for one in saved.tokens if one.origin is TokenOrigin.BUDGET]
     assert forced == [one.token_id for one in saved.tokens[7:10]]
 
 
-def test_escapes_are_read_where_asked_and_taken_as_typed_otherwise(ask: Ask) -> None:
+def test_escapes_are_interpreted_on_request_and_taken_as_typed_otherwise(ask: Ask) -> None:
     prompt = "Count from 1 to 10, one number per line"
     assert ask(prompt, "--stop", r"3\n4", "--escapes")["text"] == "1\n2\n"
     assert ask(prompt, "--stop", r"3\n4")["stop"]["kind"] == "eos"
 
 
-def test_eos_can_be_ignored_while_limits_still_count(ask: Ask) -> None:
+def test_eos_can_be_ignored_and_limits_still_apply(ask: Ask) -> None:
     words = ("Count from 1 to 3, one number per line", "--max-tokens", "40")
     assert ask(*words)["stop"]["kind"] == "eos"
     assert ask(*words, "--ignore-eos")["stop"]["kind"] == "max_tokens"
@@ -125,7 +125,7 @@ def test_a_prompt_can_come_from_standard_input(program: Callable[..., Any]) -> N
     assert (done.returncode, done.stdout) == (0, "1\n2\n3\n")
 
 
-def test_a_reader_that_leaves_ends_it_without_a_traceback(headless: dict[str, str]) -> None:
+def test_a_closed_pipe_ends_the_command_without_a_traceback(headless: dict[str, str]) -> None:
     asked = "-m app ask 'Count from 1 to 100' --ignore-eos 2>/dev/null"
     line = f"'{sys.executable}' {asked} | head -c 4"
     output, code = pexpect.run(
@@ -154,7 +154,7 @@ def test_ctrl_c_ends_the_answer_at_once_and_says_so(headless: dict[str, str]) ->
     assert child.exitstatus == 130
 
 
-def test_a_model_that_is_not_there_is_explained_without_a_traceback(
+def test_a_missing_model_is_explained_without_a_traceback(
     capfd: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     assert main(["ask", "hello", "--model", str(tmp_path / "nowhere")]) == 1

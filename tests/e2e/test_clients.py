@@ -96,7 +96,7 @@ def test_chat_completions_streams_each_row(
     assert endings == [(FINISH_REASONS[row.kind], row.value)]
 
 
-def test_messages_thinks_first_where_asked(messages: anthropic.resources.Messages) -> None:
+def test_messages_thinks_first_on_request(messages: anthropic.resources.Messages) -> None:
     answer = messages.create(
         model="demo-model",
         max_tokens=1100,
@@ -123,7 +123,7 @@ def test_chat_completions_keeps_thinking_out_of_the_content(
     assert message.model_extra["reasoning_content"].strip() != ""
 
 
-def test_the_model_that_answers_is_listed(address: str) -> None:
+def test_the_loaded_model_is_listed(address: str) -> None:
     with openai.OpenAI(base_url=f"{address}/v1", api_key="none") as client:
         assert [model.id for model in client.models.list()] == ["demo-model"]
 

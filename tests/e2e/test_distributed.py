@@ -1,4 +1,4 @@
-"""Two processes that ``mlx.launch`` starts are one server: it answers as a single one does."""
+"""Two processes that ``mlx.launch`` starts are one server, which answers like a single process."""
 
 import http.client
 import json
@@ -34,7 +34,7 @@ CHAT = "/v1/chat/completions"
 
 @pytest.fixture(scope="module")
 def launched() -> Iterator[LaunchedServer]:
-    """Two processes under MLX's own launcher; they must end without complaint."""
+    """Two processes under MLX's own launcher; they must end without an error."""
     server = LaunchedServer(2, "--verbose", environment=without_display())
     try:
         server.wait_until_ready()
@@ -42,7 +42,7 @@ def launched() -> Iterator[LaunchedServer]:
     finally:
         code = server.end()
     assert code == 0
-    # The indented lines, and the last, tell a person how to use the server.
+    # The indented lines and the last one tell a person how to use the server.
     usage = ("  ", "Ctrl-C ends it.")
     said = [one for one in server.lines if " INFO " not in one and not one.startswith(usage)]
     assert sorted(line.split()[0] for line in said) == ["listening", "waiting"], said
@@ -51,7 +51,7 @@ def launched() -> Iterator[LaunchedServer]:
 
 @pytest.fixture(scope="module")
 def sharded(launched: LaunchedServer) -> str:
-    """The address of the two."""
+    """The address of the two processes."""
     return launched.wait_until_ready()
 
 
@@ -61,7 +61,7 @@ def chat(name: str, content: str = COUNT, **more: Any) -> Case:
     return Case(name, WireDialect.CHAT, CHAT, body)
 
 
-def test_each_process_holds_its_part_of_the_weights_only(
+def test_each_process_has_only_its_part_of_the_weights(
     launched: LaunchedServer, demo_model_path: Path
 ) -> None:
     whole = (demo_model_path / "model.safetensors").stat().st_size
@@ -84,7 +84,7 @@ def test_each_process_holds_its_part_of_the_weights_only(
 def test_two_processes_answer_as_one_in_every_dialect_under_concurrent_load(
     sharded: str, address: str, told: tuple[WireDialect, ...]
 ) -> None:
-    # A stop across tokens in every dialect; EOS and a limit in those of which a row tells the text.
+    # A stop across tokens in every dialect; EOS and a limit in those whose text a row contains.
     rows = {name: ROWS[name] for name in ("newline", "never", "limit")}
     asked = [
         case
@@ -94,7 +94,7 @@ def test_two_processes_answer_as_one_in_every_dialect_under_concurrent_load(
     ]
     together = answers(sharded, asked, at_once=len(asked))
     assert together == answers(address, asked, at_once=len(asked))
-    # What a row of the acceptance table says is the truth, not only what one process says.
+    # The acceptance table is the reference, and not only the answer of one process.
     for name, row in rows.items():
         for dialect in told:
             for way in ("whole", "streamed"):
@@ -103,7 +103,7 @@ def test_two_processes_answer_as_one_in_every_dialect_under_concurrent_load(
 
 
 @pytest.mark.parametrize("seeds", [2, pytest.param(16, marks=pytest.mark.slow)])
-def test_draws_constraints_and_penalties_are_decided_once_for_both(
+def test_samples_constraints_and_penalties_are_decided_once_for_both(
     sharded: str, address: str, seeds: int
 ) -> None:
     schema = {
@@ -120,7 +120,7 @@ def test_draws_constraints_and_penalties_are_decided_once_for_both(
         chat("penalty", frequency_penalty=1.0, temperature=0),
         chat("greedy", temperature=0),
     ]
-    # Without a seed nothing can be compared, but it may disturb nobody.
+    # An answer without a seed cannot be compared, but it must not disturb the others.
     unseeded = [chat(f"unseeded {n}", temperature=1.0, top_p=0.9) for n in range(2)]
     together = answers(sharded, [*asked, *unseeded], at_once=10)
     assert {one.error for one in together.values()} == {None}
@@ -129,7 +129,7 @@ def test_draws_constraints_and_penalties_are_decided_once_for_both(
     assert set(json.loads(together["form"].text)) == {"n", "is_even"}
 
 
-def test_a_second_turn_finds_its_prompt_cached_on_both(sharded: str) -> None:
+def test_both_processes_have_the_prompt_of_a_second_turn_in_their_caches(sharded: str) -> None:
     first = chat("first", temperature=0)
     said = answer(sharded, first)
     assert said.text.startswith("1\n2\n3\n4\n")
@@ -146,7 +146,7 @@ def test_a_second_turn_finds_its_prompt_cached_on_both(sharded: str) -> None:
     assert (second.usage.cached_tokens or 0) >= 35
 
 
-def test_a_client_that_hangs_up_and_a_bad_request_leave_both_in_step(sharded: str) -> None:
+def test_a_hang_up_and_a_bad_request_leave_both_processes_in_step(sharded: str) -> None:
     endless = chat("endless", logit_bias={"2": -100}, stream=True, max_tokens=4000)
     connection = http.client.HTTPConnection(sharded.removeprefix("http://"), timeout=60)
     connection.request("POST", CHAT, json.dumps(endless.body), {"content-type": "application/json"})
@@ -161,10 +161,10 @@ def test_a_client_that_hangs_up_and_a_bad_request_leave_both_in_step(sharded: st
     )
     deadline_s = time.perf_counter() + 60
     while running(sharded):
-        assert time.perf_counter() < deadline_s, "the answer of who hung up must end"
+        assert time.perf_counter() < deadline_s, "the answer of the client that hung up must end"
 
 
-def test_the_tokens_of_a_prompt_are_as_likely_as_one_process_says(
+def test_the_log_probabilities_of_a_prompt_are_those_of_a_single_process(
     sharded: str, address: str
 ) -> None:
     asked = {"model": "any", "prompt": [COUNT, COUNT * 3], "echo": True, "logprobs": 1}

@@ -1,4 +1,4 @@
-"""``--draft-model`` and ``--plain-decoding``: guesses by a second model, and none at all."""
+"""``--draft-model`` and ``--plain-decoding``: guesses by a second model, and no guesses."""
 
 import json
 import subprocess
@@ -59,7 +59,7 @@ def test_an_answer_is_the_same_with_a_draft_model(program: Program, small: Path)
 
 
 @pytest.mark.parametrize("command", ["ask", "serve"])
-def test_another_vocabulary_ends_the_command_in_words(
+def test_a_draft_model_with_another_vocabulary_is_refused_in_words(
     program: Program, foreign: Path, command: str
 ) -> None:
     words = [COUNT] if command == "ask" else ["--port", "0"]
@@ -72,7 +72,7 @@ def test_another_vocabulary_ends_the_command_in_words(
 
 
 @pytest.mark.parametrize("words", [("serve", "--port", "0"), ("ask", COUNT), ()])
-def test_guesses_that_are_switched_off_want_no_draft_model(
+def test_a_draft_model_is_refused_if_guesses_are_switched_off(
     program: Program, small: Path, words: tuple[str, ...]
 ) -> None:
     ended = program(*words, "--plain-decoding", "--draft-model", str(small))
@@ -80,7 +80,7 @@ def test_guesses_that_are_switched_off_want_no_draft_model(
     assert "--plain-decoding" in ended.stderr
 
 
-def test_an_answer_without_guesses_is_the_same(program: Program) -> None:
+def test_an_answer_without_guesses_has_the_same_text(program: Program) -> None:
     ask = ("ask", "Repeat exactly: " + "one two three four five six " * 3, "--json")
     guessed, plain = (
         json.loads(program(*ask, "--temperature", "0", "--max-tokens", "96", *words).stdout)

@@ -1,6 +1,6 @@
-"""What goes wrong around the program: a full disk, folders of nobody, a clock that jumps.
+"""Faults around the program: a full disk, unusable folders, a clock that jumps.
 
-Each ends in a clear message with nothing lost. Other faults are tested where they happen: a taken
+Each ends with a clear message and loses nothing. Other faults are tested where they happen: a taken
 port, two instances, a killed step, damaged weights, a hung client, a broken download.
 """
 
@@ -30,7 +30,7 @@ SMALL_DISK_BYTES = 2000
 
 
 def with_a_small_disk(*words: str) -> subprocess.CompletedProcess[str]:
-    """Run the program where no file can grow beyond a few bytes: the system refuses the rest."""
+    """Run the program with a limit of a few bytes for each file: the system refuses the rest."""
 
     def limit() -> None:
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
@@ -48,7 +48,7 @@ def with_a_small_disk(*words: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_a_run_that_no_longer_fits_on_the_disk_is_said_and_the_older_file_stays(
+def test_a_run_that_does_not_fit_on_the_disk_is_reported_and_the_old_file_stays(
     tmp_path: Path,
 ) -> None:
     older = tmp_path / "run.json"
@@ -62,7 +62,7 @@ def test_a_run_that_no_longer_fits_on_the_disk_is_said_and_the_older_file_stays(
     ]
 
 
-def test_a_run_can_be_saved_to_a_device_which_stays_one(
+def test_a_run_can_be_saved_to_a_device_without_replacing_it(
     program: Callable[..., subprocess.CompletedProcess[str]],
 ) -> None:
     done = program("ask", COUNT, "--save-run", "/dev/full")
@@ -72,7 +72,7 @@ def test_a_run_can_be_saved_to_a_device_which_stays_one(
 
 
 @pytest.mark.parametrize("variable", ["FULLSTOP_CONFIG_DIR", "FULLSTOP_DATA_DIR"])
-def test_a_server_starts_where_its_folders_cannot_be_used(
+def test_a_server_starts_even_if_its_folders_cannot_be_used(
     tmp_path: Path, serve: Callable[..., ServeProcess], variable: str
 ) -> None:
     (tmp_path / "file").touch()
@@ -83,8 +83,8 @@ def test_a_server_starts_where_its_folders_cannot_be_used(
     assert server.end() == 0
 
 
-def test_where_no_more_connections_can_be_open_the_log_says_so_once_and_it_recovers() -> None:
-    # As few as mlx-lm's own import and the server need, and fewer than it would ask for.
+def test_a_server_without_free_connections_logs_it_once_and_recovers() -> None:
+    # As many as mlx-lm's import and the server need, and fewer than the server would request.
     server = ServeProcess("--port", "0", preexec_fn=lambda: limit_open_files(100))
     try:
         url = server.wait_until_ready()
@@ -107,7 +107,7 @@ def test_where_no_more_connections_can_be_open_the_log_says_so_once_and_it_recov
     assert "new connections wait: Too many open files" in server.errors[0]
 
 
-def test_the_limit_of_open_files_is_raised_and_stays_so_when_a_model_is_loaded() -> None:
+def test_the_limit_of_open_files_is_raised_and_stays_raised_with_a_model() -> None:
     code = """if True:
         import asyncio, resource
         from pathlib import Path
@@ -136,7 +136,7 @@ def limit_open_files(count: int, *, keeps_hard: bool = False) -> None:
     resource.setrlimit(resource.RLIMIT_NOFILE, (count, hard))
 
 
-def test_a_clock_that_jumps_back_between_two_looks_disturbs_no_answer(
+def test_a_clock_that_jumps_back_disturbs_no_answer(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     jumps = iter(range(10**9, 0, -86_400))
@@ -154,7 +154,7 @@ def test_a_clock_that_jumps_back_between_two_looks_disturbs_no_answer(
     run(ask())
 
 
-def test_the_program_leaves_no_file_behind_in_the_folder_it_is_run_from(
+def test_the_program_leaves_no_file_in_the_folder_where_it_runs(
     tmp_path: Path,
 ) -> None:
     done = subprocess.run(

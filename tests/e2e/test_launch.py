@@ -26,7 +26,7 @@ def environment(agent: StandIn, tmp_path: Path) -> dict[str, str]:
 
 def test_without_a_server_one_is_started_that_ends_with_the_agent(tmp_path: Path) -> None:
     agent = StandIn(tmp_path)
-    # The server's modules come from this program, not from where the agent works.
+    # The server's modules come from this program, and not from the agent's folder.
     work = tmp_path / "work"
     (work / "app").mkdir(parents=True)
     (work / "app" / "__init__.py").write_text("raise SystemExit('another app')")
@@ -66,7 +66,7 @@ def test_a_signal_that_ends_the_command_is_passed_on_to_the_agent(tmp_path: Path
                 assert time.monotonic() < deadline
                 assert process.poll() is None
                 time.sleep(0.02)
-            process.send_signal(signal.SIGINT)  # the agent's own affair
+            process.send_signal(signal.SIGINT)  # the agent decides
             process.send_signal(signal.SIGTERM)
             assert process.wait(timeout=60) == CODE
         finally:

@@ -33,7 +33,7 @@ FINE = LEAKED.replace('"stop_sequence":null', '"stop_sequence":"END"')
 # -- inspect ----------------------------------------------------------------------------------
 
 
-def test_inspect_names_what_is_wrong_and_its_exit_code_says_so(
+def test_inspect_names_the_faults_and_reports_them_in_its_exit_code(
     program: Program, tmp_path: Path
 ) -> None:
     file = tmp_path / "answer.txt"
@@ -55,7 +55,7 @@ def test_inspect_reads_standard_input_and_writes_json(program: Program) -> None:
     assert [one["code"] for one in shown["findings"]] == ["sequence_null"]
 
 
-def test_inspect_says_in_a_line_what_it_cannot_read(program: Program, tmp_path: Path) -> None:
+def test_inspect_says_in_one_line_what_it_cannot_read(program: Program, tmp_path: Path) -> None:
     none = str(tmp_path / "none")
     for name, code, why in ((none, 2, "cannot be read"), ("-", 4, "This is not an answer")):
         done = program("inspect", name, stdin="hello")
@@ -64,7 +64,7 @@ def test_inspect_says_in_a_line_what_it_cannot_read(program: Program, tmp_path: 
         assert done.stderr.count("\n") == 1
 
 
-def test_a_reader_that_leaves_ends_inspect_without_a_traceback(headless: dict[str, str]) -> None:
+def test_a_closed_pipe_ends_inspect_without_a_traceback(headless: dict[str, str]) -> None:
     body = {"choices": [{"message": {"content": "x" * 500_000}, "finish_reason": "stop"}]}
     words = f"'{sys.executable}' -m app inspect - --json | head -c 5"
     done = subprocess.run(
@@ -73,7 +73,7 @@ def test_a_reader_that_leaves_ends_inspect_without_a_traceback(headless: dict[st
         capture_output=True,
         text=True,
         cwd=REPOSITORY,
-        # Unbuffered, Python itself would not notice.
+        # Without a buffer Python itself would not notice.
         env={name: value for name, value in headless.items() if name != "PYTHONUNBUFFERED"},
         timeout=30,
         check=False,
@@ -81,7 +81,7 @@ def test_a_reader_that_leaves_ends_inspect_without_a_traceback(headless: dict[st
     assert (done.returncode, done.stdout, done.stderr) == (141, '{"for', "")
 
 
-def test_what_a_pasted_answer_holds_cannot_steer_the_terminal(program: Program) -> None:
+def test_a_pasted_answer_cannot_control_the_terminal(program: Program) -> None:
     body = {"choices": [{"message": {"content": "\x1b[2J"}, "finish_reason": "\x1b[2Jstop"}]}
     assert "\x1b" not in program("inspect", "-", stdin=json.dumps(body)).stdout
 
@@ -94,11 +94,11 @@ def test_the_command_line_offers_every_dialect() -> None:
     assert tuple(Level) == LEVELS
 
 
-def test_our_own_server_holds_and_the_exit_code_says_so(
+def test_our_own_server_passes_and_the_exit_code_says_so(
     program: Program, address: str, tmp_path: Path
 ) -> None:
     page = tmp_path / "report.html"
-    # tests/api/conformance/probe/own_server makes every check in every dialect.
+    # tests/api/conformance/probe/own_server runs every check in every dialect.
     some = ("--only", "stop.*,form.*,errors.stop_*", "--time-limit", "300")
     done = program("probe", address, "--html", str(page), *some)
     assert (done.returncode, done.stderr) == (0, ""), done.stdout
@@ -107,7 +107,7 @@ def test_our_own_server_holds_and_the_exit_code_says_so(
     assert page.read_text().startswith("<!doctype html>")
 
 
-def test_without_a_server_the_exit_code_says_so(program: Program) -> None:
+def test_the_exit_code_says_that_no_server_answers(program: Program) -> None:
     done = program("probe", "http://127.0.0.1:9")
     assert (done.returncode, done.stdout) == (4, "")
     assert "http://127.0.0.1:9 does not answer" in done.stderr
@@ -126,7 +126,7 @@ def test_without_a_server_the_exit_code_says_so(program: Program) -> None:
         (("http://127.0.0.1:9", "--html", "/nowhere/at/all.html"), "cannot be written"),
     ],
 )
-def test_wrong_usage_is_said_so(program: Program, words: tuple[str, ...], why: str) -> None:
+def test_wrong_usage_is_reported(program: Program, words: tuple[str, ...], why: str) -> None:
     done = program("probe", *words)
     assert (done.returncode, done.stdout) == (2, "")
     assert why in done.stderr
@@ -188,7 +188,7 @@ RIGHT = ("baseline", "limit", "stop.across_newline", "form.streamed", "form.whol
 
 
 def test_the_known_faults_of_mlx_lm_server_are_found(program: Program, mlx_lm_server: str) -> None:
-    # Its default call: no model is named, no API is chosen.
+    # The default call: it names no model and chooses no API.
     options = ("--json", "--time-limit", "300")
     done = program("probe", mlx_lm_server, *options, "--only", ",".join((*WRONG, *RIGHT)))
     assert (done.returncode, done.stderr) == (1, "")
@@ -198,19 +198,19 @@ def test_the_known_faults_of_mlx_lm_server_are_found(program: Program, mlx_lm_se
     outcomes = {code: one["outcome"] for code, one in results.items()}
     codes = {code: {f["code"] for f in one["faults"]} for code, one in results.items()}
 
-    # A stop that lies inside a token of the model is cut out of the text, and generation runs on.
+    # A stop inside a token of the model is cut out of the text, and generation goes on.
     assert codes["stop.inside_token"] == {"stop_cut_out"}
-    # Text that could have become a stop is thrown away when the answer ends by itself.
+    # Text that could have become a stop is lost when the answer ends by itself.
     assert codes["stop.held_at_the_end"] == {"held_text_lost"}
-    # A stop in the thinking ends everything: there is no answer.
+    # A stop in the thinking ends the whole answer.
     assert "thinking_empties_answer" in codes["thinking.stop"]
     assert codes["stops.token_ids"] == {"ids_ignored"}
-    # Wrong types are accepted, or end the thread that generates; errors have a form of their own.
+    # Wrong types are accepted, or end the generation thread; errors have a form of their own.
     assert codes["errors.stop_object"] == {"wrong_type_accepted"}
     assert {"server_died", "wrong_status"} <= codes["errors.stop_number"]
     assert codes["errors.json"] == {"error_envelope"}
     assert outcomes["errors.stop_item"] == "not asked"
 
-    # What it does right is not called wrong.
+    # Its correct behaviour is not reported as a fault.
     for code in RIGHT:
         assert outcomes[code] == "held", results[code]

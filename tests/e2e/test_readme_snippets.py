@@ -1,4 +1,4 @@
-"""What the README and its pages tell people to type is typed here, word for word."""
+"""Runs the commands and snippets of the README and its pages, word for word."""
 
 import json
 import os
@@ -19,13 +19,13 @@ from tests.support.readme_lists import OPTIONS, PAGES, ROOT, written
 TEXT = "\n".join(page.read_text(encoding="utf-8") for page in PAGES)
 ADDRESS = "http://127.0.0.1:8642"
 PYTHON = re.findall(r"```python\n(.*?)```", TEXT, re.DOTALL)
-# A command may stand behind those that install the program.
+# A command can follow those that install the program.
 SHELL = [
     command
     for block in re.findall(r"```sh\n(.*?)```", TEXT, re.DOTALL)
     for command in re.findall(r"(?:^|&& \S+/)(fullstop (?:ask|replay) .*)$", block, re.MULTILINE)
 ]
-# The least that each route asks for.
+# The smallest request of each route.
 BODIES = {
     "/v1/messages": {
         "model": "any",
@@ -43,7 +43,7 @@ BODIES = {
     "/api/chat": {"model": "any", "messages": [{"role": "user", "content": "a"}]},
     "/api/generate": {"model": "any", "prompt": "a"},
 }
-# Values that switch a parameter on, by what the page says that it may be.
+# Values that switch a parameter on, by the type that the page states.
 SAMPLES = {
     "`null`": ["a"],
     "a list of objects": [{}],
@@ -79,7 +79,7 @@ def posted(url: str, body: object) -> tuple[int, str]:
 
 
 def refused() -> list[tuple[str, str, str]]:
-    """Return the route, the name and the value of every parameter that the page calls refused."""
+    """Return route, name and value of every parameter that the page marks as refused."""
     page = OPTIONS.read_text(encoding="utf-8")
     found = []
     for vendor, paths in VENDORS.items():
@@ -109,12 +109,12 @@ def test_a_snippet_works_when_pasted(code: str, address: str) -> None:
     assert done.returncode == 0, done.stderr
     shown = done.stdout.split()
     assert shown[:5] == ["1", "2", "3", "4", "5"], done.stdout
-    # Ollama's API has no place for the name of the stop.
+    # Ollama's API has no field for the stop that matched.
     assert shown[-1] == ("stop" if "ollama" in code else "6"), "the stop is named"
 
 
 def test_the_commands_work_when_typed_one_after_another(tmp_path: Path) -> None:
-    assert SHELL[0].endswith("--stop 6"), "the command that everybody tries first"
+    assert SHELL[0].endswith("--stop 6"), "the command that most people try first"
     texts = {}
     for line in SHELL:
         done = typed(*PROGRAM, *shlex.split(line)[1:], cwd=tmp_path)
@@ -128,17 +128,17 @@ def test_the_commands_work_when_typed_one_after_another(tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == ["run.json"]
 
 
-def test_the_bodies_of_these_tests_are_answered(address: str) -> None:
+def test_the_server_accepts_the_bodies_of_these_tests(address: str) -> None:
     assert {
         path: posted(address + path, body)[0] for path, body in BODIES.items()
     } == dict.fromkeys(BODIES, 200)
 
 
 @pytest.mark.parametrize(("path", "name", "value"), refused())
-def test_a_parameter_that_the_page_calls_refused_is_refused_by_its_name(
+def test_a_parameter_that_the_page_marks_as_refused_is_refused_by_name(
     path: str, name: str, value: str, address: str
 ) -> None:
-    sample = SAMPLES.get(value, 3)  # a number that none of them may be
+    sample = SAMPLES.get(value, 3)  # a number that no parameter accepts
     outer, _, inner = name.rpartition(".")
     body: dict[str, object] = dict(BODIES[path])
     if outer:

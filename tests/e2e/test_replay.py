@@ -31,13 +31,13 @@ def replayed(saved_run: Path, capfd: pytest.CaptureFixture[str]) -> Callable[...
     return run
 
 
-def test_with_its_own_stops_a_run_ends_as_it_did(replayed: Callable[..., Any]) -> None:
+def test_a_run_with_its_own_stops_ends_as_before(replayed: Callable[..., Any]) -> None:
     again = replayed()
     assert again["text"] == "1\n2\n3\n4\n5\n6\n7\n8\n"
     assert (again["stop"]["kind"], again["stop"]["value"]) == ("stop_string", "9")
 
 
-def test_other_stops_give_what_a_real_run_would_give(
+def test_other_stops_give_the_result_of_a_real_run(
     replayed: Callable[..., Any], capfd: pytest.CaptureFixture[str]
 ) -> None:
     again = replayed("--stop", r"3\n4", "--escapes")
@@ -80,7 +80,7 @@ def test_a_file_that_is_not_a_saved_run_is_named(
     assert reason in captured.err
 
 
-def test_a_folder_that_is_not_there_is_named_before_the_model_is_loaded(
+def test_a_missing_folder_is_named_before_the_model_is_loaded(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["ask", COUNT, "--save-run", str(tmp_path / "nowhere" / "run.json")]) == 2

@@ -1,4 +1,4 @@
-"""Words that could not be saved when a signal ended the window are there at the next start."""
+"""Text that could not be saved when a signal ended the window is offered at the next start."""
 
 import json
 import signal
@@ -10,7 +10,7 @@ import pytest
 
 from tests.endurance.kills import Window
 
-# What the answer has said before the file is locked, and what it says after that.
+# The text of the answer before the file is locked, and after that.
 BEFORE, AFTER = 30, 200
 
 
@@ -24,7 +24,7 @@ def end(window: Window, number: int) -> int:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
-def test_a_signal_loses_no_word_that_the_locked_file_could_not_take(
+def test_a_signal_loses_no_text_that_a_locked_file_could_not_take(
     tmp_path: Path, number: int
 ) -> None:
     data, config = tmp_path / "data", tmp_path / "config"
@@ -43,11 +43,11 @@ def test_a_signal_loses_no_word_that_the_locked_file_could_not_take(
     [conversation] = json.loads(rescued.read_text())["conversations"]
     question, answer = conversation["messages"]
     assert question["text"] == "Count for ever"
-    # The window takes the last words in steps: the newest may still have been on their way.
+    # The window takes text in steps: the newest may not have arrived yet.
     assert f" {said - 50} " in answer["text"]
 
 
-def test_a_signal_leaves_no_file_where_everything_was_saved(tmp_path: Path) -> None:
+def test_a_signal_leaves_no_file_if_everything_was_saved(tmp_path: Path) -> None:
     data = tmp_path / "data"
     window = Window(data, tmp_path / "config")
     window.has_said(BEFORE)

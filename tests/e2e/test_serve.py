@@ -28,7 +28,7 @@ def health(address: str) -> dict[str, Any]:
 
 
 def ask(address: str, *, prompt: str = COUNT, key: str | None = None, model: str = "any") -> Any:
-    """Return the text of a chat completion, asked with nothing but the standard library."""
+    """Return the text of a chat completion, with only the standard library."""
     body = {
         "model": model,
         "max_tokens": 64,
@@ -70,7 +70,7 @@ ENDING = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP]
 
 
 @pytest.mark.parametrize("number", ENDING, ids=lambda number: number.name)
-def test_it_is_ready_when_it_says_so_and_a_signal_ends_it_cleanly(
+def test_the_server_is_ready_when_it_says_so_and_a_signal_ends_it_cleanly(
     serve: Callable[..., Any], number: int
 ) -> None:
     server = serve("--port", "0")
@@ -81,7 +81,7 @@ def test_it_is_ready_when_it_says_so_and_a_signal_ends_it_cleanly(
     assert server.errors == []
 
 
-def test_a_second_signal_ends_it_at_once(serve: Callable[..., Any]) -> None:
+def test_a_second_signal_ends_the_server_at_once(serve: Callable[..., Any]) -> None:
     server = serve("--port", "0", "--stop-grace-s", "3600")
     connection = http.client.HTTPConnection(server.wait_until_ready().removeprefix("http://"))
     endless = {
@@ -96,20 +96,20 @@ def test_a_second_signal_ends_it_at_once(serve: Callable[..., Any]) -> None:
     answer = connection.getresponse()
     answer.readline()
     server.process.send_signal(signal.SIGTERM)
-    assert server.end(signal.SIGINT) == 130  # another one: two of a kind may arrive as one
+    assert server.end(signal.SIGINT) == 130  # another kind: two of the same kind can arrive as one
     assert server.errors == ["fullstop: ended at once, as the second signal asked\n"]
     answer.close()
     connection.close()
 
 
-def test_a_signal_while_the_model_loads_ends_it_cleanly(serve: Callable[..., Any]) -> None:
+def test_a_signal_while_the_model_loads_ends_the_server_cleanly(serve: Callable[..., Any]) -> None:
     server = serve("--port", "0")
     time.sleep(0.5)
-    assert server.end() in (0, -signal.SIGTERM)  # the latter before Python was up
+    assert server.end() in (0, -signal.SIGTERM)  # the latter if Python had not started yet
     assert server.errors == []
 
 
-def test_a_signal_ends_it_although_an_answer_is_running(serve: Callable[..., Any]) -> None:
+def test_a_signal_ends_the_server_during_an_answer(serve: Callable[..., Any]) -> None:
     server = serve("--port", "0")
     connection = http.client.HTTPConnection(server.wait_until_ready().removeprefix("http://"))
     body = {
@@ -173,7 +173,7 @@ def test_a_model_that_cannot_be_loaded_is_named(program: Callable[..., Any]) -> 
     assert done.stderr.count("\n") == 1
 
 
-def test_beyond_this_computer_a_key_is_demanded_and_then_enforced(
+def test_a_server_for_other_computers_requires_a_key_and_enforces_it(
     serve: Callable[..., Any], program: Callable[..., Any]
 ) -> None:
     refused = program("serve", "--port", "0", "--host", "0.0.0.0")
@@ -191,7 +191,7 @@ def test_beyond_this_computer_a_key_is_demanded_and_then_enforced(
     assert "--tls-cert" in server.errors[0]
 
 
-def test_with_a_certificate_it_is_reached_by_https_without_a_warning(
+def test_a_server_with_a_certificate_answers_over_https_without_a_warning(
     serve: Callable[..., Any], tmp_path: Path
 ) -> None:
     files = write_certificate(tmp_path)
@@ -217,7 +217,7 @@ def test_with_a_certificate_it_is_reached_by_https_without_a_warning(
         ("--tls-key", "protected by a passphrase", {"passphrase": b"secret"}),
     ],
 )
-def test_a_certificate_that_will_not_do_is_told_in_one_line_with_its_option(
+def test_an_unusable_certificate_is_reported_in_one_line_with_its_option(
     program: Callable[..., Any], tmp_path: Path, option: str, words: str, made: dict[str, Any]
 ) -> None:
     files = write_certificate(tmp_path, **made)
@@ -239,7 +239,7 @@ def test_a_client_that_hangs_up_frees_the_engine_and_the_next_is_served_at_once(
         )
         return connection
 
-    # EOS is made impossible, so that the answer would go on until the context is full.
+    # EOS is impossible, so the answer would go on until the context is full.
     endless = {
         "model": "any",
         "messages": [{"role": "user", "content": COUNT}],
@@ -257,7 +257,7 @@ def test_a_client_that_hangs_up_frees_the_engine_and_the_next_is_served_at_once(
     assert health(address)["running"] == 0
 
 
-def test_it_says_what_a_person_needs_and_logs_as_json(serve: Callable[..., Any]) -> None:
+def test_the_server_prints_what_a_person_needs_and_logs_json(serve: Callable[..., Any]) -> None:
     server = serve("--port", "0", "--log", "json", "--api-key", "not-to-be-logged")
     address = server.wait_until_ready()
     assert ask(address, key="not-to-be-logged") == "1\n2\n3\n4\n5\n"
@@ -278,7 +278,7 @@ def test_it_says_what_a_person_needs_and_logs_as_json(serve: Callable[..., Any])
         ("--host=0.0.0.0", "--api-key: ", 2),
     ],
 )
-def test_why_it_does_not_start_is_a_line_of_json_where_the_log_is(
+def test_the_reason_of_a_failed_start_is_a_line_of_json_in_the_log(
     option: str, said: str, code: int
 ) -> None:
     done = subprocess.run(
@@ -294,7 +294,7 @@ def test_why_it_does_not_start_is_a_line_of_json_where_the_log_is(
     assert entry["message"].startswith(said)
 
 
-def test_it_names_its_model_and_its_address(serve: Callable[..., Any]) -> None:
+def test_the_server_names_its_model_and_its_address(serve: Callable[..., Any]) -> None:
     server = serve("--port", "0")
     address = server.wait_until_ready()
     assert server.end(signal.SIGINT) == 0

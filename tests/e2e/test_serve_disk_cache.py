@@ -1,4 +1,4 @@
-"""``serve --disk-cache-bytes``: what a server keeps of prompts, and what the next one finds."""
+"""``serve --disk-cache-bytes``: a server keeps what it read of prompts, and the next uses it."""
 
 import json
 import signal
@@ -44,7 +44,7 @@ def wait_until(is_so: Callable[[], bool]) -> None:
 
 
 @pytest.mark.parametrize("end", [signal.SIGTERM, signal.SIGKILL], ids=["quit", "killed"])
-def test_what_one_server_read_the_next_one_need_not_read(
+def test_the_next_server_uses_the_prompts_that_one_server_read(
     serve: Callable[..., Any], tmp_path: Path, end: int
 ) -> None:
     place = {"FULLSTOP_CACHE_DIR": str(tmp_path)}
@@ -52,7 +52,7 @@ def test_what_one_server_read_the_next_one_need_not_read(
     address = server.wait_until_ready()
     assert cached_tokens(address) == 0
     if end == signal.SIGKILL:
-        # The answer may be there before the file is.
+        # The answer may be complete before the file is.
         wait_until(lambda: bool(files(tmp_path)))
     server.end(end)
     [file] = files(tmp_path)
@@ -64,7 +64,7 @@ def test_what_one_server_read_the_next_one_need_not_read(
     assert again.errors == []
 
 
-def test_without_the_option_nothing_is_kept_and_what_was_kept_is_deleted(
+def test_without_the_option_nothing_is_kept_and_old_files_are_deleted(
     serve: Callable[..., Any], tmp_path: Path
 ) -> None:
     place = {"FULLSTOP_CACHE_DIR": str(tmp_path)}
@@ -78,7 +78,7 @@ def test_without_the_option_nothing_is_kept_and_what_was_kept_is_deleted(
     assert files(tmp_path) == []
 
 
-def test_a_folder_that_cannot_be_written_to_is_one_line_in_the_log(
+def test_a_folder_that_cannot_be_written_is_reported_in_one_line_of_the_log(
     serve: Callable[..., Any], tmp_path: Path
 ) -> None:
     (tmp_path / "file").write_text("in the way")

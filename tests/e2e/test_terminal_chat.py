@@ -7,7 +7,7 @@ import pexpect
 import pytest
 
 REPOSITORY = Path(__file__).parents[2]
-# The prompt is drawn again at each key; it begins once, where pasted text is marked as such.
+# The prompt is redrawn at each key; bracketed paste is switched on only once, at its beginning.
 READY = r"\x1b\[\?2004h[^\n]*you>"
 COUNT = "Count from 1 to 10, one number per line"
 
@@ -72,7 +72,7 @@ def test_ctrl_c_cancels_the_answer_and_the_chat_goes_on(chat: Callable[..., Any]
 
 def test_ctrl_c_at_the_prompt_stays_and_ctrl_d_leaves(chat: Callable[..., Any]) -> None:
     child = chat()
-    for _ in range(20):  # as early as a program can: some arrive before the line is edited
+    for _ in range(20):  # as early as possible: some arrive before the line editor is ready
         child.sendintr()
         child.expect("Ctrl-D or /quit leaves")
         child.expect(READY)

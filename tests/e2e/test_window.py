@@ -38,16 +38,16 @@ Drive = Callable[..., None]
 
 
 def own_folders(folder: Path) -> dict[str, str]:
-    """Return the settings that keep a program's files in a folder, away from the person's own."""
+    """Return the variables that keep a program's files in a folder of its own."""
     names = ("HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME")
     return dict.fromkeys(names, str(folder))
 
 
 async def until(is_so: Callable[[], Any], within_s: float = 60) -> None:
-    """Let the loop run until something is so."""
+    """Let the loop run until a condition holds."""
     deadline_s = time.perf_counter() + within_s
     while not is_so():
-        assert time.perf_counter() < deadline_s, "it did not come about in time"
+        assert time.perf_counter() < deadline_s, "it did not happen in time"
         await asyncio.sleep(0.005)
 
 
@@ -65,7 +65,7 @@ def drive(qapp: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Drive:
         options = ChatOptions(paths.demo_model(), is_plain=is_plain, answer=AnswerOptions(**answer))
 
         async def main() -> None:
-            # A test that failed before may have left its window behind.
+            # An earlier test that failed may have left its window behind.
             earlier = set(windows())
             session = asyncio.create_task(app.desktop.window.session(qapp, options, signals))
             await until(lambda: set(windows()) - earlier)
@@ -96,7 +96,7 @@ async def answered(window: MainWindow, question: str) -> Any:
     return run
 
 
-def test_a_question_is_answered_and_the_stop_is_named(drive: Drive) -> None:
+def test_a_question_is_answered_and_its_stop_is_named(drive: Drive) -> None:
     async def steps(window: MainWindow) -> None:
         run = await answered(window, COUNT)
         assert run.text == "1\n2\n3\n4\n5\n"
@@ -106,7 +106,7 @@ def test_a_question_is_answered_and_the_stop_is_named(drive: Drive) -> None:
     drive(steps, stops=("6",))
 
 
-def test_nothing_is_guessed_where_the_window_was_started_for_plain_decoding(drive: Drive) -> None:
+def test_a_window_that_was_started_with_plain_decoding_guesses_nothing(drive: Drive) -> None:
     async def steps(window: MainWindow) -> None:
         words = "one two three four five six seven eight nine ten " * 3
         run = await answered(window, f"Repeat exactly: {words}")
@@ -166,7 +166,7 @@ def test_the_switch_serves_the_same_engine_to_other_programs(drive: Drive) -> No
     drive(steps)
 
 
-def test_it_can_be_closed_in_the_middle_of_an_answer_with_the_server_on(drive: Drive) -> None:
+def test_the_window_can_be_closed_during_an_answer_with_the_server_on(drive: Drive) -> None:
     async def steps(window: MainWindow) -> None:
         assert window.workspace.server is not None
         window.workspace.server.turn(True)
@@ -178,7 +178,7 @@ def test_it_can_be_closed_in_the_middle_of_an_answer_with_the_server_on(drive: D
     drive(steps)
 
 
-def test_a_request_to_quit_closes_it(drive: Drive, qapp: Any) -> None:
+def test_a_request_to_quit_closes_the_window(drive: Drive, qapp: Any) -> None:
     async def steps(window: MainWindow) -> None:
         qapp.quit()
         await until(lambda: not window.isVisible())
@@ -187,7 +187,9 @@ def test_a_request_to_quit_closes_it(drive: Drive, qapp: Any) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["SIGINT", "SIGTERM"])
-def test_a_signal_closes_it_cleanly(number: int, headless: dict[str, str], tmp_path: Path) -> None:
+def test_a_signal_closes_the_window_cleanly(
+    number: int, headless: dict[str, str], tmp_path: Path
+) -> None:
     own = own_folders(tmp_path) | {"QT_QPA_PLATFORM": "offscreen"}
     process = subprocess.Popen(
         [sys.executable, "-m", "app"],
@@ -209,7 +211,7 @@ def test_a_signal_closes_it_cleanly(number: int, headless: dict[str, str], tmp_p
     assert (process.returncode, out, said) == (0, "", [])
 
 
-def test_a_tool_is_allowed_called_and_ended_with_the_program_at_sigterm(
+def test_a_tool_is_called_and_its_server_ends_with_the_program_at_sigterm(
     drive: Drive, tmp_path: Path
 ) -> None:
     marker = tmp_path / "child"
@@ -219,7 +221,7 @@ def test_a_tool_is_allowed_called_and_ended_with_the_program_at_sigterm(
         host, workspace = window.toolbox.host, window.workspace
         arguments = (str(server), str(marker))
         await host.put(ToolServerConfig("weather", sys.executable, arguments, is_on=True))
-        assert not marker.exists(), "it is not started before it is used"
+        assert not marker.exists(), "the server is not started before it is used"
         workspace.settings.change_tools(ToolsInUse(("weather",)))
         session = workspace.current.session
         assert workspace.send("What is the weather in Paris?")
@@ -244,7 +246,7 @@ def test_a_tool_is_allowed_called_and_ended_with_the_program_at_sigterm(
 
     def is_gone() -> bool:
         try:
-            # In a container nobody may wait for an orphan.
+            # In a container nobody may collect an orphan.
             return psutil.Process(child).status() == psutil.STATUS_ZOMBIE
         except psutil.NoSuchProcess:
             return True

@@ -1,4 +1,4 @@
-"""A page of attempts: what an attacker would send, and that nothing comes of it."""
+"""Requests that an attacker would send, none of which has an effect."""
 
 import json
 import socket
@@ -52,7 +52,7 @@ def test_a_name_that_only_looks_like_ours_is_refused(site: Any, host: str) -> No
         assert site.send("GET", path, headers={"Host": host}).status == 403
 
 
-def test_a_second_host_is_no_way_in(site: Any) -> None:
+def test_a_second_host_header_is_refused(site: Any) -> None:
     answer = raw(
         site,
         b"GET /v1/models HTTP/1.1\r\nHost: localhost\r\nHost: evil.example\r\n"
@@ -96,7 +96,7 @@ def test_other_methods_do_nothing_and_echo_nothing(site: Any, method: str) -> No
         "chrome-extension://abcdef",
     ],
 )
-def test_a_page_from_elsewhere_gets_no_answer_it_could_read(site: Any, origin: str) -> None:
+def test_a_foreign_page_gets_no_answer_that_it_could_read(site: Any, origin: str) -> None:
     for path in ("/v1/messages", "/v1/chat/completions", "/generate", "/api/chat"):
         reply = site.send("POST", path, ASK, {"Origin": origin})
         assert reply.status == 403
@@ -107,7 +107,7 @@ def test_a_page_from_elsewhere_gets_no_answer_it_could_read(site: Any, origin: s
 
 
 class Witness:
-    """Notes what the process opens and connects to; an audit hook cannot be taken out again."""
+    """Notes the files and connections that the process opens; an audit hook cannot be removed."""
 
     def __init__(self) -> None:
         self.is_watching = False
@@ -148,7 +148,7 @@ BAITS = ("/etc/passwd-bait", "file:///etc/bait", "http://bait.example/x.png", ".
 
 
 def baited(bait: str) -> list[tuple[str, dict[str, Any]]]:
-    """Return requests with a bait wherever a careless server would take a file or an address."""
+    """Return requests with a bait wherever a careless server would use a path or an address."""
     picture = {"type": "image", "source": {"type": "url", "url": bait}}
     image = {"type": "image_url", "image_url": {"url": bait}}
     turns = [{"role": "user", "content": bait}]
@@ -204,7 +204,7 @@ def test_no_file_and_no_address_of_a_request_is_ever_opened(
         "/v1/models/" + "a" * 4000,
     ],
 )
-def test_a_path_leads_nowhere_but_to_routes(site: Any, witness: Witness, path: str) -> None:
+def test_only_routes_are_reachable_by_a_path(site: Any, witness: Witness, path: str) -> None:
     reply = site.send("GET", path)
 
     assert reply.status == 404
@@ -212,7 +212,7 @@ def test_a_path_leads_nowhere_but_to_routes(site: Any, witness: Witness, path: s
     assert [one for one in witness.seen if "passwd" in one or "169.254" in one] == []
 
 
-def test_no_answer_tells_where_the_model_lies(site: Any, demo_model_path: Any) -> None:
+def test_no_answer_reveals_the_folder_of_the_model(site: Any, demo_model_path: Any) -> None:
     told = [
         site.send("GET", route.path.replace("{id}", "demo-model")).body
         for route in ROUTES
@@ -226,7 +226,7 @@ def test_no_answer_tells_where_the_model_lies(site: Any, demo_model_path: Any) -
 # -- headers ----------------------------------------------------------------------------------
 
 
-def test_what_a_client_sends_makes_no_header(site: Any) -> None:
+def test_nothing_that_a_client_sends_becomes_a_header(site: Any) -> None:
     evil = "x\r\nSet-Cookie: a=b\r\n\r\n<script>"
     for path, body in (
         ("/v1/messages", ASK | {"model": evil}),
@@ -240,7 +240,7 @@ def test_what_a_client_sends_makes_no_header(site: Any) -> None:
     assert reply.headers["content-type"].startswith("application/json")
 
 
-def test_a_request_id_is_ours_and_not_the_client_s(site: Any) -> None:
+def test_the_server_makes_the_request_id_and_ignores_the_clients(site: Any) -> None:
     reply = site.send("GET", "/", headers={"x-request-id": "chosen", "request-id": "chosen"})
 
     assert "chosen" not in reply.headers.values()
@@ -257,7 +257,7 @@ def test_a_request_id_is_ours_and_not_the_client_s(site: Any) -> None:
         b"Transfer-Encoding : chunked\r\n",
     ],
 )
-def test_a_body_of_two_lengths_is_refused(site: Any, headers: bytes) -> None:
+def test_a_body_with_two_lengths_is_refused(site: Any, headers: bytes) -> None:
     answer = raw(
         site,
         b"POST /v1/messages HTTP/1.1\r\nHost: localhost\r\n"
@@ -277,7 +277,7 @@ def test_a_body_of_two_lengths_is_refused(site: Any, headers: bytes) -> None:
 def test_large_headers_are_refused(site: Any, head: bytes) -> None:
     answer = raw(site, b"GET / HTTP/1.1\r\nHost: localhost\r\n" + head + b"\r\n\r\n")
 
-    # A client that is still sending may find the connection closed before it reads.
+    # The connection may be closed before a client that is still sending reads the answer.
     assert answer == b"" or b" 400 " in answer[:20]
     assert site.send("GET", "/").status == 200
 
@@ -301,7 +301,7 @@ def test_keys_are_compared_in_constant_time(
     statuses = [site.send("GET", "/v1/models", headers={"x-api-key": key}).status for key in tried]
 
     assert statuses == [401] * 5 + [200]
-    # Each one through the same comparison, and through nothing before it.
+    # Each key goes through the same comparison, and through nothing before it.
     assert compared == [(key.encode(), KEY.encode()) for key in tried]
 
 
@@ -315,7 +315,7 @@ def test_keys_are_compared_in_constant_time(
         {"api-key": KEY},
     ],
 )
-def test_a_key_counts_only_where_it_belongs(
+def test_a_key_counts_only_in_its_headers(
     serve: Callable[..., Any], headers: dict[str, str]
 ) -> None:
     site = serve(api_key=KEY)
@@ -323,7 +323,7 @@ def test_a_key_counts_only_where_it_belongs(
     assert site.send("GET", f"/v1/models?api_key={KEY}", headers=headers).status == 401
 
 
-def test_without_the_key_every_route_but_the_open_ones_is_closed(
+def test_without_the_key_only_the_open_routes_answer(
     serve: Callable[..., Any],
 ) -> None:
     site = serve(api_key=KEY)

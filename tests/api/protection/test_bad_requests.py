@@ -1,4 +1,4 @@
-"""Whatever is wrong with a request is said in the vendor's envelope, and the server lives."""
+"""Every fault of a request is reported in the vendor's envelope, and the server goes on."""
 
 import asyncio
 from collections.abc import Callable
@@ -14,7 +14,7 @@ MESSAGES, CHAT = "/v1/messages", "/v1/chat/completions"
 COMPLETIONS, RESPONSES = "/v1/completions", "/v1/responses"
 
 
-# What a good request of these has beside ``ASK``.
+# The fields of a correct request to these routes, beside ``ASK``.
 MORE = {RESPONSES: {"input": "Hi", "prompt": None}}
 
 
@@ -158,7 +158,7 @@ def test_a_bad_body_is_refused_and_its_field_named(
     assert site.send("POST", path, ASK | {"prompt": "Hi"} | MORE.get(path, {})).status == 200
 
 
-def test_the_named_field_is_the_param_too(site: Any) -> None:
+def test_the_named_field_is_also_the_param(site: Any) -> None:
     assert site.send("POST", CHAT, ASK | {"stop": [1]}).json["error"]["param"] == "stop[0]"
 
 
@@ -175,7 +175,7 @@ def test_the_named_field_is_the_param_too(site: Any) -> None:
         ("GET", "/v1/models/claude-9", {"anthropic-version": "2023-06-01"}, 404, MESSAGES),
     ],
 )
-def test_a_route_that_is_not_there_is_said_in_the_clients_words(
+def test_an_unknown_route_is_reported_in_the_clients_envelope(
     site: Any, method: str, path: str, headers: dict[str, str], status: int, envelope: str
 ) -> None:
     reply = site.send(method, path, headers=headers)
@@ -184,7 +184,7 @@ def test_a_route_that_is_not_there_is_said_in_the_clients_words(
     assert path.rsplit("/", 1)[-1] in check_envelope(reply, envelope)
 
 
-def test_a_wrong_method_is_told_the_right_one(site: Any) -> None:
+def test_the_answer_to_a_wrong_method_names_the_right_one(site: Any) -> None:
     assert site.send("GET", MESSAGES).headers["allow"] == "POST"
 
 
@@ -202,7 +202,7 @@ def test_a_body_beyond_the_limit_is_refused(
     assert reply.json["error"]["type"] == type_
 
 
-def test_another_models_name_is_refused_by_the_strict_alone(serve: Callable[..., Any]) -> None:
+def test_only_a_strict_server_refuses_the_name_of_another_model(serve: Callable[..., Any]) -> None:
     strict = serve(strict=True)
 
     assert serve().send("POST", MESSAGES, ASK).status == 200
@@ -229,7 +229,7 @@ def test_without_a_model_the_server_says_so(
 
 
 @pytest.mark.parametrize("path", [MESSAGES, CHAT])
-def test_a_full_queue_tells_when_to_come_again(
+def test_a_full_queue_says_when_to_try_again(
     serve: Callable[..., Any], staged: Callable[..., Any], path: str
 ) -> None:
     stage = staged(Limits(max_rows=1, max_waiting=1))
@@ -248,7 +248,9 @@ def test_a_full_queue_tells_when_to_come_again(
     assert "try again" in check_envelope(reply, path)
 
 
-def test_a_closed_engine_is_no_crash(serve: Callable[..., Any], staged: Callable[..., Any]) -> None:
+def test_a_closed_engine_is_reported_without_a_crash(
+    serve: Callable[..., Any], staged: Callable[..., Any]
+) -> None:
     engine = staged().engine
     site = serve(engine)
     engine.close()

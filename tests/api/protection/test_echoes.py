@@ -1,4 +1,4 @@
-"""No error of any route repeats more than 200 characters of what was sent, wherever that stood."""
+"""No error of any route quotes more than 200 characters of the request, from any of its parts."""
 
 import contextlib
 import copy
@@ -13,10 +13,10 @@ from tests.api.protection.test_fuzz import BODIES, places_in
 
 MOST = 200
 LENGTH = 3_000
-# Characters that stand in no message of ours; each is one character, however it is written.
+# Characters that occur in no message of ours; each is one character in every encoding.
 CHARACTERS = {"letter": "ǂ", "emoji": "🦑", "quote": '"', "control": "\x07", "brace": "{"}
 MARKS = ("ǂ", "🦑")
-# Words that a field of an enumeration, a discriminator or a schema may hold.
+# Words that are valid in a field of an enumeration, a discriminator or a schema.
 SCHEMAS: tuple[Callable[[str], Any], ...] = (
     lambda long: {"type": long},
     lambda long: {"type": "object", "properties": {long: {"type": long}}},
@@ -36,7 +36,7 @@ SCHEMAS: tuple[Callable[[str], Any], ...] = (
 
 
 def repeated(answer: bytes, marks: tuple[str, ...] = MARKS) -> int:
-    """Return how many of the marked characters an answer holds."""
+    """Return how many of the marked characters an answer contains."""
     text = answer.decode()
     with contextlib.suppress(ValueError):
         text = json.dumps(json.loads(text), ensure_ascii=False)
@@ -44,7 +44,7 @@ def repeated(answer: bytes, marks: tuple[str, ...] = MARKS) -> int:
 
 
 def with_long_values(body: dict[str, Any], one: str, other: str) -> Iterator[Any]:
-    """Yield copies of a body, each with a long text in another place: now one, now the other."""
+    """Yield copies of a body, each with one of two long texts in another place."""
     for number, path in enumerate(places_in(body)):
         long, next_long = (one, other) if number % 2 else (other, one)
         for value in (
@@ -69,7 +69,7 @@ def with_long_values(body: dict[str, Any], one: str, other: str) -> Iterator[Any
 
 
 @pytest.mark.parametrize("path", sorted(BODIES))
-def test_no_long_value_is_repeated_whole(
+def test_no_long_value_is_quoted_whole(
     serve: Callable[..., Any], staged: Callable[..., Any], path: str
 ) -> None:
     site = serve(staged(step_s=0).engine, strict=True)
@@ -84,7 +84,7 @@ def test_no_long_value_is_repeated_whole(
 
 
 @pytest.mark.parametrize("path", sorted(BODIES))
-def test_many_names_together_are_not_repeated_either(
+def test_many_names_together_are_not_quoted_either(
     serve: Callable[..., Any], staged: Callable[..., Any], path: str
 ) -> None:
     site = serve(staged(step_s=0).engine)
@@ -117,7 +117,7 @@ def test_many_names_together_are_not_repeated_either(
 
 
 @pytest.mark.parametrize("schema", SCHEMAS)
-def test_a_schema_is_not_repeated_whole(site: Any, schema: Callable[[str], Any]) -> None:
+def test_a_schema_is_not_quoted_whole(site: Any, schema: Callable[[str], Any]) -> None:
     for long in ("ǂ" * LENGTH, "🦑" * LENGTH):
         made = schema(long)
         tool = {"name": long[:100], "parameters": made, "input_schema": made}
@@ -174,7 +174,7 @@ def test_names_of_all_kinds_are_cut(
             reply = site.send("POST", path, BODIES[path] | change)
             if reply.status != 200:
                 text = json.dumps(reply.json, ensure_ascii=False)
-                # As JSON writes it, and once more inside of a message that quotes.
+                # As JSON writes it, and once more inside a message that quotes it.
                 seen = max(text.count(json.dumps(character)[1:-1]), text.count(character))
                 assert seen <= MOST + 40, reply.body
 

@@ -1,4 +1,4 @@
-"""Whatever is posted to any route: no 5xx, every error in its envelope, the engine alive."""
+"""Whatever is posted to a route: no 5xx, every error in its envelope, and the engine lives on."""
 
 import copy
 import http.client
@@ -47,7 +47,7 @@ def places_in(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
 
 @st.composite
 def bodies(draw: st.DrawFn) -> tuple[str, bytes]:
-    """Draw a path and a body: a right one with up to three changes, any JSON, or any bytes."""
+    """Draw a path and a body: a correct one with up to three changes, any JSON, or any bytes."""
     path, right = draw(st.sampled_from(EVERY_BODY))
     kind = draw(st.sampled_from(["changed"] * 8 + ["any", "raw"]))
     if kind == "raw":
@@ -84,11 +84,11 @@ def check_envelope(path: str, body: Any) -> None:
         assert isinstance(body["error"]["message"], str)
 
 
-def test_there_is_a_body_for_every_posted_route() -> None:
+def test_every_route_with_a_body_is_tried() -> None:
     assert BODIES.keys() == {route.path for route in ROUTES if route.request is not None}
 
 
-def test_the_bodies_to_be_broken_are_right(
+def test_the_unchanged_bodies_are_accepted(
     serve: Callable[..., Any], staged: Callable[..., Any]
 ) -> None:
     site = serve(staged(step_s=0).engine)
@@ -127,7 +127,7 @@ def test_no_body_breaks_the_server(serve: Callable[..., Any], staged: Callable[.
         holds()
     finally:
         connection.close()
-    # Neither all right nor all wrong, or nothing has been tried.
+    # If all or none were accepted, the test would prove nothing.
     assert statuses[200] > EXAMPLES // 50
     assert statuses[400] > EXAMPLES // 5
     assert stage.wait_until_idle()

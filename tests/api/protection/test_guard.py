@@ -14,7 +14,7 @@ OPEN = ServerConfig(host="0.0.0.0", api_key="secret", allowed_hosts=("mac.local"
 
 
 def refusal(check: Callable[..., None], *facts: Any) -> ErrorKind | None:
-    """Return the kind of error with which a check refuses, or None if it lets pass."""
+    """Return the kind of error with which a check refuses; None if it accepts."""
     try:
         check(*facts)
     except ApiError as error:
@@ -42,7 +42,7 @@ def passes_key(headers: dict[str, str], key: str | None) -> bool:
 
 @pytest.fixture
 def own_name(monkeypatch: pytest.MonkeyPatch) -> str:
-    """The name of the computer on which the test believes to run."""
+    """The name that the test gives to this computer."""
     name = "Studio.corp.example"
     monkeypatch.setattr(guard.socket, "gethostname", lambda: name)
     return name
@@ -70,7 +70,7 @@ def own_name(monkeypatch: pytest.MonkeyPatch) -> str:
         "STUDIO.corp.example:8642",
     ],
 )
-def test_every_name_of_this_computer_is_ours(header: str, own_name: str) -> None:
+def test_every_name_of_this_computer_is_accepted(header: str, own_name: str) -> None:
     assert own_name == "Studio.corp.example"
     assert passes_host(header, HOME)
 
@@ -106,7 +106,7 @@ def test_every_name_of_this_computer_is_ours(header: str, own_name: str) -> None
         "0x7f000001",
     ],
 )
-def test_no_other_name_is(header: str | None, own_name: str) -> None:
+def test_no_other_name_is_accepted(header: str | None, own_name: str) -> None:
     assert not passes_host(header, HOME)
 
 
@@ -119,7 +119,9 @@ def test_no_other_name_is(header: str | None, own_name: str) -> None:
         ("a b", "--allow-host NAME"),
     ],
 )
-def test_a_refused_name_is_told_the_option_that_lets_it_in(header: str | None, named: str) -> None:
+def test_the_refusal_of_a_name_names_the_option_that_allows_it(
+    header: str | None, named: str
+) -> None:
     with pytest.raises(ApiError) as refused:
         check_host(header, HOME, None)
 
@@ -135,15 +137,15 @@ def test_a_refused_name_is_told_the_option_that_lets_it_in(header: str | None, n
         ("https://a b", "--allow-origin ORIGIN"),
     ],
 )
-def test_a_refused_page_is_told_the_option_that_lets_it_in(origin: str, named: str) -> None:
+def test_the_refusal_of_a_page_names_the_option_that_allows_it(origin: str, named: str) -> None:
     with pytest.raises(ApiError) as refused:
         check_origin(origin, "localhost:1", HOME)
 
     assert refused.value.message.endswith(f"start the server with {named}")
 
 
-def test_a_page_of_a_name_that_a_neighbour_may_answer_for_is_not_ours() -> None:
-    """Somebody on the same network can answer for x.local with an address of this computer."""
+def test_a_page_of_a_name_that_a_neighbour_can_claim_is_refused() -> None:
+    """Anyone on the same network can claim x.local and answer with an address of this computer."""
     for name in ("x.local:8080", "x.internal:8080"):
         assert passes_host(name, HOME)
         assert refusal(check_origin, f"http://{name}", name, HOME) is ErrorKind.PERMISSION
@@ -151,7 +153,7 @@ def test_a_page_of_a_name_that_a_neighbour_may_answer_for_is_not_ours() -> None:
         assert refusal(check_origin, f"http://{name}", name, allowed) is None
 
 
-def test_a_page_of_the_address_that_was_reached_is_ours() -> None:
+def test_a_page_of_the_requested_address_is_accepted() -> None:
     host = "192.168.1.5:8080"
 
     assert refusal(check_origin, f"http://{host}", host, OPEN, "192.168.1.5") is None
@@ -172,11 +174,11 @@ def test_a_scheme_of_desktop_apps_can_be_allowed(origin: str) -> None:
 
 
 @pytest.mark.parametrize("origin", ["https://app", "file://", "myapp://x", "app:", "appx://y"])
-def test_no_other_scheme_comes_with_it(origin: str) -> None:
+def test_an_allowed_scheme_allows_no_other_scheme(origin: str) -> None:
     assert not passes_origin(origin, DESKTOP)
 
 
-def test_beyond_loopback_the_address_that_was_reached_is_ours() -> None:
+def test_beyond_loopback_the_requested_address_is_accepted() -> None:
     assert passes_host("192.168.1.5:8080", OPEN, "192.168.1.5")
     assert passes_host("192.168.1.5:8080", OPEN, "::ffff:192.168.1.5")
     assert passes_host("mac.local:8080", OPEN, "192.168.1.5")
@@ -184,7 +186,7 @@ def test_beyond_loopback_the_address_that_was_reached_is_ours() -> None:
     assert not passes_host("evil.example", OPEN, "192.168.1.5")
 
 
-def test_a_request_from_no_page_or_from_our_own_passes() -> None:
+def test_a_request_from_no_page_or_from_our_own_page_is_accepted() -> None:
     assert passes_origin(None, HOME)
     assert passes_origin("http://127.0.0.1:8080", HOME)
 
@@ -202,12 +204,12 @@ def test_a_request_from_no_page_or_from_our_own_passes() -> None:
         "http://localhost:8080",
     ],
 )
-def test_a_page_of_somebody_else_does_not(origin: str) -> None:
+def test_a_request_from_a_foreign_page_is_refused(origin: str) -> None:
     assert not passes_origin(origin, HOME)
     assert cors_headers(origin, HOME) == {}
 
 
-def test_an_allowed_page_passes_and_is_told_so() -> None:
+def test_an_allowed_page_is_accepted_and_gets_the_cors_header() -> None:
     config = ServerConfig(allowed_origins=("https://App.example",))
 
     assert passes_origin("https://app.example", config)
@@ -232,7 +234,7 @@ def test_a_star_allows_every_page() -> None:
         {"x-api-key": "none", "Authorization": "Bearer secret"},
     ],
 )
-def test_the_key_is_taken_from_either_header(headers: dict[str, str]) -> None:
+def test_the_key_is_read_from_either_header(headers: dict[str, str]) -> None:
     assert passes_key(headers, "secret")
 
 
@@ -250,10 +252,10 @@ def test_the_key_is_taken_from_either_header(headers: dict[str, str]) -> None:
         {"Authorization": "Bearer"},
     ],
 )
-def test_anything_else_is_no_key(headers: dict[str, str]) -> None:
+def test_anything_else_is_not_accepted_as_the_key(headers: dict[str, str]) -> None:
     assert not passes_key(headers, "secret")
 
 
-def test_without_a_key_nobody_is_asked_for_one() -> None:
+def test_a_server_without_a_key_asks_for_none() -> None:
     assert passes_key({}, None)
     assert passes_key({"x-api-key": "anything"}, None)

@@ -1,6 +1,6 @@
-"""A client that hangs up ends its generation within three steps, whatever it was doing.
+"""A client that hangs up ends its generation within three steps, in every state.
 
-One step is under way, one more has been handed to the device, and one may have begun.
+One step is running, one more is queued on the device, and one may have begun.
 """
 
 import json
@@ -22,7 +22,7 @@ STEP_S = 0.02
 STEPS = 3
 TOKENS = 2000
 
-# What each dialect calls the text and the limit.
+# The names of the text and the limit in each dialect.
 BODIES: dict[str, Callable[[str], dict[str, Any]]] = {
     MESSAGES: lambda text: {"messages": turns(text), "max_tokens": TOKENS},
     CHAT: lambda text: {"messages": turns(text), "max_completion_tokens": TOKENS},
@@ -51,20 +51,20 @@ def body(path: str, text: str, *, is_streamed: bool) -> dict[str, Any]:
 class HeldSteps:
     """Holds the model in a step until a client's hang-up has reached the server.
 
-    How long that takes on a busy machine says nothing about the program.
+    The time that this takes on a busy machine says nothing about the program.
     """
 
     def __init__(self, site: Any, stage: Any) -> None:
         self._site = site
         self._stage = stage
         self._is_held, self._goes_on = threading.Event(), threading.Event()
-        # Before each step from then on: how many requests wait.
+        # The number of waiting requests before each later step.
         self.waiting: list[int] = []
         stage.stage.model.fault = self._hold
         assert self._is_held.wait(60)
 
     def hang_up(self, connection: Exchange) -> None:
-        """Hang up, and let the model go on once the server knows it."""
+        """Hang up, and let the model continue once the server has noticed."""
         open_before = self._open_requests()
         connection.close()
         assert self._stage.wait_until(lambda _: self._open_requests() < open_before)
@@ -84,20 +84,20 @@ class HeldSteps:
 
 
 def steps_after(site: Any, stage: Any, connection: Exchange) -> int:
-    """Hang up; return how many more steps the model took until nothing ran any longer."""
+    """Hang up; return how many more steps the model took until it was idle."""
     held = HeldSteps(site, stage)
     held.hang_up(connection)
     assert stage.wait_until_idle()
     return len(held.waiting)
 
 
-def test_there_is_a_body_for_every_dialect() -> None:
+def test_every_dialect_has_a_body_here() -> None:
     assert BODIES.keys() == {route.path for route in ROUTES if route.stream is not None}
 
 
 @PATHS
 @STREAMED
-def test_while_decoding(
+def test_a_hang_up_during_decoding_ends_the_generation(
     serve: Callable[..., Any], staged: Callable[..., Any], path: str, is_streamed: bool
 ) -> None:
     stage = staged(step_s=STEP_S)
@@ -114,7 +114,7 @@ def test_while_decoding(
 
 @PATHS
 @STREAMED
-def test_while_the_prompt_is_read(
+def test_a_hang_up_during_the_prompt_ends_the_generation(
     serve: Callable[..., Any], staged: Callable[..., Any], path: str, is_streamed: bool
 ) -> None:
     stage = staged(Limits(prefill_chunk=16), step_s=STEP_S)
@@ -122,7 +122,7 @@ def test_while_the_prompt_is_read(
     sent = body(path, "x" * 16 * 500, is_streamed=is_streamed)
     connection = site.open("POST", path, sent, waits=False)
     assert stage.wait_until(lambda _: len(stage.stage.model.calls) > 5)
-    # How many tokens are read at once depends on how long they took.
+    # The size of the next chunk depends on how long the last one took.
     assert stage.stage.model.calls[-1][1] > 1
 
     assert steps_after(site, stage, connection) <= STEPS
@@ -130,7 +130,7 @@ def test_while_the_prompt_is_read(
 
 @PATHS
 @STREAMED
-def test_while_waiting_in_the_queue(
+def test_a_hang_up_in_the_queue_removes_the_request(
     serve: Callable[..., Any], staged: Callable[..., Any], path: str, is_streamed: bool
 ) -> None:
     stage = staged(Limits(max_rows=1), step_s=STEP_S)
@@ -144,11 +144,13 @@ def test_while_waiting_in_the_queue(
 
     assert held.waiting[STEPS] == 0
     assert stage.engine.status.running == 1
-    # It never runs: what was before it ends, and nothing is left to do.
+    # It never runs: the request before it ends, and nothing is left.
     assert steps_after(site, stage, running) <= STEPS
 
 
-def test_with_several_choices(serve: Callable[..., Any], staged: Callable[..., Any]) -> None:
+def test_a_hang_up_ends_all_choices_of_a_request(
+    serve: Callable[..., Any], staged: Callable[..., Any]
+) -> None:
     stage = staged(step_s=STEP_S)
     site = serve(stage.engine)
     connection = site.open("POST", CHAT, ASK | {"stream": True, "n": 4})
@@ -160,7 +162,7 @@ def test_with_several_choices(serve: Callable[..., Any], staged: Callable[..., A
 @pytest.mark.parametrize(
     ("path", "sign"), [(MESSAGES, "event: ping\ndata: "), (CHAT, ": still here\n\n")]
 )
-def test_a_silent_stream_shows_signs_of_life(
+def test_a_silent_stream_gets_keepalives(
     serve: Callable[..., Any], staged: Callable[..., Any], path: str, sign: str
 ) -> None:
     stage = staged(Limits(prefill_chunk=16), step_s=STEP_S)
@@ -170,7 +172,7 @@ def test_a_silent_stream_shows_signs_of_life(
     assert site.send("POST", path, ASK | prompt).body.decode().count(sign) >= 2
 
 
-def test_headers_go_out_while_a_request_waits(
+def test_headers_are_sent_while_a_request_waits(
     serve: Callable[..., Any], staged: Callable[..., Any]
 ) -> None:
     stage = staged(Limits(max_rows=1), step_s=STEP_S)

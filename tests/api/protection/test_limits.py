@@ -1,4 +1,4 @@
-"""Nobody can hold the server by being slow, many, or large."""
+"""Slow, many or large requests cannot block the server."""
 
 import json
 import socket
@@ -33,7 +33,7 @@ def rest_of(connection: socket.socket) -> bytes:
 
 
 @pytest.mark.parametrize("sent", [b"", b"POST /v1/mess", HEAD], ids=["nothing", "line", "half"])
-def test_headers_that_do_not_come_in_time_end_the_connection(
+def test_headers_that_do_not_arrive_in_time_end_the_connection(
     serve: Callable[..., Any], sent: bytes
 ) -> None:
     site = serve(header_timeout_s=0.2)
@@ -42,13 +42,13 @@ def test_headers_that_do_not_come_in_time_end_the_connection(
         assert rest_of(connection) == b""
 
 
-def test_headers_that_trickle_are_no_sign_of_life(serve: Callable[..., Any]) -> None:
+def test_headers_that_arrive_byte_by_byte_do_not_extend_the_time(serve: Callable[..., Any]) -> None:
     site = serve(header_timeout_s=0.3)
     is_closed = False
     with connected(site) as connection:
         connection.sendall(HEAD)
         connection.settimeout(0.02)
-        # A byte every 20 ms for at least ten times the time allowed, or until it is closed.
+        # A byte every 20 ms, for at least ten times the limit or until the connection closes.
         for _ in range(150):
             try:
                 connection.sendall(b"x")
@@ -62,7 +62,7 @@ def test_headers_that_trickle_are_no_sign_of_life(serve: Callable[..., Any]) -> 
     assert is_closed
 
 
-def test_a_body_that_does_not_come_in_time_is_an_error(serve: Callable[..., Any]) -> None:
+def test_a_body_that_does_not_arrive_in_time_is_an_error(serve: Callable[..., Any]) -> None:
     site = serve(body_timeout_s=0.2)
     with connected(site) as connection:
         connection.sendall(HEAD + b'Content-Length: 100\r\n\r\n{"model"')
@@ -79,11 +79,11 @@ def test_an_idle_connection_is_closed(serve: Callable[..., Any]) -> None:
         assert b"Fullstop" in rest_of(connection)
 
 
-def test_a_stream_that_is_not_read_is_given_up(
+def test_a_stream_that_the_client_does_not_read_is_ended(
     serve: Callable[..., Any], staged: Callable[..., Any]
 ) -> None:
-    # Each frame holds all that was said so far: more than the buffers of the system take. The
-    # steps take time, or a slow machine would write all that was said as a few frames.
+    # Each frame has the whole text so far: more than the system's buffers take. The
+    # steps take time; otherwise a slow machine would merge the text into a few frames.
     stage = staged(step_s=0.005)
     site = serve(stage.engine, write_timeout_s=0.3)
     ask = {
@@ -108,7 +108,7 @@ def test_a_stream_that_is_not_read_is_given_up(
     assert site.send("POST", "/v1/messages", ASK).status == 200
 
 
-def test_one_connection_too_many_is_told_so(serve: Callable[..., Any]) -> None:
+def test_a_connection_beyond_the_limit_is_refused_in_words(serve: Callable[..., Any]) -> None:
     site = serve(max_connections=3)
     with ExitStack() as stack:
         for _ in range(3):
@@ -125,7 +125,9 @@ def test_one_connection_too_many_is_told_so(serve: Callable[..., Any]) -> None:
         assert time.monotonic() < ends_at
 
 
-def test_a_small_body_that_unpacks_to_a_large_one_is_refused(serve: Callable[..., Any]) -> None:
+def test_a_small_body_that_decompresses_to_a_large_one_is_refused(
+    serve: Callable[..., Any],
+) -> None:
     site = serve(max_body_bytes=100_000)
     bomb = zlib.compress(b" " * 50_000_000)
     assert len(bomb) < 100_000
@@ -152,7 +154,7 @@ def test_a_chunked_body_is_limited_too(serve: Callable[..., Any]) -> None:
         (b"/api/chat", b"", {"error"}),
     ],
 )
-def test_what_is_no_http_is_answered_in_the_envelope(
+def test_invalid_http_is_answered_with_an_error_in_the_envelope(
     site: Any, path: bytes, headers: bytes, keys: set[str]
 ) -> None:
     with connected(site) as connection:

@@ -1,4 +1,4 @@
-"""What cannot fit into memory is refused under the name that each vendor gives to the field."""
+"""A request that cannot fit into memory is refused with the vendor's name of the field."""
 
 from collections.abc import Callable
 from typing import Any
@@ -48,7 +48,7 @@ ROOM = 1024 * 8
                                  "max_tokens": 5}, "messages"),
     ],
 )  # fmt: skip
-def test_the_field_is_named_with_the_figures(
+def test_the_refusal_names_the_field_and_the_figures(
     serve: Callable[..., Any],
     staged: Callable[..., Any],
     path: str,

@@ -1,4 +1,4 @@
-"""Clients are told which errors come back however often they try, and which may go away."""
+"""Clients learn which errors are permanent, and after which errors they can try again."""
 
 import socket
 from collections.abc import Callable
@@ -17,7 +17,7 @@ PAGE = "https://page.example"
 
 @pytest.fixture
 def guarded(serve: Callable[..., Site]) -> Site:
-    """A server that asks for a key, and takes small bodies only."""
+    """A server that needs a key and accepts only small bodies."""
     return serve(api_key=KEY, max_body_bytes=10_000)
 
 
@@ -34,7 +34,7 @@ def guarded(serve: Callable[..., Site]) -> Site:
         (413, "POST", b" " * 20_000, RIGHT),
     ],
 )
-def test_what_can_never_succeed_is_not_to_be_tried_again(
+def test_a_request_that_can_never_succeed_is_not_to_be_tried_again(
     guarded: Site, path: str, status: int, method: str, body: Any, headers: dict[str, str]
 ) -> None:
     reply = guarded.send(method, path, body, headers)
@@ -43,14 +43,14 @@ def test_what_can_never_succeed_is_not_to_be_tried_again(
     assert reply.headers["x-should-retry"] == "false"
 
 
-def test_neither_is_an_unknown_route(guarded: Site) -> None:
+def test_a_request_to_an_unknown_route_is_not_to_be_tried_again(guarded: Site) -> None:
     reply = guarded.send("GET", "/v1/nothing", headers=RIGHT)
 
     assert reply.status == 404
     assert reply.headers["x-should-retry"] == "false"
 
 
-def test_neither_is_what_is_not_http(site: Site) -> None:
+def test_invalid_http_is_not_to_be_tried_again(site: Site) -> None:
     with socket.create_connection((site.host, site.address.port), timeout=30) as connection:
         connection.sendall(b"GET / HTTP/9.9 nonsense\r\n\r\n")
         head = connection.recv(65536).lower()
@@ -59,7 +59,7 @@ def test_neither_is_what_is_not_http(site: Site) -> None:
     assert b"x-should-retry: false" in head
 
 
-def test_what_may_go_away_says_nothing_of_the_kind(serve: Callable[..., Site]) -> None:
+def test_a_temporary_error_does_not_forbid_another_try(serve: Callable[..., Site]) -> None:
     empty = Engine()
     try:
         reply = serve(empty).send("POST", "/v1/chat/completions", ASK)
@@ -82,7 +82,7 @@ def test_a_slow_body_may_be_sent_again(serve: Callable[..., Site]) -> None:
     assert b"x-should-retry" not in head
 
 
-def test_an_allowed_page_can_read_it(serve: Callable[..., Site]) -> None:
+def test_an_allowed_page_can_read_the_header(serve: Callable[..., Site]) -> None:
     site = serve(allowed_origins=(PAGE,))
     reply = site.send("POST", "/v1/messages", b"{", {"Origin": PAGE})
 

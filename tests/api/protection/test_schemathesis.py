@@ -1,6 +1,6 @@
-"""What the OpenAPI document allows and what it forbids, sent to a real server on a real model.
+"""Requests that the OpenAPI document allows or forbids, sent to a real server with a real model.
 
-The requests are drawn by schemathesis from the document alone, the same ones every time."""
+Schemathesis draws the requests from the document alone, the same ones every time."""
 
 from collections.abc import Callable
 from typing import Any
@@ -34,12 +34,12 @@ CHECKS = [
     content_type_conformance,
     response_schema_conformance,
 ]
-# What a route can be asked wrongly: by a body, or by a name in its path.
+# The parts of a request that can be wrong: the body, or a name in the path.
 ASKED = [route for route in ROUTES if route.request is not None or "{" in route.path]
 PER_MODE = max(2, EXAMPLES // (2 * len(ASKED)))
 
 FEW = 3
-# Where each dialect's limit is; without one the model would write on for minutes.
+# The field of each dialect's limit; without a limit the model would write for minutes.
 LIMITS = {
     "/v1/messages": ("max_tokens",),
     "/v1/chat/completions": ("max_completion_tokens", "max_tokens"),
@@ -49,7 +49,7 @@ LIMITS = {
     "/api/chat": ("num_predict",),
     "/api/generate": ("num_predict",),
 }
-# What each dialect answers for certain: what is drawn may all be refused.
+# A request that each dialect accepts for certain: all drawn ones may be refused.
 _ASK = {"model": "m", "messages": [{"role": "user", "content": "Hi"}]}
 PLAIN: dict[str, dict[str, Any]] = {
     "/v1/messages": _ASK | {"max_tokens": FEW},
@@ -64,7 +64,7 @@ NESTED = {"/generate": "sampling_params", "/api/chat": "options", "/api/generate
 
 
 def bounded(path: str, body: Any) -> Any:
-    """Return a body that is as right or as wrong as before, but asks for few tokens."""
+    """Return a body that is as valid or invalid as before, but asks for few tokens."""
     if path in NESTED and isinstance(body, dict):
         inner = body.get(NESTED[path], {})
         if isinstance(inner, list):
@@ -92,11 +92,11 @@ def _bounded(path: str, body: Any) -> Any:
         pytest.param(route, mode, id=f"{route.method} {route.path}-{mode.value}")
         for route in ASKED
         for mode in GenerationMode
-        # Any text is a name, so that no path is wrong.
+        # Any text is a name, so no path is wrong.
         if route.request is not None or mode is GenerationMode.POSITIVE
     ],
 )
-def test_what_is_asked_is_answered_as_documented(
+def test_a_request_with_a_body_is_answered_as_documented(
     serve: Callable[..., Any], route: Route, mode: GenerationMode
 ) -> None:
     site = serve()
@@ -120,7 +120,7 @@ def test_what_is_asked_is_answered_as_documented(
             case.validate_response(response, checks=CHECKS)
 
         holds()
-    # Neither all right nor all wrong, or nothing has been tried.
+    # If all or none were accepted, the test would prove nothing.
     if mode is GenerationMode.NEGATIVE:
         assert 400 in statuses
     elif route.path in PLAIN:
@@ -137,7 +137,7 @@ def test_what_is_asked_is_answered_as_documented(
     [route for route in ROUTES if route not in ASKED],
     ids=lambda route: f"{route.method} {route.path}",
 )
-def test_what_takes_nothing_is_answered_as_documented(
+def test_a_request_without_parameters_is_answered_as_documented(
     serve: Callable[..., Any], route: Route
 ) -> None:
     case = SCHEMA[route.path][route.method].Case()

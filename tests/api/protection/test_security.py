@@ -1,4 +1,4 @@
-"""Attempts to reach the server from where it must not be reached."""
+"""Attempts to reach the server from pages and names that must not reach it."""
 
 import logging
 import socket
@@ -35,7 +35,7 @@ def test_a_foreign_name_or_page_is_refused_everywhere(
     assert "error" in reply.json
 
 
-# What browsers send for what a page loads without an origin.
+# The headers of requests that a page makes without an origin.
 LOADED = {
     "image": {"Sec-Fetch-Mode": "no-cors", "Sec-Fetch-Dest": "image"},
     "script": {"Sec-Fetch-Mode": "no-cors", "Sec-Fetch-Dest": "script"},
@@ -49,7 +49,7 @@ LOADED = {
 @pytest.mark.parametrize(
     "path", [*(one.path for one in ROUTES if one.method == "GET"), "/v1/nowhere"]
 )
-def test_what_a_foreign_page_loads_without_an_origin_reaches_nothing(
+def test_a_foreign_page_cannot_load_anything_without_an_origin(
     serve: Callable[..., Any], path: str, origin_of: str, loaded: dict[str, str]
 ) -> None:
     site = serve(allowed_origins=(PAGE,))
@@ -60,13 +60,13 @@ def test_what_a_foreign_page_loads_without_an_origin_reaches_nothing(
 
 
 @pytest.mark.parametrize("path", [one.path for one in ROUTES if one.method == "POST"])
-def test_neither_does_what_it_sends_without_an_origin(site: Any, path: str) -> None:
+def test_a_foreign_page_cannot_send_anything_without_an_origin(site: Any, path: str) -> None:
     assert site.send("POST", path, ASK, {"Sec-Fetch-Site": "cross-site"}).status == 403
 
 
 @pytest.mark.parametrize("path", ["/", "/health", "/v1/models", "/api/tags"])
 @pytest.mark.parametrize("value", ["none", "same-origin", "None", "", "of-tomorrow"])
-def test_whoever_types_the_address_into_a_browser_sees_the_answer(
+def test_a_person_who_opens_the_address_in_a_browser_sees_the_answer(
     site: Any, path: str, value: str
 ) -> None:
     reply = site.send("GET", path, headers={"Sec-Fetch-Site": value, **LOADED["link"]})
@@ -91,7 +91,7 @@ def test_an_allowed_page_may_call_from_another_site(
     assert everybody.send("GET", "/v1/models", headers={"Sec-Fetch-Site": site_of}).status == 200
 
 
-def test_a_page_of_our_own_address_is_let_in(site: Any) -> None:
+def test_a_page_of_our_own_address_is_accepted(site: Any) -> None:
     host = f"127.0.0.1:{site.address.port}"
     reply = site.send("POST", "/v1/messages", ASK, {"Host": host, "Origin": f"http://{host}"})
 
@@ -102,7 +102,7 @@ def test_a_page_of_our_own_address_is_let_in(site: Any) -> None:
 @pytest.mark.parametrize(
     "name", ["host.docker.internal", "my-mac.local", "fullstop.localhost", socket.gethostname()]
 )
-def test_containers_and_neighbours_reach_us_by_a_name_that_no_stranger_owns(
+def test_containers_and_neighbours_reach_the_server_by_a_name_that_nobody_else_can_own(
     site: Any, name: str, path: str
 ) -> None:
     host = f"{name}:{site.address.port}"
@@ -111,7 +111,7 @@ def test_containers_and_neighbours_reach_us_by_a_name_that_no_stranger_owns(
 
 
 @pytest.mark.parametrize("path", ["/v1/messages", "/v1/chat/completions", "/api/chat", "/generate"])
-def test_a_refusal_names_the_option_that_lets_in(
+def test_a_refusal_names_the_option_that_allows_the_request(
     site: Any, serve: Callable[..., Any], path: str
 ) -> None:
     for headers, option in (
@@ -128,7 +128,7 @@ def test_a_refusal_names_the_option_that_lets_in(
 @pytest.mark.parametrize(
     "origin", ["app://obsidian.md", "tauri://localhost", "vscode-webview://1a"]
 )
-def test_a_desktop_app_whose_scheme_is_allowed_is_let_in(
+def test_a_desktop_app_with_an_allowed_scheme_is_accepted(
     serve: Callable[..., Any], origin: str
 ) -> None:
     site = serve(allowed_origins=("app://*", "tauri://*", "vscode-webview://*"))
@@ -150,7 +150,7 @@ def test_an_allowed_page_is_answered_with_cors_headers(serve: Callable[..., Any]
         assert reply.headers["vary"] == "Origin"
 
 
-def test_a_preflight_is_answered_for_allowed_pages_alone(serve: Callable[..., Any]) -> None:
+def test_a_preflight_is_answered_only_for_allowed_pages(serve: Callable[..., Any]) -> None:
     asks = {
         "Access-Control-Request-Method": "POST",
         "Access-Control-Request-Headers": "content-type, x-api-key, anthropic-version",
@@ -173,7 +173,7 @@ def test_a_preflight_is_answered_for_allowed_pages_alone(serve: Callable[..., An
     ("path", "type_"),
     [("/v1/messages", "authentication_error"), ("/v1/chat/completions", "invalid_request_error")],
 )
-def test_without_the_key_nothing_is_answered(
+def test_a_request_without_the_key_is_refused(
     serve: Callable[..., Any], path: str, type_: str
 ) -> None:
     site = serve(api_key="secret")
@@ -186,7 +186,7 @@ def test_without_the_key_nothing_is_answered(
 
 
 @pytest.mark.parametrize("headers", [{"x-api-key": "secret"}, {"Authorization": "Bearer secret"}])
-def test_with_the_key_in_either_header_it_is(
+def test_a_request_with_the_key_in_either_header_is_answered(
     serve: Callable[..., Any], headers: dict[str, str]
 ) -> None:
     site = serve(api_key="secret")
@@ -195,7 +195,7 @@ def test_with_the_key_in_either_header_it_is(
     assert site.send("GET", "/v1/models", headers=headers).status == 200
 
 
-def test_whether_it_is_there_needs_no_key(serve: Callable[..., Any]) -> None:
+def test_asking_whether_the_server_is_there_needs_no_key(serve: Callable[..., Any]) -> None:
     site = serve(api_key="secret")
 
     assert site.send("GET", "/health").json["status"] == "ok"
@@ -203,7 +203,9 @@ def test_whether_it_is_there_needs_no_key(serve: Callable[..., Any]) -> None:
     assert site.send("GET", "/").status == 200
 
 
-def test_beyond_loopback_the_reached_address_is_a_name_of_ours(serve: Callable[..., Any]) -> None:
+def test_beyond_loopback_the_requested_address_is_an_accepted_name(
+    serve: Callable[..., Any],
+) -> None:
     site = serve(host="0.0.0.0", api_key="secret")
     key = {"x-api-key": "secret"}
 
@@ -211,7 +213,7 @@ def test_beyond_loopback_the_reached_address_is_a_name_of_ours(serve: Callable[.
     assert site.send("GET", "/v1/models", headers=key | {"Host": "evil.example"}).status == 403
 
 
-def test_logs_hold_the_request_but_no_body_key_or_query(
+def test_logs_contain_the_request_but_no_body_key_or_query(
     serve: Callable[..., Any], caplog: pytest.LogCaptureFixture
 ) -> None:
     site = serve(api_key="secret-key")
@@ -231,7 +233,7 @@ def test_logs_hold_the_request_but_no_body_key_or_query(
         assert secret not in caplog.text
 
 
-def test_a_line_break_in_a_path_makes_no_line_in_the_log(
+def test_a_line_break_in_a_path_adds_no_line_to_the_log(
     site: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.INFO, "api.access"):

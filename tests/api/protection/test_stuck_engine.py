@@ -1,4 +1,4 @@
-"""A model that does not come back from a step: what clients are told, and that it is got over."""
+"""A model that hangs in a step: what clients are told, and how the server recovers."""
 
 import threading
 import time
@@ -14,13 +14,13 @@ from tests.api.protection.test_hang_ups import BODIES
 
 ROUTES = sorted(BODIES)
 PATIENCE_S = 120.0
-# A step of a busy machine takes less.
+# A step on a busy machine takes less.
 STUCK_AFTER_S = 4.0
 
 
 @dataclass
 class Blockade:
-    """Keeps the model from coming back from its steps while it is closed."""
+    """Holds the model in its steps while it is closed."""
 
     opened: threading.Event = field(default_factory=threading.Event)
 
@@ -51,7 +51,7 @@ class StuckSite:
 
 @pytest.fixture
 def stuck(serve: Callable[..., Any], staged: Callable[..., Any]) -> Iterator[StuckSite]:
-    """A server whose model can be kept from answering."""
+    """A server whose model a test can hold."""
     stage = staged(Limits(stuck_after_s=STUCK_AFTER_S), step_s=0.005)
     blockade = Blockade()
     blockade.open()
@@ -87,7 +87,7 @@ def test_running_requests_end_with_an_error_in_their_dialects(stuck: StuckSite) 
         # Never a normal end.
         for word in (*normal, '"done_reason":"stop"'):
             assert word not in body
-        # Some may still have waited for their turn.
+        # Some requests may still have been in the queue.
         assert is_streamed or answer.status in (500, 503)
 
 
@@ -107,12 +107,12 @@ def test_health_fails_while_the_model_is_stuck_and_new_requests_are_refused_in_w
             reply = stuck.site.send("POST", path, asked(path, "Hi", is_streamed=is_streamed))
             assert reply.status == 503, (path, reply.body)
             assert "has not completed a step" in reply.body.decode()
-    # What needs no model is still told.
+    # Routes that need no model still answer.
     assert stuck.site.send("GET", "/v1/models").status == 200
     assert stuck.site.send("GET", "/metrics").status == 200
 
 
-def test_requests_are_answered_again_once_the_model_has_come_back(stuck: StuckSite) -> None:
+def test_requests_are_answered_again_once_the_model_continues(stuck: StuckSite) -> None:
     hello = {path: asked(path, "Hi", is_streamed=False) for path in ROUTES}
     for path, body in hello.items():
         assert b"Hello" in stuck.site.send("POST", path, body).body
@@ -121,7 +121,7 @@ def test_requests_are_answered_again_once_the_model_has_come_back(stuck: StuckSi
     assert stuck.site.send("POST", ROUTES[0], long).status == 500
     stuck.wait_for_health(503)
     stuck.blockade.open()
-    # Whoever looks at /health alone, and sends nothing until it is well, sees it get well.
+    # A client that only polls /health sees that the server has recovered.
     assert stuck.wait_for_health(200).json["status"] == "ok"
     for path, body in hello.items():
         again = stuck.site.send("POST", path, body)

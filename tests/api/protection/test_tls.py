@@ -1,4 +1,4 @@
-"""Encrypted connections: certificates that do, and what is said of those that do not."""
+"""Encrypted connections: certificates that work, and the errors for those that do not."""
 
 import contextlib
 import http.client
@@ -60,7 +60,7 @@ def test_one_file_may_hold_certificate_and_key(
     client.close()
 
 
-def test_a_client_that_does_not_encrypt_gets_nothing_and_harms_nobody(
+def test_a_client_that_does_not_encrypt_gets_nothing_and_does_no_harm(
     serve: Callable[..., Any], files: CertificateFiles, caplog: pytest.LogCaptureFixture
 ) -> None:
     site = serve(tls_cert=files.cert, tls_key=files.key)
@@ -76,7 +76,7 @@ def test_a_client_that_does_not_encrypt_gets_nothing_and_harms_nobody(
     assert "Traceback" not in caplog.text
 
 
-def test_a_handshake_that_does_not_come_in_time_ends_the_connection(
+def test_a_handshake_that_does_not_arrive_in_time_ends_the_connection(
     serve: Callable[..., Any], files: CertificateFiles
 ) -> None:
     site = serve(tls_cert=files.cert, tls_key=files.key, header_timeout_s=0.2)
@@ -84,7 +84,7 @@ def test_a_handshake_that_does_not_come_in_time_ends_the_connection(
         assert silent.recv(1) == b""
 
 
-def test_a_page_of_our_own_address_is_that_of_the_encrypted_one(
+def test_only_a_page_of_the_encrypted_address_is_our_own(
     serve: Callable[..., Any], files: CertificateFiles
 ) -> None:
     site = serve(tls_cert=files.cert, tls_key=files.key)
@@ -94,7 +94,7 @@ def test_a_page_of_our_own_address_is_that_of_the_encrypted_one(
         client.close()
 
 
-def test_a_client_that_hangs_up_ends_its_answer_here_too(
+def test_a_client_that_hangs_up_ends_its_answer_over_tls(
     serve: Callable[..., Any], staged: Callable[..., Any], files: CertificateFiles
 ) -> None:
     stage = staged()
@@ -130,7 +130,7 @@ def test_a_certificate_of_another_time_is_refused(
     assert f"{files.cert} {words}" in str(error)
 
 
-def test_a_key_with_a_passphrase_is_refused_instead_of_asked_for(tmp_path: Path) -> None:
+def test_a_key_with_a_passphrase_is_refused_without_a_prompt(tmp_path: Path) -> None:
     files = write_certificate(tmp_path, passphrase=b"secret")
     error = complaint(files.cert, files.key)
 
@@ -146,7 +146,7 @@ def test_a_key_of_another_certificate_is_refused(tmp_path: Path, files: Certific
     assert f"{other.key} is not the key of {files.cert}" in str(error)
 
 
-def test_files_that_cannot_be_read_or_hold_something_else_are_named(
+def test_files_that_cannot_be_read_or_contain_something_else_are_named(
     tmp_path: Path, files: CertificateFiles
 ) -> None:
     nowhere, empty, broken = tmp_path / "nowhere", tmp_path / "empty", tmp_path / "broken"
@@ -167,8 +167,10 @@ def test_files_that_cannot_be_read_or_hold_something_else_are_named(
         assert (error.setting, words in str(error)) == (setting, True), str(error)
 
 
-def test_what_is_not_a_regular_file_is_refused(files: CertificateFiles, tmp_path: Path) -> None:
-    os.mkfifo(tmp_path / "pipe")  # nobody will ever write to it
+def test_a_path_that_is_not_a_regular_file_is_refused(
+    files: CertificateFiles, tmp_path: Path
+) -> None:
+    os.mkfifo(tmp_path / "pipe")  # nothing will ever write to it
     for place in (Path("/dev/zero"), tmp_path / "pipe"):
         error = complaint(place, files.key)
         assert f"{place} cannot be read: it is not a regular file" in str(error)
@@ -191,7 +193,7 @@ def test_a_key_alone_is_refused(files: CertificateFiles) -> None:
         ({"host": "::1"}, False),
     ],
 )
-def test_only_beyond_this_computer_and_without_a_certificate_can_others_read_along(
+def test_others_can_read_along_only_beyond_this_computer_and_without_a_certificate(
     settings: dict[str, Any], is_readable: bool
 ) -> None:
     assert ServerConfig(**settings).is_readable_on_the_way is is_readable

@@ -7,12 +7,12 @@ from api.transport.config import ConfigError, ServerConfig
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "::1", "127.0.0.53"])
-def test_this_computer_alone_needs_no_key(host: str) -> None:
+def test_a_server_for_this_computer_needs_no_key(host: str) -> None:
     assert ServerConfig(host=host).api_key is None
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.168.1.5", "mac.local"])
-def test_beyond_it_a_key_is_required(host: str) -> None:
+def test_a_server_for_other_computers_needs_a_key(host: str) -> None:
     with pytest.raises(ConfigError, match="api_key: is required to listen on"):
         ServerConfig(host=host)
 
@@ -36,7 +36,7 @@ def test_beyond_it_a_key_is_required(host: str) -> None:
         ({"stop_grace_s": -1}, "stop_grace_s"),
     ],
 )
-def test_a_setting_that_cannot_be_is_named(settings: dict[str, Any], name: str) -> None:
+def test_an_invalid_setting_is_named(settings: dict[str, Any], name: str) -> None:
     with pytest.raises(ConfigError) as caught:
         ServerConfig(**settings)
 
@@ -53,5 +53,5 @@ def test_a_setting_that_cannot_be_is_named(settings: dict[str, Any], name: str) 
         ("::", "http://[::1]:80"),
     ],
 )
-def test_an_address_has_a_url_that_a_client_here_can_open(host: str, url: str) -> None:
+def test_an_address_has_a_url_that_a_client_on_this_computer_can_open(host: str, url: str) -> None:
     assert Address(host, 80).url == url

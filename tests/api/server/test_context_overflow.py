@@ -1,4 +1,4 @@
-"""A prompt beyond the context is said in each vendor's own words, which their clients look for."""
+"""A prompt beyond the context is reported in each vendor's words, for which their clients look."""
 
 import asyncio
 from collections.abc import Callable
@@ -24,7 +24,7 @@ def messages(text: str) -> dict[str, Any]:
     return {"model": "m", "max_tokens": 8, "messages": [{"role": "user", "content": text}]}
 
 
-# For each route what makes a prompt of a text, and the words for n tokens in it.
+# For each route: how a text becomes a prompt, and the error for n tokens.
 SAID: dict[str, tuple[Callable[[str], dict[str, Any]], Callable[[int], dict[str, Any]]]] = {
     "/v1/messages": (
         messages,
@@ -74,7 +74,7 @@ SAID: dict[str, tuple[Callable[[str], dict[str, Any]], Callable[[int], dict[str,
     ),
 }
 RAW = ("/v1/completions", "/generate")
-# What the template of the scripted model puts around a question: two tags and "user:".
+# The tokens that the scripted model's template adds to a question: two tags and "user:".
 AROUND = 8
 
 
@@ -92,7 +92,7 @@ def sent(site: Site, path: str, letters: int, is_streamed: bool) -> Any:
 @STREAMED
 @pytest.mark.parametrize("letters", [200, 30_000], ids=["beyond", "far beyond"])
 @pytest.mark.parametrize("path", SAID)
-def test_every_dialect_says_it_in_its_vendors_words(
+def test_every_dialect_reports_it_in_its_vendors_words(
     small: Site, path: str, letters: int, is_streamed: bool
 ) -> None:
     reply = sent(small, path, letters, is_streamed)
@@ -105,7 +105,7 @@ def test_every_dialect_says_it_in_its_vendors_words(
 
 
 @pytest.mark.parametrize("path", SAID)
-def test_a_prompt_of_just_the_context_is_one_token_too_long(small: Site, path: str) -> None:
+def test_a_prompt_as_long_as_the_context_is_one_token_too_long(small: Site, path: str) -> None:
     letters = CONTEXT - (0 if path in RAW else AROUND)
     error = sent(small, path, letters, is_streamed=False).json["error"]
     said = error if isinstance(error, str) else error["message"]
@@ -120,7 +120,7 @@ def test_a_prompt_of_just_the_context_is_one_token_too_long(small: Site, path: s
 
 
 @pytest.mark.parametrize("path", SAID)
-def test_one_token_less_is_answered(small: Site, path: str) -> None:
+def test_a_prompt_with_one_token_less_is_answered(small: Site, path: str) -> None:
     letters = CONTEXT - 1 - (0 if path in RAW else AROUND)
 
     assert sent(small, path, letters, is_streamed=False).status == 200
@@ -133,7 +133,7 @@ def test_tokens_beyond_the_context_can_be_counted(small: Site) -> None:
     assert reply.json == {"input_tokens": 200 + AROUND}
 
 
-def test_the_engine_tells_both_figures(staged: Callable[..., Any]) -> None:
+def test_the_engine_reports_both_figures(staged: Callable[..., Any]) -> None:
     engine = staged(context=CONTEXT, step_s=0).engine
     request = GenerationRequest(messages=(Message("user", LONG * 40),))
     with pytest.raises(PromptTooLong) as caught:

@@ -33,7 +33,7 @@ from engine.errors import (
         (ErrorKind.NO_MODEL, 529, "overloaded_error"),
     ],
 )
-def test_messages_has_a_status_and_a_type_for_each(
+def test_messages_has_a_status_and_a_type_for_each_error(
     kind: ErrorKind, status: int, type_: str
 ) -> None:
     error = ApiError(kind, "is wrong", field=("messages", 0, "content"))
@@ -49,7 +49,7 @@ def test_messages_has_a_status_and_a_type_for_each(
 
 
 @pytest.mark.parametrize("kind", ErrorKind)
-def test_chat_always_has_all_four_keys(kind: ErrorKind) -> None:
+def test_an_error_of_chat_always_has_all_four_keys(kind: ErrorKind) -> None:
     error = ApiError(kind, "is wrong", field=("messages", 0, "content"))
     status, body = chat_error(error, "req_1")
     inner: Any = body["error"]
@@ -69,7 +69,9 @@ def test_chat_always_has_all_four_keys(kind: ErrorKind) -> None:
         ("messages.1.content[0].text", ("messages", 1, "content", 0, "text")),
     ],
 )
-def test_a_field_is_read_in_both_spellings(text: str, path: tuple[str | int, ...]) -> None:
+def test_the_path_of_a_field_is_read_in_both_notations(
+    text: str, path: tuple[str | int, ...]
+) -> None:
     assert field_path(text) == path
 
 
@@ -83,7 +85,9 @@ def test_a_field_is_read_in_both_spellings(text: str, path: tuple[str | int, ...
         ("max_tokens", ("max_tokens",)),
     ],
 )
-def test_the_engines_names_become_the_clients(field: str, path: tuple[str | int, ...]) -> None:
+def test_the_engines_names_of_fields_become_those_of_the_client(
+    field: str, path: tuple[str | int, ...]
+) -> None:
     names = {"stops.token_ids": "stop_token_ids"}
 
     assert from_engine(InvalidRequest(field, "is wrong"), names).field == path
@@ -99,7 +103,7 @@ def test_the_engines_names_become_the_clients(field: str, path: tuple[str | int,
         (UnknownModel("gpt-4o", ["gpt-oss-20b"]), ErrorKind.NOT_FOUND),
     ],
 )
-def test_each_refusal_of_the_engine_has_its_kind(refusal: Any, kind: ErrorKind) -> None:
+def test_each_refusal_of_the_engine_has_its_kind_of_error(refusal: Any, kind: ErrorKind) -> None:
     error = from_engine(refusal, {})
 
     assert error.kind is kind
@@ -112,7 +116,7 @@ def test_only_a_broken_generation_is_a_failure(scenario: Any) -> None:
     assert (failure is not None) == (scenario.name in ("error_after_text", "cancelled"))
 
 
-def test_a_request_that_is_cancelled_for_another_model_can_be_sent_again() -> None:
+def test_a_request_that_was_cancelled_for_another_model_can_be_sent_again() -> None:
     error = from_engine(RequestCancelled("cancelled before it was taken"), {})
     assert error.kind is ErrorKind.UNAVAILABLE
     assert "cancelled" in error.message

@@ -23,7 +23,7 @@ COMPLETIONS, RESPONSES = "/v1/completions", "/v1/responses"
 
 @pytest.fixture
 def begun(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
-    """Set once a stream has written: only then can it break off."""
+    """Set once a stream has written something: only then can it break off."""
     event = threading.Event()
     noted = sse.note_streamed
 
@@ -36,7 +36,7 @@ def begun(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
 
 
 def breaks_at(stage: Any, step: int, after: threading.Event | None = None) -> None:
-    """Let the scripted model fail once, at its ``step``-th pass from now, and after an event."""
+    """Let the scripted model fail once: at its ``step``-th pass from now, after an event."""
     due = len(stage.model.calls) + step
 
     def fault(number: int) -> None:
@@ -75,7 +75,7 @@ def test_a_whole_answer_that_breaks_off_is_an_error(
     assert site.send("POST", path, ask_for(path) | {"max_output_tokens": 5}).status == 200
 
 
-def test_a_streamed_message_that_breaks_off_ends_in_an_error_event(
+def test_a_streamed_message_that_breaks_off_ends_with_an_error_event(
     serve: Callable[..., Any], staged: Callable[..., Any], begun: threading.Event
 ) -> None:
     stage = staged(step_s=0)
@@ -94,7 +94,7 @@ def test_a_streamed_message_that_breaks_off_ends_in_an_error_event(
 
 
 @pytest.mark.parametrize("path", [CHAT, COMPLETIONS])
-def test_a_streamed_completion_that_breaks_off_ends_in_an_error_chunk(
+def test_a_streamed_completion_that_breaks_off_ends_with_an_error_chunk(
     serve: Callable[..., Any], staged: Callable[..., Any], path: str, begun: threading.Event
 ) -> None:
     stage = staged(step_s=0)
@@ -108,7 +108,7 @@ def test_a_streamed_completion_that_breaks_off_ends_in_an_error_chunk(
     assert not any('"finish_reason":"' in line for line in lines)
 
 
-def test_a_streamed_response_that_breaks_off_ends_in_its_failure(
+def test_a_streamed_response_that_breaks_off_ends_with_its_failure(
     serve: Callable[..., Any], staged: Callable[..., Any], begun: threading.Event
 ) -> None:
     stage = staged(step_s=0)
@@ -125,7 +125,7 @@ def test_a_streamed_response_that_breaks_off_ends_in_its_failure(
 
 
 @pytest.mark.parametrize("path", [MESSAGES, CHAT, COMPLETIONS, RESPONSES])
-def test_a_running_answer_is_told_when_the_server_stops(
+def test_a_running_answer_ends_with_an_error_when_the_server_stops(
     serve: Callable[..., Any], staged: Callable[..., Any], path: str
 ) -> None:
     stage = staged()
@@ -142,7 +142,7 @@ def test_a_running_answer_is_told_when_the_server_stops(
     assert "[DONE]" not in rest
 
 
-def test_a_running_answer_may_finish_while_the_server_stops(
+def test_a_running_answer_can_finish_while_the_server_stops(
     serve: Callable[..., Any], staged: Callable[..., Any]
 ) -> None:
     stage = staged()

@@ -1,4 +1,4 @@
-"""Many clients at once: those who stay get every word, those who leave leave nothing behind."""
+"""Many clients at once: those that stay get every word, those that leave leave nothing behind."""
 
 import asyncio
 import gc
@@ -34,7 +34,7 @@ PATHS = (
 
 @pytest.fixture
 def stage(tmp_path: Path) -> Stage:
-    """A model that has something else to say to each client."""
+    """A model that says something different to each client."""
     scripts = {f"Q{n}": [f"c{n} "] * 2 * TOKENS for n in range(MOST_CLIENTS)}
     return Stage(tmp_path, scripts)
 
@@ -98,7 +98,7 @@ async def asking(server: ApiServer, path: str, body: bytes) -> Any:
 
 
 async def client(server: ApiServer, n: int, *, leaves: bool, is_slow: bool) -> str | None:
-    """Ask, and return the answer; None for one who left half-way."""
+    """Ask, and return the answer; None for a client that left half-way."""
     path = PATHS[n % len(PATHS)]
     text = ""
     async with asking(server, path, body_for(path, n)) as reader:
@@ -120,7 +120,7 @@ async def rush(server: ApiServer, clients: int) -> list[str | None]:
 
 
 async def until_quiet(engine: Engine, tasks: int) -> None:
-    """Wait until nothing runs; a leftover fails the test."""
+    """Wait until nothing runs; fail if something is left over."""
     ends_at = time.monotonic() + 60
     while (engine.status.running, engine.status.waiting, len(asyncio.all_tasks())) != (0, 0, tasks):
         assert time.monotonic() < ends_at, asyncio.all_tasks()
@@ -162,7 +162,7 @@ def test_many_clients_at_once(engine: Engine, clients: int) -> None:
 def test_a_dead_engine_thread_ends_open_answers_and_the_next_succeeds(
     engine: Engine, stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # One token a pass: these answers repeat themselves, and would be over before the thread dies.
+    # One token a pass: with guesses these repetitive answers would end before the thread dies.
     monkeypatch.setattr(CostCurve, "choose", lambda *_, **__: 1)
 
     async def answer(server: ApiServer, n: int, *, is_streamed: bool) -> bytes:

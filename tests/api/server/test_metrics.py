@@ -1,4 +1,4 @@
-"""The numbers for Prometheus count what clients did and what it came to."""
+"""The metrics for Prometheus count requests, tokens and stops."""
 
 import asyncio
 from collections.abc import Callable
@@ -18,7 +18,7 @@ CHAT = {"model": "m", "messages": [{"role": "user", "content": LONG}], "max_toke
 
 
 def numbers(site: Any) -> dict[tuple[str, ...], float]:
-    """Return all samples: (name, label values …) to value."""
+    """Return the value of each sample by its name and label values."""
     text = site.send("GET", "/metrics").body.decode()
     return {
         (sample.name, *sample.labels.values()): sample.value
@@ -102,7 +102,7 @@ def test_an_answer_whose_client_left_is_counted_as_cancelled(
     assert numbers(site)[key] == 1
 
 
-def test_who_hangs_up_after_the_last_word_was_not_early(busy: Any) -> None:
+def test_a_hang_up_after_the_last_word_does_not_count_as_cancelled(busy: Any) -> None:
     site, _ = busy
     for _ in range(20):
         with site.open("POST", "/v1/chat/completions", CHAT | {"stream": True}) as response:
@@ -117,7 +117,9 @@ def test_who_hangs_up_after_the_last_word_was_not_early(busy: Any) -> None:
     assert (*route, "499") not in found
 
 
-def test_what_runs_and_waits_is_told(serve: Callable[..., Any], staged: Callable[..., Any]) -> None:
+def test_running_and_waiting_requests_are_counted(
+    serve: Callable[..., Any], staged: Callable[..., Any]
+) -> None:
     stage = staged(Limits(max_rows=1))
     site = serve(stage.engine)
     ask = {"text": f"user:{LONG}{GO}", "sampling_params": {"max_new_tokens": 2000}, "stream": True}
@@ -130,11 +132,11 @@ def test_what_runs_and_waits_is_told(serve: Callable[..., Any], staged: Callable
     assert found["fullstop_running",] == 1
     assert found["fullstop_waiting",] == 1
     assert found["fullstop_ready",] == 1
-    # The one that asks is open itself.
+    # The connection of the request for the metrics is open, too.
     assert found["fullstop_open_requests",] == 3
 
 
-def test_the_prompt_cache_is_told(busy: Any) -> None:
+def test_the_prompt_cache_is_measured(busy: Any) -> None:
     site, stage = busy
     chat = "/v1/chat/completions"
     cold = numbers(site)
@@ -150,7 +152,7 @@ def test_the_prompt_cache_is_told(busy: Any) -> None:
     )
 
     assert [cold[name] for name in (entries, size, hits, tokens)] == [0, 0, 0, 0]
-    # The one layer keeps keys and values: a float each for every token, in blocks.
+    # The one layer keeps a key and a value for every token, as floats and in blocks.
     assert once[entries] == 1
     assert once[size] >= 8 * first["total_tokens"]
     assert once[hits] == 0
@@ -158,7 +160,7 @@ def test_the_prompt_cache_is_told(busy: Any) -> None:
     assert twice[tokens] == second["prompt_tokens_details"]["cached_tokens"] > 0
 
 
-def test_a_model_that_has_gone_keeps_no_prompts(busy: Any) -> None:
+def test_an_unloaded_model_keeps_no_prompts(busy: Any) -> None:
     site, stage = busy
     site.send("POST", "/v1/chat/completions", CHAT)
     assert stage.wait_until(lambda engine: engine.status.cache_use.entries == 1)
@@ -169,7 +171,9 @@ def test_a_model_that_has_gone_keeps_no_prompts(busy: Any) -> None:
     assert found["fullstop_prompt_cache_bytes",] == 0
 
 
-def test_two_servers_count_apart(serve: Callable[..., Any], staged: Callable[..., Any]) -> None:
+def test_two_servers_count_separately(
+    serve: Callable[..., Any], staged: Callable[..., Any]
+) -> None:
     engine = staged(step_s=0).engine
     one, two = serve(engine), serve(engine)
     one.send("POST", "/v1/chat/completions", CHAT)
@@ -178,7 +182,7 @@ def test_two_servers_count_apart(serve: Callable[..., Any], staged: Callable[...
     assert ("fullstop_stops_total", "max_tokens") not in numbers(two)
 
 
-def test_numbers_are_behind_the_key(serve: Callable[..., Any]) -> None:
+def test_the_metrics_need_the_key(serve: Callable[..., Any]) -> None:
     site = serve(api_key="secret")
 
     assert site.send("GET", "/metrics").status == 401

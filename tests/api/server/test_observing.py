@@ -29,7 +29,7 @@ COUNT = "Count from 1 to 10, one number per line"
 
 
 class Notebook:
-    """Writes down what an observer is told, and on which thread."""
+    """Notes what an observer is told, and on which thread."""
 
     def __init__(self) -> None:
         self.begun: list[RequestBegan] = []
@@ -92,7 +92,7 @@ def asked(**more: Any) -> dict[str, Any]:
     return {"model": "any", "max_tokens": 60, "messages": messages, "stop_sequences": ["4"], **more}
 
 
-def test_an_answer_is_told_with_its_bodies_its_stop_and_its_model(engine: Engine) -> None:
+def test_an_observer_gets_the_bodies_the_stop_and_the_model_of_an_answer(engine: Engine) -> None:
     with watched(engine) as (address, notebook):
         _, answer, headers = post(address, "/v1/messages", asked(), user_agent="curl/8")
         told = notebook.last()
@@ -108,7 +108,7 @@ def test_an_answer_is_told_with_its_bodies_its_stop_and_its_model(engine: Engine
     assert notebook.threads == {"api"}
 
 
-def test_the_bytes_of_a_stream_are_told_as_they_went_out(engine: Engine) -> None:
+def test_an_observer_gets_the_bytes_of_a_stream_as_they_were_sent(engine: Engine) -> None:
     with watched(engine) as (address, notebook):
         _, answer, _ = post(address, "/v1/messages", asked(stream=True))
         told = notebook.last()
@@ -129,7 +129,7 @@ def slow(tmp_path: Path) -> Iterator[Engine]:
     engine.close()
 
 
-# What the template would make of the question.
+# The prompt that the template would make from the question.
 RAW = f"user:{COUNT}{GO}"
 ASKED: dict[str, dict[str, Any]] = {
     "/v1/messages": {"max_tokens": 60, "stop_sequences": ["4"]},
@@ -143,7 +143,7 @@ ASKED: dict[str, dict[str, Any]] = {
 
 
 def shapes(raw: bytes) -> set[str]:
-    """Return the kinds of objects that an answer is made of, however many of each there are."""
+    """Return the kinds of objects in an answer, without their numbers."""
     kinds = set()
     for line in raw.decode().splitlines():
         with contextlib.suppress(ValueError):
@@ -161,7 +161,7 @@ def _shape(value: Any) -> Any:
 
 @pytest.mark.parametrize("is_stream", [False, True])
 @pytest.mark.parametrize("path", ASKED)
-def test_tokens_are_recorded_and_the_answer_is_what_it_is_without(
+def test_recording_tokens_does_not_change_the_answer(
     slow: Engine, path: str, is_stream: bool
 ) -> None:
     body = {"model": "any", "stream": is_stream, **ASKED[path]}
@@ -184,7 +184,7 @@ def test_tokens_are_recorded_and_the_answer_is_what_it_is_without(
     assert "".join(run.texts) == "1 2 3 "
 
 
-def test_who_wants_no_tokens_is_told_the_request_and_the_answer_alone(engine: Engine) -> None:
+def test_an_observer_without_tokens_gets_only_the_request_and_the_answer(engine: Engine) -> None:
     with watched(engine) as (address, notebook):
         post(address, "/v1/messages", asked())
         (run,) = notebook.last().runs
@@ -202,7 +202,7 @@ def test_tokens_that_only_the_client_asked_for_are_not_recorded(slow: Engine) ->
     assert list(run.tokens) == []
 
 
-def test_a_client_that_leaves_is_told_with_the_tokens_it_cost(tmp_path: Path) -> None:
+def test_an_observer_learns_of_a_client_that_left_and_the_tokens_it_cost(tmp_path: Path) -> None:
     stage = Stage(tmp_path, {"go": ["word "] * 3000}, step_s=0.01)
     body = asked(stream=True, max_tokens=3000) | {"stop_sequences": []}
     body["messages"] = [{"role": "user", "content": "go"}]
@@ -222,7 +222,7 @@ def test_a_client_that_leaves_is_told_with_the_tokens_it_cost(tmp_path: Path) ->
     assert end.usage.output_tokens > 0
 
 
-def test_a_request_without_the_key_is_told_but_its_body_is_never_read(engine: Engine) -> None:
+def test_an_observer_gets_a_request_without_the_key_but_not_its_body(engine: Engine) -> None:
     with watched(engine, api_key="quite-secret") as (address, notebook):
         status, _, _ = post(address, "/v1/messages", asked(), x_api_key="wrong-secret")
         told = notebook.last()
@@ -231,7 +231,7 @@ def test_a_request_without_the_key_is_told_but_its_body_is_never_read(engine: En
     assert "authentication_error" in told.answered.text
 
 
-def test_keys_are_hidden_wherever_they_stand(engine: Engine) -> None:
+def test_keys_are_hidden_in_every_place(engine: Engine) -> None:
     with watched(engine, api_key="quite-secret") as (address, notebook):
         post(
             address,
@@ -247,14 +247,14 @@ def test_keys_are_hidden_wherever_they_stand(engine: Engine) -> None:
     assert json.loads(told.asked.text)["metadata"] == {"user_id": "me", "api_key": HIDDEN}
 
 
-def test_an_unknown_route_is_told_without_a_dialect(engine: Engine) -> None:
+def test_an_observer_gets_a_request_to_an_unknown_route_without_a_dialect(engine: Engine) -> None:
     with watched(engine) as (address, notebook):
         post(address, "/nowhere", {})
         told = notebook.last()
     assert (told.status, told.began.dialect, told.began.path) == (404, "", "/nowhere")
 
 
-def test_several_choices_are_told_with_an_end_each(engine: Engine) -> None:
+def test_an_observer_gets_an_end_for_each_of_several_choices(engine: Engine) -> None:
     body = {"model": "m", "n": 2, "max_tokens": 5, "messages": asked()["messages"]}
     with watched(engine) as (address, notebook):
         post(address, "/v1/chat/completions", body)
@@ -262,7 +262,7 @@ def test_several_choices_are_told_with_an_end_each(engine: Engine) -> None:
     assert [end.stop.kind for end in told.ends] == [StopKind.MAX_TOKENS] * 2
 
 
-def test_of_a_long_body_the_first_part_is_kept_and_the_size_is_told() -> None:
+def test_an_observer_gets_the_first_part_of_a_long_body_and_its_size() -> None:
     kept = KeptBytes(most_bytes=5)
     kept.add("aé".encode())
     kept.add("éb".encode())
@@ -295,8 +295,10 @@ def test_headers_that_carry_keys_lose_their_values() -> None:
     )
 
 
-def test_a_client_that_left_is_told_only_once_its_answer_has_ended(engine: Engine) -> None:
-    """However long that takes: the end is waited for, not looked for a few times."""
+def test_an_observer_learns_of_a_client_that_left_after_its_answer_has_ended(
+    engine: Engine,
+) -> None:
+    """The server waits for the end, however long it takes."""
 
     async def play() -> None:
         recorded, observation = Notebook(), Observation()
@@ -319,7 +321,7 @@ def test_a_client_that_left_is_told_only_once_its_answer_has_ended(engine: Engin
     asyncio.run(play())
 
 
-def test_a_server_that_ends_first_still_tells_each_request_once() -> None:
+def test_a_server_that_ends_first_reports_each_request_once() -> None:
     notebook = Notebook()
 
     async def play() -> None:

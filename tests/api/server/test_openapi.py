@@ -1,4 +1,4 @@
-"""The OpenAPI document is valid, and says what the table of routes says."""
+"""The OpenAPI document is valid, and agrees with the table of routes."""
 
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -15,7 +15,7 @@ def found() -> dict[str, Any]:
     return document(ROUTES)
 
 
-def test_the_server_has_it_made_by_another_process(
+def test_another_process_makes_the_document(
     site: Any, monkeypatch: pytest.MonkeyPatch, found: dict[str, Any]
 ) -> None:
     def never(_: object) -> None:
@@ -28,11 +28,11 @@ def test_the_server_has_it_made_by_another_process(
     assert all(one.json == found for one in replies)
 
 
-def test_it_is_valid(found: dict[str, Any]) -> None:
+def test_the_document_is_valid(found: dict[str, Any]) -> None:
     OpenAPIV31SpecValidator(found).validate()
 
 
-def test_it_has_every_route_and_no_other(found: dict[str, Any]) -> None:
+def test_the_document_has_every_route_and_no_other(found: dict[str, Any]) -> None:
     listed = {
         (method.upper(), path)
         for path, operations in found["paths"].items()
@@ -42,7 +42,7 @@ def test_it_has_every_route_and_no_other(found: dict[str, Any]) -> None:
     assert listed == {(route.method, route.path) for route in ROUTES}
 
 
-def test_every_operation_has_a_name_of_its_own(found: dict[str, Any]) -> None:
+def test_no_two_operations_share_a_name(found: dict[str, Any]) -> None:
     names = [one["operationId"] for path in found["paths"].values() for one in path.values()]
 
     assert len(set(names)) == len(names)
@@ -56,7 +56,7 @@ def test_every_posted_body_is_described(found: dict[str, Any]) -> None:
             assert found["components"]["schemas"][name]["properties"], path
 
 
-def test_a_content_may_be_a_text_or_parts(found: dict[str, Any]) -> None:
+def test_a_content_can_be_a_text_or_parts(found: dict[str, Any]) -> None:
     schemas = found["components"]["schemas"]
     content = schemas["UserMessage"]["properties"]["content"]["anyOf"]
 
@@ -74,7 +74,7 @@ def test_errors_are_shown_in_the_dialect_s_envelope(found: dict[str, Any]) -> No
         assert failure["content"]["application/json"]["example"].keys() == keys
 
 
-def test_the_server_gives_it_out(site: Any) -> None:
+def test_the_server_serves_the_document(site: Any) -> None:
     reply = site.send("GET", "/openapi.json")
 
     assert reply.json["openapi"] == "3.1.0"

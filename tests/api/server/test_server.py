@@ -1,4 +1,4 @@
-"""Starting, stopping and finding the server, and the routes that say that it is there."""
+"""Starting, stopping and finding the server, and the routes that show that it runs."""
 
 import asyncio
 import contextlib
@@ -62,7 +62,7 @@ def test_a_connection_made_while_it_stops_is_closed(engine: Engine, turns: int) 
     assert [str(one.message) for one in seen if one.category is ResourceWarning] == []
 
 
-def test_a_taken_port_is_said_in_words(engine: Engine, site: Any) -> None:
+def test_a_taken_port_is_reported_in_words(engine: Engine, site: Any) -> None:
     second = ServerThread(engine, ServerConfig(port=site.address.port))
 
     with pytest.raises(PortTaken, match=f"port {site.address.port} on 127.0.0.1 is taken"):
@@ -71,7 +71,7 @@ def test_a_taken_port_is_said_in_words(engine: Engine, site: Any) -> None:
     second.stop()
 
 
-def test_a_host_that_is_not_ours_is_said_in_words(engine: Engine) -> None:
+def test_a_host_of_another_computer_is_reported_in_words(engine: Engine) -> None:
     server = ServerThread(engine, ServerConfig(host="192.0.2.1", api_key="secret"))
 
     with pytest.raises(CannotListen, match=r"^cannot listen on 192\.0\.2\.1"):
@@ -79,7 +79,7 @@ def test_a_host_that_is_not_ours_is_said_in_words(engine: Engine) -> None:
 
 
 @pytest.mark.parametrize("host", ["localhost", "::1"])
-def test_it_listens_where_it_is_told(engine: Engine, host: str) -> None:
+def test_the_server_listens_on_the_given_host(engine: Engine, host: str) -> None:
     server = ServerThread(engine, ServerConfig(host=host))
     try:
         address = server.start()
@@ -104,7 +104,7 @@ def test_a_server_thread_can_be_started_again(engine: Engine) -> None:
         assert threading.active_count() == before
 
 
-def test_every_route_of_the_table_is_there(site: Any) -> None:
+def test_every_route_of_the_table_exists(site: Any) -> None:
     for route in ROUTES:
         path = route.path.replace("{id}", "demo-model").replace("{response_id}", "resp_x")
         reply = site.send(route.method, path, b"{}" if route.method == "POST" else None)
@@ -119,20 +119,20 @@ def test_no_route_is_listed_twice() -> None:
     assert len({(route.method, route.path) for route in ROUTES}) == len(ROUTES)
 
 
-def test_the_root_is_answered_to_get_and_head(site: Any) -> None:
+def test_the_root_answers_get_and_head(site: Any) -> None:
     assert b"Fullstop" in site.send("GET", "/").body
     reply = site.send("HEAD", "/")
     assert (reply.status, reply.body) == (200, b"")
 
 
-def test_health_tells_what_the_engine_is_doing(site: Any) -> None:
+def test_health_reports_what_the_engine_is_doing(site: Any) -> None:
     reply = site.send("GET", "/health")
 
     assert reply.status == 200
     assert reply.json == {"status": "ok", "running": 0, "waiting": 0}
 
 
-def test_every_answer_has_a_request_id_of_its_own(site: Any) -> None:
+def test_no_two_answers_share_a_request_id(site: Any) -> None:
     ids = [site.send("GET", path).headers["request-id"] for path in ("/", "/health", "/none")]
 
     assert len(set(ids)) == 3

@@ -1,4 +1,4 @@
-"""Requests that arrive while a model is being loaded are answered by it, in every dialect."""
+"""A model that is being loaded answers the requests that arrive meanwhile, in every dialect."""
 
 import asyncio
 import threading

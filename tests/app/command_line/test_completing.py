@@ -1,4 +1,4 @@
-"""Words of the command line are completed from the parser, in the shells that are installed."""
+"""Shells complete the command line from the parser, in each shell that is installed."""
 
 import shutil
 import subprocess
@@ -23,7 +23,7 @@ def _no_downloads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "hub"))
 
 
-def test_commands_and_their_commands_are_completed(capsys: pytest.CaptureFixture[str]) -> None:
+def test_commands_and_subcommands_are_completed(capsys: pytest.CaptureFixture[str]) -> None:
     assert completed(capsys, "mod") == ["models"]
     assert completed(capsys, "models", "") == ["list", "search", "download", "remove"]
     assert completed(capsys, "completion", "z") == ["zsh"]
@@ -35,7 +35,7 @@ def test_options_of_the_command_are_completed(capsys: pytest.CaptureFixture[str]
     assert "--save-run" not in completed(capsys, "--")
 
 
-def test_values_of_options_are_completed_where_they_are_known(
+def test_known_values_of_options_are_completed(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert completed(capsys, "ask", "--model", "de") == ["demo-model"]
@@ -45,7 +45,7 @@ def test_values_of_options_are_completed_where_they_are_known(
     assert completed(capsys, "ask", "--stop", "--", "--js") == ["--json"]
 
 
-def test_names_of_models_are_completed_where_one_is_wanted(
+def test_names_of_models_are_completed_where_a_model_is_expected(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert completed(capsys, "models", "remove", "") == ["demo-model"]

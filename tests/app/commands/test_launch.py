@@ -1,4 +1,4 @@
-"""``fullstop launch`` with a server that runs: what the agent gets, and what is said in words."""
+"""``fullstop launch`` with a running server: what the agent gets, and the errors in words."""
 
 import json
 from collections.abc import Iterator
@@ -25,7 +25,7 @@ def agent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> StandIn:
     made = StandIn(tmp_path)
     monkeypatch.setenv("PATH", str(made.folder))
     monkeypatch.setenv("FULLSTOP_API_KEY", "right")
-    # A program that runs on this machine is not to be found.
+    # The test must not find a server that runs on this machine.
     monkeypatch.setenv("FULLSTOP_PORT", "1")
     monkeypatch.setenv("FULLSTOP_CONFIG_DIR", str(tmp_path / "config"))
     (tmp_path / "config").mkdir()
@@ -57,7 +57,7 @@ def test_an_agent_uses_the_server_that_runs_and_gives_its_exit_code(
     assert "127.0.0.1" in variables["no_proxy"]
 
 
-def test_the_port_of_the_window_is_asked_too(
+def test_the_windows_port_is_tried_too(
     server: Server, agent: StandIn, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     keep_window_port(tmp_path, int(port_of(server)))
@@ -89,7 +89,7 @@ def test_a_model_that_is_too_small_is_refused_with_a_remedy(
         (["claude", "--model", "other"], "does not serve other; it serves: "),
     ],
 )
-def test_what_is_missing_is_said_in_words(
+def test_a_missing_program_server_or_model_is_reported_in_words(
     words: list[str],
     said: str,
     server: Server,
@@ -102,7 +102,7 @@ def test_what_is_missing_is_said_in_words(
     assert not agent.has_asked
 
 
-def test_a_key_that_is_not_known_is_asked_for(
+def test_an_unknown_key_is_asked_for(
     server: Server,
     agent: StandIn,
     monkeypatch: pytest.MonkeyPatch,
@@ -111,7 +111,7 @@ def test_a_key_that_is_not_known_is_asked_for(
     async def none(_: KeyStore) -> None:
         return None
 
-    monkeypatch.setattr(KeyStore, "key", none)  # this person's keychain is not asked
+    monkeypatch.setattr(KeyStore, "key", none)  # the test does not touch this person's keychain
     monkeypatch.setenv("FULLSTOP_API_KEY", "wrong")
     assert main(["launch", "claude", "--url", server.url]) == 1
     assert "set FULLSTOP_API_KEY to it" in capsys.readouterr().err

@@ -36,7 +36,7 @@ SMALL = {"parameters": {"U32": 1_000_000}}
 
 @pytest.fixture
 def site(demo_model_path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
-    """A hub, and a computer on which no model was downloaded yet."""
+    """A hub, and a computer without downloaded models."""
     for name in ("HF_HUB_CACHE", "XDG_CACHE_HOME"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("HOME", str(tmp_path))
@@ -102,7 +102,7 @@ def test_a_downloaded_model_is_listed_answers_by_its_name_and_is_removed(
     assert NAME not in run()[1]
 
 
-def test_the_list_has_a_line_for_each_model_and_names_alone_on_request(site: Hub, run: Run) -> None:
+def test_the_list_has_a_line_for_each_model_and_only_names_on_request(site: Hub, run: Run) -> None:
     head, line = run("list")[1].splitlines()
     assert head.split() == ["NAME", "SIZE", "BITS", "FITS", "CONTEXT", "FROM", "NOTES"]
     assert line.split()[0] == "demo-model"
@@ -150,7 +150,7 @@ def test_a_search_is_limited_and_says_that_there_is_more(site: Hub, run: Run) ->
     assert "there are more" in err
 
 
-def test_a_model_that_is_here_is_marked_in_a_search(site: Hub, run: Run) -> None:
+def test_a_model_on_this_computer_is_marked_in_a_search(site: Hub, run: Run) -> None:
     run("download", NAME)
     assert "on this computer" in run("search", "demo")[1]
 
@@ -204,7 +204,7 @@ def test_a_hub_that_cannot_be_reached_is_a_failure_that_names_what_works(
         (("remove",), 2, "MODEL"),
     ],
 )
-def test_what_cannot_be_done_is_told(
+def test_a_command_that_cannot_be_carried_out_is_explained(
     site: Hub, run: Run, words: tuple[str, ...], expected: int, said: str
 ) -> None:
     code, out, err = run(*words)
@@ -212,7 +212,7 @@ def test_what_cannot_be_done_is_told(
     assert said in err
 
 
-def test_a_gated_model_is_told_with_what_to_do(site: Hub, run: Run) -> None:
+def test_the_error_for_a_gated_model_says_what_to_do(site: Hub, run: Run) -> None:
     site.gated.add(NAME)
     code, _, err = run("download", NAME)
     assert code == 1
@@ -229,7 +229,7 @@ def test_a_model_that_is_too_large_is_warned_of_before_it_is_downloaded(
     assert "of this computer’s memory can be used" in run("download", NAME)[2]
 
 
-def test_nothing_is_removed_where_nobody_can_be_asked(
+def test_nothing_is_removed_if_nobody_can_be_asked(
     site: Hub, run: Run, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run("download", NAME)
@@ -274,6 +274,6 @@ def test_ctrl_c_ends_a_download_and_the_same_command_resumes_it(
     assert any(wanted for _, _, wanted in site.requests)
 
 
-def test_the_bounds_of_a_search_are_those_of_the_engine() -> None:
+def test_a_search_has_the_same_bounds_as_the_engine() -> None:
     assert model_arguments.USUAL_RESULTS == searching.USUAL_RESULTS
     assert model_arguments.MOST_RESULTS == searching.MOST_RESULTS

@@ -1,4 +1,4 @@
-"""``fullstop probe`` as a CI calls it: files, exit codes, and what an interrupted one leaves."""
+"""``fullstop probe`` as CI systems call it: files, exit codes, and the files after an interrupt."""
 
 import asyncio
 import json
@@ -29,7 +29,7 @@ ONLY = ("--only", "stop.one_character,limit", "--model", "small")
 
 @contextmanager
 def listening(server: SmallServer) -> Iterator[str]:
-    """Let a small server listen on a thread of its own; yield its address."""
+    """Run a small server on a thread of its own; yield its address."""
     loop = asyncio.new_event_loop()
     began, address = threading.Event(), []
     ended = asyncio.Event()
@@ -53,7 +53,7 @@ def listening(server: SmallServer) -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def right() -> Iterator[str]:
-    """The address of a server that is right."""
+    """The address of a correct server."""
     with listening(SmallServer()) as url:
         yield url
 
@@ -67,7 +67,7 @@ def wrong() -> Iterator[str]:
 
 @pytest.fixture(params=[main, probe_cli.main], ids=["fullstop probe", "fullstop-probe"])
 def program(request: pytest.FixtureRequest) -> Callable[..., int]:
-    """The command, and the program that is nothing else."""
+    """The command, and the separate program with the same options."""
     call = request.param
     before = ["probe"] if call is main else []
     return lambda *words: call([*before, *words])
@@ -79,7 +79,7 @@ def data_of(capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
     return found
 
 
-def test_a_server_that_is_right_holds(
+def test_a_correct_server_passes(
     program: Callable[..., int], right: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert program(right, *ONLY, "--json") == 0
@@ -89,7 +89,7 @@ def test_a_server_that_is_right_holds(
     assert {one["code"] for one in report["results"]} == {"stop.one_character", "limit"}
 
 
-def test_a_server_that_is_wrong_fails_in_every_file(
+def test_a_faulty_server_fails_in_every_file(
     wrong: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     names = {"junit": "p.xml", "sarif": "p.sarif", "markdown": "p.md", "html": "p.html"}
@@ -98,7 +98,7 @@ def test_a_server_that_is_wrong_fails_in_every_file(
     assert main(["probe", wrong, *ONLY, *files]) == 1
     assert "### Stop: one character (stop.one_character)" in capsys.readouterr().out
     written = {path.name: path.read_text() for path in tmp_path.iterdir()}
-    assert set(written) == set(names.values()), "nothing is left beside the files"
+    assert set(written) == set(names.values()), "there is nothing beside the files"
     assert ElementTree.fromstring(written["p.xml"]).get("failures") == "1"
     assert json.loads(written["p.sarif"])["runs"][0]["results"][0]["ruleId"] == "stop.one_character"
     assert json.loads(written["badge.json"])["color"] == "red"
@@ -121,7 +121,7 @@ def test_known_failures_pass_new_ones_and_unexpected_passes_fail(
     assert "line 2: no check has the id 'none.such'" in capsys.readouterr().err
 
 
-def test_a_probe_that_cannot_begin_says_so_as_json_and_in_its_files(
+def test_a_probe_that_cannot_begin_reports_it_as_json_and_in_its_files(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = tmp_path / "probe.xml"
@@ -132,7 +132,9 @@ def test_a_probe_that_cannot_begin_says_so_as_json_and_in_its_files(
     assert ElementTree.fromstring(file.read_text()).get("errors") == "1"
 
 
-def test_a_probe_without_time_is_incomplete(right: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_probe_that_runs_out_of_time_is_incomplete(
+    right: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     class Slow(SmallServer):
         piece_s = 0.05
 
@@ -144,7 +146,7 @@ def test_a_probe_without_time_is_incomplete(right: str, capsys: pytest.CaptureFi
     assert {one["outcome"] for one in report["results"]} >= {"not asked"}
 
 
-def test_a_path_that_cannot_be_written_is_named_before_anything_is_asked(
+def test_a_path_that_cannot_be_written_is_named_before_the_first_request(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "none" / "p.xml"
@@ -154,7 +156,7 @@ def test_a_path_that_cannot_be_written_is_named_before_anything_is_asked(
 
 
 class Waits(SmallServer):
-    """Takes so long that a probe of it can be interrupted, and says when it has begun."""
+    """Answers so slowly that its probe can be interrupted, and says when the probe has begun."""
 
     piece_s = 0.1
 

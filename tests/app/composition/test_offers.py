@@ -1,4 +1,4 @@
-"""Which models a server offers: those that were given, those of folders, or all there are."""
+"""Which models a server offers: the given ones, those of a folder, or all on this computer."""
 
 from pathlib import Path
 from typing import Any
@@ -89,7 +89,7 @@ def test_without_options_all_models_on_this_computer_are_offered_unless_one_is_t
         ({"pin": ("owner--model-9",)}, "the nearest names are owner--model-"),
     ],
 )
-def test_options_that_cannot_be_are_refused_with_a_remedy(
+def test_wrong_options_are_refused_with_a_remedy(
     folder: Path, values: dict[str, Any], said: str
 ) -> None:
     values = {"models_folder": (str(folder),), **values} if "model" not in values else values
@@ -98,7 +98,7 @@ def test_options_that_cannot_be_are_refused_with_a_remedy(
     assert said in str(told.value)
 
 
-def test_models_of_the_same_name_are_told_apart_by_the_folder_around_them(
+def test_models_of_the_same_name_are_distinguished_by_their_parent_folders(
     folder: Path, tmp_path: Path
 ) -> None:
     second = tmp_path / "elsewhere" / "owner--model-2"

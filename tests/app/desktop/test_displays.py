@@ -24,14 +24,14 @@ def without_display(monkeypatch: pytest.MonkeyPatch) -> None:
         ({"QT_QPA_PLATFORM": "vnc:port=5900;minimal"}, ("vnc", "minimal")),
     ],
 )
-def test_platforms_are_those_that_the_environment_names(
+def test_the_platforms_are_those_in_the_environment(
     environment: dict[str, str], names: tuple[str, ...]
 ) -> None:
     assert displays.platform_names(environment) == names
 
 
 @linux_only
-def test_no_display_is_said_in_words(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_display_is_reported_in_words(monkeypatch: pytest.MonkeyPatch) -> None:
     without_display(monkeypatch)
     problem = displays.display_problem()
     assert problem is not None
@@ -53,13 +53,13 @@ def test_a_platform_that_qt_does_not_have_is_named(monkeypatch: pytest.MonkeyPat
 
 
 @linux_only
-def test_one_platform_that_works_is_enough(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_platform_that_works_suffices(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("QT_QPA_PLATFORM", "teletype;offscreen")
     assert displays.qt_problem() is None
 
 
 @linux_only
-def test_a_display_that_cannot_be_reached_is_a_problem_and_no_crash(
+def test_a_display_that_cannot_be_reached_is_reported_without_a_crash(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     without_display(monkeypatch)
@@ -77,7 +77,7 @@ def test_a_missing_system_library_is_named(tmp_path: Path) -> None:
     assert "libqxcb.so" in problem
 
 
-def test_a_qt_that_cannot_be_imported_is_a_problem_in_words(
+def test_a_qt_that_cannot_be_imported_is_reported_in_words(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setitem(sys.modules, "PySide6.QtWidgets", None)

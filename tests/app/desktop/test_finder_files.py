@@ -29,11 +29,11 @@ def opened_files(qapp: QApplication) -> Iterator[OpenedFiles]:
 
 
 def ask_to_open(application: QApplication, path: Path) -> None:
-    """Send what the Mac's Finder sends."""
+    """Send the event that the Mac's Finder sends."""
     QCoreApplication.sendEvent(application, QFileOpenEvent(str(path)))
 
 
-def test_files_that_came_before_the_window_wait_for_it(
+def test_files_that_arrive_before_the_window_wait_for_it(
     qapp: QApplication, opened_files: OpenedFiles, tmp_path: Path
 ) -> None:
     opened: list[Path] = []

@@ -13,7 +13,7 @@ from app.desktop.garbage_collection import (
 
 
 class Ring:
-    """An object that only the cyclic collector can free; it notes the thread that does."""
+    """An object that only the cyclic collector can free; it notes on which thread."""
 
     def __init__(self, freed_on: list[threading.Thread]) -> None:
         self.itself = self
@@ -29,7 +29,7 @@ def _usual_collector() -> Iterator[None]:
     gc.enable()
 
 
-def test_another_threads_work_never_collects() -> None:
+def test_work_on_another_thread_never_collects_garbage() -> None:
     freed_on: list[threading.Thread] = []
 
     def work() -> None:
@@ -65,7 +65,7 @@ def test_garbage_is_collected_while_the_loop_runs(monkeypatch: pytest.MonkeyPatc
     asyncio.run(run())
 
 
-def test_what_is_loaded_is_left_out_until_the_end() -> None:
+def test_objects_from_the_start_are_not_examined_until_the_end() -> None:
     freed_on: list[threading.Thread] = []
 
     async def run() -> None:
@@ -77,7 +77,7 @@ def test_what_is_loaded_is_left_out_until_the_end() -> None:
             assert frozen > len(kept)
             Ring(freed_on)
             gc.collect()
-            assert len(freed_on) == 1  # what came later
+            assert len(freed_on) == 1  # objects that were made later
             leave_out_what_is_loaded()
             assert gc.get_freeze_count() <= frozen
 
@@ -98,7 +98,7 @@ def test_full_collections_are_rare() -> None:
     assert 2 not in looked
 
 
-def test_the_collector_is_left_as_it_was_found() -> None:
+def test_the_collector_gets_its_old_settings_back() -> None:
     async def run() -> bool:
         with collected_on(asyncio.get_running_loop()):
             return gc.isenabled()
@@ -111,7 +111,7 @@ def test_the_collector_is_left_as_it_was_found() -> None:
     assert not gc.isenabled()
 
 
-def test_the_oldest_generation_that_is_due_is_collected() -> None:
+def test_the_collector_takes_the_oldest_generation_that_is_due() -> None:
     gc.disable()
     gc.collect()
     assert collect_if_due() is None

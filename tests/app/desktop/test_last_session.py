@@ -27,11 +27,11 @@ def window(qapp: QApplication) -> Iterator[MainWindow]:
     yield made
     made.close()
     made.deleteLater()
-    # At once: no later test shall find it among the windows.
+    # At once: no later test may find it among the windows.
     QCoreApplication.sendPostedEvents(made, int(QEvent.Type.DeferredDelete))
 
 
-def test_a_second_start_is_told_and_the_first_comes_forward(
+def test_a_second_start_brings_the_first_window_forward_and_says_so(
     window: MainWindow, qtbot: QtBot
 ) -> None:
     with only_instance() as first:
@@ -45,7 +45,7 @@ def test_a_second_start_is_told_and_the_first_comes_forward(
         assert next_one is not None
 
 
-def test_a_folder_that_cannot_be_made_keeps_nobody_from_starting(
+def test_the_window_starts_even_if_its_folder_cannot_be_made(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, qapp: QApplication
 ) -> None:
     (tmp_path / "file").write_text("")
@@ -54,7 +54,7 @@ def test_a_folder_that_cannot_be_made_keeps_nobody_from_starting(
         assert instance is not None
 
 
-def test_with_a_tray_a_closed_window_lives_on_while_the_server_is_wanted(
+def test_with_a_tray_the_program_goes_on_after_closing_while_the_server_is_on(
     window: MainWindow, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(app.desktop.tray_icon, "has_tray", lambda: True)
@@ -74,12 +74,12 @@ def test_with_a_tray_a_closed_window_lives_on_while_the_server_is_wanted(
     asyncio.run(steps())
 
 
-def test_without_a_tray_a_closed_window_has_ended(window: MainWindow) -> None:
+def test_without_a_tray_closing_the_window_ends_the_program(window: MainWindow) -> None:
     with in_tray(window, preferences_state()):
         assert not window.goes_on_when_closed()
 
 
-def test_the_model_that_was_used_last_is_loaded_unless_another_is_asked_for(
+def test_the_last_used_model_is_loaded_unless_another_is_requested(
     tmp_path: Path,
 ) -> None:
     stored = StoredPreferences(tmp_path)
@@ -90,7 +90,7 @@ def test_the_model_that_was_used_last_is_loaded_unless_another_is_asked_for(
     assert chosen_model(ChatOptions(tmp_path / "other"), stored) == tmp_path / "other"
 
 
-def test_what_was_wrong_with_the_settings_is_said_in_a_box(
+def test_a_box_says_what_was_wrong_with_the_settings(
     window: MainWindow, qapp: QApplication
 ) -> None:
     window.show()

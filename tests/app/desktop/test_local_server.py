@@ -25,7 +25,7 @@ def status_of(url: str) -> int:
             return int(error.code)
 
 
-def test_it_serves_between_start_and_stop_and_can_be_started_again() -> None:
+def test_the_server_runs_between_start_and_stop_and_can_start_again() -> None:
     engine = Engine()
 
     async def run() -> None:
@@ -65,7 +65,7 @@ async def _a_key() -> str | None:
     return "a-key"
 
 
-def test_preferences_are_asked_anew_at_each_start() -> None:
+def test_preferences_are_read_again_at_each_start() -> None:
     wanted = ServerPreferences()
 
     async def use() -> None:
@@ -86,13 +86,13 @@ def test_preferences_are_asked_anew_at_each_start() -> None:
     asyncio.run(use())
 
 
-def test_without_a_key_it_is_not_shown_to_the_network() -> None:
+def test_the_server_is_not_visible_on_the_network_without_a_key() -> None:
     server = LocalServer(Engine(), 0, preferences=lambda: ServerPreferences(is_on_network=True))
     with pytest.raises(OSError, match="needs an API key"):
         asyncio.run(server.start())
 
 
-def test_on_the_network_its_address_is_not_the_loopback_one_where_there_is_another() -> None:
+def test_on_the_network_its_address_is_not_loopback_if_there_is_another() -> None:
     async def use() -> None:
         server = LocalServer(
             Engine(), 0, preferences=lambda: ServerPreferences(is_on_network=True), key=_a_key
@@ -106,7 +106,7 @@ def test_on_the_network_its_address_is_not_the_loopback_one_where_there_is_anoth
     asyncio.run(use())
 
 
-def test_an_origin_that_is_none_is_said_when_it_starts() -> None:
+def test_an_invalid_origin_is_reported_at_the_start() -> None:
     server = LocalServer(
         Engine(), 0, preferences=lambda: ServerPreferences(allowed_origins=("example",))
     )
@@ -114,7 +114,7 @@ def test_an_origin_that_is_none_is_said_when_it_starts() -> None:
         asyncio.run(server.start())
 
 
-def test_a_collector_is_told_of_requests_beside_the_windows_log(
+def test_a_collector_gets_the_requests_that_the_windows_log_gets(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     class Log:

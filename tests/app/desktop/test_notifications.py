@@ -1,4 +1,4 @@
-"""Notifications where there is no tray: a program of the system shows them and tells of clicks."""
+"""Notifications without a tray: a program of the system shows them and reports clicks."""
 
 from pathlib import Path
 
@@ -8,7 +8,7 @@ from pytestqt.qtbot import QtBot
 from app.desktop.notifications import CommandNotifications
 
 
-def test_the_program_is_given_the_words_and_its_answer_is_a_click(
+def test_the_program_gets_the_words_and_its_answer_counts_as_a_click(
     tmp_path: Path, qtbot: QtBot
 ) -> None:
     program, given = tmp_path / "notify-send", tmp_path / "given"

@@ -92,7 +92,7 @@ def test_many_requests_of_another_thread_arrive_with_one_wake_up_on_the_loop() -
 
         thread = threading.Thread(target=server)
         thread.start()
-        thread.join()  # the loop is busy all the while
+        thread.join()  # the loop is busy all the time
         await asyncio.sleep(0)
         await asyncio.sleep(0)
 

@@ -1,4 +1,4 @@
-"""What a signal left unsaved is written where there is room, and offered at the next start."""
+"""Text that a signal left unsaved is written where there is room, and offered at the next start."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -24,7 +24,7 @@ PROBLEM = StoreProblem("Your conversations are not being saved.", "The disk is f
 
 @pytest.fixture
 def folders(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[Path]:
-    """The folders in which words are kept, the first one first."""
+    """The folders in which text is kept, the preferred one first."""
     found = [tmp_path / name for name in ("data", "config", "logs")]
     monkeypatch.setattr(rescued_text, "_folders", lambda: iter(found))
     return found
@@ -36,7 +36,7 @@ def said(words: str) -> Conversation:
     return conversation
 
 
-def test_words_that_memory_alone_held_are_written_to_a_private_file(folders: list[Path]) -> None:
+def test_text_that_only_memory_held_is_written_to_a_private_file(folders: list[Path]) -> None:
     store = MemoryConversationStore(PROBLEM)
     path = rescue(store, [Conversation(), said("My words")])
 
@@ -47,12 +47,12 @@ def test_words_that_memory_alone_held_are_written_to_a_private_file(folders: lis
     assert rescued_files() == [path]
 
 
-def test_where_nothing_was_written_there_is_no_file(folders: list[Path]) -> None:
+def test_without_unsaved_text_there_is_no_file(folders: list[Path]) -> None:
     assert rescue(MemoryConversationStore(PROBLEM), [Conversation()]) is None
     assert rescued_files() == []
 
 
-def test_a_folder_that_takes_nothing_is_passed_over(folders: list[Path]) -> None:
+def test_a_folder_that_cannot_be_written_is_skipped(folders: list[Path]) -> None:
     folders[0].write_text("a file in the folder's place")
     path = rescue(MemoryConversationStore(PROBLEM), [said("My words")])
 
@@ -97,7 +97,7 @@ def box_of(window: MainWindow) -> QMessageBox | None:
     return next((one for one in window.findChildren(QMessageBox) if one.isVisible()), None)
 
 
-def test_import_adds_what_was_rescued_once(
+def test_import_adds_the_rescued_text_once(
     folders: list[Path], use: Callable[[Steps], None]
 ) -> None:
     path = rescue(MemoryConversationStore(PROBLEM), [said("My words")])
@@ -123,7 +123,7 @@ def test_import_adds_what_was_rescued_once(
     use(steps)
 
 
-def test_what_is_not_imported_is_offered_again(
+def test_rescued_text_that_is_not_imported_is_offered_again(
     folders: list[Path], use: Callable[[Steps], None]
 ) -> None:
     path = rescue(MemoryConversationStore(PROBLEM), [said("My words")])

@@ -102,7 +102,7 @@ async def post(server: ServerWindow, body: dict[str, Any], **headers: str) -> tu
 
 
 async def shown(server: ServerWindow, rows: int) -> None:
-    """Wait until so many requests are shown, all of them ended."""
+    """Wait until a number of requests are shown, all of which have ended."""
     table = server.log.table
     await eventually(
         lambda: table.rowCount() == rows and not any(one.is_open for one in table.entries())
@@ -148,7 +148,9 @@ def test_a_request_is_sent_again_with_the_same_body(use: Use, qtbot: QtBot) -> N
     use(steps)
 
 
-def test_a_server_that_is_off_says_that_nothing_can_be_sent_again(use: Use, qtbot: QtBot) -> None:
+def test_the_window_says_that_a_server_that_is_off_sends_nothing_again(
+    use: Use, qtbot: QtBot
+) -> None:
     async def steps(window: MainWindow, server: ServerWindow) -> None:
         await post(server, asked())
         await shown(server, 1)
@@ -162,7 +164,7 @@ def test_a_server_that_is_off_says_that_nothing_can_be_sent_again(use: Use, qtbo
     use(steps)
 
 
-def test_the_log_can_be_copied_saved_filtered_and_forgotten(
+def test_the_log_can_be_copied_saved_filtered_and_cleared(
     use: Use, qtbot: QtBot, tmp_path: Path
 ) -> None:
     async def steps(window: MainWindow, server: ServerWindow) -> None:
@@ -188,7 +190,7 @@ def test_the_log_can_be_copied_saved_filtered_and_forgotten(
     use(steps)
 
 
-def test_a_key_is_made_shown_once_and_then_asked_of_everyone(use: Use, qtbot: QtBot) -> None:
+def test_a_new_key_is_shown_once_and_then_required(use: Use, qtbot: QtBot) -> None:
     async def steps(window: MainWindow, server: ServerWindow) -> None:
         settings = server.settings
         assert not settings.network.isEnabled()
@@ -256,7 +258,7 @@ def test_every_control_of_the_servers_window_has_a_name(use: Use) -> None:
     use(steps)
 
 
-def test_another_apps_answer_is_looked_at_in_the_inspector(use: Use) -> None:
+def test_another_apps_answer_opens_in_the_inspector(use: Use) -> None:
     async def steps(window: MainWindow, server: ServerWindow) -> None:
         await post(server, asked(stream=True))
         await shown(server, 1)

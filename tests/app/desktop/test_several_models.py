@@ -1,4 +1,4 @@
-"""Programs choose among the models of the window's engine, unless a person does not want it."""
+"""Other programs choose among the models of the window's engine, unless the person forbids it."""
 
 import asyncio
 import shutil
@@ -34,7 +34,7 @@ async def answered_by(served: SharedModels, name: str) -> str:
 def with_models(
     folder: Path, model: Path, names: tuple[str, ...], play: Callable[[Engine], Awaitable[None]]
 ) -> None:
-    """Run a play with an engine to which models are offered; the last one is loaded."""
+    """Run a test with an engine that offers models; the last one is loaded."""
     for name in names:
         shutil.copytree(model, folder / name)
 
@@ -59,7 +59,7 @@ def test_a_request_is_answered_by_the_model_that_it_names(
         assert sorted(one.id for one in served.models) == ["alpha", "beta"]
         assert [await answered_by(served, name) for name in ("beta", "alpha")] == ["beta", "alpha"]
         assert await served.count_tokens(asking("alpha")) > 0
-        # The window's own choice is as it was.
+        # The window's own choice has not changed.
         assert served.model is not None
         assert served.model.id == "beta"
 
@@ -100,7 +100,7 @@ def test_a_single_model_answers_requests_of_any_name(tmp_path: Path, demo_model_
     with_models(tmp_path, demo_model_path, ("alpha",), play)
 
 
-def test_the_choice_acts_at_once(tmp_path: Path, demo_model_path: Path) -> None:
+def test_the_preference_takes_effect_at_once(tmp_path: Path, demo_model_path: Path) -> None:
     is_on = True
 
     async def play(engine: Engine) -> None:

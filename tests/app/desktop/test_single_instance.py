@@ -1,4 +1,4 @@
-"""One window per person: a later start brings the first forward."""
+"""One window per person: a later start brings the first window forward."""
 
 import os
 import stat
@@ -23,7 +23,9 @@ def test_a_second_start_brings_the_first_forward(tmp_path: Path, qtbot: QtBot) -
     first.release()
 
 
-def test_the_place_is_free_again_once_it_was_left(tmp_path: Path, qapp: QApplication) -> None:
+def test_the_next_start_is_the_first_again_after_the_first_has_ended(
+    tmp_path: Path, qapp: QApplication
+) -> None:
     first, second = SingleInstance(tmp_path), SingleInstance(tmp_path)
     assert first.claim()
     first.release()
@@ -32,7 +34,7 @@ def test_the_place_is_free_again_once_it_was_left(tmp_path: Path, qapp: QApplica
     second.release()
 
 
-def test_programs_with_other_folders_do_not_know_of_each_other(
+def test_programs_with_different_folders_do_not_disturb_each_other(
     tmp_path: Path, qapp: QApplication
 ) -> None:
     (tmp_path / "a").mkdir()
@@ -56,7 +58,9 @@ time.sleep(60)
 """
 
 
-def test_what_a_killed_program_left_behind_stops_nobody(tmp_path: Path, qapp: QApplication) -> None:
+def test_the_files_of_a_killed_program_do_not_prevent_a_start(
+    tmp_path: Path, qapp: QApplication
+) -> None:
     instance = SingleInstance(tmp_path)
     with subprocess.Popen(
         [sys.executable, "-c", HOLD, str(tmp_path)], cwd=ROOT, stdout=subprocess.PIPE, text=True
@@ -87,7 +91,7 @@ def test_the_lock_is_private_whatever_the_umask(tmp_path: Path, qapp: QApplicati
         instance.release()
 
 
-def test_a_second_start_hands_its_file_to_the_first(tmp_path: Path, qtbot: QtBot) -> None:
+def test_a_second_start_passes_its_file_to_the_first(tmp_path: Path, qtbot: QtBot) -> None:
     first, second = SingleInstance(tmp_path), SingleInstance(tmp_path)
     assert first.claim()
     wanted: list[str] = []
@@ -97,5 +101,5 @@ def test_a_second_start_hands_its_file_to_the_first(tmp_path: Path, qtbot: QtBot
     qtbot.waitUntil(lambda: wanted == [str(file)], timeout=30_000)
     with qtbot.waitSignal(first.show_wanted, timeout=30_000):
         assert second.ask_to_show()
-    assert wanted == [str(file)], "a start without a file opens none"
+    assert wanted == [str(file)], "a start without a file opens no file"
     first.release()

@@ -12,7 +12,7 @@ from ui.records.sending.asking import stop_rules
 from ui.records.storing import StoreProblem
 
 
-def test_without_options_the_window_opens_as_it_likes() -> None:
+def test_without_options_the_command_line_begins_no_conversation() -> None:
     assert asked_conversation(AnswerOptions()) is None
 
 
@@ -28,7 +28,7 @@ def test_options_of_the_command_line_become_a_conversation() -> None:
     assert (settings.max_tokens, settings.is_thinking) == (9, True)
 
 
-def test_stop_options_of_the_command_line_count_in_the_window() -> None:
+def test_stop_options_of_the_command_line_apply_in_the_window() -> None:
     options = StopOptions(scope=StopScope.ALL, ignore_eos=True, min_tokens=3)
     conversation = asked_conversation(AnswerOptions(stops=("END",), stop_options=options))
     assert conversation is not None

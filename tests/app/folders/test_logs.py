@@ -23,7 +23,7 @@ def logging_as_before() -> Iterator[None]:
         one.setLevel(its_level)
 
 
-def test_a_record_is_one_object_a_line(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_record_is_one_object_in_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     logs.as_json_lines()
     log = logging.getLogger("api.server")
     log.info("line %d\nof two", 1, extra={"fields": {"status": 200, "path": "/grün"}})
@@ -45,7 +45,7 @@ def test_a_pipe_gets_no_control_characters(capsys: pytest.CaptureFixture[str]) -
     assert "\x1b" not in capsys.readouterr().err
 
 
-def test_a_record_for_a_closed_stream_is_no_error_for_whoever_logs(
+def test_logging_to_a_closed_stream_raises_nothing(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     closed = io.StringIO()

@@ -22,7 +22,7 @@ def test_a_clone_finds_the_demo_model_in_its_assets() -> None:
     assert paths.demo_model() == REPOSITORY / "assets" / "demo-model"
 
 
-def test_a_wheel_carries_the_demo_model_where_it_is_looked_for() -> None:
+def test_a_wheel_contains_the_demo_model_at_the_expected_place() -> None:
     settings = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())
     included = settings["tool"]["hatch"]["build"]["targets"]["wheel"]["force-include"]
     packaged = {Path(source).name: REPOSITORY / target for source, target in included.items()}
@@ -37,7 +37,7 @@ def test_a_packaged_demo_model_is_preferred(
     assert paths.demo_model() == tmp_path
 
 
-def test_a_model_is_named_by_its_folder_or_as_its_hub_calls_it(
+def test_a_model_has_the_name_of_its_folder_or_of_its_repository(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path))
@@ -87,7 +87,7 @@ def test_a_settings_file_that_cannot_be_read_adds_no_folder_and_stays(
     assert paths.settings_file().read_bytes() == content
 
 
-def test_a_folder_in_the_settings_that_can_be_no_path_holds_no_models(
+def test_a_folder_in_the_settings_that_is_not_a_valid_path_has_no_models(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("FULLSTOP_CONFIG_DIR", str(tmp_path))

@@ -84,7 +84,7 @@ def test_logs_are_private_before_and_after_they_are_rotated(
     assert mode(file.parent) == 0o700
 
 
-def test_what_an_earlier_version_left_open_is_tightened(tmp_path: Path) -> None:
+def test_files_that_an_earlier_version_left_readable_become_private(tmp_path: Path) -> None:
     folder = tmp_path / "data"
     folder.mkdir(mode=0o755)
     elsewhere = tmp_path / "elsewhere"
@@ -106,7 +106,7 @@ def test_what_an_earlier_version_left_open_is_tightened(tmp_path: Path) -> None:
     assert mode(elsewhere) == 0o644
 
 
-def test_both_folders_may_be_named_from_home(
+def test_both_folders_can_be_relative_to_home(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
@@ -115,7 +115,7 @@ def test_both_folders_may_be_named_from_home(
     assert (paths.config_folder(), paths.data_folder()) == (tmp_path / "a", tmp_path / "b")
 
 
-def test_a_home_folder_that_was_named_stays_as_it_is(
+def test_the_permissions_of_a_named_home_folder_do_not_change(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tmp_path.chmod(0o755)
@@ -125,14 +125,14 @@ def test_a_home_folder_that_was_named_stays_as_it_is(
     assert mode(tmp_path) == 0o755
 
 
-def test_a_folder_that_everybody_writes_to_stays_as_it_is(tmp_path: Path) -> None:
+def test_the_permissions_of_a_folder_that_everybody_can_write_do_not_change(tmp_path: Path) -> None:
     tmp_path.chmod(0o1777)
     made_private(tmp_path)
     tighten(tmp_path)
     assert mode(tmp_path) == 0o1777
 
 
-def test_files_that_are_not_the_programs_stay_as_they_are(tmp_path: Path) -> None:
+def test_the_permissions_of_other_programs_files_do_not_change(tmp_path: Path) -> None:
     script = tmp_path / "script.sh"
     script.write_text("exit")
     script.chmod(0o755)
@@ -141,7 +141,7 @@ def test_files_that_are_not_the_programs_stay_as_they_are(tmp_path: Path) -> Non
 
 
 @pytest.mark.usefixtures("open_umask")
-def test_folders_that_are_made_on_the_way_are_private(tmp_path: Path) -> None:
+def test_new_parent_folders_are_private(tmp_path: Path) -> None:
     folder = made_private(tmp_path / "state" / "fullstop" / "log")
     assert mode(folder.parent) == 0o700
     assert mode(folder.parent.parent) == 0o700

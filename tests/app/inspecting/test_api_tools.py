@@ -55,7 +55,7 @@ def address(engine: Engine) -> Iterator[str]:
     server.stop()
 
 
-def test_a_capture_is_read_with_what_is_wrong_in_it() -> None:
+def test_a_capture_is_read_with_its_faults() -> None:
     view = read_capture(LEAK)
     assert view.is_answer
     assert view.text == "abc EN"
@@ -63,7 +63,7 @@ def test_a_capture_is_read_with_what_is_wrong_in_it() -> None:
     assert any("END" in finding.sentence for finding in view.findings)
 
 
-def test_what_is_no_answer_is_said() -> None:
+def test_text_that_is_not_an_answer_is_reported() -> None:
     view = read_capture("<html>404</html>")
     assert not view.is_answer
     assert view.title
@@ -109,7 +109,7 @@ def test_our_own_server_is_probed_in_the_window_and_passes(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    # tests/api/conformance/probe/own_server makes every check.
+    # tests/api/conformance/probe/own_server runs every check.
     some = partial(ProbeOptions, only=("stop.*", "form.*", "errors.stop_*"))
     monkeypatch.setattr(api_tools, "ProbeOptions", some)
 
@@ -134,7 +134,7 @@ def test_our_own_server_is_probed_in_the_window_and_passes(
     run(steps())
 
 
-def test_a_probe_can_be_cancelled_and_begun_anew(
+def test_a_probe_can_be_cancelled_and_started_again(
     run: Run, theme: Theme, tools: ApiTools, address: str
 ) -> None:
     async def steps() -> None:
@@ -156,7 +156,7 @@ def test_a_probe_can_be_cancelled_and_begun_anew(
     run(steps())
 
 
-def test_where_nothing_answers_the_window_says_what_to_do(
+def test_if_nothing_answers_the_window_says_what_to_do(
     run: Run, theme: Theme, tools: ApiTools
 ) -> None:
     async def steps() -> None:
@@ -213,7 +213,7 @@ def test_a_request_of_another_app_is_inspected_with_its_tokens(
         window.workspace.traces.forget_all()
         forgotten = window.inspector.shown
         assert forgotten is not None
-        assert forgotten.trace is None, "what is shown is forgotten too"
+        assert forgotten.trace is None, "the shown run is forgotten, too"
         assert forgotten.run.text == "1\n2\n3\n4\n5\n"
         await client.close()
         window.quit()

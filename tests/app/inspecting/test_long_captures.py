@@ -1,4 +1,4 @@
-"""Captures of any length: read on another thread, shown as far as a page can show them."""
+"""Captures of any length: read on another thread, and shown as far as a page can show them."""
 
 import asyncio
 import gzip
@@ -37,7 +37,7 @@ LONG = "".join(chunk(f"w{n} ") for n in range(COUNT)) + chunk(reason="stop") + "
 
 
 class WatchedTools(ApiTools):
-    """The real tools; notes who reads, and lets a reading wait."""
+    """The real tools; notes on which thread they read, and can delay them."""
 
     def __init__(self, engine: Engine) -> None:
         super().__init__(engine, lambda: "")
@@ -87,7 +87,7 @@ def test_a_long_capture_is_read_whole_on_another_thread_and_shown_in_part(
         page = window.page.toPlainText()
         assert "more characters" in page
         assert "events" in page
-        assert f"{COUNT + 2:,}" in page, "the last events are shown too"
+        assert f"{COUNT + 2:,}" in page, "the last events are shown, too"
         window.clear.click()
         assert not window.source.isReadOnly()
         await eventually(lambda: window.view is None)
@@ -114,7 +114,7 @@ def test_the_window_goes_on_while_a_capture_is_read_and_a_newer_one_takes_over(
     use(steps)
 
 
-def test_a_long_text_that_is_pasted_with_the_keyboard_is_taken_as_a_whole(
+def test_a_long_text_that_is_pasted_with_the_keyboard_is_read_whole(
     use: Callable[..., None],
 ) -> None:
     async def steps(window: CaptureWindow, tools: WatchedTools) -> None:
@@ -129,7 +129,7 @@ def test_a_long_text_that_is_pasted_with_the_keyboard_is_taken_as_a_whole(
     use(steps)
 
 
-def test_a_packed_file_and_a_dump_of_mitmproxy_are_opened(
+def test_a_compressed_file_and_a_dump_of_mitmproxy_are_opened(
     use: Callable[..., None], tmp_path: Path
 ) -> None:
     packed, dump, damaged = (tmp_path / name for name in ("a.gz", "b.mitm", "c.gz"))
@@ -157,7 +157,7 @@ def test_of_several_answers_the_first_with_a_fault_is_shown() -> None:
     assert any(one.sentence.startswith("Answer 2: ") for one in view.findings)
 
 
-def test_a_long_answer_in_one_piece_is_read_as_a_short_one() -> None:
+def test_a_long_answer_in_one_piece_is_read_like_a_short_one() -> None:
     message = {"role": "assistant", "content": "é\n" * 200_000}
     choice = {"index": 0, "message": message, "finish_reason": "stop"}
     text = json.dumps({"object": "chat.completion", "model": "m", "choices": [choice]})

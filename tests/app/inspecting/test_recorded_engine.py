@@ -1,4 +1,4 @@
-"""An engine that has one recorded answer: what the server needs of it, and nothing that runs."""
+"""An engine with one recorded answer: all that the server needs, and nothing that runs."""
 
 import asyncio
 import threading
@@ -33,7 +33,7 @@ def test_each_choice_gives_the_recorded_events_one_by_one() -> None:
     assert first == second == [[PromptProgress(7, 7, 2)], *([event] for event in SAID)]
 
 
-def test_the_end_of_a_recorded_answer_can_be_waited_for() -> None:
+def test_callers_can_wait_for_the_end_of_a_recorded_answer() -> None:
     async def ended() -> Finished:
         [answer] = await RecordedEngine("m", SAID).generate_together([GenerationRequest()])
         waiting = asyncio.create_task(answer.ended())
@@ -45,7 +45,7 @@ def test_the_end_of_a_recorded_answer_can_be_waited_for() -> None:
     assert run(ended()) is END
 
 
-def test_a_listener_hears_a_recorded_answer() -> None:
+def test_a_listener_gets_a_recorded_answer() -> None:
     async def heard() -> list[Event]:
         found: list[Event] = []
         [answer] = await RecordedEngine("m", SAID).generate_together([GenerationRequest()])

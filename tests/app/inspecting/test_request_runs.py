@@ -1,4 +1,4 @@
-"""Requests of other apps in the inspector: the request that ran and the events that came."""
+"""Requests of other apps in the inspector: the request that ran, and its events."""
 
 import asyncio
 import json
@@ -69,7 +69,7 @@ async def post(url: str, body: dict[str, Any]) -> bytes:
 
 
 async def inspected(window: MainWindow) -> InspectorWindow:
-    """Open the newest request in the inspector, as a click on its button does."""
+    """Open the newest request in the inspector, like a click on its button."""
     panel = window.server_panel
     assert panel is not None
     await eventually(lambda: bool(len(panel.log)) and not list(panel.log)[-1].is_open)
@@ -95,7 +95,7 @@ def test_a_large_request_with_a_long_answer_is_shown_whole(
             await post(f"{url}/v1/chat/completions", body)
             inspector = await inspected(window)
             entry = list(window.server_panel.log)[-1]  # type: ignore[union-attr]
-            assert not entry.asked.is_whole, "the body alone would not tell the stop list"
+            assert not entry.asked.is_whole, "the body alone does not contain the stop list"
             shown = window.inspector.shown
             assert shown is not None
             assert shown.trace is not None
@@ -143,7 +143,7 @@ def test_without_recorded_tokens_the_request_and_the_answer_are_shown_all_the_sa
     run(steps())
 
 
-def test_a_client_that_leaves_is_shown_with_what_came_until_then(
+def test_the_request_of_a_client_that_left_is_shown_with_its_text_until_then(
     run: Run, theme: Theme, tmp_path: Path
 ) -> None:
     counted = [f"{number} " for number in range(1, 2_000)]
@@ -160,7 +160,7 @@ def test_a_client_that_leaves_is_shown_with_what_came_until_then(
                 f"Content-Type: application/json\r\nContent-Length: {len(sent)}\r\n\r\n"
             )
             writer.write(head.encode() + sent)
-            await reader.readuntil(b"\r\n\r\n")  # a date may hold what the text is to hold
+            await reader.readuntil(b"\r\n\r\n")  # a date may contain the expected text
             await reader.readuntil(b"3 ")
             writer.close()
             await writer.wait_closed()
@@ -192,7 +192,7 @@ def test_a_raw_prompt_is_the_question_that_is_shown(run: Run, theme: Theme, stag
     run(steps())
 
 
-def test_each_of_several_choices_can_be_looked_at(run: Run, theme: Theme, stage: Stage) -> None:
+def test_each_of_several_choices_can_be_shown(run: Run, theme: Theme, stage: Stage) -> None:
     async def steps() -> None:
         async with served(stage, theme) as (window, url):
             await post(f"{url}/v1/chat/completions", chat(stop=["END"], max_tokens=40, n=3))
@@ -215,7 +215,7 @@ def test_each_of_several_choices_can_be_looked_at(run: Run, theme: Theme, stage:
             inspector.bar.forget.click()
             assert window.inspector.shown is not None
             assert window.inspector.shown.trace is None
-            assert inspector.bar.choice.currentIndex() == 2, "the answer that was chosen stays"
+            assert inspector.bar.choice.currentIndex() == 2, "the chosen answer stays"
             window.inspector.show_open_conversation()
             assert not inspector.bar.choice.isVisible()
 

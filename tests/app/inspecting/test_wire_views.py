@@ -1,4 +1,4 @@
-"""What the API tab shows: real bytes, bodies that ask the same again, programs that run."""
+"""The API tab shows real bytes, bodies that make the same request, and programs that run."""
 
 import asyncio
 import dataclasses
@@ -38,7 +38,7 @@ from ui.records.runs import Run
 
 TITLES = [dialect.title for dialect in DIALECTS]
 RAW = GenerationRequest(prompt="1\n2\n", stops=StopRules(("6",)), max_tokens=20)
-# Requests of the others hold a conversation.
+# Requests of the other dialects contain a conversation.
 WITH_PROMPTS = [one for one in DIALECTS if one.ask(RAW, "model", "") is not None]
 WITH_TURNS = [one for one in DIALECTS if one not in WITH_PROMPTS]
 COUNT = "Count from 1 to 10, one number per line"
@@ -101,7 +101,7 @@ def views(engine: Engine, counted: ShownRun, address: str) -> dict[str, WireView
 
 
 def comparable(request: GenerationRequest) -> GenerationRequest:
-    """Leave out what APIs have no place for: names of tool results, ids of calls."""
+    """Leave out values for which APIs have no field: names of tool results, ids of calls."""
     messages = tuple(
         dataclasses.replace(
             message,
@@ -118,14 +118,14 @@ def comparable(request: GenerationRequest) -> GenerationRequest:
 
 
 def asked_again(dialect: Dialect, request: GenerationRequest) -> GenerationRequest:
-    """Return what the server asks of the engine when it reads the body of a request."""
+    """Return the engine's request that the server makes from a body."""
     body, route = body_of(dialect, request, "m", ""), dialect.answers[0]
     [asked] = route.read(parsed(json.dumps(body).encode(), route.request), strict=False)
     return asked
 
 
 @pytest.mark.parametrize("dialect", WITH_TURNS, ids=lambda dialect: dialect.name)
-def test_a_body_asks_the_engine_what_the_run_was_asked(dialect: Dialect) -> None:
+def test_a_body_makes_the_same_request_as_the_run(dialect: Dialect) -> None:
     assert comparable(asked_again(dialect, ASKED)) == comparable(ASKED)
 
 
@@ -145,7 +145,7 @@ RICH = GenerationRequest(
 )
 
 
-def test_a_chat_body_asks_all_that_another_app_may_have_asked() -> None:
+def test_a_chat_body_contains_all_that_another_app_can_request() -> None:
     for asked in (
         RICH,
         dataclasses.replace(
@@ -159,7 +159,7 @@ def test_a_chat_body_asks_all_that_another_app_may_have_asked() -> None:
 
 
 @pytest.mark.parametrize("dialect", DIALECTS, ids=lambda dialect: dialect.name)
-def test_every_dialect_takes_every_option_of_stops(dialect: Dialect) -> None:
+def test_a_body_of_every_dialect_contains_every_option_of_stops(dialect: Dialect) -> None:
     options = other_stop_options()
     stops = StopRules(("END",)).with_options(options)
     asked = GenerationRequest((Message("user", "Hi"),), stops=stops, max_tokens=9)
@@ -168,7 +168,9 @@ def test_every_dialect_takes_every_option_of_stops(dialect: Dialect) -> None:
     assert asked_again(dialect, asked).stops == stops
 
 
-def test_a_raw_prompt_is_asked_where_there_are_words_for_it(engine: Engine, address: str) -> None:
+def test_a_raw_prompt_is_sent_in_the_dialects_that_have_a_field_for_it(
+    engine: Engine, address: str
+) -> None:
     asked = GenerationRequest(
         prompt="Count", sampling=Sampling(temperature=0.0), stops=StopRules(("6",)), max_tokens=5
     )
@@ -181,16 +183,14 @@ def test_a_raw_prompt_is_asked_where_there_are_words_for_it(engine: Engine, addr
 
 
 @pytest.mark.parametrize("name", TITLES)
-def test_the_bytes_are_an_answer_of_that_api_with_nothing_wrong(
-    views: dict[str, WireView], name: str
-) -> None:
+def test_the_bytes_are_a_correct_answer_of_that_api(views: dict[str, WireView], name: str) -> None:
     view = views[name]
     for sent in (view.whole, view.stream):
         assert sent.startswith("HTTP/1.1 200 OK\n")
         capture = parse(sent)
         assert capture.text == "1\n2\n3\n4\n5\n"
         assert [f for f in diagnose(capture, ("6",)) if f.severity is Severity.ERROR] == []
-    assert len(parse(view.stream).events) > 10, "token by token, as it was"
+    assert len(parse(view.stream).events) > 10, "token by token, as it was sent sent"
 
 
 @pytest.mark.parametrize("name", TITLES)
@@ -218,7 +218,7 @@ def test_a_program_works_when_pasted(views: dict[str, WireView], name: str) -> N
     assert "1\n2\n3\n4\n5\n" in done.stdout or "1\\n2\\n3\\n4\\n5\\n" in done.stdout
 
 
-def test_a_run_whose_tokens_are_forgotten_is_sent_in_one_piece(
+def test_a_run_without_recorded_tokens_is_sent_in_one_piece(
     engine: Engine, counted: ShownRun
 ) -> None:
     forgotten = ShownRun(counted.run, None, COUNT)
@@ -232,7 +232,7 @@ def test_a_running_answer_cannot_be_sent_yet(engine: Engine) -> None:
         asyncio.run(wire_views(engine, ShownRun(Run()), "http://127.0.0.1:1"))
 
 
-def test_a_raw_prompt_is_shown_in_the_apis_that_take_one_and_no_error_in_the_others(
+def test_a_raw_prompt_is_shown_only_in_the_apis_that_accept_one(
     engine: Engine, counted: ShownRun
 ) -> None:
     raw = dataclasses.replace(counted, asked=RAW)
@@ -245,14 +245,14 @@ def test_a_raw_prompt_is_shown_in_the_apis_that_take_one_and_no_error_in_the_oth
         assert "after validation" not in view.whole
 
 
-def test_instructions_alone_are_shown_in_the_apis_that_take_them(
+def test_a_conversation_of_only_instructions_is_shown_in_the_apis_that_accept_it(
     engine: Engine, counted: ShownRun
 ) -> None:
     alone = dataclasses.replace(
         counted, asked=GenerationRequest(messages=(Message("system", "Count."),), max_tokens=20)
     )
     found = run(wire_views(engine, alone, "http://127.0.0.1:1"))
-    # Where instructions are a field of their own, a request needs a turn beside them.
+    # If instructions are a separate field, a request also needs a turn.
     apart = {"system", "instructions"}
     assert [view.name for view in found] == [
         one.title for one in DIALECTS if not apart & one.answers[0].request.model_fields.keys()

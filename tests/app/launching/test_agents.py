@@ -1,4 +1,4 @@
-"""What each agent is told, and the lines that a person copies."""
+"""The settings that each agent gets, and the lines that a person copies."""
 
 import json
 import shlex
@@ -17,18 +17,18 @@ def test_the_command_line_knows_every_agent() -> None:
 
 
 @pytest.mark.parametrize("name", AGENTS)
-def test_an_agent_is_told_address_model_and_key(name: str) -> None:
+def test_an_agent_gets_the_address_the_model_and_the_key(name: str) -> None:
     setup = AGENTS[name].set_up(TARGET)
     told = json.dumps([setup.variables, setup.arguments, setup.files])
     assert TARGET.url in told
     assert TARGET.model in told
-    assert "65536" in told or name == "qwen"  # which has no setting for it
+    assert "65536" in told or name == "qwen"  # it has no setting for it
     assert TARGET.key in setup.variables.values()
     assert all(TARGET.key not in word for word in setup.arguments)
 
 
 @pytest.mark.parametrize("name", AGENTS)
-def test_lines_are_shell_and_never_hold_the_key(name: str) -> None:
+def test_lines_are_shell_commands_and_never_contain_the_key(name: str) -> None:
     written = lines(AGENTS[name], TARGET, ("-p", "it's a test"))
     assert TARGET.key not in written
     assert "$FULLSTOP_API_KEY" in written or "export FULLSTOP_API_KEY" in written
@@ -37,14 +37,14 @@ def test_lines_are_shell_and_never_hold_the_key(name: str) -> None:
     assert (words[0], words[-2:]) == (AGENTS[name].program, ["-p", "it's a test"])
 
 
-def test_lines_without_a_key_send_any() -> None:
+def test_lines_without_a_key_send_a_placeholder() -> None:
     target = Target("http://127.0.0.1:8642", "m", None, NO_KEY)
     written = lines(AGENTS["claude"], target)
     assert "export ANTHROPIC_AUTH_TOKEN=unused\n" in written
     assert "FULLSTOP_API_KEY" not in written
 
 
-def test_files_of_an_agent_lie_in_a_temporary_folder() -> None:
+def test_the_files_of_an_agent_are_in_a_temporary_folder() -> None:
     setup = AGENTS["aider"].set_up(TARGET)
     assert with_folder(setup, "/tmp/x")[-1] == "/tmp/x/fullstop-aider.json"
     assert json.loads(setup.files["fullstop-aider.json"])["openai/owner/some model"]

@@ -1,4 +1,4 @@
-"""Programs that are not ours, where our server is looked for: none gets a key, none does harm."""
+"""Foreign programs at the address of the server: none gets a key, and none does harm."""
 
 import itertools
 from collections.abc import Iterable
@@ -32,7 +32,7 @@ def test_a_key_follows_no_redirect() -> None:
     ],
     ids=["not HTTP", "nested", "cut short", "not text"],
 )
-def test_what_is_no_answer_of_ours_is_no_server_of_ours(answer: Iterable[bytes]) -> None:
+def test_a_program_with_other_answers_is_not_taken_for_the_server(answer: Iterable[bytes]) -> None:
     with raw_server(lambda _: answer) as server:
         assert running(server.url, ["secret"]) is None
 
@@ -50,7 +50,7 @@ def test_an_endless_answer_is_read_up_to_a_limit() -> None:
     assert next(sent) < 100
 
 
-def test_keys_are_tried_only_where_they_are_asked_for() -> None:
+def test_keys_are_sent_only_to_servers_that_ask_for_one() -> None:
     refused = answering(b"{}", status="401 Unauthorized")
     with raw_server(lambda _: [refused]) as server:
         with pytest.raises(KeyRefused):

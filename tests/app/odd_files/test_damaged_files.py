@@ -1,4 +1,4 @@
-"""Files that were damaged or written by strangers end in the product's own words, and are kept."""
+"""Damaged or foreign files are refused in the product's own words, and kept."""
 
 import json
 from datetime import datetime
@@ -46,12 +46,12 @@ def test_the_sound_files_that_are_damaged_can_be_read(attack: Attack, tmp_path: 
         ('{"n": ' + "9" * 400 + "}", "n: the number is too large"),
     ],
 )
-def test_numbers_that_nothing_can_hold_are_named(text: str, words: str) -> None:
+def test_numbers_out_of_range_are_named(text: str, words: str) -> None:
     with pytest.raises(DamagedFile, match=words):
         Fields(json.loads(text)).take("n", float)
 
 
-def test_a_message_of_no_time_that_a_calendar_knows_is_still_shown() -> None:
+def test_a_message_with_an_impossible_time_is_still_shown() -> None:
     message = ConversationMessage("user", "Hello", created_at=1e300)
     answer = ConversationMessage("assistant", "Hi", Run(text="Hi"), created_at=-1e300)
     (found,) = conversations_from_json(
@@ -74,12 +74,14 @@ def test_a_stop_list_with_half_a_character_is_refused_by_its_entry() -> None:
 
 
 @pytest.mark.parametrize("impossible", ["x" * 20_000, "a\x00b"])
-def test_a_last_model_that_can_be_no_path_is_none(impossible: str, tmp_path: Path) -> None:
+def test_a_last_model_that_is_not_a_valid_path_is_ignored(impossible: str, tmp_path: Path) -> None:
     (tmp_path / "settings.json").write_text(json.dumps({"last_model": impossible}))
     assert StoredPreferences(tmp_path).last_model is None
 
 
-def test_names_of_unknown_settings_are_shown_shortly_and_steer_nothing(tmp_path: Path) -> None:
+def test_names_of_unknown_settings_are_shortened_and_shown_without_control_characters(
+    tmp_path: Path,
+) -> None:
     (tmp_path / "settings.json").write_text(json.dumps({"\x1b[2J" + "9" * 5_000: 1}))
     notice = StoredPreferences(tmp_path).notice
     assert "\x1b" not in notice

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.long
 
 _LIMIT = 32 * 1024 * 1024
 LARGEST = {"inspect": MOST_BYTES, "replay": _LIMIT}
-# Runs the command line as the program does, and says how much memory that took.
+# Runs the command line like the program, and prints how much memory that took.
 # (``ru_maxrss`` would begin with what the process had that started it.)
 _MEASURED = """
 import re, resource, sys
@@ -30,7 +30,7 @@ print(f"peak {peak} MiB, code {code}", file=sys.stderr)
 
 
 def measured(*words: str) -> tuple[int, int, str]:
-    """Return the peak of memory in MiB, the exit code, and what was said on standard error."""
+    """Return the peak of memory in MiB, the exit code, and the text on standard error."""
     done = subprocess.run(
         [sys.executable, "-c", _MEASURED, *words],
         env={**os.environ, "PYTHONPATH": os.getcwd()},
@@ -63,7 +63,7 @@ def test_a_file_of_a_gigabyte_is_refused_and_not_read(command: str, tmp_path: Pa
 
 
 def filled(part: bytes, before: bytes = b"", after: bytes = b"", *, most: int = _LIMIT) -> bytes:
-    """Return as much of one part as a file may hold, between a beginning and an end."""
+    """Return one part as often as fits into a file, between a beginning and an end."""
     count = (most - len(before) - len(after)) // len(part)
     return before + (part * count).rstrip(b",") + after
 
@@ -78,7 +78,7 @@ _ENTRY = json.dumps(
         "response": {"status": 200, "content": {"text": "{}" + " " * 4_000}},
     }
 ).encode()
-# Captures of the largest size, made of as much of one thing as fits.
+# Captures of the largest size, each full of one kind of content.
 CAPTURES: dict[str, tuple[bytes, bytes, bytes]] = {
     "empty events": (b"data: {}\n\n", b"", b""),
     "lines": (b"\n", b"", b""),
@@ -102,9 +102,9 @@ CAPTURES: dict[str, tuple[bytes, bytes, bytes]] = {
     "long lines": (_LONG, b"", b"data: [DONE]\n\n"),
     "an archive": (_ENTRY + b",", b'{"log": {"entries": [', b"]}}"),
 }
-# What the largest capture may take: its bytes, its text, and as much again for what is read of it.
+# The largest capture may take its bytes, its text, and as much again for what was read.
 _MOST_CAPTURE_MIB = 5 * (MOST_BYTES >> 20)
-# An emoji in each line gives every character of the text four bytes, in the pieces and as a whole.
+# With an emoji in each line every character takes four bytes, in the pieces and in the whole.
 _MOST_WIDE_MIB = 11 * (MOST_BYTES >> 20)
 _MOST_MIB = 190
 
@@ -123,7 +123,7 @@ def test_the_largest_capture_that_is_read_takes_a_small_multiple_of_its_size(
 
 
 @pytest.mark.parametrize("part", [b"[],", b'{"a":1},', b"1,"])
-def test_a_large_file_of_values_that_is_no_saved_run_takes_a_small_multiple_of_its_size(
+def test_a_large_file_that_is_not_a_saved_run_takes_a_small_multiple_of_its_size(
     part: bytes, tmp_path: Path
 ) -> None:
     path = tmp_path / "large"
@@ -166,12 +166,12 @@ def test_a_capture_of_40_mb_in_lines_of_4000_characters_is_read_in_bounded_memor
     path = tmp_path / "large"
     path.write_bytes(filled(*CAPTURES["long lines"], most=40_000_000))
     peak, code, said = measured("inspect", str(path))
-    assert (code, said) == (1, ""), "no reason is given"
-    # An emoji in each line gives every character of it four bytes: this is the worst there is.
+    assert (code, said) == (1, ""), "the capture has no reason"
+    # With an emoji in each line every character takes four bytes: this is the worst case.
     assert peak - idle("inspect") < 10 * 40, f"{peak - idle('inspect')} MiB"
 
 
-def test_a_run_that_is_accepted_is_still_played(tmp_path: Path) -> None:
+def test_an_accepted_run_is_played(tmp_path: Path) -> None:
     path = tmp_path / "no-run.json"
     path.write_text(json.dumps({"fullstop_run": 2}))
     _, code, said = measured("replay", str(path))

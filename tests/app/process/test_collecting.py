@@ -1,4 +1,4 @@
-"""A server's collector leaves alone what stays. In a process of its own: it cannot be undone."""
+"""A server's collector skips permanent objects. In a process of its own: it cannot be undone."""
 
 import subprocess
 import sys
@@ -27,7 +27,7 @@ assert 0 < max(most) < 10_000, max(most)
 """
 
 
-def test_new_objects_are_looked_at_once_or_twice_and_garbage_is_taken_apart_bit_by_bit() -> None:
+def test_new_objects_are_examined_once_or_twice_and_garbage_is_freed_in_small_steps() -> None:
     done = subprocess.run(
         [sys.executable, "-c", _PROGRAM], capture_output=True, text=True, timeout=120, check=False
     )

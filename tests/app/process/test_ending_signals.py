@@ -11,7 +11,7 @@ from app.process.ending_signals import EndingSignals
 
 @pytest.fixture
 def signals() -> Iterator[EndingSignals]:
-    """Signals that are taken for the length of a test."""
+    """Signals that are caught during a test."""
     with contextlib.closing(EndingSignals(force=lambda: None)) as taken:
         yield taken
 
@@ -32,7 +32,9 @@ def test_a_signal_is_delivered_on_the_loop(signals: EndingSignals, number: int) 
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_before_the_loop_is_kept_for_it(signals: EndingSignals, number: int) -> None:
+def test_a_signal_before_the_loop_is_delivered_when_it_runs(
+    signals: EndingSignals, number: int
+) -> None:
     os.kill(os.getpid(), number)
     asyncio.run(delivered(signals))
 
@@ -64,7 +66,7 @@ def test_a_hang_up_that_is_ignored_stays_ignored() -> None:
         signal.signal(signal.SIGHUP, before)
 
 
-def test_handlers_are_put_back() -> None:
+def test_the_old_handlers_are_restored() -> None:
     numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
     before = [signal.getsignal(number) for number in numbers]
     EndingSignals().close()

@@ -45,7 +45,7 @@ def test_ctrl_c_between_two_calls_goes_to_the_next_one_once() -> None:
     assert got == ["first"]
 
 
-def test_what_ctrl_c_did_before_is_put_back() -> None:
+def test_the_old_effect_of_ctrl_c_is_restored() -> None:
     before = signal.getsignal(signal.SIGINT)
 
     async def steps(interrupts: Interrupts) -> None:

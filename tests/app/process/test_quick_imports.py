@@ -1,4 +1,4 @@
-"""A command is imported without the system's certificates; who connects has them."""
+"""A command is imported without the system's certificates; they are read before a connection."""
 
 import json
 import subprocess

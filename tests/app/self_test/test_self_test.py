@@ -81,7 +81,7 @@ async def beside_the_point() -> str:
         (beside_the_point, "left out  the part            there is no Qt", []),
     ],
 )
-def test_a_check_says_what_came_of_it(
+def test_a_check_reports_its_outcome(
     work: Callable[[], Awaitable[str]],
     line: str,
     failures: list[str],
@@ -102,10 +102,10 @@ def test_a_damaged_demo_model_fails_the_test_by_name(
     told = capsys.readouterr()
     assert "failed    demo model" in told.out
     assert told.err == "failed: demo model\n"
-    assert os.environ["QT_QPA_PLATFORM"] == "as-it-was", "the surroundings are put back"
+    assert os.environ["QT_QPA_PLATFORM"] == "as-it-was", "the environment is restored"
 
 
-def test_what_never_comes_to_an_end_fails_and_holds_nobody_up(
+def test_a_check_that_never_ends_fails_and_delays_nobody(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     is_over = threading.Event()
@@ -124,7 +124,7 @@ def test_what_never_comes_to_an_end_fails_and_holds_nobody_up(
 
 
 @pytest.mark.parametrize("words", [["--model", "x"], ["ask", "hello"]])
-def test_the_self_test_takes_nothing_else(
+def test_the_self_test_refuses_other_arguments(
     words: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["--self-test", *words]) == 2
@@ -140,7 +140,7 @@ def test_the_client_notices_a_wrong_answer(
     try:
         assert problem_of(url, COUNT, STOP, COUNTED) is None
         assert "instead of 'else'" in str(problem_of(url, COUNT, STOP, "else"))
-        # Ends by itself: the text is right, the reason is another one.
+        # Ends by itself: the text is correct, and the reason is another one.
         whole = COUNTED + "6\n7\n8\n9\n10"
         assert "the reason was" in str(problem_of(url, COUNT, "never", whole))
         assert "status 400" in str(problem_of(url, COUNT, "", COUNTED))

@@ -1,4 +1,4 @@
-"""The checks of files and command lines are made from what is declared of a setting."""
+"""The checks of files and command lines are made from the declaration of each setting."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -30,7 +30,7 @@ def read(values: dict[str, Any]) -> Outer:
     return made(Outer, checks_of(Outer).model_validate(values).model_dump())
 
 
-def test_without_values_the_defaults_are_made() -> None:
+def test_missing_values_become_the_defaults() -> None:
     assert read({}) == Outer()
 
 
@@ -56,6 +56,6 @@ def test_values_have_their_own_types() -> None:
         {"counts": 1},
     ],
 )
-def test_what_was_not_declared_is_refused(values: dict[str, Any]) -> None:
+def test_an_undeclared_value_is_refused(values: dict[str, Any]) -> None:
     with pytest.raises(ValidationError):
         checks_of(Outer).model_validate(values)

@@ -1,4 +1,4 @@
-"""Settings written by an earlier version are opened as they were, and kept in the same form."""
+"""Settings of an earlier version are read unchanged, and written in the same form."""
 
 import json
 import shutil
@@ -55,7 +55,7 @@ def test_a_change_writes_the_other_settings_as_an_earlier_version_did(tmp_path: 
 
 
 def with_newer(earlier: dict[str, Any], usual: dict[str, Any]) -> dict[str, Any]:
-    """Return settings with those that came since, as they are where nobody has chosen."""
+    """Return settings together with the defaults of those that are newer."""
     settings = usual | earlier
     for name, section in usual.items():
         if isinstance(section, dict):

@@ -36,7 +36,7 @@ class Drawer(KeyringBackend):
 
 
 class Locked(Drawer):
-    """A keychain whose person will not unlock it."""
+    """A keychain that its owner does not unlock."""
 
     def get_password(self, service: str, username: str) -> str | None:
         raise KeyringError("locked")
@@ -45,7 +45,7 @@ class Locked(Drawer):
         raise KeyringError(f"locked, and {password} is not kept")
 
 
-def test_a_key_is_kept_in_the_keychain_and_asked_for_on_another_thread(tmp_path: Path) -> None:
+def test_a_key_is_kept_in_the_keychain_and_read_on_another_thread(tmp_path: Path) -> None:
     drawer = Drawer()
 
     async def use() -> None:
@@ -64,7 +64,7 @@ def test_a_key_is_kept_in_the_keychain_and_asked_for_on_another_thread(tmp_path:
 
 
 @pytest.mark.parametrize("keychain", [Locked, system_keychain], ids=["locked", "none"])
-def test_without_a_keychain_the_key_is_in_a_file_for_its_owner_only(
+def test_without_a_keychain_the_key_is_in_a_file_that_only_its_owner_can_read(
     tmp_path: Path, keychain: type[Locked], caplog: pytest.LogCaptureFixture
 ) -> None:
     async def use() -> str:
@@ -83,7 +83,7 @@ def test_without_a_keychain_the_key_is_in_a_file_for_its_owner_only(
     assert key not in caplog.text
 
 
-def test_a_key_that_is_forgotten_is_in_neither_place(tmp_path: Path) -> None:
+def test_a_forgotten_key_is_in_neither_place(tmp_path: Path) -> None:
     drawer = Drawer()
 
     async def use() -> None:
@@ -101,24 +101,24 @@ def test_a_key_that_is_forgotten_is_in_neither_place(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_keychain_that_does_nothing_counts_as_none() -> None:
+def test_a_keychain_that_does_nothing_counts_as_missing() -> None:
     with pytest.raises(NoKeychain, match="no keychain"):
         system_keychain()
 
 
-def test_a_folder_that_cannot_be_written_is_an_error_in_words(tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_written_is_reported_in_words(tmp_path: Path) -> None:
     (tmp_path / "taken").write_text("")
     with pytest.raises(OSError, match="taken"):
         asyncio.run(KeyStore(tmp_path / "taken", Locked).renew())
 
 
-def test_a_file_of_the_key_that_is_damaged_is_an_error_in_words(tmp_path: Path) -> None:
+def test_a_damaged_file_of_the_key_is_reported_in_words(tmp_path: Path) -> None:
     (tmp_path / "api-key").write_bytes(b"fs-\xff\xfe")
     with pytest.raises(OSError, match="api-key is damaged; make a new key"):
         asyncio.run(KeyStore(tmp_path, Locked).key())
 
 
-def test_a_key_that_cannot_be_kept_leaves_the_old_one(
+def test_the_old_key_stays_if_a_new_one_cannot_be_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def use() -> None:

@@ -1,4 +1,4 @@
-"""Settings of ``serve``: command line before environment before file, and mistakes well told."""
+"""Settings of ``serve``: command line before environment before file, and clear errors."""
 
 import os
 from dataclasses import fields
@@ -18,7 +18,7 @@ from ui.preferences.declaring import declared
 LIMITS = [
     one.name
     for one in declared(ServeOptions)
-    # Switches have none, and folders are no numbers.
+    # Switches have no value, and folders are not numbers.
     if one.setting.place == "limits" and one.setting.metavar not in ("", "FOLDER")
 ]
 
@@ -43,7 +43,9 @@ def written(folder: Path, text: str | bytes) -> Path:
     return file
 
 
-def test_the_command_line_counts_before_the_environment_before_the_file(tmp_path: Path) -> None:
+def test_the_command_line_takes_precedence_over_the_environment_and_the_file(
+    tmp_path: Path,
+) -> None:
     file = written(tmp_path, "port = 1\nmax_rows = 1\nstrict = true\nkeepalive_s = 1")
     options = resolved({"port": 3}, {"FULLSTOP_PORT": "2", "FULLSTOP_MAX_ROWS": "2"}, file)
 
@@ -52,7 +54,7 @@ def test_the_command_line_counts_before_the_environment_before_the_file(tmp_path
     assert options.max_waiting == Limits().max_waiting
 
 
-def test_everything_can_be_said_in_every_place(tmp_path: Path) -> None:
+def test_every_setting_can_be_given_in_every_place(tmp_path: Path) -> None:
     example: dict[str, Any] = {
         "host": "127.0.0.2",
         "port": 5,
@@ -103,7 +105,7 @@ def test_everything_can_be_said_in_every_place(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("place", ["file", "environment"])
-def test_one_model_alone_need_not_be_in_a_list(tmp_path: Path, place: str) -> None:
+def test_a_single_model_needs_no_list(tmp_path: Path, place: str) -> None:
     folder = tmp_path / "models, and more"
     folder.mkdir()
     options = (
@@ -114,7 +116,7 @@ def test_one_model_alone_need_not_be_in_a_list(tmp_path: Path, place: str) -> No
     assert options.model == (str(folder),)
 
 
-def test_the_usual_file_is_read_if_it_is_there(tmp_path: Path) -> None:
+def test_the_default_file_is_read_if_it_exists(tmp_path: Path) -> None:
     assert resolved().port == 8642
     (tmp_path / "config").mkdir()
     (tmp_path / "config" / "serve.toml").write_text("port = 9")
@@ -139,7 +141,7 @@ def test_the_usual_file_is_read_if_it_is_there(tmp_path: Path) -> None:
         (b"\xff\xfe", ["not UTF-8"]),
     ],
 )
-def test_a_mistake_in_the_file_is_told_with_file_key_and_remedy(
+def test_a_mistake_in_the_file_is_reported_with_file_key_and_remedy(
     tmp_path: Path, text: str | bytes, named: list[str]
 ) -> None:
     file = written(tmp_path, text)
@@ -151,12 +153,12 @@ def test_a_mistake_in_the_file_is_told_with_file_key_and_remedy(
     assert all(part in str(told.value) for part in named)
 
 
-def test_a_named_file_must_be_there(tmp_path: Path) -> None:
+def test_a_named_file_must_exist(tmp_path: Path) -> None:
     with pytest.raises(CommandError, match=r"nowhere\.toml does not exist"):
         resolved(file=tmp_path / "nowhere.toml")
 
 
-def test_what_is_not_a_regular_file_is_refused(tmp_path: Path) -> None:
+def test_a_path_that_is_not_a_regular_file_is_refused(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")  # nobody will ever write to it
     for place in (Path("/dev/zero"), tmp_path / "pipe"):
         with pytest.raises(CommandError, match=f"{place} cannot be read: it is not a regular file"):
@@ -168,7 +170,7 @@ def test_a_mistake_in_the_environment_names_the_variable() -> None:
         resolved(environment={"FULLSTOP_MAX_ROWS": "many"})
 
 
-def test_an_empty_variable_is_as_good_as_none() -> None:
+def test_an_empty_variable_counts_as_missing() -> None:
     assert resolved(environment={"FULLSTOP_PORT": "", "FULLSTOP_API_KEY": ""}).port == 8642
 
 
@@ -187,7 +189,7 @@ def test_a_mistake_on_the_command_line_names_the_option(
     assert "--max-rows: " in capsys.readouterr().err
 
 
-def test_the_defaults_are_those_of_the_server_and_the_engine(
+def test_the_defaults_match_the_server_and_the_engine(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert main(["serve", "--help"]) == 0
@@ -218,6 +220,6 @@ def test_a_number_beyond_its_bounds_names_the_option_and_the_bounds(
     assert f"argument {words[0]}: {reason}" in capsys.readouterr().err
 
 
-def test_every_example_of_a_setting_is_a_line_that_the_file_takes(tmp_path: Path) -> None:
+def test_every_example_of_a_setting_is_a_valid_line_of_the_file(tmp_path: Path) -> None:
     lines = "\n".join(_example(one.name) for one in declared(ServeOptions))
     assert resolved(file=written(tmp_path, lines)).strict

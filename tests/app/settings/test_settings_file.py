@@ -13,7 +13,7 @@ def broken(folder: Path) -> list[Path]:
     return list(folder.glob(f"{FILE_NAME}.broken-*"))
 
 
-def test_what_is_saved_is_found_again(tmp_path: Path) -> None:
+def test_saved_settings_are_read_back(tmp_path: Path) -> None:
     file = SettingsFile(tmp_path / "made" / "when needed")
     server = ServerPreferences(port=9000, allowed_origins=("https://example.org",))
     settings = Settings(theme="dark", server=server, last_model="/models/ü")
@@ -22,7 +22,7 @@ def test_what_is_saved_is_found_again(tmp_path: Path) -> None:
     assert file.load().notice == ""
 
 
-def test_without_a_file_the_usual_settings_apply_silently(tmp_path: Path) -> None:
+def test_without_a_file_the_defaults_apply_silently(tmp_path: Path) -> None:
     loaded = SettingsFile(tmp_path).load()
     assert (loaded.settings, loaded.notice) == (Settings(), "")
     assert list(tmp_path.iterdir()) == []
@@ -50,7 +50,7 @@ def test_a_file_that_cannot_be_used_is_set_aside_with_a_reason(
     assert not file.path.exists()
 
 
-def test_of_a_later_versions_file_what_is_understood_counts_and_the_rest_stays(
+def test_known_settings_of_a_newer_version_apply_and_the_others_are_kept(
     tmp_path: Path,
 ) -> None:
     later = {
@@ -93,7 +93,7 @@ def test_of_a_later_versions_file_what_is_understood_counts_and_the_rest_stays(
         ('{"theme": "dark", "version": 1, "text_percent": "large"}', "text_percent"),
     ],
 )
-def test_what_is_not_understood_is_named_and_the_others_apply(
+def test_an_invalid_setting_is_named_and_the_others_apply(
     tmp_path: Path, text: str, name: str
 ) -> None:
     file = SettingsFile(tmp_path)
@@ -108,7 +108,7 @@ def test_what_is_not_understood_is_named_and_the_others_apply(
     assert name in again.notice
 
 
-def test_bytes_that_are_no_text_are_set_aside(tmp_path: Path) -> None:
+def test_a_file_that_is_not_text_is_set_aside(tmp_path: Path) -> None:
     file = SettingsFile(tmp_path)
     file.path.write_bytes(b"\xff\xfe\x00")
     assert "it is not text" in file.load().notice
@@ -124,7 +124,7 @@ def test_a_file_that_is_far_too_large_is_set_aside_unread(tmp_path: Path) -> Non
     assert aside.stat().st_size == 1 << 34
 
 
-def test_what_cannot_be_read_is_set_aside_before_a_change_would_take_its_place(
+def test_an_unreadable_file_is_set_aside_before_a_change_replaces_it(
     tmp_path: Path,
 ) -> None:
     file = SettingsFile(tmp_path)
@@ -137,14 +137,14 @@ def test_what_cannot_be_read_is_set_aside_before_a_change_would_take_its_place(
     assert SettingsFile(tmp_path).load().settings == Settings(theme="light")
 
 
-def test_a_file_without_a_version_is_taken_as_the_first(tmp_path: Path) -> None:
+def test_a_file_without_a_version_counts_as_the_first_version(tmp_path: Path) -> None:
     file = SettingsFile(tmp_path)
     file.path.write_text('{"theme": "light"}')
     assert file.load().settings == Settings(theme="light")
     assert migrated({"theme": "light"})["version"] == 1
 
 
-def test_a_save_that_fails_leaves_the_old_file_and_nothing_else(
+def test_a_failed_save_leaves_the_old_file_and_nothing_else(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = SettingsFile(tmp_path)
@@ -160,7 +160,7 @@ def test_a_save_that_fails_leaves_the_old_file_and_nothing_else(
     assert [one.name for one in tmp_path.iterdir()] == [FILE_NAME]
 
 
-def test_a_pipe_in_the_files_place_holds_up_nothing_and_is_set_aside(tmp_path: Path) -> None:
+def test_a_pipe_instead_of_the_file_delays_nothing_and_is_set_aside(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / FILE_NAME)
     found = SettingsFile(tmp_path).load()
 
@@ -169,7 +169,7 @@ def test_a_pipe_in_the_files_place_holds_up_nothing_and_is_set_aside(tmp_path: P
     assert broken(tmp_path)
 
 
-def test_numbers_that_no_float_can_hold_stay_as_they_were_written(tmp_path: Path) -> None:
+def test_numbers_beyond_the_range_of_floats_stay_as_written(tmp_path: Path) -> None:
     path = tmp_path / FILE_NAME
     path.write_text('{"version": 1, "later": 1e999, "deep": {"least": -2.5e4000}, "old": Infinity}')
     file = SettingsFile(tmp_path)

@@ -14,7 +14,7 @@ from ui.preferences.preferences import Preferences
 from ui.preferences.preferences_state import PreferencesState
 
 
-def test_every_preference_survives_a_start(tmp_path: Path) -> None:
+def test_every_preference_survives_a_restart(tmp_path: Path) -> None:
     wanted = Preferences(
         theme="dark",
         has_high_contrast=True,
@@ -33,12 +33,12 @@ def test_every_preference_survives_a_start(tmp_path: Path) -> None:
     assert StoredPreferences(tmp_path).preferences() == wanted
 
 
-def test_the_usual_preferences_are_the_same_in_file_and_window(tmp_path: Path) -> None:
+def test_the_default_preferences_agree_in_file_and_window(tmp_path: Path) -> None:
     assert StoredPreferences(tmp_path).preferences() == Preferences()
 
 
 class SlowPreferences(StoredPreferences):
-    """Notes the threads that wait for the disk, and lets them wait."""
+    """Notes the threads that write to the disk, and can delay them."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
@@ -63,13 +63,13 @@ def test_changes_are_kept_on_another_thread_and_the_newest_wins(tmp_path: Path) 
         stored.gate.set()
         await state.finish()
         assert threading.get_ident() not in stored.threads
-        assert len(stored.threads) <= 2, "changes that come meanwhile are kept together"
+        assert len(stored.threads) <= 2, "changes that arrive meanwhile are kept together"
         assert StoredPreferences(tmp_path).preferences().server.port == 9011
 
     asyncio.run(steps())
 
 
-def test_a_change_that_cannot_be_kept_acts_and_is_said(tmp_path: Path) -> None:
+def test_a_change_that_cannot_be_kept_takes_effect_and_is_reported(tmp_path: Path) -> None:
     async def steps() -> None:
         (tmp_path / "no folder").write_text("")
         state = PreferencesState(Preferences(), StoredPreferences(tmp_path / "no folder"))
@@ -88,7 +88,7 @@ async def until(is_so: Callable[[], bool]) -> None:
         await asyncio.sleep(0.01)
 
 
-def test_a_change_that_could_not_be_kept_is_kept_once_there_is_room(
+def test_an_unsaved_change_is_kept_once_there_is_room(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(preferences_state, "_TRIED_AGAIN_AFTER_S", 0.01)
@@ -120,12 +120,12 @@ def test_layout_and_model_are_kept_beside_the_preferences(tmp_path: Path) -> Non
     assert (again.window_layout, again.last_model) == (b"\x00\xff layout", tmp_path)
 
 
-def test_a_model_that_has_gone_is_not_the_last_one(tmp_path: Path) -> None:
+def test_a_model_that_no_longer_exists_is_not_the_last_one(tmp_path: Path) -> None:
     stored = StoredPreferences(tmp_path)
     stored.keep_last_model(tmp_path / "gone")
     assert stored.last_model is None
 
 
-def test_a_damaged_layout_is_no_layout(tmp_path: Path) -> None:
+def test_a_damaged_layout_is_ignored(tmp_path: Path) -> None:
     (tmp_path / FILE_NAME).write_text('{"window_layout": "not base64!"}')
     assert StoredPreferences(tmp_path).window_layout == b""

@@ -1,4 +1,4 @@
-"""A store on a file of its own, used from a loop as the window does."""
+"""A store with a file of its own, used from a loop as in the window."""
 
 import asyncio
 import sqlite3
@@ -26,7 +26,7 @@ def path(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def use(path: Path) -> Use:
-    """Open the store, use it, and close it; each call is another start of the program."""
+    """Open the store, use it, and close it; each call is like another start of the program."""
 
     def use_store(steps: Callable[[SqliteConversationStore], Coroutine[Any, Any, Any]]) -> Any:
         async def whole() -> Any:
@@ -43,14 +43,14 @@ def use(path: Path) -> Use:
 
 @pytest.fixture
 def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Wait for a lock, and until saving is tried again, as short as a test wants it."""
+    """Make the waits for a lock and for the next attempt to save short."""
     monkeypatch.setattr(saving, "PATIENT_MS", 50)
     monkeypatch.setattr(saving, "_IMPATIENT_MS", 10)
     monkeypatch.setattr(saving, "_TRIED_AGAIN_AFTER_S", 0.05)
 
 
 def stored(path: Path) -> list[tuple[str, str | None, str]]:
-    """Return what another program reads in the file: id, parent and text of each message."""
+    """Return the file's messages as another program reads them: id, parent and text."""
     with closing(sqlite3.connect(path)) as reader:
         return reader.execute("SELECT id, parent_id, text FROM messages ORDER BY number").fetchall()
 
@@ -64,7 +64,7 @@ def changed(path: Path, *statements: str) -> None:
 
 
 async def recovered(store: SqliteConversationStore) -> tuple[Recovered, list[Conversation]]:
-    """Recover what can be read; returns what came of it, and the conversations found."""
+    """Recover what can be read; return the outcome, and the conversations that were found."""
     found: list[Conversation] = []
     store.on_found(lambda conversations, presets: found.extend(conversations))
     outcome = await store.recover(lambda done, total: None, lambda: False)

@@ -38,7 +38,7 @@ def read(use: Use) -> list[Conversation]:
     return result
 
 
-def test_a_conversation_comes_back_as_it_was(use: Use) -> None:
+def test_a_conversation_is_read_back_unchanged(use: Use) -> None:
     written = conversation("Count\x00é😀")
     written.is_pinned = True
     kept(use, written)
@@ -51,7 +51,7 @@ def test_a_conversation_comes_back_as_it_was(use: Use) -> None:
     ]
 
 
-def test_a_conversation_comes_back_with_its_model(use: Use, tmp_path: Path) -> None:
+def test_a_conversation_is_read_back_with_its_model(use: Use, tmp_path: Path) -> None:
     written, without = conversation(), conversation()
     written.model = ChosenModel("org/name-4bit", tmp_path.resolve())
     kept(use, written, without)
@@ -59,7 +59,7 @@ def test_a_conversation_comes_back_with_its_model(use: Use, tmp_path: Path) -> N
     assert found == {written.id: written.model, without.id: None}
 
 
-def test_a_run_comes_back_with_its_reason_figures_and_stops(use: Use) -> None:
+def test_a_run_is_read_back_with_its_reason_figures_and_stops(use: Use) -> None:
     written = conversation()
     kept(use, written)
     (found,) = read(use)
@@ -71,7 +71,7 @@ def test_a_run_comes_back_with_its_reason_figures_and_stops(use: Use) -> None:
             assert getattr(after, field.name) == getattr(before, field.name), field.name
 
 
-def test_versions_and_the_one_that_is_shown_come_back(use: Use) -> None:
+def test_versions_and_the_shown_one_are_read_back(use: Use) -> None:
     written = conversation()
     question, first = written.messages
     written.tree.add(ConversationMessage("assistant", "two", finished_run("two")), question)
@@ -100,17 +100,17 @@ def test_only_the_newest_conversation_is_read_at_the_start(use: Use) -> None:
     use(steps)
 
 
-def test_the_preview_after_a_restart_is_of_the_version_that_is_shown(use: Use) -> None:
+def test_the_preview_after_a_restart_shows_the_shown_version(use: Use) -> None:
     branched = conversation("old", "the shown answer")
     question, shown = branched.messages
     branched.tree.add(ConversationMessage("assistant", "a later version"), question)
     branched.tree.add(ConversationMessage("user", "a later question"), None)
     branched.tree.show(shown)
-    # The newest version is shown, and nothing was said in what follows it.
+    # The newest version is shown, and nothing follows it.
     blank = conversation("older", "an earlier answer")
     blank.tree.add(ConversationMessage("assistant", "the newest answer"), blank.messages[0])
     blank.add(ConversationMessage("user", " \n"))
-    # What was typed counts, not the files before it; without text, they do.
+    # The preview is the typed text, and not the files before it; without text, it is the files.
     asked, silent = Conversation(), Conversation()
     asked.add(question_with("\n What is in it?", (Attachment("ü.txt", "all of it"),)))
     silent.add(question_with(" ", (Attachment("ü.txt", "all of it"),)))
@@ -128,7 +128,7 @@ def test_the_preview_after_a_restart_is_of_the_version_that_is_shown(use: Use) -
     use(steps)
 
 
-def test_an_answer_that_was_running_is_interrupted_afterwards(use: Use) -> None:
+def test_a_running_answer_counts_as_interrupted_after_a_restart(use: Use) -> None:
     written = conversation()
     run = Run(stops=("x",), state=RunState.STREAMING, text="half of")
     written.add(ConversationMessage("user", "more"))
@@ -142,7 +142,7 @@ def test_an_answer_that_was_running_is_interrupted_afterwards(use: Use) -> None:
     assert answer.can_be_continued
 
 
-def test_a_growing_answer_replaces_its_shorter_self(use: Use) -> None:
+def test_a_growing_answer_replaces_its_earlier_text(use: Use) -> None:
     written = conversation()
     run = Run(state=RunState.STREAMING, text="one")
     answer = ConversationMessage("assistant", run=run)
@@ -159,7 +159,7 @@ def test_a_growing_answer_replaces_its_shorter_self(use: Use) -> None:
     assert [m.said for m in found.messages] == ["Count", "1 2 3", "one two"]
 
 
-def test_deletion_is_undone_until_the_program_ends(use: Use, path: Path) -> None:
+def test_a_deletion_can_be_undone_until_the_program_ends(use: Use, path: Path) -> None:
     gone, back = conversation("secret words"), conversation()
     kept(use, gone, back)
 
@@ -189,23 +189,21 @@ def test_presets_are_kept_by_name(use: Use) -> None:
     assert use(presets) == [first]
 
 
-def test_half_a_character_does_not_keep_the_rest_from_being_saved(use: Use) -> None:
+def test_half_of_a_surrogate_pair_does_not_prevent_saving(use: Use) -> None:
     written = Conversation("a\ud83d", [ConversationMessage("user", "b\ude00c")])
     kept(use, written)
     (found,) = read(use)
     assert found.messages[0].text == "b\ufffdc"
 
 
-def test_a_folder_that_can_not_be_made_is_named(tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(StoreUnavailable) as caught:
         asyncio.run(open_store(tmp_path / "file" / "conversations.db"))
     assert str(tmp_path / "file") in caught.value.problem.detail
 
 
-def test_what_is_saved_is_read_by_another_reader_while_the_program_runs(
-    use: Use, path: Path
-) -> None:
+def test_another_program_can_read_the_file_while_this_one_runs(use: Use, path: Path) -> None:
     async def steps(store: SqliteConversationStore) -> None:
         written = conversation()
         store.save(written)
@@ -219,7 +217,7 @@ def test_what_is_saved_is_read_by_another_reader_while_the_program_runs(
     use(steps)
 
 
-def test_of_conversations_without_a_word_only_the_newest_is_kept(use: Use) -> None:
+def test_only_the_newest_empty_conversation_is_kept(use: Use) -> None:
     empty = [Conversation(f"empty {n}", updated_at=n) for n in range(3)]
     drafted, pinned = Conversation("d", draft="words"), Conversation("p", is_pinned=True)
     for one in (drafted, pinned):

@@ -1,4 +1,4 @@
-"""Damaged databases: the window starts, and nothing that can be read is lost."""
+"""Damaged databases: the window starts, and nothing readable is lost."""
 
 import asyncio
 import sqlite3
@@ -34,7 +34,7 @@ def test_a_damaged_database_is_opened_or_set_aside_and_nothing_of_it_is_lost(
         database_attacks.attack(seed, sound, place)
 
 
-def test_a_bad_byte_in_a_title_costs_that_byte_alone(use: Use, path: Path) -> None:
+def test_a_bad_byte_in_a_title_damages_only_that_byte(use: Use, path: Path) -> None:
     use(write)
     changed(path, "UPDATE conversations SET title = CAST(x'41ff42' AS TEXT) WHERE title = 'Talk 1'")
 
@@ -46,7 +46,7 @@ def test_a_bad_byte_in_a_title_costs_that_byte_alone(use: Use, path: Path) -> No
     use(steps)
 
 
-def test_a_title_is_one_line_that_steers_nothing(use: Use, path: Path) -> None:
+def test_a_title_is_one_line_without_control_characters(use: Use, path: Path) -> None:
     use(write)
     title = "'one' || char(10) || 'two ' || char(27) || '[2J' || char(8238) || 'three'"
     long = "replace(hex(zeroblob(100000)), '00', 'x')"
@@ -62,7 +62,7 @@ def test_a_title_is_one_line_that_steers_nothing(use: Use, path: Path) -> None:
     use(steps)
 
 
-def test_bad_settings_cost_neither_the_conversation_nor_its_stops(use: Use, path: Path) -> None:
+def test_bad_settings_lose_neither_the_conversation_nor_its_stops(use: Use, path: Path) -> None:
     use(write)
     changed(path, "UPDATE conversations SET settings = replace(hex(zeroblob(50000)), '00', '[')")
 
@@ -74,12 +74,12 @@ def test_bad_settings_cost_neither_the_conversation_nor_its_stops(use: Use, path
 
 
 @pytest.mark.parametrize("place", ["said_insert", "messages", "folders"])
-def test_a_file_that_can_be_read_and_takes_nothing_is_set_aside_and_recovered(
+def test_a_readable_file_that_cannot_be_written_is_set_aside_and_recovered(
     use: Use, path: Path, place: str
 ) -> None:
     use(write)
     if place == "said_insert":
-        # Nothing but writing uses a trigger; its error has bytes that are no text.
+        # Only writing runs a trigger; its error has bytes that are not text.
         bad = "replace(sql, 'INTO said', 'INTO s' || CAST(x'ac' AS TEXT) || 'id')"
         changed(path, f"UPDATE sqlite_master SET sql = {bad} WHERE name = 'said_insert'")
     else:
@@ -101,7 +101,7 @@ def test_a_file_that_can_be_read_and_takes_nothing_is_set_aside_and_recovered(
     use(steps)
 
 
-def test_trying_a_file_leaves_nothing_in_it_and_a_full_disk_is_no_damage(
+def test_the_check_of_a_file_does_not_change_it_and_a_full_disk_does_not_count_as_damage(
     use: Use, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     use(write)
@@ -122,9 +122,7 @@ def test_trying_a_file_leaves_nothing_in_it_and_a_full_disk_is_no_damage(
     use(steps)
 
 
-def test_a_damaged_index_of_words_is_made_anew_when_something_is_written(
-    use: Use, path: Path
-) -> None:
+def test_a_damaged_search_index_is_rebuilt_at_the_next_write(use: Use, path: Path) -> None:
     use(write)
 
     async def steps(store: SqliteConversationStore) -> None:

@@ -1,4 +1,4 @@
-"""Messages that were deleted are gone from the file and from the search, and can come back."""
+"""Deleted messages are gone from the file and from the search, and can be restored."""
 
 import asyncio
 from pathlib import Path
@@ -7,7 +7,7 @@ from app.store.conversation_store import open_store
 from tests.support.answers.said import conversation
 
 
-def test_deleted_messages_are_gone_after_a_restart_unless_they_were_brought_back(
+def test_deleted_messages_are_gone_after_a_restart_unless_they_were_restored(
     tmp_path: Path,
 ) -> None:
     path = tmp_path / "conversations.db"

@@ -15,7 +15,7 @@ from ui.records.storing import Recovered
 EARLIER = Path(__file__).parent / "earlier"
 
 
-def test_a_file_of_version_2_opens_with_all_that_is_in_it_and_takes_folders(
+def test_a_file_of_version_2_opens_with_all_its_content_and_accepts_folders(
     use: Use, path: Path
 ) -> None:
     path.parent.mkdir()

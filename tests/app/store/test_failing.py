@@ -1,4 +1,4 @@
-"""A disk that is full, a file that is locked or read-only: nothing is lost, and in order."""
+"""A full disk, or a file that is locked or read-only: nothing is lost, and the order stays."""
 
 import asyncio
 import sqlite3
@@ -33,7 +33,7 @@ class Trouble:
         self._other = sqlite3.connect(path, isolation_level=None)
 
     async def begin(self) -> None:
-        # SQLite's own limits raise what a disk without room, or one without permission, raises.
+        # SQLite's own limits raise the errors of a disk without room or without permission.
         await self._change("max_page_count = 1", "query_only = 1", "BEGIN IMMEDIATE")
 
     async def end(self) -> None:
@@ -74,7 +74,7 @@ def test_a_question_that_could_not_be_written_reaches_the_file_with_its_answer(
         await store.settled()
         assert store.has_unsaved
         assert not store.is_kept(asked)
-        # Nothing more is saved: the store itself tries again.
+        # The test saves nothing more: the store itself tries again.
         await trouble.end()
         assert store.is_kept(asked)
         assert stored(path) == [
@@ -85,7 +85,7 @@ def test_a_question_that_could_not_be_written_reaches_the_file_with_its_answer(
     use(steps)
 
 
-def test_a_question_waits_patiently_for_a_lock_only_once(
+def test_only_the_first_save_waits_long_for_a_lock(
     use: Use, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked = conversation("x")
@@ -109,7 +109,7 @@ def test_a_question_waits_patiently_for_a_lock_only_once(
 
 
 @pytest.mark.parametrize("kind", [FULL, READ_ONLY, LOCKED])
-def test_everything_done_meanwhile_is_in_the_file_afterwards_as_it_was_last(
+def test_all_later_changes_reach_the_file_in_their_last_state(
     use: Use, path: Path, kind: str
 ) -> None:
     gone, back, renamed = conversation("gone"), conversation("back"), conversation("kept")
@@ -164,7 +164,7 @@ def test_everything_done_meanwhile_is_in_the_file_afterwards_as_it_was_last(
         (LOCKED, "another program has locked the file"),
     ],
 )
-def test_a_failure_is_told_once_in_plain_words_and_its_end_is_told(
+def test_a_failure_and_its_end_are_each_reported_once_in_plain_words(
     use: Use, path: Path, kind: str, cause: str
 ) -> None:
     async def steps(store: SqliteConversationStore) -> None:
@@ -185,7 +185,7 @@ def test_a_failure_is_told_once_in_plain_words_and_its_end_is_told(
     use(steps)
 
 
-def test_what_is_still_pending_is_written_when_the_store_is_closed(use: Use, path: Path) -> None:
+def test_pending_changes_are_written_when_the_store_is_closed(use: Use, path: Path) -> None:
     one = conversation()
 
     async def steps(store: SqliteConversationStore) -> None:
@@ -207,7 +207,7 @@ def test_a_commit_that_fails_leaves_no_transaction_behind(use: Use, path: Path) 
     async def steps(store: SqliteConversationStore) -> None:
         told: list[StoreProblem | None] = []
         store.on_problem(told.append)
-        # A foreign key that is checked at the commit makes exactly that fail.
+        # A foreign key that is checked at the commit makes only the commit fail.
         await asyncio.wrap_future(
             store._reading.begin(
                 lambda database: database.executescript(
@@ -233,7 +233,7 @@ def test_a_commit_that_fails_leaves_no_transaction_behind(use: Use, path: Path) 
     assert len(stored(path)) == 4
 
 
-def test_a_change_that_no_file_can_take_does_not_hold_up_the_others(use: Use, path: Path) -> None:
+def test_a_change_that_cannot_be_stored_does_not_delay_the_others(use: Use, path: Path) -> None:
     one = conversation()
     one.messages[0].shown_rank = 1 << 80
 

@@ -1,4 +1,4 @@
-"""What is left after ``kill -9``: a real process, a real file, a real signal."""
+"""The file after ``kill -9``: a real process, a real file, a real signal."""
 
 import sqlite3
 import subprocess
@@ -20,7 +20,7 @@ ROOT = Path(__file__).parents[3]
 
 
 def kept_in(path: Path) -> int:
-    """Return how many characters of answers are in the file, as another program reads it."""
+    """Return how many characters of answers another program reads in the file."""
     with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as file:
         (count,) = file.execute(
             "SELECT coalesce(sum(length(text)), 0) FROM messages WHERE role = 'assistant'"
@@ -48,9 +48,7 @@ def killed_once(path: Path, is_due: Callable[[int], bool]) -> str:
 
 
 @pytest.mark.parametrize("least", [0, 1, 500], ids=["at once", "after a save", "after several"])
-def test_after_a_kill_all_that_was_saved_while_it_ran_is_there(
-    use: Use, path: Path, least: int
-) -> None:
+def test_after_a_kill_all_saved_text_is_in_the_file(use: Use, path: Path, least: int) -> None:
     seen = 0
 
     def is_due(kept: int) -> bool:

@@ -20,17 +20,17 @@ async def write_many(store: SqliteConversationStore) -> None:
 
 async def problem_of(store: SqliteConversationStore) -> StoreProblem | None:
     assert store.load_all() == []
-    await write_many(store)  # the new file works
+    await write_many(store)  # the new file can be used
     return store.problem
 
 
 def others(path: Path) -> list[Path]:
     found = sorted(found for found in path.parent.iterdir() if "set-aside" in found.name)
-    # The note that it is still to be recovered is not a database.
+    # The note that the file can still be recovered is not a database.
     return [one for one in found if one.suffix != ".not-recovered"]
 
 
-def test_a_new_file_is_no_problem(use: Use) -> None:
+def test_a_new_file_is_opened_without_a_problem(use: Use) -> None:
     assert use(problem_of) is None
 
 
@@ -57,7 +57,7 @@ def test_a_file_damaged_in_the_middle_is_set_aside(use: Use, path: Path) -> None
     assert others(path)[0].read_bytes()[20_000:60_000] == b"\xa5" * 40_000
 
 
-def test_a_file_cut_short_is_set_aside(use: Use, path: Path) -> None:
+def test_a_truncated_file_is_set_aside(use: Use, path: Path) -> None:
     use(write_many)
     path.write_bytes(path.read_bytes()[:30_000])
     problem = use(problem_of)
@@ -80,7 +80,9 @@ def test_another_programs_database_is_set_aside_untouched(use: Use, path: Path) 
     again.close()
 
 
-def test_a_newer_versions_file_is_set_aside_and_its_use_is_told(use: Use, path: Path) -> None:
+def test_a_file_of_a_newer_version_is_set_aside_and_the_message_says_how_to_use_it(
+    use: Use, path: Path
+) -> None:
     use(write_many)
     later = sqlite3.connect(path)
     later.execute(f"PRAGMA user_version = {schema.VERSION + 1}")
@@ -155,7 +157,7 @@ def test_a_step_that_fails_leaves_the_file_as_it_was(
     again.close()
 
 
-def test_a_sound_file_is_left_alone_where_sqlite_lacks_the_search(
+def test_an_undamaged_file_stays_in_place_if_sqlite_lacks_the_search(
     use: Use, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     use(write_many)
@@ -169,7 +171,9 @@ def test_a_sound_file_is_left_alone_where_sqlite_lacks_the_search(
     assert others(path) == []
 
 
-def test_a_locked_file_is_left_alone(use: Use, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_locked_file_stays_in_place(
+    use: Use, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     use(write_many)
     other = sqlite3.connect(path, isolation_level=None)
     other.execute("PRAGMA locking_mode = EXCLUSIVE")

@@ -1,4 +1,4 @@
-"""A store whose file cannot be opened at first opens it later and writes what came meanwhile."""
+"""A store that cannot open its file at first opens it later, and writes the changes until then."""
 
 import asyncio
 import sqlite3
@@ -16,7 +16,7 @@ from ui.records.storing import StoreProblem
 pytestmark = pytest.mark.usefixtures("hurried")
 
 
-def test_a_file_that_is_locked_at_the_start_is_opened_later_with_all_that_was_in_it(
+def test_a_file_that_is_locked_at_the_start_is_opened_later_with_all_its_content(
     use: Use, path: Path
 ) -> None:
     old, new = conversation("old"), conversation("new")
@@ -40,7 +40,7 @@ def test_a_file_that_is_locked_at_the_start_is_opened_later_with_all_that_was_in
         assert store.problem is not None
         assert "another program has locked the file" in store.problem.detail
         assert store.load_all() == []
-        # An empty conversation is nothing that could be lost; a question is.
+        # An empty conversation cannot be lost; a question can.
         store.save(Conversation())
         await store.settled()
         assert not store.has_unsaved
@@ -62,8 +62,8 @@ def test_a_file_that_is_locked_at_the_start_is_opened_later_with_all_that_was_in
     assert [text for *_, text in stored(path)] == ["old", "1 2 3", "new", "1 2 3"]
 
 
-def test_a_folder_that_appears_later_is_used_then(tmp_path: Path) -> None:
-    (tmp_path / "data").touch()  # a file stands where the folder is to be
+def test_a_folder_that_appears_later_is_used_from_then_on(tmp_path: Path) -> None:
+    (tmp_path / "data").touch()  # a file is in the place of the folder
     one = conversation()
 
     async def late() -> None:

@@ -1,4 +1,4 @@
-"""Files in the message field of a damaged database: they come back as the draft does."""
+"""Files in the message field of a damaged database are recovered with the draft."""
 
 from pathlib import Path
 
@@ -9,9 +9,7 @@ from ui.records.conversations import Conversation
 from ui.records.storing import Recovered
 
 
-def test_files_in_the_field_come_back_with_the_draft_and_are_not_brought_twice(
-    use: Use, path: Path
-) -> None:
+def test_files_in_the_message_field_are_recovered_once_with_the_draft(use: Use, path: Path) -> None:
     file = Attachment("notes.txt", "all of the notes")
 
     async def write_drafts(store: SqliteConversationStore) -> None:

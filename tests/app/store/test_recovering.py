@@ -1,4 +1,4 @@
-"""Recovering a damaged database: offered until it is done or declined, and brought over once."""
+"""Recovery of a damaged database: offered until it is done or declined, and done only once."""
 
 from pathlib import Path
 
@@ -8,7 +8,7 @@ from tests.support.answers.said import conversation
 from ui.records.storing import Recovered
 
 
-def test_a_bad_byte_in_the_schema_sets_the_file_aside_and_all_conversations_come_back(
+def test_a_file_with_a_bad_byte_in_the_schema_is_set_aside_and_fully_recovered(
     use: Use, path: Path
 ) -> None:
     use(write)
@@ -29,9 +29,7 @@ def test_a_bad_byte_in_the_schema_sets_the_file_aside_and_all_conversations_come
     use(steps)
 
 
-def test_what_was_recovered_is_in_the_file_and_is_never_brought_over_twice(
-    use: Use, path: Path
-) -> None:
+def test_recovered_conversations_are_stored_and_never_recovered_twice(use: Use, path: Path) -> None:
     use(write)
     changed(path, BAD_SCHEMA)
 
@@ -54,7 +52,7 @@ def test_a_damaged_file_is_offered_at_every_start_until_it_is_recovered(
 ) -> None:
     use(write)
     changed(path, BAD_SCHEMA)
-    use(write)  # the session in which it is found, and left
+    use(write)  # the session that finds the damage, and ends
 
     async def next_time(store: SqliteConversationStore) -> None:
         assert store.problem is not None
@@ -109,7 +107,7 @@ def test_a_damaged_file_that_nobody_wants_is_kept_and_not_offered_again(
     assert kept[0].is_file()
 
 
-def test_messages_whose_conversation_was_lost_have_one_again(use: Use, path: Path) -> None:
+def test_messages_whose_conversation_was_lost_get_a_new_one(use: Use, path: Path) -> None:
     use(write)
     changed(path, "DELETE FROM conversations", BAD_SCHEMA)
 
@@ -121,9 +119,7 @@ def test_messages_whose_conversation_was_lost_have_one_again(use: Use, path: Pat
     use(steps)
 
 
-def test_what_follows_a_lost_message_is_still_shown_behind_what_came_before(
-    use: Use, path: Path
-) -> None:
+def test_the_messages_after_a_lost_one_follow_those_before_it(use: Use, path: Path) -> None:
     async def long(store: SqliteConversationStore) -> None:
         one = conversation("first")
         for text in ("second", "third", "fourth"):
@@ -143,7 +139,7 @@ def test_what_follows_a_lost_message_is_still_shown_behind_what_came_before(
     use(steps)
 
 
-def test_what_a_person_deleted_does_not_come_back(use: Use, path: Path) -> None:
+def test_deleted_messages_are_not_recovered(use: Use, path: Path) -> None:
     use(write)
     changed(path, "UPDATE conversations SET deleted_at = 1 WHERE title = 'Talk 1'", BAD_SCHEMA)
 
@@ -166,9 +162,7 @@ def test_another_programs_file_is_not_offered_for_recovery(use: Use, path: Path)
     use(steps)
 
 
-def test_a_recovery_that_is_cancelled_keeps_what_it_has_and_can_be_ended(
-    use: Use, path: Path
-) -> None:
+def test_a_cancelled_recovery_keeps_its_results_and_can_be_completed(use: Use, path: Path) -> None:
     use(write)
     changed(path, BAD_SCHEMA)
 
@@ -181,7 +175,7 @@ def test_a_recovery_that_is_cancelled_keeps_what_it_has_and_can_be_ended(
     use(steps)
 
 
-def test_the_copy_that_is_read_is_gone_afterwards(use: Use, path: Path) -> None:
+def test_the_copy_for_the_recovery_is_deleted_afterwards(use: Use, path: Path) -> None:
     use(write)
     changed(path, BAD_SCHEMA)
 

@@ -49,7 +49,7 @@ async def found(store: SqliteConversationStore, query: str) -> list[str]:
         ("*", False),
     ],
 )
-def test_words_are_found_wherever_they_stand(use: Use, query: str, is_found: bool) -> None:
+def test_words_are_found_anywhere_in_a_text(use: Use, query: str, is_found: bool) -> None:
     async def steps(store: SqliteConversationStore) -> None:
         await keep(store, 'Stopping of the answer: say "where", 停止序列, ändern, 100% sure')
         assert bool(await store.search(query)) is is_found
@@ -91,7 +91,7 @@ def test_a_title_comes_first_and_has_no_message(use: Use) -> None:
     use(steps)
 
 
-def test_what_was_said_a_moment_ago_is_found(use: Use, path: Path) -> None:
+def test_a_message_is_found_right_after_it_was_sent(use: Use, path: Path) -> None:
     async def steps(store: SqliteConversationStore) -> None:
         await keep(store, "about cats")
         ends_at = time.monotonic() + 60
@@ -132,7 +132,7 @@ def test_an_answer_is_found_once_it_has_ended_and_hidden_versions_are_too(use: U
     use(steps)
 
 
-def test_what_was_deleted_is_not_found(use: Use) -> None:
+def test_deleted_messages_are_not_found(use: Use) -> None:
     async def steps(store: SqliteConversationStore) -> None:
         gone = await keep(store, "a needle")
         store.delete(gone)
@@ -186,7 +186,7 @@ def test_thousands_of_messages_are_searched(use: Use) -> None:
     use(steps)
 
 
-def test_what_follows_two_versions_of_an_answer_is_found_once_where_it_was_copied_to(
+def test_a_message_that_follows_two_versions_is_found_only_once(
     use: Use,
 ) -> None:
     asked = conversation("Count", "1 2 3")

@@ -1,4 +1,4 @@
-"""Calls, their results, and which tools a conversation may use outlive the program."""
+"""Calls, their results, and the tools of a conversation are stored."""
 
 import asyncio
 from pathlib import Path
@@ -59,7 +59,7 @@ def test_an_archive_has_the_results_and_switches_no_tool_on() -> None:
     assert found.tools == ToolsInUse()
 
 
-def test_markdown_has_the_calls_and_what_came_of_them() -> None:
+def test_markdown_has_the_calls_and_their_results() -> None:
     text = conversation_markdown(with_calls())
     assert 'Called `add`:\n\n    {"a": 2}\n    → 5\n' in text
 

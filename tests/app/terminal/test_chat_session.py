@@ -22,15 +22,15 @@ def test_a_plain_line_is_a_question(session: ChatSession) -> None:
 
 
 @pytest.mark.parametrize("line", ["", "   ", "/help", "/stop add x"])
-def test_blank_lines_and_commands_ask_nothing(session: ChatSession, line: str) -> None:
+def test_blank_lines_and_commands_are_not_questions(session: ChatSession, line: str) -> None:
     assert session.question(line) is None
 
 
-def test_two_slashes_begin_a_message_with_one(session: ChatSession) -> None:
+def test_two_slashes_begin_a_message_with_one_slash(session: ChatSession) -> None:
     assert session.question("//help") == "/help"
 
 
-def test_a_request_holds_system_prompt_turns_and_stops(session: ChatSession) -> None:
+def test_a_request_contains_the_system_prompt_the_turns_and_the_stops(session: ChatSession) -> None:
     session.record("one", answer("1"))
     request = session.request("two")
     assert [(m.role, m.content) for m in request.messages] == [
@@ -48,7 +48,7 @@ def test_a_failed_or_empty_answer_leaves_no_turn(session: ChatSession, given: An
     assert session.turns == ()
 
 
-def test_a_cancelled_answer_is_remembered_as_it_was_seen(session: ChatSession) -> None:
+def test_a_cancelled_answer_is_kept_as_it_was_shown(session: ChatSession) -> None:
     session.record("one", answer("1 2", StopKind.CANCELLED))
     assert session.turns == (Message("user", "one"), Message("assistant", "1 2"))
 
@@ -63,7 +63,7 @@ def test_a_stop_in_quotes_is_read_with_escapes(session: ChatSession) -> None:
     assert session.options.stops == ("END", "\n\nUser:")
 
 
-def test_the_list_shows_stops_as_they_could_be_typed(session: ChatSession) -> None:
+def test_the_list_shows_stops_in_a_form_that_can_be_typed(session: ChatSession) -> None:
     session.obey(r'/stop add "\n4"')
     assert session.obey("/stop list") == '1. "END"\n2. "\\n4"'
 
@@ -75,7 +75,7 @@ def test_a_stop_is_removed_by_its_number(session: ChatSession) -> None:
 
 
 @pytest.mark.parametrize("number", ["0", "2", "x", "", "²"])
-def test_a_number_that_is_no_stop_is_explained(session: ChatSession, number: str) -> None:
+def test_a_number_without_a_stop_is_explained(session: ChatSession, number: str) -> None:
     assert "takes the number of a stop" in session.obey(f"/stop remove {number}")
     assert session.options.stops == ("END",)
 
@@ -88,7 +88,7 @@ def test_a_number_that_is_no_stop_is_explained(session: ChatSession, number: str
         ("/stop add " + "x" * 5000, "4096"),
     ],
 )
-def test_a_stop_that_will_not_do_is_refused_with_the_reason(
+def test_an_invalid_stop_is_refused_with_the_reason(
     session: ChatSession, line: str, reason: str
 ) -> None:
     told = session.obey(line)
@@ -119,7 +119,7 @@ def test_a_new_conversation_keeps_the_settings(session: ChatSession) -> None:
     assert session.options.stops == ("END",)
 
 
-def test_quit_ends_it(session: ChatSession) -> None:
+def test_quit_ends_the_chat(session: ChatSession) -> None:
     assert not session.has_ended
     session.obey("/quit")
     assert session.has_ended
@@ -130,7 +130,7 @@ def test_an_unknown_command_is_named(session: ChatSession, line: str) -> None:
     assert "frobnicate" in session.obey(line)
 
 
-def test_every_command_of_the_help_is_obeyed(session: ChatSession) -> None:
+def test_every_command_of_the_help_works(session: ChatSession) -> None:
     words = {line.split()[0] for line in HELP.splitlines() if line.startswith("/")}
     assert len(words) >= 6
     assert all("no command" not in session.obey(word) for word in words)

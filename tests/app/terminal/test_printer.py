@@ -21,7 +21,7 @@ def test_a_pipe_receives_the_answer_exactly() -> None:
     assert out.getvalue() == "a\x1bb\r"
 
 
-def test_a_terminal_receives_no_control_characters() -> None:
+def test_a_terminal_receives_no_control_characters_of_an_answer() -> None:
     out = Terminal()
     Printer(out, io.StringIO()).text("a\x1bb")
     assert out.getvalue() == "a\\x1bb"
@@ -37,7 +37,7 @@ def test_thinking_and_remarks_stay_out_of_standard_output() -> None:
     assert (out.getvalue(), err.getvalue()) == ("yes\n", "hm\n[done]\n")
 
 
-def test_an_answer_that_ends_its_line_gets_no_second_line_end() -> None:
+def test_an_answer_that_ends_with_a_line_break_gets_no_second_one() -> None:
     out = io.StringIO()
     printer = Printer(out, io.StringIO())
     printer.text("yes\n")
@@ -51,7 +51,7 @@ def test_an_empty_answer_prints_no_line() -> None:
     assert out.getvalue() == ""
 
 
-def test_a_status_line_is_for_people_only(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_status_line_is_shown_only_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TERM", "xterm")
     piped, watched = io.StringIO(), Terminal()
     Printer(io.StringIO(), piped).status("loading")
@@ -60,7 +60,7 @@ def test_a_status_line_is_for_people_only(monkeypatch: pytest.MonkeyPatch) -> No
     assert "loading" in watched.getvalue()
 
 
-def test_a_terminal_that_would_show_controls_as_text_gets_none(
+def test_a_terminal_that_would_show_control_sequences_as_text_gets_none(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("TERM", "dumb")

@@ -1,4 +1,4 @@
-"""What a person who serves is told: address, model, key and load."""
+"""The lines of ``serve`` for a person: address, model, key and load."""
 
 import asyncio
 import fcntl
@@ -52,7 +52,7 @@ def test_the_banner_names_model_context_address_and_key() -> None:
     assert "secret" not in "\n".join(banner(URL, MODEL, ServerConfig(api_key="secret")))
 
 
-def test_the_load_names_answers_queue_and_what_was_done() -> None:
+def test_the_load_names_answers_queue_and_totals() -> None:
     metrics = Metrics()
     metrics.request_began()
     metrics.request_ended("Chat", "POST /x", 200, 0.1)
@@ -62,7 +62,7 @@ def test_the_load_names_answers_queue_and_what_was_done() -> None:
     assert "unloaded" in load_words(EngineStatus("ready", is_unloaded=True), None)
 
 
-def test_the_line_is_renewed_on_a_terminal_and_removed_at_the_end() -> None:
+def test_the_line_is_redrawn_on_a_terminal_and_removed_at_the_end() -> None:
     terminal = Terminal()
     shown = iter(["1 answering", "2 answering"])
 
@@ -74,7 +74,7 @@ def test_the_line_is_renewed_on_a_terminal_and_removed_at_the_end() -> None:
     assert terminal.getvalue().endswith("\r\x1b[K")
 
 
-def test_a_terminal_that_would_show_controls_as_text_gets_no_line(
+def test_a_terminal_that_would_show_control_sequences_as_text_gets_no_line(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("TERM", "dumb")
@@ -100,7 +100,7 @@ def test_the_line_is_no_wider_than_its_own_terminal_wherever_standard_output_goe
     with open(shown, "w") as terminal:
         asyncio.run(play())
         found = ""
-        while not found.endswith("\r\x1b[K") or len(found) < 5:  # cleared at the end
+        while not found.endswith("\r\x1b[K") or len(found) < 5:  # erased at the end
             found += os.read(watched, 100).decode()
     assert found == "\r\x1b[K1 answering\r\x1b[K"
     os.close(watched)

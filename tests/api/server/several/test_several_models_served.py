@@ -1,4 +1,4 @@
-"""A server of several models: the field ``model`` chooses, and lists tell all of them."""
+"""A server of several models: the field ``model`` chooses one, and lists name all of them."""
 
 import json
 import threading
@@ -37,7 +37,7 @@ def models(tmp_path_factory: pytest.TempPathFactory, demo_model_path: Path) -> l
 
 @pytest.fixture
 def several(models: list[OfferedModel], request: pytest.FixtureRequest) -> Iterator[Engine]:
-    """Room for two of three models; a parameter says how many of them are pinned."""
+    """An engine with room for two of three models; a parameter says how many are pinned."""
     pinned = getattr(request, "param", 0)
     most = max(need(model.folder).total for model in models)
     engine = Engine(Limits(memory_bytes=most * 2 + most // 2))
@@ -48,7 +48,7 @@ def several(models: list[OfferedModel], request: pytest.FixtureRequest) -> Itera
 
 
 class _Held:
-    """Loads models; all but the first not before the test lets it."""
+    """Loads models; it waits with all but the first until the test allows it."""
 
     def __init__(self) -> None:
         self.may_go_on = threading.Event()
@@ -90,7 +90,7 @@ def test_the_named_model_answers_and_says_its_id(
     for name in (models[1].id, models[1].id.upper(), "claude-haiku"):
         reply = site.send("POST", route, ask(route, name))
         assert reply.status == 200, reply.body
-        # Ollama's clients are told the name that they gave.
+        # Ollama's clients get the name that they sent.
         assert reply.json["model"] == (name if route == "/api/chat" else models[1].id)
         last = several.model_status(models[1].id)
         other = several.model_status(models[0].id)
@@ -127,7 +127,7 @@ def test_no_name_reaches_a_folder_that_is_not_offered(
     assert [one.id for one in several.models] == before
 
 
-def test_lists_tell_all_models_with_what_is_known_of_them(
+def test_lists_contain_all_models_with_their_facts(
     serve: Callable[..., Any], several: Engine, models: list[OfferedModel]
 ) -> None:
     site = serve(several)
@@ -148,7 +148,7 @@ def test_lists_tell_all_models_with_what_is_known_of_them(
     assert several.model_status(models[2].id).state == "unloaded"  # type: ignore[union-attr]
 
 
-def test_keep_alive_says_until_when_a_model_stays_and_frees_it(
+def test_keep_alive_sets_how_long_a_model_stays_and_can_unload_it(
     serve: Callable[..., Any], several: Engine, models: list[OfferedModel]
 ) -> None:
     site = serve(several)
@@ -164,7 +164,7 @@ def test_keep_alive_says_until_when_a_model_stays_and_frees_it(
     assert (expiry() or "").startswith("2318")
     assert site.send("POST", "/api/chat", {**chat, "keep_alive": "1h30m"}).status == 200
     wait_until(lambda: (expiry() or "").startswith(time.strftime("%Y", time.gmtime())))
-    # Without a question it is unloaded, and the others stay.
+    # An empty request unloads it, and the others stay.
     assert site.send("POST", "/api/chat", {"model": name, "keep_alive": 0}).json["done"] is True
     wait_until(lambda: expiry() is None)
     assert several.status.state == "ready"
@@ -176,7 +176,7 @@ def test_keep_alive_says_until_when_a_model_stays_and_frees_it(
     assert "keep_alive" in wrong.json["error"]
 
 
-def test_a_stream_shows_signs_of_life_while_its_model_is_loaded(
+def test_a_stream_gets_keepalives_while_its_model_is_loaded(
     serve: Callable[..., Any], held: tuple[Engine, _Held], models: list[OfferedModel]
 ) -> None:
     engine, loader = held
@@ -184,7 +184,7 @@ def test_a_stream_shows_signs_of_life_while_its_model_is_loaded(
     for route, sign in (("/v1/messages", b"event: ping\n"), ("/api/chat", b"{")):
         with site.open("POST", route, ask(route, models[1].id, stream=True)) as response:
             assert response.readline().startswith(sign)
-            # The model that is there answers meanwhile, and the other is not there yet.
+            # The loaded model answers meanwhile, and the other is not loaded yet.
             other = site.send("POST", "/v1/chat/completions", ask("chat", models[0].id))
             assert other.status == 200
             if not loader.may_go_on.is_set():

@@ -17,7 +17,7 @@ Told = Callable[..., Any]
 
 @pytest.fixture
 def collector(monkeypatch: pytest.MonkeyPatch) -> Iterator[Collector]:
-    """A collector that OpenTelemetry's variables name."""
+    """A collector that OpenTelemetry's environment variables name."""
     for name in list(os.environ):
         if name.startswith("OTEL_"):
             monkeypatch.delenv(name)
@@ -28,7 +28,7 @@ def collector(monkeypatch: pytest.MonkeyPatch) -> Iterator[Collector]:
 
 @pytest.fixture
 def told(collector: Collector, engine: Engine) -> Told:
-    """Serves an engine, whose collector has been told of all once the block is left."""
+    """Serves an engine; once the block is left, the collector has received everything."""
 
     @contextmanager
     def serve(other: Engine | None = None, **settings: Any) -> Iterator[Site]:
@@ -41,7 +41,7 @@ def told(collector: Collector, engine: Engine) -> Told:
             yield Site(address, other or engine, thread)
         finally:
             thread.stop()
-            # A slow machine gets more time than the product takes.
+            # A slow machine gets more time than the product's limit.
             telemetry.close(60)
 
     return serve

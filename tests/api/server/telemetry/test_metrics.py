@@ -9,7 +9,7 @@ CHAT = [{"role": "user", "content": "Count from 1 to 10, one number per line"}]
 Told = Callable[..., Any]
 
 
-def test_histograms_hold_tokens_durations_and_speed(told: Told, collector: Collector) -> None:
+def test_histograms_contain_tokens_durations_and_speed(told: Told, collector: Collector) -> None:
     asked = {"model": "made-up", "messages": CHAT, "max_tokens": 5, "temperature": 0}
     with told() as site:
         for is_stream in (False, True):
@@ -35,7 +35,7 @@ def test_histograms_hold_tokens_durations_and_speed(told: Told, collector: Colle
         (point,) = found[name]
         assert point.count == 3
         assert point.sum > 0
-        # What a client makes up is no label.
+        # A name that a client makes up does not become a label.
         assert plain(point.attributes) == {
             "gen_ai.operation.name": "chat",
             "gen_ai.provider.name": "fullstop",

@@ -9,7 +9,7 @@ from tests.support.outside.collector import Collector, plain
 COUNT = "Count from 1 to 10, one number per line"
 CHAT = [{"role": "user", "content": COUNT}]
 RAW = f"<|im_start|>user\n{COUNT}<|im_end|>\n<|im_start|>assistant\n<think>\n\n</think>\n\n"
-# Each dialect's request, with its stop, and the operation that its span names.
+# A request of each dialect with its stop, and the operation in the name of its span.
 ASKED: dict[str, tuple[dict[str, Any], str]] = {
     "/v1/messages": ({"max_tokens": 60, "messages": CHAT, "stop_sequences": ["4"]}, "chat"),
     "/v1/chat/completions": ({"messages": CHAT, "stop": ["4"]}, "chat"),
@@ -49,7 +49,7 @@ def test_every_dialect_makes_one_span_whether_streamed_or_not(
         assert "error.type" not in one
 
 
-def test_a_span_says_what_was_asked_of_which_model_and_what_it_cost(
+def test_a_span_contains_the_model_the_parameters_and_the_usage(
     told: Told, collector: Collector
 ) -> None:
     asked = {
@@ -107,7 +107,7 @@ def test_the_callers_span_is_the_parent(told: Told, collector: Collector) -> Non
         for sampled in ("01", "00"):
             headers = {"Traceparent": f"00-{trace}-{parent}-{sampled}"}
             site.send("POST", "/v1/chat/completions", asked, headers)
-    # The second caller's trace is not sampled, so that its part of it is not sent either.
+    # The second caller's trace is not sampled, so our part of it is not sent either.
     (span,) = collector.spans
     assert (span.trace_id.hex(), span.parent_span_id.hex()) == (trace, parent)
 
@@ -164,7 +164,7 @@ def test_a_stream_that_fails_is_a_span_with_the_error(
 
 
 @pytest.mark.parametrize("is_stream", [True, False])
-def test_a_client_that_hangs_up_makes_a_span_of_a_cancelled_request(
+def test_the_span_of_a_client_that_hung_up_says_that_it_was_cancelled(
     told: Told, collector: Collector, staged: Callable[..., Any], is_stream: bool
 ) -> None:
     actor = staged()
@@ -181,10 +181,10 @@ def test_a_client_that_hangs_up_makes_a_span_of_a_cancelled_request(
     assert found["gen_ai.response.finish_reasons"] == ["cancelled"]
     assert found["error.type"] == "cancelled"
     assert found["http.response.status_code"] == 499
-    assert span.status.code == 0  # nothing of the server's has failed
+    assert span.status.code == 0  # nothing has failed in the server
 
 
-def test_a_request_that_the_server_does_not_outlive_is_told_before_it_ends(
+def test_the_span_of_a_request_that_a_stopping_server_ends_is_sent(
     told: Told, collector: Collector, staged: Callable[..., Any]
 ) -> None:
     actor = staged()
@@ -201,7 +201,7 @@ TOOL = {"name": "look", "description": "Looks", "parameters": {"type": "object",
 
 
 @pytest.mark.parametrize("wanted", [None, "span_only", "true"])
-def test_prompts_and_answers_are_in_spans_only_where_the_variable_asks_for_them(
+def test_spans_contain_prompts_and_answers_only_if_the_variable_asks_for_them(
     told: Told, collector: Collector, monkeypatch: pytest.MonkeyPatch, wanted: str | None
 ) -> None:
     if wanted is not None:

@@ -30,7 +30,7 @@ Told = Callable[..., Any]
         {**PLACE, "OTEL_TRACES_EXPORTER": "none", "OTEL_METRICS_EXPORTER": "none"},
     ],
 )
-def test_without_a_collector_it_is_off(environment: dict[str, str]) -> None:
+def test_telemetry_is_off_without_a_collector(environment: dict[str, str]) -> None:
     assert wanted_by(environment) is None
     assert telemetry_for(environment, "1", None) is None
 
@@ -60,7 +60,7 @@ def test_the_standard_variables_turn_each_signal_on(
         ("OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT", "event_only"),
     ],
 )
-def test_what_cannot_be_honoured_is_said_in_one_line_with_its_variable(
+def test_a_value_that_cannot_be_honoured_is_reported_in_one_line_with_its_variable(
     caplog: pytest.LogCaptureFixture, name: str, value: str
 ) -> None:
     assert telemetry_for({**PLACE, name: value}, "1", None) is None
@@ -82,7 +82,7 @@ def test_variables_without_the_extra_name_the_remedy(
     assert "pip install 'fullstop-chat[telemetry]'" in line
 
 
-def test_a_value_that_the_sdk_cannot_read_turns_it_off_and_not_the_server(
+def test_a_value_that_the_sdk_cannot_read_turns_off_only_telemetry(
     caplog: pytest.LogCaptureFixture, collector: Collector, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OTEL_METRIC_EXPORT_INTERVAL", "-1")
@@ -103,7 +103,7 @@ def test_names_and_headers_of_the_variables_are_used(
     assert {headers["x-collector-key"] for headers in collector.headers} == {"abc"}
 
 
-def test_a_collector_that_hangs_holds_up_neither_answers_nor_the_end(
+def test_a_collector_that_hangs_delays_neither_answers_nor_the_end(
     engine: Engine,
     collector: Collector,
     caplog: pytest.LogCaptureFixture,
@@ -116,12 +116,12 @@ def test_a_collector_that_hangs_holds_up_neither_answers_nor_the_end(
     assert site.send("POST", "/v1/messages", CHAT).status == 200
     server.stop()
     telemetry.close(0.2)
-    # It has been given up: the collector still hangs.
+    # The server has given it up: the collector still hangs.
     assert not collector.answers.is_set()
     assert "the last telemetry may be lost" in caplog.text
 
 
-def test_a_collector_that_refuses_disturbs_no_answer_and_is_told_without_its_key(
+def test_a_collector_that_refuses_disturbs_no_answer_and_is_reported_without_its_key(
     told: Told,
     collector: Collector,
     caplog: pytest.LogCaptureFixture,
@@ -136,7 +136,7 @@ def test_a_collector_that_refuses_disturbs_no_answer_and_is_told_without_its_key
     assert "Traceback" not in caplog.text
 
 
-def test_complaints_hide_what_the_variables_keep_secret(caplog: pytest.LogCaptureFixture) -> None:
+def test_error_messages_hide_the_secrets_of_the_variables(caplog: pytest.LogCaptureFixture) -> None:
     handler = Complaints({"OTEL_EXPORTER_OTLP_HEADERS": "authorization=Bearer%20very-secret"})
     for name, text in (
         ("opentelemetry.util.re", "Header format invalid: Bearer very-secret"),

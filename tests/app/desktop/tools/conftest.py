@@ -1,4 +1,4 @@
-"""Tool servers as the window has them, for each test its own; one real server for each file."""
+"""Tool servers as in the window, new ones for each test; one real server for each module."""
 
 import asyncio
 import sys
@@ -22,7 +22,7 @@ def _serving(folder: Path) -> Iterator[Served]:
 
 @pytest.fixture
 def served(tmp_path: Path) -> Iterator[Served]:
-    """No server yet, on a runner of their own."""
+    """Tool servers on a runner of their own, none yet."""
     folder = tmp_path / "tools"
     folder.mkdir()
     with _serving(folder) as served:

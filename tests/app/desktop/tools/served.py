@@ -1,4 +1,4 @@
-"""Asks tool servers as the window does, from tests that are not coroutines."""
+"""Calls tool servers as the window does, from tests that are not coroutines."""
 
 import asyncio
 import sys
@@ -25,7 +25,7 @@ def hostile(how: str) -> ToolServerConfig:
 
 
 class Served:
-    """Tool servers and the loop that asks them."""
+    """Tool servers and the loop that calls them."""
 
     def __init__(self, runner: asyncio.Runner, folder: Path) -> None:
         self.runner = runner
@@ -55,7 +55,7 @@ class Served:
         return said
 
     def refusal(self, server: str, tool: str, **arguments: Any) -> str:
-        """Return the words in which a call is refused."""
+        """Return the words with which a call is refused."""
         try:
             said = self.call(server, tool, **arguments)
         except ToolsRefused as refused:

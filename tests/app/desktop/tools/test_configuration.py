@@ -1,4 +1,4 @@
-"""The ``mcpServers`` JSON: what other apps write is understood, and what is wrong is named."""
+"""The ``mcpServers`` JSON: the forms of other apps are read, and faults are named."""
 
 import json
 import sys
@@ -41,7 +41,7 @@ def test_a_program_and_an_address_are_read() -> None:
         f'\ufeff  {{"mcpServers": {{"a": {{{PROGRAM}}}}}}}\n',
     ],
 )
-def test_the_forms_in_which_servers_are_passed_on_are_understood(text: str) -> None:
+def test_every_common_form_of_servers_is_read(text: str) -> None:
     assert servers_from(text) == [ToolServerConfig("a", "npx", ("-y", "some-server"), is_on=True)]
 
 
@@ -55,7 +55,7 @@ def test_the_forms_in_which_servers_are_passed_on_are_understood(text: str) -> N
         ("THING", "${input:thing}"),
     ],
 )
-def test_what_looks_like_a_secret_is_marked_and_not_written(name: str, value: str) -> None:
+def test_a_value_that_looks_like_a_secret_is_marked_and_not_written(name: str, value: str) -> None:
     entry = {"command": "x", "env": {name: value, "PORT": "80"}}
     [server] = servers_from(json.dumps({"mcpServers": {"a": entry}}))
     assert [one.is_secret for one in server.env] == [True, False]
@@ -63,7 +63,7 @@ def test_what_looks_like_a_secret_is_marked_and_not_written(name: str, value: st
     assert json.loads(text_of([server]))["mcpServers"]["a"]["env"]["PORT"] == "80"
 
 
-def test_what_other_apps_wrote_beside_it_is_kept_and_never_used() -> None:
+def test_unknown_fields_of_other_apps_are_kept_and_never_used() -> None:
     text = f'{{"mcpServers": {{"a": {{{PROGRAM}, "autoApprove": ["*"], "timeout": 5}}}}}}'
     again = json.loads(text_of(servers_from(text)))["mcpServers"]["a"]
     assert (again["autoApprove"], again["timeout"]) == (["*"], 5)
@@ -103,7 +103,7 @@ def test_what_other_apps_wrote_beside_it_is_kept_and_never_used() -> None:
         ("[" * 100_000, "nested too deeply"),
     ],
 )
-def test_what_is_wrong_is_named_with_the_remedy(text: str, said: str) -> None:
+def test_a_fault_is_named_with_the_remedy(text: str, said: str) -> None:
     with pytest.raises(BadConfiguration) as refused:
         servers_from(text)
     assert said in str(refused.value)
@@ -119,7 +119,7 @@ def test_a_damaged_file_is_set_aside_and_named(tmp_path: Path) -> None:
     assert "7" in kept.read_text()
 
 
-def test_claude_desktops_file_is_looked_for_where_it_is(
+def test_claude_desktops_file_is_found_on_each_system(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
@@ -129,7 +129,7 @@ def test_claude_desktops_file_is_looked_for_where_it_is(
     assert claude_desktop_file(tmp_path, "linux") == tmp_path / ".config" / name
 
 
-def test_what_is_pasted_or_imported_is_off_and_replaces_nothing(served: Served) -> None:
+def test_a_pasted_or_imported_server_is_off_and_replaces_nothing(served: Served) -> None:
     marker = served.folder / "was-run"
     code = f"open({str(marker)!r}, 'w')"
     entry = {"command": sys.executable, "args": ["-c", code]}
@@ -145,7 +145,7 @@ def test_what_is_pasted_or_imported_is_off_and_replaces_nothing(served: Served) 
     assert [one.name for one in served.host.servers] == ["tool", "tool 2"]
 
 
-def test_a_secret_goes_with_its_server_when_that_is_renamed_and_removed(served: Served) -> None:
+def test_a_secret_is_renamed_and_removed_with_its_server(served: Served) -> None:
     secrets, host = served.host._secrets, served.host
     token = NamedValue("TOKEN", "hidden", is_secret=True)
     served.do(host.put(ToolServerConfig("old", "x", env=(token,))))
@@ -156,7 +156,7 @@ def test_a_secret_goes_with_its_server_when_that_is_renamed_and_removed(served: 
     assert secrets.value("new", "env/TOKEN") is None
 
 
-def test_a_private_file_of_secrets_is_named_after_a_restart_and_until_it_is_empty(
+def test_a_private_file_of_secrets_is_named_until_it_is_empty(
     tmp_path: Path,
 ) -> None:
     kept = ToolSecrets(tmp_path, no_keychain)

@@ -1,4 +1,4 @@
-"""Tool servers at addresses that redirect, pack or flood: no key leaves, nothing grows."""
+"""Tool servers at addresses that redirect, compress or flood: no key leaks, no memory grows."""
 
 import gzip
 import json
@@ -14,7 +14,7 @@ _JSON = "content-type: application/json"
 
 
 def started(served: Served, name: str, url: str) -> str:
-    """Start a server that needs a key; return what is wrong with it."""
+    """Start a server that needs a key; return the problem that it reports."""
     key = NamedValue("X-Key", "secret-key", is_secret=True)
     served.do(served.host.put(ToolServerConfig(name, url=url, headers=(key,), is_on=True)))
     served.do(served.host.ready([name]))
@@ -34,7 +34,7 @@ def test_a_key_goes_to_no_other_address(served: Served, status: str) -> None:
     assert problem.isprintable()
 
 
-def test_a_packed_answer_is_refused_and_never_unpacked(served: Served) -> None:
+def test_a_compressed_answer_is_refused_and_never_decompressed(served: Served) -> None:
     bomb = gzip.compress(bytes(1 << 24))
     with raw_server(lambda _: [answering(bomb, _JSON, "content-encoding: gzip")]) as server:
         problem = started(served, "packs", f"{server.url}/mcp")
@@ -58,7 +58,7 @@ def test_an_endless_answer_is_read_up_to_a_limit(served: Served) -> None:
     assert sent < 100
 
 
-def test_control_characters_of_an_error_are_shown_and_steer_nothing(served: Served) -> None:
+def test_control_characters_of_an_error_are_shown_and_not_obeyed(served: Served) -> None:
     def refuses(request: bytes) -> Iterable[bytes]:
         asked = json.loads(request.partition(b"\r\n\r\n")[2])
         error = {"code": -1, "message": "a\x1b[2J\u202eb"}

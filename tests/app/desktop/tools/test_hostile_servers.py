@@ -24,7 +24,7 @@ def started(served: Served, how: str) -> None:
         ("junk", "its output is not MCP messages"),
     ],
 )
-def test_one_that_dies_or_floods_during_a_call_is_ended_and_named(
+def test_a_server_that_dies_or_floods_during_a_call_is_ended_and_named(
     served: Served, how: str, words: str
 ) -> None:
     started(served, how)
@@ -34,7 +34,7 @@ def test_one_that_dies_or_floods_during_a_call_is_ended_and_named(
     assert sum(len(line) for line in served.state(how).log) < 500_000
 
 
-def test_one_that_hangs_in_a_call_is_named_after_the_time_limit(served: Served) -> None:
+def test_a_server_that_hangs_in_a_call_is_named_after_the_time_limit(served: Served) -> None:
     started(served, "hangs")
     served.call_time_out_s = 0.3
     try:
@@ -49,7 +49,7 @@ def test_an_answer_that_is_not_mcp_is_named_and_the_server_stays(served: Served)
     assert served.state("nonsense").stage is ServerStage.READY
 
 
-def test_one_that_ends_at_once_is_named_with_its_last_words(served: Served) -> None:
+def test_a_server_that_ends_at_once_is_named_with_its_last_output(served: Served) -> None:
     started(served, "gone")
     assert served.state("gone").stage is ServerStage.FAILED
     assert served.state("gone").problem == (
@@ -58,7 +58,7 @@ def test_one_that_ends_at_once_is_named_with_its_last_words(served: Served) -> N
     )
 
 
-def test_a_user_without_a_home_folder_can_start_one(
+def test_a_user_without_a_home_folder_can_start_a_server(
     served: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HOME", str(served.folder / "none"))
@@ -67,8 +67,8 @@ def test_a_user_without_a_home_folder_can_start_one(
     assert "it ended with code 2" in served.state("homeless").problem
 
 
-def test_one_that_never_answers_is_ended_when_its_time_is_over(served: Served) -> None:
-    # The room reads the limit when a server starts.
+def test_a_server_that_never_answers_is_ended_when_its_time_is_over(served: Served) -> None:
+    # The limit is read when a server starts.
     served.do(served.host.ready([]))
     room = served.host._room
     assert room is not None
@@ -82,7 +82,7 @@ def test_one_that_never_answers_is_ended_when_its_time_is_over(served: Served) -
     )
 
 
-def test_half_of_a_surrogate_pair_costs_one_character_and_not_the_call(served: Served) -> None:
+def test_half_of_a_surrogate_pair_damages_one_character_and_not_the_call(served: Served) -> None:
     started(served, "half-pair")
     served.call_time_out_s = 20
     try:
@@ -97,7 +97,7 @@ def test_a_greeting_on_the_wrong_stream_does_no_harm(served: Served) -> None:
     assert "(not a message) Welcome to my server!" in served.state("greets").log
 
 
-def test_names_without_control_characters_are_shown_and_unusable_tools_left_out(
+def test_names_are_shown_without_control_characters_and_unusable_tools_are_left_out(
     served: Served,
 ) -> None:
     started(served, "names")

@@ -1,4 +1,4 @@
-"""Servers of the reference implementation in Node, where somebody has installed them.
+"""Servers of the reference implementation in Node, if they are installed.
 
 Run by hand::
 
@@ -43,7 +43,7 @@ def test_the_filesystem_server_reads_and_writes_in_its_folder(
     assert "root:" not in text
 
 
-def test_the_everything_server_tells_progress_and_is_cancelled(served: Served) -> None:
+def test_the_everything_server_reports_progress_and_is_cancelled(served: Served) -> None:
     served.do(served.host.put(node("everything", "stdio")))
     served.do(served.host.ready(["everything"]))
     state = served.state("everything")

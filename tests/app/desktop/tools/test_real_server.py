@@ -16,7 +16,7 @@ from ui.records.tooling.servers import NamedValue, ServerStage, ToolServerConfig
 from ui.tools.tool_host import ToolsRefused
 
 
-def test_its_tools_are_listed_with_their_schemas(plain: Served) -> None:
+def test_the_tools_of_a_server_are_listed_with_their_schemas(plain: Served) -> None:
     tool = plain.tool("plain", "add")
     assert tool.description == "Add two numbers."
     assert set(tool.parameters["properties"]) == {"a", "b"}
@@ -27,7 +27,7 @@ def test_a_call_returns_what_the_tool_returned(plain: Served) -> None:
     assert plain.call("plain", "add", a=2, b=40) == ("42", False)
 
 
-def test_a_tool_that_fails_says_so_and_the_server_goes_on(plain: Served) -> None:
+def test_a_tool_that_fails_is_reported_and_the_server_goes_on(plain: Served) -> None:
     text, is_error = plain.call("plain", "fail")
     assert is_error
     assert "fail" in text
@@ -50,7 +50,9 @@ def test_a_secret_reaches_the_server_and_not_the_file(plain: Served) -> None:
         assert one.stat().st_mode & 0o777 == 0o600
 
 
-def test_the_servers_variables_are_few(plain: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_server_does_not_get_the_environment_variables_of_the_program(
+    plain: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("SOMEBODYS_API_KEY", "abc")
     plain.do(plain.host.restart("plain"))
     assert plain.call("plain", "variable", name="SOMEBODYS_API_KEY") == ("(unset)", False)
@@ -98,7 +100,7 @@ def test_a_call_that_takes_too_long_is_cancelled_and_named(plain: Served, tmp_pa
     )
 
 
-def test_a_server_that_dies_is_named_with_its_last_words_and_starts_again_by_hand(
+def test_a_server_that_dies_is_named_with_its_last_output_and_can_be_restarted(
     plain: Served,
 ) -> None:
     said = plain.refusal("plain", "die")
@@ -111,7 +113,7 @@ def test_a_server_that_dies_is_named_with_its_last_words_and_starts_again_by_han
     assert plain.call("plain", "add", a=1, b=2) == ("3", False)
 
 
-def test_switching_off_ends_the_server_and_all_that_it_started(
+def test_switching_off_ends_the_server_and_its_child_processes(
     plain: Served, tmp_path: Path
 ) -> None:
     marker = tmp_path / "child"
@@ -126,7 +128,7 @@ def test_switching_off_ends_the_server_and_all_that_it_started(
         plain.do(plain.host.read_resource("plain", "notes://today"))
 
 
-def test_what_servers_started_ends_although_the_program_is_killed() -> None:
+def test_the_child_processes_of_servers_end_even_if_the_program_is_killed() -> None:
     program = """
 import os, signal, subprocess
 from app.desktop.tools.process_groups import note_group
@@ -147,7 +149,7 @@ os.kill(os.getpid(), signal.SIGKILL)
         time.sleep(0.02)
 
 
-def test_over_http_it_is_used_with_its_headers_and_without_a_process(served: Served) -> None:
+def test_a_server_over_http_gets_its_headers_and_needs_no_process(served: Served) -> None:
     with socket.socket() as found:
         found.bind(("127.0.0.1", 0))
         port = found.getsockname()[1]
@@ -179,7 +181,7 @@ def _answers(port: int) -> bool:
 
 
 def _is_dead(pid: int) -> bool:
-    # In a container nobody may wait for an orphan.
+    # In a container nobody may collect an orphan.
     try:
         return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:

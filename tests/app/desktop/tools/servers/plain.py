@@ -64,7 +64,7 @@ def die() -> str:
 
 @server.resource("notes://today")
 def today() -> str:
-    """What is to be done."""
+    """The tasks of today."""
     return "Buy cheese."
 
 

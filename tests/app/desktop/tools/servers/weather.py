@@ -1,4 +1,4 @@
-"""A server with the one tool that the demo model knows how to call; it starts a child, too."""
+"""A server with the one tool that the demo model can call; it also starts a child process."""
 
 import subprocess
 import sys
