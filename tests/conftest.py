@@ -19,6 +19,10 @@ from engine.scheduling.service import Engine
 
 ROOT = Path(__file__).parents[1]
 
+# Collection makes a million objects that stay until the end of the run: looking among them for
+# garbage would be in vain, now and in every full collection of a test.
+gc.disable()
+
 # Every process of the run and every program that a test starts reads what another has compiled;
 # without that, each compiles some hundred modules anew.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
@@ -97,6 +101,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     counts = Counter(item.path for item in items)
     long = {item.path for item in items if item.get_closest_marker("long")}
     items.sort(key=lambda item: (item.path not in long, -counts[item.path]))
+
+
+def pytest_collection_finish() -> None:
+    """Leave out of every later collection what is there for the whole run."""
+    gc.freeze()
 
 
 _folders = itertools.count()

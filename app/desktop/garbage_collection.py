@@ -21,7 +21,7 @@ _MIDDLE_PASSES = 100
 @contextlib.contextmanager
 def collected_on(loop: asyncio.AbstractEventLoop) -> Iterator[None]:
     """Collect garbage only on the loop's thread while the context is open."""
-    was_enabled = gc.isenabled()
+    was_enabled, was_frozen = gc.isenabled(), bool(gc.get_freeze_count())
     gc.disable()
     waiting: asyncio.TimerHandle | None = None
 
@@ -36,7 +36,8 @@ def collected_on(loop: asyncio.AbstractEventLoop) -> Iterator[None]:
     finally:
         if waiting is not None:
             waiting.cancel()
-        gc.unfreeze()
+        if not was_frozen:
+            gc.unfreeze()
         gc.collect()
         if was_enabled:
             gc.enable()

@@ -25,7 +25,10 @@ class Ring:
 
 @pytest.fixture(autouse=True)
 def _usual_collector() -> Iterator[None]:
+    """As in a program: nothing is left out yet."""
+    gc.unfreeze()
     yield
+    gc.freeze()
     gc.enable()
 
 
@@ -109,6 +112,17 @@ def test_the_collector_gets_its_old_settings_back() -> None:
     gc.disable()
     asyncio.run(run())
     assert not gc.isenabled()
+
+
+def test_objects_that_were_excluded_before_the_window_opened_stay_excluded() -> None:
+    async def run() -> None:
+        with collected_on(asyncio.get_running_loop()):
+            leave_out_what_is_loaded()
+
+    gc.freeze()
+    frozen = gc.get_freeze_count()
+    asyncio.run(run())
+    assert 0 < gc.get_freeze_count() <= frozen
 
 
 def test_the_collector_takes_the_oldest_generation_that_is_due() -> None:
