@@ -1,4 +1,4 @@
-"""Compares Fullstop with other servers on the same model: what they do with stops, and how fast.
+"""Compares Fullstop with other servers on the same model: correctness of stops, and speed.
 
     python -m tests.benchmarks.compare [--model FOLDER] [--servers FILE] [--rounds 3] [--markdown]
 
@@ -51,7 +51,7 @@ MODEL = ROOT / "assets" / "demo-model"
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """How a comparison is run.
+    """The settings of a comparison.
 
     Attributes:
         model: The folder of the model.
@@ -75,7 +75,7 @@ class Plan:
 
 
 def tell(text: str) -> None:
-    """Say what is going on, beside the result."""
+    """Print progress, separate from the result."""
     print(text, file=sys.stderr, flush=True)
 
 
@@ -86,7 +86,7 @@ def taking_part(others: Sequence[ServerCommand]) -> list[ServerCommand]:
 
 
 async def compare(commands: Sequence[ServerCommand], plan: Plan) -> Comparison:
-    """Run all servers and return what was found; a server's failure is in the result."""
+    """Run all servers and return the result, which includes their failures."""
     present = [one for one in commands if is_installed(one, plan.model)]
     absent = [
         (one.name, filled(one.command[0], model=plan.model))
@@ -130,7 +130,7 @@ async def _probe(side: Side, plan: Plan, server: Running) -> None:
 
 async def _measure(side: Side, plan: Plan, number: int, server: Running) -> None:
     values: Values = {}
-    side.rounds.append(values)  # what was measured before a failure stays
+    side.rounds.append(values)  # the measurements before a failure stay
     # One connection for each request: servers differ in how long they keep one.
     connector = aiohttp.TCPConnector(force_close=True, limit=0)
     timeout = aiohttp.ClientTimeout(total=None)
@@ -175,7 +175,7 @@ def main() -> int:
     model = options.model.expanduser().resolve()
     try:
         count = counter(model)
-    except Exception as error:  # the library raises no class of its own
+    except Exception as error:  # the library has no exception of its own
         parser.error(f"--model: {model} has no tokenizer.json that can be read: {error}")
     try:
         commands = taking_part(read_servers(options.servers))

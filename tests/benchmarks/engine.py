@@ -189,7 +189,7 @@ def second_turn(running: Running) -> None:
 
 
 def constraint(running: Running, rounds: int) -> None:
-    """What it costs to hold answers to a schema, per token."""
+    """The cost of a schema per token of the answer."""
     numbers = {"type": "array", "items": {"type": "integer"}, "minItems": 10_000}
     held = OutputConstraint({"type": "object", "properties": {"n": numbers}, "required": ["n"]})
     for rows, tokens in ((1, 256), (16, 128)):
@@ -208,7 +208,7 @@ def constraint(running: Running, rounds: int) -> None:
 
 
 def guessing(case: str, rounds: int) -> None:
-    """Answers that copy, or never repeat, against the bare loop."""
+    """Answers that copy or never repeat, compared with the bare loop."""
     from tests.benchmarks.guesses.guessing import CASES, Sides
 
     for what, prompt, script, target in CASES[case]:
@@ -247,7 +247,7 @@ def drafting(rounds: int) -> None:
 
 
 def forced(rounds: int) -> None:
-    """Answers whose text a schema decides for the most part, with forced tokens and without."""
+    """Answers whose text is mostly decided by a schema, with forced tokens and without."""
     from tests.benchmarks.guesses.forced import CASES, Sides
 
     sides = Sides(MODEL)

@@ -1,4 +1,4 @@
-"""Measures what a long prompt costs the others; prints ratios of this one run.
+"""Measures the cost of a long prompt for other answers; prints ratios of this one run.
 
     python -m tests.benchmarks.fairness [--tokens 20000] [--seconds 150]
 
@@ -28,7 +28,7 @@ MODEL = Path(__file__).parents[2] / "assets" / "demo-model"
 # Ids of ordinary tokens of the demo model.
 IDS = range(10, 700)
 PARTS = 3
-# How much of the time is for reading what stands before the parts.
+# The share of the time for reading the text before the parts.
 PREPARING = 0.5
 BETWEEN_S = 2.0
 ALONE_S = 1.5
@@ -46,7 +46,7 @@ def asking(text: str, tokens: int) -> GenerationRequest:
 
 
 def reading(ids: list[int]) -> GenerationRequest:
-    """Return a request that is all prompt."""
+    """Return a request with a long prompt and a short answer."""
     return GenerationRequest(prompt=tuple(ids), max_tokens=1)
 
 
@@ -66,12 +66,12 @@ def pace(parts: list[tuple[float, int]], begin: float, end: float) -> float:
 
 @dataclass
 class Progress:
-    """How far a prompt has been read."""
+    """The progress of reading a prompt."""
 
     tokens: int = 0
 
     async def follow(self, generation: Generation) -> None:
-        """Note it until the answer has ended."""
+        """Note the progress until the answer has ended."""
         async for batch in generation.batches():
             for event in batch:
                 if isinstance(event, PromptProgress):

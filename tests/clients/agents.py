@@ -1,4 +1,4 @@
-"""Asks a server through coding agents: a full context is compacted, a wrong key not tried again.
+"""Asks a server through coding agents: a full context is compacted, a wrong key not sent again.
 
 ``python -m tests.clients.agents [claude] [codex] [opencode]`` installs Claude Code, Codex and
 opencode from npm in a temporary folder, runs them against loopback with their telemetry off, and
@@ -40,7 +40,7 @@ class Agent:
     def run(
         self, *words: str, case: str, stdin: str = "", **variables: str
     ) -> subprocess.CompletedProcess[str]:
-        """Run it once in the folder of a case, with a home of its own there."""
+        """Run it once in the folder of a case, with its own home folder there."""
         work = self.folder / case / "work"
         work.mkdir(parents=True, exist_ok=True)
         return subprocess.run(
@@ -61,7 +61,7 @@ def words(letters: int) -> str:
 
 
 def asked(server: Server, path: str, act: Callable[[], object]) -> tuple[object, Counter[str]]:
-    """Return what an act returns, and how often a route answered with each status meanwhile."""
+    """Return the result of an action, and how often a route answered with each status meanwhile."""
     before = server.asked()
     result = act()
     new = server.asked() - before
@@ -168,7 +168,7 @@ exporter = "none"
 
 
 def judge_codex(agent: Agent, report: Report) -> None:
-    """Codex says that it ran out of room, compacts by our counts, and shows what a key lacks."""
+    """Codex reports a full context, compacts by the server's counts, and shows a key's error."""
 
     def ask(server: Server, text: str, *more: str, case: str, **variables: str) -> str:
         home = agent.folder / case / "codex"
@@ -194,7 +194,7 @@ def judge_codex(agent: Agent, report: Report) -> None:
             server, path, lambda: ask(server, "Go on", "resume", "--last", case="compact")
         )
         shown = f"{str(said)[-60:]}; statuses {dict(statuses)}"
-        # One to sum the conversation up, one to answer.
+        # One request to summarise the conversation, one to answer.
         has_compacted = statuses == {"200": 2} and SAID in str(said)
         report.add("Codex compacts by the tokens that were reported", has_compacted, shown)
 
@@ -202,13 +202,13 @@ def judge_codex(agent: Agent, report: Report) -> None:
         said, statuses = asked(
             server, path, lambda: ask(server, "Hi", case="key", HERE_KEY="wrong")
         )
-        # It tries again whatever a server says of it, the vendor's own among them.
+        # It tries again whatever a server answers, the vendor's own included.
         shown = f"{_errors(said)}; statuses {dict(statuses)}"
         report.add("Codex shows why a key is refused", "the API key is wrong" in shown, shown)
 
 
 def _errors(said: object) -> str:
-    """Return the last error that was told."""
+    """Return the last error that was reported."""
     lines = [line for line in str(said).splitlines() if line.startswith("ERROR")]
     return lines[-1] if lines else str(said)[-100:]
 
@@ -256,7 +256,7 @@ def judge_opencode(agent: Agent, report: Report) -> None:
 
     with scripted_server(context=40_000, key="right") as server:
         said, statuses = asked(server, path, lambda: ask(server, "Hi", case="key"))
-        # A request of its own asks for a title.
+        # A separate request asks for a title.
         shown = f"{said}; statuses {dict(statuses)}"
         has_asked_once = statuses.keys() == {"401"} and statuses["401"] <= 2
         report.add("opencode asks once with a wrong key", has_asked_once, shown)

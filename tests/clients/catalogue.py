@@ -1,4 +1,4 @@
-"""The clients of the table: what is installed for each, and which program asks on its behalf."""
+"""The clients of the table: the packages of each, and the program that runs its checks."""
 
 from dataclasses import dataclass, field
 from typing import Literal
@@ -200,7 +200,7 @@ CLIENTS: tuple[Client, ...] = (
     _agent("Pi", "@mariozechner/pi-coding-agent", "pi_agent"),
     Client("aider", "aider-chat", "command", "commands/aider.py"),
     Client("gptme", "gptme", "command", "commands/gptme_command.py"),
-    # Its package does not name click, which it imports.
+    # Its package imports click but does not declare it.
     Client("ShellGPT", "shell-gpt", "command", "commands/shell_gpt.py", ("click",)),
 )
 

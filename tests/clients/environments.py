@@ -31,7 +31,7 @@ def python_environment(folder: Path, *packages: str) -> Path:
 def node_environment(folder: Path, *packages: str) -> Path:
     """Install packages under a prefix; return the folder of their programs."""
     folder.mkdir(parents=True, exist_ok=True)
-    # With a file of its own, npm takes no package's name for a folder that lies beside it.
+    # With this file, npm does not mistake a package's name for a folder beside it.
     (folder / "package.json").write_text('{"private": true}')
     npm = ["npm", "install", "--no-fund", "--no-audit", "--loglevel=error"]
     _run([*npm, *packages], folder)
@@ -39,13 +39,13 @@ def node_environment(folder: Path, *packages: str) -> Path:
 
 
 def bare_environment(home: Path, **more: str) -> dict[str, str]:
-    """Return the variables of a program that knows nothing of its user: a home of its own."""
+    """Return the environment of a program that knows nothing of its user; its home is separate."""
     home.mkdir(parents=True, exist_ok=True)
     return {"PATH": os.environ["PATH"], "HOME": str(home), "LANG": "C.UTF-8", **more}
 
 
 def _run(command: list[str], folder: Path | None = None) -> None:
-    """Run a command whose output matters only where it fails."""
+    """Run a command whose output matters only if it fails."""
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=folder)
     if done.returncode:
         raise InstallFailed(f"{' '.join(command)} failed:\n{done.stderr[-2000:]}")

@@ -1,4 +1,4 @@
-"""Starts coding agents by ``fullstop launch`` and sees that they ask our server.
+"""Starts coding agents by ``fullstop launch`` and checks that they ask our server.
 
 ``python -m tests.clients.launched [claude] [codex] [opencode] [aider] [qwen]`` installs each from
 npm or PyPI in a temporary folder (or takes it from ``--programs FOLDER``, a folder of executables)
@@ -23,7 +23,7 @@ _KEY = "a-key-of-ours"
 
 @dataclass(frozen=True)
 class Launched:
-    """How an agent is asked one question.
+    """How to ask an agent one question.
 
     Attributes:
         package: Its package on npm; on PyPI if ``is_python``.
@@ -75,7 +75,7 @@ def judge(name: str, programs: Path, folder: Path, report: Report) -> None:
     work.mkdir()
     variables = bare_environment(home, FULLSTOP_API_KEY=_KEY)
     variables["PATH"] = os.pathsep.join((str(programs), variables["PATH"]))
-    # The agent works in a folder of its own, where no module of ours is found.
+    # The agent works in its own folder, where it finds no module of ours.
     variables["PYTHONPATH"] = str(REPOSITORY)
     variables["FULLSTOP_CONFIG_DIR"] = str(folder / "config")
     with scripted_server(context=_CONTEXT, key=_KEY) as server:

@@ -1,4 +1,4 @@
-"""Asks a server through Python's client libraries: each must raise its own error of a full context.
+"""Asks a server through Python's client libraries; each must raise its error for a full context.
 
 ``python -m tests.clients.libraries`` makes an environment for each library in a temporary folder,
 runs ``fullstop serve`` on the demo model and prints what each client said. By hand only: it takes

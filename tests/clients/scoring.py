@@ -1,4 +1,4 @@
-"""Scores prompts through programs of others, and compares every figure with plain MLX.
+"""Scores prompts through other people's programs, and compares every figure with plain MLX.
 
 ``python -m tests.clients.scoring`` makes an environment for each program in a temporary folder and
 runs ``fullstop serve`` on the demo model: lm-evaluation-harness' loglikelihood tasks must give what
@@ -23,7 +23,7 @@ MODEL = REPOSITORY / "assets" / "demo-model"
 # Without Apple's GPUs, MLX has its backend in an extra.
 MLX = "mlx" if sys.platform == "darwin" else "mlx[cpu]"
 HARNESS = ("lm_eval[api]==0.4.13", f"mlx-lm=={version('mlx-lm')}", f"{MLX}=={version('mlx')}")
-# What the language's modules need; the package itself names those of its server.
+# The dependencies of the language's modules; the package declares only those of its server.
 LANGUAGE = ("aiohttp", "msgspec", "requests", "numpy", "pybase64", "ipython", "pydantic", "tqdm")
 SGLANG = "sglang==0.5.23"
 MOST_APART = 1e-4

@@ -1,4 +1,4 @@
-"""Servers for clients to talk to, on loopback: the program itself, and a scripted model."""
+"""Servers for clients, on loopback: the program itself, and a scripted model."""
 
 import asyncio
 import re
@@ -32,7 +32,7 @@ class Server:
 
     Attributes:
         url: Its address.
-        key: What it asks for, if anything.
+        key: The key that it requires, if any.
     """
 
     url: str
@@ -70,14 +70,14 @@ def demo_server() -> Iterator[Server]:
 
 
 class _SameAnswer(Stage):
-    """A scripted model that says one sentence, whatever it is asked."""
+    """A scripted model that always answers with the same sentence."""
 
     def _script_of(self, prompt: list[int]) -> list[int]:
         return self.ids(SAID)
 
 
 class ObedientStage(Stage):
-    """A scripted model that does what the last message asks for, in words that nobody else uses.
+    """A scripted model that follows the code word of the last message.
 
     ``COUNT_UP`` counts from 1 to 10, one number a line; ``TALK_ON`` goes on for long;
     ``CALL_TOOL {…}`` calls a tool; ``WRITE_TEXT …`` writes the rest of the line. Whatever else is

@@ -84,7 +84,7 @@ class Outcome:
 
 
 def outcome_of(client: Client, cache: Path, servers: tuple[Server, Server]) -> Outcome:
-    """Install a client, if it is not there yet, and run its checks."""
+    """Install a client, if it is not installed yet, and run its checks."""
     found = Outcome(client.name, apis=client.apis)
     folder = cache / client.folder
     try:
@@ -144,7 +144,7 @@ def _installed(client: Client, folder: Path) -> tuple[list[str], str]:
         stamp.write_text(json.dumps(list(packages)))
     program = PROGRAMS / client.program
     if client.kind == "node":
-        # Node looks for packages from where a program is.
+        # Node looks for packages beside the program.
         shutil.copytree(program.parent, folder / "programs", dirs_exist_ok=True)
         command = ["node", str(folder / "programs" / program.name)]
     elif client.kind == "command":
@@ -171,7 +171,7 @@ def _programs_of(client: Client, folder: Path) -> Path:
 
 
 def page(outcomes: list[Outcome], day: str) -> str:
-    """Return the page that shows what came of the clients."""
+    """Return the page with the results of the clients."""
     worked = [one for one in outcomes if not one.problem]
     not_run = [(one.name, one.problem) for one in outcomes if one.problem] + list(NOT_RUN)
     notes = [
@@ -210,7 +210,7 @@ def page(outcomes: list[Outcome], day: str) -> str:
 
 
 def _cell(text: str) -> str:
-    """Return a text as it can stand in a table."""
+    """Return a text in a form that fits a table."""
     return text.replace("|", "\\|").replace("<", "&lt;").replace("\n", " ")[:200]
 
 

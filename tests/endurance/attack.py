@@ -1,4 +1,4 @@
-"""Attacks a server of its own and says what that cost everybody else.
+"""Attacks a server of its own and measures the cost for the other clients.
 
     python -m tests.endurance.attack [--bodies 30000] [--schemas 5000] [--heavy] [--seed 1]
 
@@ -31,7 +31,7 @@ from tests.endurance.attacking.attacks import Sent
 from tests.endurance.attacking.canary import Canary
 
 _CLIENTS = 8
-# A broken body may have lost its limit: its answer would go on until the context is full.
+# A broken body may have lost its limit: its answer would last until the context is full.
 _PATIENCE_S = 0.5
 _HUNG_UP = 499
 _MOST_READ_BYTES = 1 << 22
@@ -48,7 +48,7 @@ _MOST_REST_S = 60.0
 
 @dataclass(frozen=True)
 class Cost:
-    """What an attack cost the others.
+    """The cost of an attack for the other clients.
 
     Attributes:
         gap_s: For how long the canary's text stood still, at most.
@@ -65,17 +65,17 @@ class Cost:
 
 
 class Attack:
-    """A server under attack, and what was seen of it.
+    """A server under attack, and its observed behaviour.
 
     Attributes:
         statuses: How often each status was answered; 0 for a broken connection.
-        faults: What went wrong, in words.
+        faults: The faults, in words.
     """
 
     def __init__(self) -> None:
         self.statuses: Counter[int] = Counter()
         self.faults: list[str] = []
-        # Earlier prompts are kept on purpose, up to a limit: here a small one.
+        # Earlier prompts are kept on purpose, up to a limit, which is small here.
         self._server = ServeProcess("--port", "0", "--prompt-cache-bytes", str(_CACHE_BYTES))
         self.host = self._server.wait_until_ready().removeprefix("http://")
         self.canary = Canary(self.host)
@@ -86,7 +86,7 @@ class Attack:
         return self._sent(sent, 120.0)
 
     def send_and_hang_up(self, sent: Sent) -> int:
-        """Send a request; hang up, with status 499, where the answer is not there at once."""
+        """Send a request; hang up, with status 499, if the answer does not arrive at once."""
         return self._sent(sent, _PATIENCE_S)
 
     def _sent(self, sent: Sent, patience_s: float) -> int:
@@ -136,7 +136,7 @@ class Attack:
             one.join()
 
     def measured(self, name: str, act: Callable[[], object]) -> Cost:
-        """Do something; print and return what it cost the others."""
+        """Do something; print and return its cost for the other clients."""
         before_mb = self.memory_mb()
         self.canary.measured()
         is_over = threading.Event()
@@ -176,7 +176,7 @@ class Attack:
             words = self._process.cmdline()
             for one in self._process.children():
                 with contextlib.suppress(psutil.Error):
-                    # A helper that is just being started is still the server's double.
+                    # A helper that has just been forked is still a copy of the server.
                     if (name := one.cmdline()) and name != words:
                         found[name[-1].rpartition(".")[2]] = one.memory_info().rss / 1e6
         except psutil.Error:
@@ -184,11 +184,11 @@ class Attack:
         return found
 
     def at_rest_mb(self, rest_s: float, enough_mb: float = 0.0) -> float:
-        """Print and return the least memory that is taken while the server rests.
+        """Print and return the least memory that the idle server takes.
 
         Args:
-            rest_s: How long it rests at most, in seconds; 0 takes the memory of this moment.
-            enough_mb: The rest is over as soon as no more than this is taken.
+            rest_s: The longest wait for an idle server, in seconds; 0 takes the present memory.
+            enough_mb: The wait ends as soon as the memory is no larger than this.
         """
         lowest = self.memory_by_process()
         ends_at_s = time.monotonic() + rest_s
@@ -200,7 +200,7 @@ class Attack:
         return sum(lowest.values())
 
     def end(self) -> list[str]:
-        """End the canary and the server; return all that was wrong."""
+        """End the canary and the server; return all faults."""
         faults = self.canary.end()
         has_died = self._server.process.poll()
         if has_died is not None:
@@ -212,7 +212,7 @@ class Attack:
 
 
 def _read(answer: http.client.HTTPResponse, until_s: float) -> bytes:
-    """Return an answer, or as much of it as comes in time: a stream may go on for minutes."""
+    """Return an answer, or the part that arrives in time: a stream can last for minutes."""
     said = b""
     while len(said) < _MOST_READ_BYTES and time.monotonic() < until_s:
         part = answer.read1(_PART_BYTES)
@@ -224,7 +224,7 @@ def _read(answer: http.client.HTTPResponse, until_s: float) -> bytes:
 
 @dataclass(frozen=True)
 class Size:
-    """How much is attacked, and how exactly the memory is measured.
+    """The size of the attack, and how exactly the memory is measured.
 
     Attributes:
         bodies: How many broken bodies are sent.
@@ -243,18 +243,18 @@ class Size:
 
 
 def attacked(size: Size, *, seed: int) -> list[str]:
-    """Run the attacks; return what went wrong."""
+    """Run the attacks; return the faults."""
     rng = random.Random(seed)
     attack = Attack()
     try:
         if size.is_exact:
             attack.measured("nothing", lambda: time.sleep(_IDLE_S))
-        # What the first requests need is kept for the next ones: libraries, arrays, threads.
+        # The server keeps what the first requests load: libraries, arrays, threads.
         warm_up = [attacks.broken(rng) for _ in range(size.warm_up)]
         attack.measured(
             f"{size.warm_up} to warm up", lambda: attack.at_once(warm_up, hangs_up=True)
         )
-        # Each helper process has been started by now: what it takes by itself is no growth.
+        # Each helper process has started by now: its own memory does not count as growth.
         attack.at_once(attacks.helped())
         start_mb = attack.at_rest_mb(_REST_S if size.is_exact else 0.0)
         attack.measured(
@@ -283,7 +283,7 @@ def attacked(size: Size, *, seed: int) -> list[str]:
 
 
 def main() -> int:
-    """Run the attacks as the command line says."""
+    """Run the attacks of the command line."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--bodies", type=int, default=30_000)
     parser.add_argument("--schemas", type=int, default=5_000)

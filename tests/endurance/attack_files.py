@@ -2,7 +2,7 @@
 
     python -m tests.endurance.attack_files --files 20000 --databases 1500 --models 3000
 
-Ends with 1 where an exception came that is not in the product's own words. A fault names its
+Ends with 1 if an exception occurs that is not in the product's own words. A fault names its
 kind and its seed; ``--kind run.json --first 1234 --files 1`` repeats one.
 """
 
@@ -23,7 +23,7 @@ from tests.support.attacks.file_attacks import ATTACKS
 from tests.support.attacks.stored_attacks import STORED
 
 _SHOWN_FAULTS = 12
-# Thousands of databases, each written with care, would only measure the disk.
+# Thousands of databases with a sync each would only measure the disk.
 _IN_MEMORY = "/dev/shm" if Path("/dev/shm").is_dir() else None
 
 

@@ -38,7 +38,7 @@ PATIENCE_S = 120
 
 @dataclass(frozen=True, slots=True)
 class Kill:
-    """What one kill left.
+    """The outcome of one kill.
 
     Attributes:
         kind: ``plain``, ``full`` (killed while the disk was full) or ``freed`` (killed after there
@@ -58,12 +58,12 @@ class Kill:
 
     @property
     def is_right(self) -> bool:
-        """Whether nothing was lost but what may be."""
+        """Whether only text was lost that may be lost."""
         return not self.faults and self.lost_s <= MAY_BE_LOST_S
 
 
 class Window:
-    """A window that answers for ever, in a process of its own."""
+    """A window that answers endlessly, in a process of its own."""
 
     def __init__(self, data: Path, config: Path) -> None:
         self.spoken: list[tuple[int, float]] = []
@@ -92,7 +92,7 @@ class Window:
                     self.spoken.append((int(number), float(said_at)))
 
     def has_said(self, least: int) -> None:
-        """Wait until the answer has so many numbers."""
+        """Wait until the answer has a number of lines."""
         ends_at = time.monotonic() + PATIENCE_S
         while len(self.spoken) < least:
             if time.monotonic() > ends_at or self._process.poll() is not None:
@@ -114,7 +114,7 @@ def small_disk(folder: Path) -> Iterator[Path]:
     """Mount a small file system on the folder.
 
     Raises:
-        PermissionError: This person may not.
+        PermissionError: The person has no permission.
     """
     mounted = subprocess.run(
         ["mount", "-t", "tmpfs", "-o", f"size={DISK_BYTES},mode=700", "tmpfs", str(folder)],
@@ -130,7 +130,7 @@ def small_disk(folder: Path) -> Iterator[Path]:
 
 
 def fill(folder: Path) -> Path:
-    """Leave no room on the file system of a folder; return the file that takes it."""
+    """Fill the file system of a folder; return the file that takes the room."""
     filler = folder / "filler"
     with filler.open("wb", buffering=0) as file:
         for size in (1 << 16, 1 << 9, 1):
@@ -161,7 +161,7 @@ def kill_on_a_full_disk(folder: Path, draws: random.Random, is_freed: bool) -> K
         window.has_said(len(window.spoken) + draws.randint(20, 200))
         if is_freed:
             filler.unlink()
-            # What was kept back is written when the next save is tried again.
+            # Pending text is written at the next attempt to save.
             window.has_said(len(window.spoken) + 400)
             counts = window.kill()
         else:
@@ -171,7 +171,7 @@ def kill_on_a_full_disk(folder: Path, draws: random.Random, is_freed: bool) -> K
 
 
 def left_over(window: Window, data: Path, kind: str, counts: float) -> Kill:
-    """Compare what is in the file with what had been said at a moment."""
+    """Compare the file with the text of the answer at a moment."""
     said = [(number, said_at) for number, said_at in window.spoken if said_at <= counts]
     path = data / "conversations.db"
     faults: list[str] = []
@@ -188,7 +188,7 @@ def left_over(window: Window, data: Path, kind: str, counts: float) -> Kill:
 
 
 async def kept_answer(path: Path, faults: list[str]) -> str:
-    """Return the text of the answer as the program reads it; add what else is wrong to faults."""
+    """Return the answer's text as the program reads it; add other problems to ``faults``."""
     store = await open_store(path)
     try:
         if store.problem is not None:
@@ -212,7 +212,7 @@ async def kept_answer(path: Path, faults: list[str]) -> str:
 
 
 def killed(kills: int, full_disks: int, seed: int) -> list[Kill]:
-    """Kill so many windows, the last ones of them on a full disk; print and return each result."""
+    """Kill a number of windows, the last ones on a full disk; print and return each result."""
     draws = random.Random(seed)
     results = []
     for number in range(kills):

@@ -126,7 +126,7 @@ class Draws:
 
 
 async def _ask_all(count: int, seed: int, *, is_forms: bool = False) -> dict[str, Any]:
-    """Ask for answers of so many schemas, some at once; return what became of them."""
+    """Ask for answers to a number of schemas, some at once; return the outcomes."""
     engine = Engine()
     await engine.load(DEMO)
     draws, form_draws = Draws(seed), random.Random(seed)
@@ -176,7 +176,7 @@ async def _ask_all(count: int, seed: int, *, is_forms: bool = False) -> dict[str
 def outcome(
     count: int, seed: int, *, timeout_s: float | None = None, is_forms: bool = False
 ) -> dict[str, Any]:
-    """Run the schemas, or the forms, in a process of its own; return what became of them.
+    """Run the schemas, or the forms, in a process of its own; return the outcomes.
 
     Raises:
         subprocess.CalledProcessError: The engine's process died.

@@ -1,4 +1,4 @@
-"""Mixed traffic for as long as it is told, every answer checked, and what leaked at the end.
+"""Mixed traffic for a given time; checks every answer, and looks for leaks at the end.
 
     python -m tests.endurance.soak [--minutes 10] [--clients 12] [--seed 1] [--attacks]
 
@@ -41,16 +41,16 @@ _CACHE_BYTES = 1 << 25
 
 
 def held() -> Reading:
-    """Return what this process holds; call it on the loop's thread."""
+    """Return the resources of this process; call it on the loop's thread."""
     return read([asyncio.get_running_loop()], conversations_file())
 
 
 async def soak(application: QApplication, options: argparse.Namespace, folder: Path) -> int:
-    """Run all rounds; return how many things went wrong."""
+    """Run all rounds; return the number of faults."""
     models = (demo_model(), folder / "another-model")
     shutil.copytree(*models)
     rng = random.Random(options.seed)
-    # Earlier prompts are kept on purpose, up to a limit: here a small one.
+    # Earlier prompts are kept on purpose, up to a limit, which is small here.
     house = House(application, models, Limits(prompt_cache_bytes=_CACHE_BYTES))
     prompts = raw_prompts(RenderPrompt(str(models[0])))
     clients = Clients(options.clients, options.seed, prompts, options.patience)
@@ -72,7 +72,7 @@ async def soak(application: QApplication, options: argparse.Namespace, folder: P
             is_over.set()
             await chatting
             await house.change_server(rng)
-            # What is held after the warm-up is compared with the end: it has to be all that stays.
+            # The resources after the warm-up are compared with those at the end: none may grow.
             await asyncio.sleep(_REST_S if number == _WARM_UP_ROUNDS else options.rest)
             readings.append((held(), house.chats))
             print(

@@ -162,13 +162,13 @@ class _Widths(Eager):
         self._guesser = guesser
 
     def choose(self, rows: int, guesses: Sequence[tuple[float, int]], extra: float = 0.0) -> int:
-        """Return the width that is wanted now."""
+        """Return the requested width."""
         return self._guesser.width if guesses else 1
 
 
 @dataclass
 class Outcome:
-    """What came of it.
+    """The outcome.
 
     Attributes:
         answers: How many were compared.
@@ -316,7 +316,7 @@ def p_value(one: Counter[Any], other: Counter[Any]) -> float:
 
 
 def main() -> None:
-    """Compare as many answers as asked for, and print what came of it."""
+    """Compare the requested number of answers, and print the outcome."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--count", type=int, default=2000)
     parser.add_argument("--draws", type=int, default=4000)

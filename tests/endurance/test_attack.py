@@ -1,4 +1,4 @@
-"""A taste of the attack, so that the long one can be started at any time."""
+"""A short attack; it shows that the long one works."""
 
 import random
 import re
@@ -8,7 +8,7 @@ from tests.endurance.attack import Size, attacked
 from tests.endurance.attacking import attacks
 
 
-def test_broken_bodies_and_random_schemas_harm_neither_the_server_nor_another_stream() -> None:
+def test_broken_bodies_and_random_schemas_harm_neither_the_server_nor_other_streams() -> None:
     taste = Size(bodies=40, schemas=6, warm_up=40, is_exact=False)
     assert attacked(taste, seed=7) == []
 

@@ -1,4 +1,4 @@
-"""A few kills of a streaming window, so that the hundred can be started at any time."""
+"""A few kills of a streaming window; they show that the long run works."""
 
 import random
 from pathlib import Path
@@ -8,7 +8,7 @@ import pytest
 from tests.endurance.kills import kill_on_a_full_disk, plain_kill
 
 
-def test_a_killed_window_leaves_its_question_and_an_answer_without_holes(tmp_path: Path) -> None:
+def test_a_killed_window_leaves_its_question_and_an_answer_without_gaps(tmp_path: Path) -> None:
     assert plain_kill(tmp_path, random.Random(3)).faults == ()
 
 

@@ -1,4 +1,4 @@
-"""Each test that draws random cases, with many times as many as in every run."""
+"""Each test that draws random cases, with many times as many cases as usual."""
 
 import os
 import subprocess
@@ -22,7 +22,7 @@ def files() -> list[str]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("file", files())
-def test_many_random_cases_hold_as_few_do(file: str) -> None:
+def test_many_random_cases_pass_like_few(file: str) -> None:
     command = [sys.executable, "-m", "pytest", "-q", "-x", file]
     environment = os.environ | {"FULLSTOP_RANDOM_CASES": str(TIMES)}
     done = subprocess.run(

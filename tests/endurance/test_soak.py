@@ -1,4 +1,4 @@
-"""A taste of the soak, so that the long one can be started at any time."""
+"""A short soak; it shows that the long one works."""
 
 import os
 import subprocess
@@ -30,10 +30,10 @@ def _soaked(*options: str) -> None:
     ],
     ids=["taste", "half a minute"],
 )
-def test_a_short_soak_finds_every_answer_right_and_nothing_left_over(size: tuple[str, ...]) -> None:
+def test_a_short_soak_finds_only_correct_answers_and_no_leak(size: tuple[str, ...]) -> None:
     _soaked(*size)
 
 
 @pytest.mark.slow
-def test_no_answer_is_wrong_while_others_attack() -> None:
+def test_every_answer_is_correct_during_an_attack() -> None:
     _soaked("--minutes", "1", "--clients", "24", "--attacks", "--patience", "300")

@@ -1,4 +1,4 @@
-"""A share of the proof that guesses change nothing, so that the whole can be started any time."""
+"""A part of the proof that guesses change nothing; it shows that the long run works."""
 
 from collections import Counter
 
@@ -10,7 +10,7 @@ from tests.support.asking import run
 pytestmark = pytest.mark.long
 
 
-def test_answers_with_guesses_are_those_without_and_are_drawn_as_often() -> None:
+def test_answers_with_guesses_equal_those_without_and_have_the_same_distribution() -> None:
     found = run(compare(12, seed=7, draws_count=100), timeout_s=600)
     assert found.different == []
     assert found.accepted > 40
@@ -18,7 +18,7 @@ def test_answers_with_guesses_are_those_without_and_are_drawn_as_often() -> None
     assert found.p_value > 0.001
 
 
-def test_the_test_of_distributions_tells_a_biased_draw_from_a_fair_one() -> None:
+def test_the_test_of_distributions_detects_a_biased_draw() -> None:
     fair = Counter({"a": 510, "b": 300, "c": 190})
     assert p_value(fair, Counter({"a": 490, "b": 315, "c": 195})) > 0.3
     assert p_value(fair, Counter({"a": 600, "b": 230, "c": 170})) < 0.001

@@ -1,4 +1,4 @@
-"""Small ways to ask an engine for an answer in a test."""
+"""Functions that ask an engine for an answer in a test."""
 
 import asyncio
 from collections.abc import Coroutine
@@ -60,7 +60,7 @@ def scripted_answer(stage: Stage, text: str, *stops: str, **values: Any) -> Answ
 
 
 def other_stop_options() -> StopOptions:
-    """Return options of stops that all differ from their defaults, whatever options there are."""
+    """Return stop options that all differ from their defaults, also those added later."""
     return StopOptions(**{option.name: _other(option) for option in STOP_OPTIONS})
 
 

@@ -19,7 +19,7 @@ _LARGE = ".safetensors"
 
 @dataclass
 class Hub:
-    """What the hub holds and how it behaves.
+    """The content and the behaviour of the hub.
 
     Attributes:
         url: Its address.
@@ -27,19 +27,19 @@ class Hub:
         gated: Repositories whose terms have to be accepted.
         breaks_after: File name to the bytes after which its first transfers break off.
         breaks: How often they do.
-        wrong: File name to content that is sent in place of what is stated.
+        wrong: File name to content that is sent instead of the stated one.
         piece_s: Seconds between 64 KiB of a transfer.
         status: Another status for every answer.
-        commit: What ``main`` is at.
+        commit: The commit of ``main``.
         tag: Another tag for every file than its digest.
-        requests: Method, path and Range header of what was asked.
-        facts: Repository to what the API says of it beside the names of its files.
+        requests: Method, path and Range header of each request.
+        facts: Repository to the API's facts about it, beside the names of its files.
         most_listed: How many models a page of a list has at most.
-        lists: The queries of the lists that were asked for.
+        lists: The queries of the requested lists.
         answers: Every answer waits until this is set.
         holds_after: File name to the bytes after which its transfers stand still to the end.
         ends: Set when the hub ends.
-        raw: Sent in place of every list and description.
+        raw: Sent instead of every list and description.
     """
 
     url: str = ""
@@ -65,7 +65,7 @@ class Hub:
         self.answers.set()
 
     def add_model(self, repository: str, config: dict[str, Any], /, **facts: Any) -> None:
-        """Offer a model of which only the configuration and what the API says are asked."""
+        """Offer a model with only its configuration and the API's facts."""
         self.files[repository] = {"config.json": json.dumps(config).encode()}
         self.facts[repository] = {"tags": ["mlx"], "pipeline_tag": "text-generation", **facts}
 
@@ -101,7 +101,7 @@ def hub() -> Iterator[Hub]:
 
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
-    # Headers and body are two writes; the second would wait 40 ms until the first is confirmed.
+    # Headers and body are two writes; the second would wait 40 ms for the acknowledgement.
     disable_nagle_algorithm = True
     held: Hub
 
@@ -159,7 +159,7 @@ class _Handler(BaseHTTPRequestHandler):
         return entry | {"downloads": 0, "likes": 0} | hub.facts.get(repository, {})
 
     def _listing(self, repository: str) -> None:
-        # The hub describes a gated model to anybody; only its files are refused.
+        # The hub describes a gated model to everybody; it refuses only the files.
         if repository not in self.held.files:
             self._is_refused(repository)
             return

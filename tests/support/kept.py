@@ -1,11 +1,11 @@
-"""Preferences that are kept in memory alone."""
+"""Preferences that are kept only in memory."""
 
 from ui.preferences.preferences import Preferences
 from ui.preferences.preferences_state import PreferencesState
 
 
 class MemoryPreferences:
-    """Keeps what it was given last."""
+    """Keeps the last value."""
 
     def __init__(self) -> None:
         self.kept: Preferences | None = None

@@ -26,7 +26,7 @@ TOOLS = 12
 
 
 def tool(number: int) -> dict[str, Any]:
-    """Return a tool such as agents have: some words, and an object of a few fields."""
+    """Return a typical tool of an agent: a description, and an object with a few fields."""
     fields = {name: {"type": "string", "description": f"The {name}"} for name in ("path", "text")}
     schema = {"type": "object", "properties": fields, "required": ["path"]}
     return {
@@ -62,7 +62,7 @@ def size(url: str, body: dict[str, Any]) -> int:
 
 
 def first_text(url: str, body: dict[str, Any]) -> tuple[float, str, int]:
-    """Ask as a stream; return the seconds to the first text, the text, and the cached tokens."""
+    """Ask for a stream; return the seconds to the first text, the text, and the cached tokens."""
     begin_s, first_s, text, cached = time.perf_counter(), 0.0, "", 0
     with post(url, "/v1/messages", {**body, "stream": True}) as answer:
         for line in answer:
@@ -88,7 +88,7 @@ def prompt_of(url: str, number: int, tokens: int) -> str:
 
 
 def turns(url: str, number: int, tokens: int) -> float:
-    """Ask two turns; return the time of the second against the first."""
+    """Ask two turns; return the time of the second divided by that of the first."""
     ask = {"role": "user", "content": "Count from 1 to 10, one number per line"}
     system = prompt_of(url, number, tokens)
     body = asked(system, [ask])

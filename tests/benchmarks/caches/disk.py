@@ -56,7 +56,7 @@ async def once(folder: Path, messages: Sequence[Message]) -> tuple[float, str, F
 
 
 async def next_turn(rounds: int, tokens: int) -> None:
-    """The next turn of a long conversation after a restart, against reading it anew."""
+    """The next turn of a long conversation after a restart, compared with reading it again."""
     with_disk, anew = [], []
     size = 0
     for number in range(rounds):
@@ -64,7 +64,7 @@ async def next_turn(rounds: int, tokens: int) -> None:
             ask = Message("user", f"{number} {WORDS * (tokens // 15)}")
             _, text, _ = await once(Path(kept), [ask])
             turns = [ask, Message("assistant", text), Message("user", "And now?")]
-            # What is kept is the same for both: the other side looks into an empty folder.
+            # Both sides keep the same; the other side reads from an empty folder.
             first_s, said, end = await once(Path(kept), turns)
             read_s, read, other = await once(Path(empty), turns)
             assert said == read, "the cache on disk changed an answer"

@@ -1,4 +1,4 @@
-"""Measures what prompts with a common beginning cost together, against one of them alone.
+"""Measures the cost of prompts with a common beginning, compared with one of them alone.
 
     python -m tests.benchmarks.caches.shared [--rounds 3] [--common 5000] [--own 30] [--requests 16]
 

@@ -1,4 +1,4 @@
-"""Asks a server for streamed answers and notes when their text comes.
+"""Asks a server for streamed answers and notes when their text arrives.
 
 Requests are made as the probe makes them, so that each dialect is spelled in one place. Runs on
 the comparison's loop.
@@ -33,7 +33,7 @@ class Asker:
     Attributes:
         session: The connections.
         url: The server's address.
-        dialect: In whose words it is asked.
+        dialect: The dialect of the requests.
         model_name: The model's name in requests.
         count: Counts the tokens of a text; the same for every server.
         timeout_s: How long all answers of one measure may take.

@@ -20,18 +20,18 @@ _FIELDS = ("name", "command", "dialect", "ready", "model_name", "environment", "
 
 
 class ConfigurationError(Exception):
-    """The file of servers will not do; the message names the field and what to write there."""
+    """The file of servers is invalid; the message names the field and what to write there."""
 
 
 @dataclass(frozen=True, slots=True)
 class ServerCommand:
-    """How one server is started and asked.
+    """How to start one server and ask it.
 
     Attributes:
-        name: What the table calls it.
+        name: Its name in the table.
         command: The words of its command line; ``{model}``, ``{port}`` and ``{python}`` (the
             interpreter that runs the comparison) stand for what is known only later.
-        dialect: In whose words it is asked.
+        dialect: The dialect of the requests.
         ready: A path that answers with success once requests can be sent; "" waits for the port.
         model_name: The model's name in requests, with the same placeholders.
         environment: Variables on top of those of this process.
@@ -85,7 +85,7 @@ def read_servers(path: Path) -> list[ServerCommand]:
     """Return the servers of a file.
 
     Raises:
-        ConfigurationError: The file cannot be read, or a field will not do.
+        ConfigurationError: The file cannot be read, or a field is invalid.
     """
     try:
         found = tomllib.loads(path.read_text(encoding="utf-8"))

@@ -1,4 +1,4 @@
-"""Says what a comparison ran on. Pure but for asking the system; any thread."""
+"""Describes the machine of a comparison. Pure but for asking the system; any thread."""
 
 import os
 import platform

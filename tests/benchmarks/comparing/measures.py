@@ -1,4 +1,4 @@
-"""What is measured of each server: speed, memory, and what the probe finds.
+"""The measurements of each server: speed, memory, and the result of the probe.
 
 A measure asks one server that runs; it never sees another. Runs on the comparison's loop.
 """
@@ -28,7 +28,7 @@ class Measure:
 
     Attributes:
         key: A stable word.
-        title: What the row is called, with its unit.
+        title: The title of the row, with its unit.
         decimals: Digits after the point.
         is_more_better: Whether a larger number is a better one.
     """
@@ -71,7 +71,7 @@ class Visit:
 
 
 async def start(visit: Visit) -> Values:
-    """How long it took from the start of the process to the end of a first answer."""
+    """Time from the start of the process to the end of a first answer."""
     await visit.asker.together(["Hello"], 2)
     took_s = time.perf_counter() - visit.server.began_s
     return {"start": took_s, "memory": visit.server.memory_mb}
@@ -95,7 +95,7 @@ async def streams(visit: Visit) -> Values:
         busy_s = visit.server.processor_s - busy_s
         total = sum(one.tokens for one in readings)
         values[key] = total / max(one.last_s for one in readings)
-        # Where other work takes the cores away, this says more than the clock.
+        # If other work takes the cores, this says more than the clock.
         values[f"busy_{key}"] = busy_s / total * 1000
     return {**values, "loaded": visit.server.memory_mb}
 
@@ -131,10 +131,10 @@ STEPS: tuple[tuple[str, Callable[[Visit], Awaitable[Values]]], ...] = (
 
 @dataclass(frozen=True, slots=True)
 class Correctness:
-    """What the probe found.
+    """The result of the probe.
 
     Attributes:
-        counts: How many checks came out how.
+        counts: The number of checks of each outcome.
         failed: The titles of those that failed.
     """
 
@@ -157,7 +157,7 @@ async def probed(
     """Probe a server.
 
     Raises:
-        ServerFailed: It gave no answer from which anything could be judged.
+        ServerFailed: It gave no answer that could be judged.
     """
     options = ProbeOptions(
         server.url, dialect, model_name, timeout_s=min(30.0, limit_s), time_limit_s=limit_s

@@ -45,7 +45,7 @@ class Running:
     Attributes:
         url: Its address.
         process: Its process.
-        output: What it has printed.
+        output: Its output.
         began_s: When it was started, on the clock of ``time.perf_counter``.
     """
 
@@ -61,7 +61,7 @@ class Running:
 
     @property
     def processor_s(self) -> float:
-        """Time that they have spent on a core so far, all their threads together."""
+        """The processor time of all their threads so far."""
         return self._sum(lambda one: sum(one.cpu_times()[:2]))
 
     def _sum(self, read: Callable[[psutil.Process], float]) -> float:
@@ -81,7 +81,7 @@ class Running:
         return self.process.poll() is not None
 
     def failed(self, why: str) -> ServerFailed:
-        """Return what went wrong, with the last lines of the output."""
+        """Return the failure, with the last lines of the output."""
         if self.has_ended:
             why = f"{why}; its process ended with code {self.process.returncode}"
         return ServerFailed(why, last_lines(self.output))
@@ -89,7 +89,7 @@ class Running:
 
 def last_lines(output: IO[bytes], count: int = _TAIL_LINES) -> list[str]:
     """Return the last lines of what a process has written."""
-    # The file's position belongs to the process too: it is read without being moved.
+    # The process shares the file's position: reading must not move it.
     size = os.fstat(output.fileno()).st_size
     begin = max(0, size - 8192)
     text = os.pread(output.fileno(), size - begin, begin).decode("utf-8", "replace")
@@ -97,12 +97,12 @@ def last_lines(output: IO[bytes], count: int = _TAIL_LINES) -> list[str]:
 
 
 def is_installed(command: ServerCommand, model: Path) -> bool:
-    """Whether the program of a command line is there."""
+    """Whether the program of a command line is installed."""
     return shutil.which(_program(command.command, model)) is not None
 
 
 def version_of(command: ServerCommand, model: Path) -> str:
-    """Return what a server says its version is; "" where it does not."""
+    """Return the version that a server reports; "" if it reports none."""
     if not command.version:
         return ""
     words = _words(command.version, model, 0)
@@ -179,7 +179,7 @@ async def _ready(server: Running, path: str) -> None:
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """End a process and its group: politely, then not."""
+    """End a process and its group: by SIGTERM, then by SIGKILL."""
     for how in (signal.SIGTERM, signal.SIGKILL):
         try:
             os.killpg(process.pid, how)

@@ -1,4 +1,4 @@
-"""Lays out what was measured: a table for the terminal, or for a page.
+"""Formats the measurements as a table for the terminal or for a page.
 
 Pure; any thread.
 """
@@ -23,14 +23,14 @@ _OUTCOMES = {
 
 @dataclass(slots=True)
 class Side:
-    """What is known of one server so far.
+    """The results of one server so far.
 
     Attributes:
         command: How it is started.
         version: What it calls its version.
-        correctness: What the probe found; None where it was not probed.
+        correctness: The result of the probe; None if it was not probed.
         rounds: The values of each round.
-        problem: Why it was given up; "" while it is well.
+        problem: Why it was given up; "" if it works.
         tail: The last lines of its output then.
     """
 
@@ -42,13 +42,13 @@ class Side:
     tail: tuple[str, ...] = ()
 
     def value(self, key: str) -> float | None:
-        """Return the median of a measure over the rounds; None where it was never taken."""
+        """Return the median of a measure over the rounds; None if it was never taken."""
         found = [values[key] for values in self.rounds if key in values]
         return median(found) if found else None
 
     @property
     def has_results(self) -> bool:
-        """Whether there is anything to put into a column."""
+        """Whether there is a value for its column."""
         return self.correctness is not None or any(self.rounds)
 
 
@@ -111,7 +111,7 @@ def _rows(sides: Sequence[Side]) -> list[tuple[str, ...]]:
 
 
 def reference(side: Side, sides: Sequence[Side]) -> Side | None:
-    """Return what a side is compared with: Fullstop, asked in the same dialect."""
+    """Return the reference of a side: Fullstop, asked in the same dialect."""
     ours = (one for one in sides if one.command.name.startswith("Fullstop"))
     found = next((one for one in ours if one.command.dialect is side.command.dialect), None)
     return None if found is side else found
@@ -137,7 +137,7 @@ def _padded(row: Sequence[str], widths: Sequence[int]) -> list[str]:
 
 
 def _notes(comparison: Comparison) -> list[tuple[str, Sequence[str]]]:
-    """Return what the table cannot hold: sentences, and the lines that belong to each."""
+    """Return the notes below the table: sentences, and the lines that belong to each."""
     notes: list[tuple[str, Sequence[str]]] = []
     for side in comparison.sides:
         name = side.command.name

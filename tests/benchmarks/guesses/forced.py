@@ -1,4 +1,4 @@
-"""Answers whose text a schema decides for the most part, with forced tokens and without."""
+"""Answers whose text is mostly decided by a schema, with forced tokens and without."""
 
 import asyncio
 from collections.abc import Sequence

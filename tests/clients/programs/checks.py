@@ -1,4 +1,4 @@
-"""What every client is asked, inside its own environment: it knows only Python.
+"""The checks of every client, inside its own environment: they use only Python's library.
 
 A program gives ``main`` one function for each thing that its client can do. Each gets an address
 of the server; what came of it is printed as one line of JSON for each check.
@@ -41,7 +41,7 @@ def get_weather(city: str) -> str:
 
 
 def main(ask, *, stop=None, stream=None, tools=None, abort=None, without=None):
-    """Run the checks and print what came of each.
+    """Run the checks and print the outcome of each.
 
     Args:
         ask: Sends a text to an address with a key; returns the answer's text.

@@ -1,4 +1,4 @@
-"""What the programs share that run inside a client's own environment: it knows only Python."""
+"""Code shared by the programs that run in a client's environment: it uses only Python's library."""
 
 import json
 import sys
@@ -10,10 +10,10 @@ QUESTIONS = ("Say: apple", "Say: river", "Say: window")
 
 
 def report(name: str, ask: Callable[[str], object], context_errors: type[BaseException]) -> None:
-    """Ask a short and a long question; print what came of it as a line of JSON.
+    """Ask a short and a long question; print the outcome as a line of JSON.
 
     Args:
-        name: What the line is called.
+        name: The name in the line.
         ask: Sends a question and reads the answer to its end.
         context_errors: The class of the client's errors for a full context.
     """
@@ -31,10 +31,10 @@ def report(name: str, ask: Callable[[str], object], context_errors: type[BaseExc
 
 
 async def conversation(name: str, ask: Callable[[str], Awaitable[tuple[str, int]]]) -> None:
-    """Ask one question after the other; print what came of it as a line of JSON.
+    """Ask one question after the other; print the outcome as a line of JSON.
 
     Args:
-        name: What the line is called.
+        name: The name in the line.
         ask: Sends a question with all before it; returns the answer and the tokens of the prompt.
     """
     answers: list[str] = []
@@ -52,5 +52,5 @@ async def conversation(name: str, ask: Callable[[str], Awaitable[tuple[str, int]
 
 
 def text_of(pieces: Iterable[object]) -> str:
-    """Return the text of pieces, whatever they are."""
+    """Return the text of pieces of any type."""
     return "".join(str(piece) for piece in pieces)

@@ -1,4 +1,4 @@
-"""LangChain against a server: what it makes of a full context. Run with the server's address."""
+"""LangChain against a server: its error for a full context. Run with the server's address."""
 
 import sys
 

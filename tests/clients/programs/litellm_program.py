@@ -1,4 +1,4 @@
-"""LiteLLM against a server: what it makes of a full context. Run with the server's address."""
+"""LiteLLM against a server: its error for a full context. Run with the server's address."""
 
 import sys
 
@@ -34,7 +34,7 @@ def asking(model: str, base: str, *, is_streamed: bool) -> object:
 
 
 for model, base in ROUTES.items():
-    # LiteLLM gives no error of a streamed text completion a class of its own, whatever the server.
+    # LiteLLM has no separate class for errors of streamed text completions, whatever the server.
     for is_streamed in (False, True) if "text" not in model else (False,):
         name = f"LiteLLM {model} {'streamed' if is_streamed else 'whole'}"
         ask = asking(model, base, is_streamed=is_streamed)

@@ -55,13 +55,13 @@ async def main():
         "two",
         SQLiteSession("two"),
         client=CLIENT,
-        model="gpt-4.1",  # it takes no other names; the server answers to any
+        model="gpt-4.1",  # it accepts no other names; the server answers to any name
         should_trigger_compaction=lambda _: False,
     )
     answer, tokens = await with_session(session)(QUESTIONS[0])
     await session.run_compaction({"force": True})
     items = [*await session.get_items(), {"role": "user", "content": QUESTIONS[1]}]
-    # What the demo model makes of its own summary is of no interest; that it is asked is.
+    # The demo model's answer to its own summary does not matter; that it is asked does.
     after = await CLIENT.responses.create(model="m", input=items, max_output_tokens=4)
     found = {
         "name": "openai-agents by a compacted session",

@@ -1,4 +1,4 @@
-"""Pydantic AI against a server: what it makes of a full context. Run with the server's address."""
+"""Pydantic AI against a server: its error for a full context. Run with the server's address."""
 
 import asyncio
 import sys

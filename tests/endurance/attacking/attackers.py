@@ -25,7 +25,7 @@ _SHOWN_FAULTS = 20
 
 @dataclass
 class Seen:
-    """What the attackers were answered.
+    """The answers that the attackers got.
 
     Attributes:
         statuses: How often each status was answered; 0 for a broken connection.
@@ -37,7 +37,7 @@ class Seen:
 
 
 class Attackers:
-    """The process that attacks; attacks only while it is told to.
+    """The process that attacks on demand.
 
     Args:
         seed: The same seed sends the same bodies.
@@ -51,11 +51,11 @@ class Attackers:
         theirs.close()
 
     def begin(self, url: str, seconds: float) -> None:
-        """Attack a server for so long; returns at once."""
+        """Attack a server for some time; return at once."""
         self._ours.send((url.removeprefix("http://"), seconds))
 
     def seen(self) -> Seen:
-        """Wait until the last attack is over; return what all of them were answered so far."""
+        """Wait until the last attack is over; return all answers so far."""
         found: Seen = self._ours.recv()
         return found
 

@@ -1,4 +1,4 @@
-"""Bodies that an attacker would send: right ones broken at random, and heavy ones.
+"""Bodies that an attacker would send: valid ones with random damage, and heavy ones.
 
 Pure but for the random numbers, whose seed the caller gives.
 """
@@ -25,7 +25,7 @@ SCHEMA_TYPES = ("string", "number", "integer", "boolean", "null", "array", "obje
 
 
 _EVERY_BODY = (*BODIES.items(), *MORE_BODIES)
-# Every other route of the server: a new one is attacked from the day it is written.
+# Every other route of the server, so that a new one is attacked at once.
 _WITHOUT_BODY = tuple((one.method, one.path) for one in ROUTES if one.request is None)
 _QUERIES = ("after", "limit", "order", "stream", "include", "timeout", "x")
 _ODD_PARTS = (
@@ -44,7 +44,7 @@ class Sent(NamedTuple):
 
 
 def broken(rng: random.Random) -> Sent:
-    """Return a request that was right before some of its places were changed."""
+    """Return a valid request with random changes."""
     if rng.random() < _SHARE_WITHOUT_BODY:
         return _without_body(rng)
     path, right = rng.choice(_EVERY_BODY)
@@ -68,7 +68,7 @@ def _without_body(rng: random.Random) -> Sent:
 
 
 def constrained(rng: random.Random) -> Sent:
-    """Return a Chat body with a random schema that the answer is to follow."""
+    """Return a Chat body with a random schema for the answer."""
     body = {
         "model": "m",
         "messages": [{"role": "user", "content": "Hi"}],
@@ -92,7 +92,7 @@ def helped() -> list[Sent]:
 
 
 def heavy() -> Iterator[tuple[str, list[Sent]]]:
-    """Yield the name of an attack and what it sends at once; some bodies have tens of megabytes."""
+    """Yield the name of an attack and its bodies, which are sent at once; some are very large."""
     for name, path, body in _heavy_bodies():
         yield f"{name}, {path}", [Sent(path, body)]
     for size in (10, 1_000, 30_000_000):
@@ -151,7 +151,7 @@ def _heavy_bodies() -> Iterator[tuple[str, str, bytes]]:
     yield "long stops", "/v1/chat/completions", _json(chat | {"messages": asked, "stop": stops})
     number = b'{"model":"m","max_tokens":' + b"9" * 5_000 + b',"messages":[]}'
     yield "a number of 5,000 digits", "/v1/messages", number
-    # The first is refused; into the second an answer is written.
+    # The first is refused; the second gets an answer.
     for count in (3_000, 490):
         wide_form = {f"p{n}": {"type": "string"} for n in range(count)}
         schema = {"name": "s", "schema": {"properties": wide_form}}
@@ -173,7 +173,7 @@ def _json(body: Any) -> bytes:
 
 
 def _change(body: Any, rng: random.Random) -> None:
-    """Change, add or take away one place of a body, at any depth."""
+    """Change, add or remove one value of a body, at any depth."""
     place = body
     while True:
         keys = list(place) if isinstance(place, dict) else list(range(len(place)))

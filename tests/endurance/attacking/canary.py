@@ -30,14 +30,14 @@ _NAP_S = 0.002
 
 @dataclass(frozen=True)
 class Measured:
-    """What was measured since the last time.
+    """The measurements since the last call.
 
     Attributes:
         gap_s: The longest time between two pieces of one text.
         first_s: The longest time from a request to the first piece of its text.
         noise_s: The longest time for which a sleeping thread was not woken.
-        pieces: How many pieces came.
-        faults: What was wrong with the stream since the beginning.
+        pieces: How many pieces arrived.
+        faults: All faults of the stream since the beginning.
     """
 
     gap_s: float
@@ -60,16 +60,16 @@ class Canary:
         self._process = context.Process(target=_sing, args=(host, theirs), daemon=True)
         self._process.start()
         theirs.close()
-        self._ours.recv()  # it sings
+        self._ours.recv()  # the canary is alive
 
     def measured(self) -> Measured:
-        """Return what was measured since this was called last."""
+        """Return the measurements since the last call."""
         self._ours.send("measure")
         found: Measured = self._ours.recv()
         return found
 
     def end(self) -> tuple[str, ...]:
-        """End it; return what was wrong with the stream."""
+        """End it; return the faults of the stream."""
         last = self.measured()
         self._ours.send("end")
         self._process.join(30)
@@ -90,7 +90,7 @@ class _Stream:
 
     def measured(self) -> Measured:
         now_s = time.monotonic()
-        # What is still waited for counts.
+        # The running wait counts, too.
         last_s, asked_s = self.last_s, self.asked_s
         gap_s = self.gap_s if last_s is None else max(self.gap_s, now_s - last_s)
         first_s = self.first_s if asked_s is None else max(self.first_s, now_s - asked_s)

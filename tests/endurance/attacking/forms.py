@@ -1,4 +1,4 @@
-"""Draws regular expressions, Lark grammars and lists of texts: most sensible, some absurd. Pure."""
+"""Draws regular expressions, Lark grammars and lists of texts; most are sensible. Pure."""
 
 import random
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Kills processes that write caches to disk, and looks at what they leave.
+"""Kills processes that write caches to disk, and checks the files that they leave.
 
 Each time, a process of its own answers turns of conversations and keeps their caches in a folder,
 on a disk that is made slow, so that most of the time a file is being written. It is killed at a
@@ -28,7 +28,7 @@ from engine.values.request import CacheOwner, GenerationRequest, Sampling
 ROOT = Path(__file__).parents[3]
 MODEL = ROOT / "assets" / "demo-model"
 PATIENCE_S = 120
-# Some conversations fit, and all of them do not: old caches are deleted as well.
+# Some conversations fit, but not all of them: old caches are deleted, too.
 MOST_BYTES = 12_000_000
 CONVERSATIONS = 5
 FOX = "the quick brown fox jumps over the lazy dog and says hello. "
@@ -39,7 +39,7 @@ _SLOW_BYTES, _SLOW_S = 1 << 15, 0.01
 
 
 def question(conversation: int, turn: int) -> str:
-    """Return what a conversation asks; the first question of each is long."""
+    """Return a question of a conversation; the first of each is long."""
     text = QUESTIONS[(conversation + turn) % len(QUESTIONS)]
     return f"{conversation} {FOX * (4 + conversation % CONVERSATIONS)}{text}" if turn == 0 else text
 
@@ -60,7 +60,7 @@ async def asked(engine: Engine, conversation: int, turns: list[Message]) -> tupl
 
 
 async def held(engine: Engine, conversation: int, turns: int) -> list[Message]:
-    """Hold a conversation of so many turns; return its messages, the last answer included."""
+    """Hold a conversation of some turns; return its messages, including the last answer."""
     messages: list[Message] = []
     for turn in range(turns):
         messages.append(Message("user", question(conversation, turn)))
@@ -70,7 +70,7 @@ async def held(engine: Engine, conversation: int, turns: int) -> list[Message]:
 
 
 class SlowFile(cache_folder.UnfinishedFile):
-    """A file on a disk that takes its time."""
+    """A file on a slow disk."""
 
     def write(self, data: Any) -> int:
         """Append piece by piece."""
@@ -82,7 +82,7 @@ class SlowFile(cache_folder.UnfinishedFile):
 
 
 async def write_for_ever(folder: Path, seed: int) -> None:
-    """Hold conversations until the process is killed; tells when it begins."""
+    """Hold conversations until the process is killed; print when it begins."""
     cache_folder.UnfinishedFile = SlowFile  # type: ignore[misc]
     draws = random.Random(seed)
     engine = Engine(disk=DiskCache(folder, MOST_BYTES))
@@ -90,19 +90,19 @@ async def write_for_ever(folder: Path, seed: int) -> None:
     print("begins", flush=True)
     while True:
         await held(engine, draws.randrange(CONVERSATIONS), draws.randint(1, 4))
-        # One that nobody held before, so that there is something to be written again.
+        # A new conversation, so that there is something to write again.
         await held(engine, draws.randrange(CONVERSATIONS, 1 << 30), 2)
 
 
 @dataclass(frozen=True, slots=True)
 class Kill:
-    """What one kill left.
+    """The outcome of one kill.
 
     Attributes:
         unfinished: How many files were being written.
         files: How many files there were.
         from_disk: How many tokens of the prompts came from disk afterwards.
-        faults: What is wrong, in words.
+        faults: The faults, in words.
     """
 
     unfinished: int
@@ -112,7 +112,7 @@ class Kill:
 
 
 class Right:
-    """What an engine answers that keeps no caches at all."""
+    """The answers of an engine without caches."""
 
     def __init__(self) -> None:
         self._engine = Engine(Limits(prompt_cache_bytes=0))
@@ -132,7 +132,7 @@ class Right:
 
 
 class _Heard(logging.Handler):
-    """Collects what is logged as a warning or worse."""
+    """Collects log records of warnings and errors."""
 
     def __init__(self) -> None:
         super().__init__(logging.WARNING)
@@ -179,7 +179,7 @@ def count(folder: Path, pattern: str) -> int:
 
 
 async def left_over(folder: Path, right: Right, draws: random.Random) -> Kill:
-    """Start a fresh engine on what a kill left, and go on with two conversations."""
+    """Start a fresh engine on the files that a kill left, and continue two conversations."""
     unfinished, files = count(folder, "*.tmp"), count(folder, "*.safetensors")
     faults: list[str] = []
     from_disk = 0
@@ -206,7 +206,7 @@ async def left_over(folder: Path, right: Right, draws: random.Random) -> Kill:
 
 
 async def killed(kills: int, seed: int, folder: Path) -> list[Kill]:
-    """Kill so many processes on one folder; print and return each result."""
+    """Kill a number of processes on one folder; print and return each result."""
     draws = random.Random(seed)
     right = Right()
     results = []

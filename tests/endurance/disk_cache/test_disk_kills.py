@@ -1,4 +1,4 @@
-"""A few kills of processes that write caches, so that the hundred can be started at any time."""
+"""A few kills of processes that write caches; they show that the long run works."""
 
 import asyncio
 from pathlib import Path
@@ -10,7 +10,7 @@ from tests.endurance.disk_cache.killing import killed
 pytestmark = pytest.mark.long
 
 
-def test_what_a_kill_leaves_of_caches_gives_no_wrong_token_and_refuses_no_start(
+def test_the_caches_that_a_kill_leaves_give_no_wrong_token_and_prevent_no_start(
     tmp_path: Path,
 ) -> None:
     results = asyncio.run(killed(3, 7, tmp_path))

@@ -1,4 +1,4 @@
-"""Mixes everything that makes answers faster: ``python -m tests.endurance.mixture --answers 5000``.
+"""Combines all that makes answers faster: ``python -m tests.endurance.mixture --answers 5000``.
 
 Clients come and go at random in one engine with guesses of every kind, a draft model, kept prompts
 in memory and on disk, shared beginnings, steps that fail and models that are unloaded. Each answer
@@ -20,7 +20,7 @@ def _tell(found: Outcome) -> None:
 
 
 def main() -> None:
-    """Ask for as many answers as wanted, and print what came of them."""
+    """Ask for the requested number of answers, and print the outcome."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--answers", type=int, default=5000)
     parser.add_argument("--seed", type=int, default=1)

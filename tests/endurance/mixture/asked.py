@@ -1,4 +1,4 @@
-"""Draws requests that mix everything: long shared beginnings, choices, predictions, owners."""
+"""Draws requests that combine everything: long shared beginnings, choices, predictions, owners."""
 
 import random
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ _WORDS = _TEXT.split(" ")
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What a client asks for.
+    """The request of a client.
 
     Attributes:
         choices: The answers that it wants of one prompt.
@@ -29,7 +29,7 @@ class Asked:
 
 
 class MixedDraws:
-    """Draws what clients ask for.
+    """Draws the requests of clients.
 
     Args:
         seed: Equal seeds draw the same.
@@ -48,7 +48,7 @@ class MixedDraws:
         return " ".join(self.random.choices(_WORDS, k=count))
 
     def asked(self) -> Asked:
-        """Return what the next client asks for."""
+        """Return the request of the next client."""
         draws = self.random
         request = replace(
             self._single.request(),
@@ -84,7 +84,7 @@ class MixedDraws:
         """Return the same with a prediction now and then: the answer, edited or not.
 
         Args:
-            asked: What a client asks for.
+            asked: The request of a client.
             texts: What the choices are answered.
         """
         draws = self.random

@@ -16,7 +16,7 @@ _ROUNDING = 1e-3
 
 
 def fault(expected: Sequence[Event], found: Sequence[Event], *, leaves: bool) -> str | None:
-    """Return what is wrong with an answer; None where nothing is.
+    """Return the fault of an answer; None if it has none.
 
     Args:
         expected: All events of the plain loop.
@@ -111,7 +111,7 @@ def text_of(events: Iterable[Event]) -> str:
 
 
 def leftovers(backend: MlxBackend) -> list[str]:
-    """Return what an idle model still holds of answers that have ended."""
+    """Return what an idle model still keeps of ended answers."""
     batch: Any = backend._batch
     joining, guessing = batch._joining, batch._guessing
     held: dict[str, Any] = {

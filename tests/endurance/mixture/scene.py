@@ -36,7 +36,7 @@ _MOST_FAULTS = 20
 
 @dataclass
 class Outcome:
-    """What came of it.
+    """The outcome.
 
     Attributes:
         answers: How many were compared.
@@ -230,7 +230,7 @@ async def _scene(
             if wrong is not None:
                 faults.append(f"{wrong}; {may_fail=}; asked: {replace(request, messages=())!r}")
             _count(outcome, last)
-    await full.tokenize("nothing")  # the thread has done what was asked for before
+    await full.tokenize("nothing")  # the thread has finished the earlier commands
     if stays and mixed.backend is not None:
         faults += [f"left over: {one}" for one in leftovers(mixed.backend)]
     return faults

@@ -1,4 +1,4 @@
-"""Questions whose answers are known to the character, and what a wrong answer looks like.
+"""Questions with answers that are known to the character, and the check of an answer.
 
 Pure; knows the demo model and the probe's drivers, no server.
 """
@@ -67,7 +67,7 @@ def ask_of(case: Case, dialect: WireDialect, raw_prompt: str, *, is_streamed: bo
 
 
 def fault(case: Case, exchange: Exchange) -> str | None:
-    """Say what is wrong with an answer; None if it is the right one to the character."""
+    """Return the fault of an answer; None if it is correct to the character."""
     capture = exchange.capture
     if not exchange.is_answer:
         return f"no answer: status {exchange.status}, {exchange.problem or exchange.text[:300]!r}"

@@ -1,4 +1,4 @@
-"""Clients that never tire: every dialect, right and wrong requests, some leave half-way.
+"""Tireless clients: every dialect, valid and invalid requests, some leave half-way.
 
 Run on a thread with a loop of their own, like the other programs that they stand for.
 """
@@ -35,7 +35,7 @@ _SHARES = {"whole": 4, "streamed": 5, "leaves": 2, "bad": 1}
 
 
 class Clients:
-    """So many clients of one server, each asking one thing after another.
+    """A number of clients of one server, each with one request after another.
 
     Args:
         count: How many clients.
@@ -44,7 +44,7 @@ class Clients:
         patience_s: A client that gets no answer for so long counts that as a fault.
 
     Attributes:
-        counts: What was done how often.
+        counts: How often each action was done.
         faults: What went wrong, in words; empty is what we are here for.
     """
 
@@ -60,7 +60,7 @@ class Clients:
         self._round = 0
 
     def run(self, url: str, model: str, seconds: float) -> None:
-        """Ask for so long; blocks. Everything is closed when it returns."""
+        """Send requests for some time; blocks. Everything is closed when it returns."""
         self._round += 1
         thread = threading.Thread(
             target=lambda: asyncio.run(self._all(url, model, time.monotonic() + seconds)),

@@ -1,4 +1,4 @@
-"""The program under test, whole: window, engine, server and store, in folders of its own.
+"""The whole program under test: window, engine, server and store, in folders of its own.
 
 On Qt's loop, in the main thread, as the application composes it.
 """
@@ -29,7 +29,7 @@ KEPT_KB_PER_CHAT = 8
 
 
 def free_port() -> int:
-    """Return a port that nobody listens on; the settings want a real one."""
+    """Return a free port; the settings need a real one."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
@@ -40,7 +40,7 @@ class House:
 
     Attributes:
         chats: Answers asked for in the window.
-        faults: What went wrong, in words.
+        faults: The faults, in words.
     """
 
     def __init__(
@@ -76,11 +76,11 @@ class House:
 
     @property
     def url(self) -> str:
-        """Where the server listens."""
+        """The address of the server."""
         return self.server.url
 
     async def chat_until(self, is_over: asyncio.Event, rng: random.Random) -> None:
-        """Use the window like a restless person until it is over."""
+        """Use the window like a busy person until the time is over."""
         while not is_over.is_set():
             await self._chat(rng.choice(CASES), leaves=rng.random() < 0.2)
             await self._change_something(rng)

@@ -1,4 +1,4 @@
-"""Reads what a process holds, and says what has grown from one quiet moment to another."""
+"""Reads the resources of a process, and reports growth between two idle moments."""
 
 import asyncio
 import gc
@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, fields
 from pathlib import Path
 
-# What may be more at the end than at the beginning: caches fill, the allocator keeps pages.
+# Allowed growth: caches fill, and the allocator keeps pages.
 _ROOM = {"memory_mb": 1.10, "database_kb": 1.0}
 _JOURNAL_KB = 4200
 # Bodies of 31 MB leave gaps that the allocator keeps, and pools of threads grow to their bounds.
@@ -17,7 +17,7 @@ _SLACK = {"memory_mb": 24, "threads": 0, "tasks": 0, "descriptors": 0, "database
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What the process holds while nothing is asked of it.
+    """The resources of an idle process.
 
     Attributes:
         memory_mb: Resident memory in MB.
@@ -60,7 +60,7 @@ def _kb(file: Path) -> int:
 def grown(
     early: Reading, late: Reading, *, kept_kb: int = 0, is_attacked: bool = False
 ) -> list[str]:
-    """Return what has grown more than it may.
+    """Return the resources that have grown more than allowed.
 
     Args:
         early: Read while the process was quiet.

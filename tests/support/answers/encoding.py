@@ -1,4 +1,4 @@
-"""What an encoder of a stream writes for an answer, as tests read it."""
+"""The output of a stream encoder for an answer, as tests read it."""
 
 import itertools
 import json
@@ -16,10 +16,10 @@ class Encoder(Protocol[Out]):
 
 
 def written(encoder: Encoder[Out], batches: Iterable[list[Event]]) -> list[Out]:
-    """Return all that an encoder writes for the batches of an answer."""
+    """Return the whole output of an encoder for the batches of an answer."""
     return list(itertools.chain.from_iterable(encoder.encode(batch) for batch in batches))
 
 
 def chunks(events: Iterable[SseEvent]) -> list[dict[str, Any]]:
-    """Return the objects of a stream, without the word that ends it."""
+    """Return the objects of a stream, without its end marker."""
     return [json.loads(event.data) for event in events if event.data != "[DONE]"]

@@ -1,4 +1,4 @@
-"""Conversations as tests need them."""
+"""Conversations for tests."""
 
 from engine.stopping.record import Channel, StopInfo, StopKind
 from engine.stopping.verdict import verdict_words

@@ -1,4 +1,4 @@
-"""The engine's requests that a server makes of what it receives."""
+"""The engine's requests that a server makes from HTTP requests."""
 
 from collections.abc import Callable
 from typing import Any

@@ -1,4 +1,4 @@
-"""Damages texts and bytes as disks, editors and strangers do; the same seed does the same harm."""
+"""Damages texts and bytes like disks, editors and strangers; the same seed does the same damage."""
 
 import copy
 import json
@@ -6,7 +6,7 @@ import random
 from collections.abc import Callable
 from typing import Any
 
-# What no field expects, and what parsers and databases stumble over.
+# Values that no field expects, and values at which parsers and databases fail.
 ODD_VALUES: tuple[Any, ...] = (
     None,
     True,
@@ -52,7 +52,7 @@ _ODD_TEXTS = (
 
 
 def damaged(rng: random.Random, text: str) -> bytes:
-    """Return a JSON text with a few things wrong: in its values, its letters, or its bytes."""
+    """Return a JSON text with a few faults: in its values, its characters, or its bytes."""
     harm = rng.choice((_other_values, _other_values, _other_values, _odd_text, _other_bytes))
     return harm(rng, text)
 

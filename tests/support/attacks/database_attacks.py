@@ -1,4 +1,4 @@
-"""Opens damaged databases as the window does: it starts, shows what it can, and loses nothing."""
+"""Opens damaged databases as the window does: it starts, shows readable text, and loses nothing."""
 
 import asyncio
 import random
@@ -162,11 +162,11 @@ HARMS: tuple[Harm, ...] = (
 
 
 def attack(seed: int, sound: Path, folder: Path) -> str:
-    """Damage a copy of a sound file and use it; returns what became of it.
+    """Damage a copy of an undamaged file and use it; return the outcome.
 
     Raises:
         AssertionError: Something was lost, or a promise was not kept.
-        Exception: Something came that the window does not handle.
+        Exception: The window does not handle this exception.
     """
     rng = random.Random(seed)
     path = folder / "conversations.db"
@@ -198,13 +198,13 @@ async def _use(path: Path, damaged: bytes) -> str:
         store.save(new)
         store.save_messages(new, list(new.tree))
         await store.settled()
-        assert not store.has_unsaved, "what is new is not saved"
+        assert not store.has_unsaved, "new text is not saved"
     finally:
         await store.close()
     again = await open_store(path)
     try:
         found = {one.id: one for one in again.load_all()}
-        assert new.id in found, "what was new is gone"
+        assert new.id in found, "the new text is gone"
         await again.fill(found[new.id])
         assert len(found[new.id].tree) == len(new.tree)
     finally:

@@ -1,4 +1,4 @@
-"""Opens damaged files as the product does; only the product's own words may come of it.
+"""Opens damaged files as the product does; only the product's own errors may occur.
 
 Each reader takes a file and the folder for what it writes. It returns "read" or "refused".
 """
@@ -56,9 +56,9 @@ class Attack:
 
     Attributes:
         name: Also the name of the file.
-        originals: Sound texts; one of them is damaged.
+        originals: Undamaged texts; one of them is damaged.
         read: Opens a file as the product does.
-        pack: Makes a file's content of a damaged text.
+        pack: Makes a file's content from a damaged text.
     """
 
     name: str
@@ -67,11 +67,11 @@ class Attack:
     pack: Callable[[random.Random, bytes], bytes] = lambda rng, content: content
 
     def carry_out(self, seed: int, folder: Path) -> str:
-        """Damage an original and open it; returns what came of it.
+        """Damage an original and open it; return the outcome.
 
         Raises:
-            AssertionError: The file is another than before, and nothing keeps what it was.
-            Exception: Something that is not in the product's own words.
+            AssertionError: The file has changed, and no copy of the original exists.
+            Exception: An exception without the product's own words.
         """
         rng = random.Random(f"{self.name} {seed}")
         content = self.pack(rng, damaged(rng, rng.choice(self.originals)))
@@ -243,7 +243,7 @@ def _read_settings(path: Path) -> str:
     preferences = stored.preferences()
     assert stored.last_model is None or stored.last_model.is_dir()
     assert isinstance(stored.window_layout, bytes)
-    # What is kept afterwards is read again as it was meant.
+    # The kept settings are read back unchanged.
     other = "light" if preferences.theme != "light" else "dark"
     kept = path.with_name("before")
     kept.write_bytes(before)
@@ -305,7 +305,7 @@ def _commanded(*runs: Callable[[], int]) -> str:
                 one()
         except CommandError:
             outcome = "refused"
-        # What a pipe and a file take is UTF-8.
+        # Pipes and files take UTF-8.
         (out.getvalue() + err.getvalue()).encode()
     return outcome
 

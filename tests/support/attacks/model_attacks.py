@@ -1,4 +1,4 @@
-"""Looks into damaged model folders as the library does; only the product's own words may come."""
+"""Reads damaged model folders as the library does; only the product's own errors may occur."""
 
 import contextlib
 import json
@@ -43,10 +43,10 @@ def damage_model(seed: int, folder: Path) -> None:
 
 
 def attack(seed: int, folder: Path) -> str:
-    """Damage a model and look into it; returns "read" or "refused".
+    """Damage a model and read it; return "read" or "refused".
 
     Raises:
-        Exception: Something that is not in the product's own words.
+        Exception: An exception without the product's own words.
     """
     damage_model(seed, folder)
     found = look_into(folder, Origin.FOLDER)

@@ -1,4 +1,4 @@
-"""Right bodies for every route that takes one, with as many fields as there are ways to break."""
+"""Valid bodies for every route that takes one, with many fields that can be damaged."""
 
 from typing import Any
 
@@ -157,7 +157,7 @@ _COMPLETION = {"model": "m", "prompt": "Hi", "max_tokens": 3}
 _GENERATE = {"text": "Hi"}
 _LIMIT = {"max_new_tokens": 3}
 _LARK = 'start: "a" b\nb: /[0-9]+/ | "(" b ")"'
-# What the first body of a route cannot have as well.
+# Fields that exclude those of the first body of a route.
 MORE_BODIES: list[tuple[str, dict[str, Any]]] = [
     (
         "/v1/messages",

@@ -1,6 +1,6 @@
-"""Damages files that are packed, or that stand beside the database; opens them as the product does.
+"""Damages compressed files, and files beside the database; opens them as the product does.
 
-Exports of other programs, traces, and what is known of tool servers.
+Exports of other programs, traces, and the configuration of tool servers.
 """
 
 import io
@@ -64,7 +64,7 @@ def _read_secrets(path: Path) -> str:
     else:
         path.with_name("before").write_bytes(before)
         outcome = "read"
-    # Whatever the file was, a person can fill the secrets in again.
+    # Whatever happened to the file, a person can enter the secrets again.
     secrets.keep("two", "env/KEY", "new")
     assert secrets.value("two", "env/KEY") == "new"
     return outcome
@@ -105,7 +105,7 @@ def _zipped(rng: random.Random, content: bytes, name: str = "conversations.json"
         case 0:
             return whole
         case 1:
-            # The list of files, which is read first, stands at the end.
+            # The list of files, which is read first, is at the end.
             at = max(0, len(whole) - rng.randrange(1, 300))
             return whole[:at] + flipped(rng, whole[at:], 3)
         case 2:
@@ -186,7 +186,7 @@ def _traces() -> tuple[str, ...]:
 
 
 def _length_of_lies(rng: random.Random, content: bytes) -> bytes:
-    """Return an archive whose sizes are not what it says."""
+    """Return an archive that states wrong sizes."""
     whole = bytearray(_zipped(rng, content))
     at = whole.rfind(b"PK\1\2")
     if at >= 0:

@@ -1,4 +1,4 @@
-"""How far two colors are apart: the contrast ratio of WCAG 2."""
+"""The contrast of two colors: the ratio of WCAG 2."""
 
 from PySide6.QtGui import QColor
 

@@ -28,7 +28,7 @@ def model_classes() -> tuple[type[QAbstractItemModel], ...]:
 
 
 def watched(init: Callable[..., None]) -> Callable[..., None]:
-    """Return an ``__init__`` that ends by attaching a tester, which warns of each broken rule."""
+    """Return an ``__init__`` that attaches a tester at its end, which warns of each broken rule."""
 
     @functools.wraps(init)
     def begin(model: QAbstractItemModel, *args: Any, **kwargs: Any) -> None:

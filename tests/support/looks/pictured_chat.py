@@ -1,4 +1,4 @@
-"""The states of daily work for the tour: reading, tools, order, import. No model answers here."""
+"""The states of daily work for the tour: reading, tools, order, import. No model answers."""
 
 import asyncio
 import time
@@ -56,7 +56,7 @@ class PicturedHost(DictatedHost):
             raise ToolsRefused(str(error)) from error
 
     def show(self, *servers: ServerState) -> None:
-        """Have these servers from now on."""
+        """Use these servers from now on."""
         self.servers = servers
         self._tell()
 
@@ -202,7 +202,7 @@ class DailyWork:
         await self._show_dialog("folder-settings", window, FolderDialog)
 
     async def importing(self) -> None:
-        """What a file of another program holds."""
+        """The content of another program's file."""
         new = [_said(f"Talk {number} about stop sequences", WORDS) for number in range(1, 9)]
         here = [_said("Known already", WORDS)]
         damaged = ["conversations.json, item 7: the message has no author"]

@@ -1,4 +1,4 @@
-"""Models for pictures: a cache of names and sizes, and a hub with one to download and a gated one.
+"""Models for pictures: a cache of names and sizes, and a hub with an open and a gated model.
 
 The files are sparse: models that are too large for this machine take no room.
 """
@@ -18,7 +18,7 @@ GIB = 1 << 30
 
 
 def hub_folder(folder: Path) -> Path:
-    """Make a cache of models that are names and sizes."""
+    """Make a cache of models that have only names and sizes."""
     wanted = (
         ("mlx-community/Qwen3-4B-4bit", "qwen3", 4, 2.1, ()),
         ("mlx-community/Llama-3.3-70B-Instruct-8bit", "llama", 8, 70.0, ()),
@@ -66,7 +66,7 @@ model, tokenizer = load("mlx-community/Qwen3-4B-Instruct-2507-4bit")
 
 
 def offer_suggestions(site: Hub) -> None:
-    """Let a hub describe the suggested models; their files are not there."""
+    """Let a hub describe the suggested models, without their files."""
     config = {"model_type": "qwen3", "num_hidden_layers": 36, "num_attention_heads": 32}
     config |= {"num_key_value_heads": 8, "head_dim": 128, "max_position_embeddings": 40_960}
     for number, one in enumerate(SUGGESTIONS):

@@ -1,4 +1,4 @@
-"""The states of runs that last for the tour: their list, a comparison, what was not recorded."""
+"""The states of kept runs for the tour: their list, a comparison, a run that was not recorded."""
 
 from PySide6.QtCore import QPoint
 from PySide6.QtWidgets import QMenu, QWidget

@@ -1,4 +1,4 @@
-"""A document in Markdown that has everything, and a full description of what Qt made of one."""
+"""A Markdown document with every element, and a full description of Qt's result."""
 
 from PySide6.QtCore import QRectF
 from PySide6.QtGui import (
@@ -116,7 +116,7 @@ the last card
 
 
 def described(document: QTextDocument) -> list[str]:
-    """Return everything that decides how a document looks, a line for each frame, block and run."""
+    """Return all that determines a document's look, in a line for each frame, block and run."""
     lines: list[str] = []
     _describe_frame(document.rootFrame(), 0, lines)
     return lines

@@ -1,4 +1,4 @@
-"""A folder of kept caches as one process uses it, with keys and values that show their tokens."""
+"""A folder of kept caches as one process uses it; the keys and values show their tokens."""
 
 from functools import partial
 from pathlib import Path
@@ -20,7 +20,7 @@ PATIENCE_S = 60
 
 
 def kv_cache(ids: list[int], layers: int = 2) -> list[Any]:
-    """Return a cache whose keys and values follow from its tokens alone, as a model's do."""
+    """Return a cache whose keys and values depend only on its tokens, as with a model."""
     parts = []
     for layer in range(layers):
         keys = mx.stack([mx.array(ids, mx.float32) + layer, mx.array(ids, mx.float32) * 2])
@@ -68,7 +68,7 @@ class Room:
         )
 
     def tokens(self, ids: list[int]) -> int:
-        """Return for how many tokens there is a cache, which must be the right one."""
+        """Return for how many tokens there is a cache, and check that it is the right one."""
         loaded = self.loaded(ids)
         if loaded is None:
             return 0

@@ -1,4 +1,4 @@
-"""Guesses as a test wants them, on the real pipeline: always checked, right and wrong at will."""
+"""Guesses that a test controls, on the real pipeline: always checked, right or wrong on demand."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
@@ -30,7 +30,7 @@ from tests.support.scripted import Stage
 
 
 def timeless(events: Iterable[Event]) -> list[Event]:
-    """Return events without what guesses may change: times, and how the tokens came."""
+    """Return events without the facts that guesses may change: times, and the origin of tokens."""
     found: list[Event] = []
     for event in events:
         if isinstance(event, TokenTrace):
@@ -53,7 +53,7 @@ def timeless(events: Iterable[Event]) -> list[Event]:
 
 
 class Eager(CostCurve):
-    """Always has guesses checked, as many as there are, whatever a pass costs.
+    """Always lets all guesses be checked, whatever a pass costs.
 
     Args:
         width: Tokens of each row in a pass.
@@ -65,12 +65,12 @@ class Eager(CostCurve):
         self._width = width
 
     def choose(self, rows: int, guesses: Sequence[tuple[float, int]], extra: float = 0.0) -> int:
-        """Return the width, without asking what it costs."""
+        """Return the width, whatever it costs."""
         return self._width if guesses else 1
 
 
 class Foreseen:
-    """Guesses an answer that is known beforehand, wrong at some of its tokens.
+    """Guesses a known answer, with wrong guesses for some tokens.
 
     See ``engine.speculating.sources.GuessSource``.
 
@@ -97,7 +97,7 @@ class Foreseen:
         self.told += tokens
 
     def likelihood(self) -> float:
-        """Return that it is sure, until the answer is over."""
+        """Return certainty until the end of the answer."""
         return 0.99 if len(self.told) < len(self._guesses) else 0.0
 
     def propose(self, most: int) -> Sequence[int]:

@@ -1,4 +1,4 @@
-"""Certificates for tests, made on the spot: nobody signs them, and they are good for loopback."""
+"""Certificates for tests, made on demand: self-signed, and valid for loopback."""
 
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta

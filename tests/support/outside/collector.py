@@ -1,4 +1,4 @@
-"""An OpenTelemetry collector on loopback: takes OTLP over HTTP, and decodes it by their package."""
+"""An OpenTelemetry collector on loopback: accepts OTLP over HTTP; decodes it by their package."""
 
 import threading
 import time
@@ -13,7 +13,7 @@ from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import (
 )
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-# Sends at once what would otherwise wait for its turn, or for the end.
+# Sends at once; otherwise the data would wait for an interval or for the end.
 AT_ONCE = {"OTEL_BSP_SCHEDULE_DELAY": "20", "OTEL_METRIC_EXPORT_INTERVAL": "20"}
 
 
@@ -23,7 +23,7 @@ class Collector:
 
     Attributes:
         url: Its address.
-        bodies: The bodies that came, by path.
+        bodies: The received bodies, by path.
         headers: The headers that came with them.
         answers: Set while it answers; a collector that hangs has it cleared.
         status: Its answer's.

@@ -13,8 +13,8 @@ def configure(url, key="unused"):
 
 
 def lines_of(text):
-    # It does not read what subprocesses write to its standard input; one argument is not enough
-    # for a prompt that is too long.
+    # It does not read what a parent process writes to its standard input; one argument cannot hold
+    # a prompt that is too long.
     half = 125_000
     more = ["-s", text[half:]] if len(text) > half else []
     try:

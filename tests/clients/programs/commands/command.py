@@ -1,4 +1,4 @@
-"""Runs a client that is a program, once for each question, as a person at a terminal would."""
+"""Runs a client that is a program, once for each question, like a person at a terminal."""
 
 import json
 import os
@@ -24,10 +24,10 @@ def work_folder():
 
 
 def run(words, stdin="", **variables):
-    """Run a program to its end; return what it said.
+    """Run a program to its end; return its output.
 
     Raises:
-        RuntimeError: It says by its exit code that it failed.
+        RuntimeError: Its exit code says that it failed.
     """
     done = subprocess.run(
         [PROGRAMS / words[0], *words[1:]],
@@ -78,7 +78,7 @@ def plain(text):
 
 
 def objects(text):
-    """Return the JSON objects that stand on lines of their own."""
+    """Return the JSON objects that have a line of their own."""
     return [json.loads(line) for line in text.splitlines() if line.startswith("{")]
 
 

@@ -28,7 +28,7 @@ def words(url, key="unused"):
 
 def ask(url, key, text):
     if text == LONG:
-        # It does not read so much from its standard input; a rule may be a long file.
+        # It does not read that much from its standard input; a rule can be a long file.
         rule = HOME / "rule.md"
         rule.write_text(text)
         said = run([*words(url, key), "--rule", str(rule), "--", COUNT], **QUIET).strip()

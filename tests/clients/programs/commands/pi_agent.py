@@ -26,7 +26,7 @@ def ask(url, key, text):
     lines = objects(run([*WORDS, "--mode", "json"], text))
     answers = [line["message"] for line in lines if line["type"] == "message_end"]
     last = [message for message in answers if message["role"] == "assistant"][-1]
-    # Afterwards it would compact a conversation that does not fit.
+    # Otherwise it would compact a conversation that does not fit.
     if last.get("errorMessage"):
         raise RuntimeError(last["errorMessage"])
     return "".join(part.get("text", "") for part in last["content"])

@@ -6,7 +6,7 @@ from mirascope import llm
 
 def model(url, key="unused", **more):
     llm.register_provider("openai:completions", scope="openai/", base_url=f"{url}/v1", api_key=key)
-    # It keeps stops from models whose name it does not know.
+    # It drops stops for models whose name it does not know.
     return llm.Model("openai/gpt-4o", **more)
 
 

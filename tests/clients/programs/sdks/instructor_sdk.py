@@ -1,4 +1,4 @@
-"""instructor over OpenAI's SDK: answers of a given form."""
+"""instructor over OpenAI's SDK: structured answers."""
 
 import json
 
