@@ -15,6 +15,8 @@ from collections.abc import Iterable
 from engine.processes.frames import HEAD, write_parts
 
 _LARGE_BLOCK = 1 << 20
+# Python takes a moment to end after it has closed its files.
+_ENDING_S = 10.0
 # Signals that may come from outside: the question may be asked once more.
 _FOREIGN = frozenset({signal.SIGKILL, signal.SIGTERM, signal.SIGHUP, signal.SIGINT, signal.SIGQUIT})
 
@@ -131,7 +133,10 @@ class HelperProcess:
             pass  # its pipe is closed: it has died
         finally:
             patience.cancel()
-        process.kill()  # it has closed its output, and so has nothing left to do
+        # It has closed its output, so it is ending by itself; its own exit code tells why.
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(_ENDING_S)
+        process.kill()
         raise self._end(None if has_passed.is_set() else process.wait())
 
     @property

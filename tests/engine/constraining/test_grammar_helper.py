@@ -114,11 +114,12 @@ def test_a_grammar_that_takes_too_much_memory_is_refused(demo: ModelTokens) -> N
 
 
 def test_a_process_that_does_not_answer_is_ended_and_its_grammar_may_be_tried_again(
-    demo: ModelTokens,
+    demo: ModelTokens, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    helper = GrammarHelper(TrialLimits(patience_s=0.5))
+    helper = GrammarHelper()
     try:
         assert helper.refusal(demo, GOOD) is None
+        monkeypatch.setattr(helper, "_limits", TrialLimits(patience_s=0.5))
         pid = helper.pid
         assert pid is not None
         os.kill(pid, signal.SIGSTOP)

@@ -19,6 +19,7 @@ from engine.values.events import (
 )
 from tests.ui.driving import RunOnLoop, ScriptedEngine, eventually, session
 from ui.chat.messages.answer_view import AnswerView
+from ui.chat.session.answer.answer_pacing import TICK_MS
 from ui.chat.session.answer.arrived_events import HOLD_SHOWN_S
 from ui.chat.session.traces import Traces
 from ui.kit.look.theme import Theme
@@ -62,6 +63,7 @@ def test_many_tokens_cost_few_signals(run: RunOnLoop, scripted: ScriptedEngine) 
         chat.text_appended.connect(lambda _run, text: pieces.append(text))
         answer = chat.send("Go")
         await eventually(lambda: bool(scripted.generations))
+        began_s = time.monotonic()
         for _ in range(500):
             scripted.say(TextDelta("x"))
             await asyncio.sleep(0)
@@ -69,7 +71,9 @@ def test_many_tokens_cost_few_signals(run: RunOnLoop, scripted: ScriptedEngine) 
         await eventually(lambda: not chat.is_running)
         assert answer is not None
         assert answer.text == "".join(pieces) == "x" * 500
-        assert len(pieces) < 100
+        # A tick lasts as long on a slow machine, where the tokens take longer.
+        ticks = (time.monotonic() - began_s) * 1000 / TICK_MS
+        assert len(pieces) <= 1.2 * ticks + 5
 
     run(watch())
 
@@ -253,7 +257,7 @@ def test_held_text_that_keeps_growing_is_shown(run: RunOnLoop, scripted: Scripte
         held = ""
         began_s = time.monotonic()
         while not answer.held:  # each letter comes before the one before it has waited for long
-            assert time.monotonic() < began_s + 30, "what is held was never shown"
+            assert time.monotonic() < began_s + 60, "what is held was never shown"
             held += "E"
             scripted.say(TokenTrace(1, 5, "E", b"E", Channel.TEXT, 0.1, 0, held, (2,)))
             await asyncio.sleep(HOLD_SHOWN_S / 4)
@@ -280,12 +284,13 @@ def test_text_that_is_held_for_long_says_so_and_for_how_long(
         await eventually(lambda: bool(scripted.generations))
         scripted.say(TextDelta("a"), token(0, "EN"))
         await eventually(lambda: answer.text == "a")
-        assert answer.held == "", "a moment is nothing to speak of"
+        # A moment is nothing to speak of; on a slow machine more than that may have passed.
+        assert answer.held == "" or answer.held_s >= HOLD_SHOWN_S
         await eventually(lambda: answer.held == "EN")
         assert answer.held_s >= HOLD_SHOWN_S
         view = AnswerView(theme, ConversationMessage("assistant", run=answer), QButtonGroup())
         view.show()
-        assert view.held_words.startswith("EN   held back for 0.")
+        assert view.held_words.startswith("EN   held back for ")
         scripted.say(TextDelta("ENx"), token(1, ""))
         await eventually(lambda: answer.held == "")
         view.refresh()

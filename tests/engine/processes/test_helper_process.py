@@ -1,0 +1,61 @@
+"""Why a helper process ended: by itself, or by a signal from outside."""
+
+import signal
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from engine.processes.helper_process import HelperDied, HelperProcess
+
+# As every helper does, it keeps its output to itself; so its end closes it.
+_READS_ONE = """
+import os, signal, sys
+from engine.processes.frames import read_frame
+
+def main():
+    answers = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)
+    read_frame(sys.stdin.buffer)
+    {then}
+
+main()
+"""
+
+
+@pytest.fixture
+def helper(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Callable[[str], HelperDied]]:
+    """Asks a helper that does something else than to answer; returns how it died."""
+    monkeypatch.syspath_prepend(tmp_path)
+    made: list[HelperProcess] = []
+
+    def died(then: str) -> HelperDied:
+        (tmp_path / "one_helper.py").write_text(_READS_ONE.format(then=then))
+        made.append(HelperProcess("one_helper"))
+        made[-1].start()
+        with pytest.raises(HelperDied) as death:
+            made[-1].ask(1, (b"x",), 60)
+        return death.value
+
+    yield died
+    for one in made:
+        one.close()
+
+
+def test_a_helper_that_fails_is_not_taken_for_one_that_was_killed(
+    helper: Callable[[str], HelperDied],
+) -> None:
+    # Ending takes a moment: longer than this process takes to notice that the output is closed.
+    slow_end = "import atexit, time; atexit.register(time.sleep, 0.3); answers.close()"
+    for then in ("raise RuntimeError('broken')", f"{slow_end}; sys.exit(1)"):
+        death = helper(then)
+        assert (death.code, death.is_foreign) == (1, False)
+
+
+def test_a_helper_that_was_killed_from_outside_may_be_asked_again(
+    helper: Callable[[str], HelperDied],
+) -> None:
+    death = helper("os.kill(os.getpid(), signal.SIGKILL)")
+    assert (death.code, death.signal_name, death.is_foreign) == (-signal.SIGKILL, "SIGKILL", True)
