@@ -14,6 +14,7 @@ from engine.speculating.sources import GuessSource
 from engine.values.events import (
     Event,
     Finished,
+    PromptProgress,
     Speculation,
     TextDelta,
     ThinkingDelta,
@@ -30,7 +31,10 @@ from tests.support.scripted import Stage
 
 
 def timeless(events: Iterable[Event]) -> list[Event]:
-    """Return events without the facts that guesses may change: times, and the origin of tokens."""
+    """Return events without the facts that guesses may change: times, and the origin of tokens.
+
+    In how many parts a prompt is read also depends on times: of several reports the last is kept.
+    """
     found: list[Event] = []
     for event in events:
         if isinstance(event, TokenTrace):
@@ -41,6 +45,9 @@ def timeless(events: Iterable[Event]) -> list[Event]:
             event = replace(event, call=replace(event.call, id=""))
         elif isinstance(event, Finished):
             event = replace(event, timing=Timing(), speculation=Speculation())
+        if found and isinstance(event, PromptProgress) and isinstance(found[-1], PromptProgress):
+            found[-1] = event
+            continue
         if (
             found
             and isinstance(event, (TextDelta, ThinkingDelta, ToolCallArguments))

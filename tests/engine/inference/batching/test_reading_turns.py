@@ -84,7 +84,8 @@ def test_a_short_prompt_overtakes_four_long_ones_that_fill_all_places(reading: R
         reading.step()
     assert all(0 < reading.read[row] < 20_000 for row in long)
     before = dict(reading.read)
-    short = reading.insert(40)
+    # So few tokens are read in one step even on a machine that seems slow.
+    short = reading.insert(10)
     # One step reads it, the next one gives it to the decoding rows.
     reading.until_sampled(short, most_steps=3)
     assert all(reading.read[row] - before[row] <= 2 * 64 for row in long)
