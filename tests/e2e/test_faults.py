@@ -26,6 +26,8 @@ from engine.values.request import GenerationRequest
 from tests.e2e.conftest import COUNT, PROGRAM, REPOSITORY, ServeProcess, without_display
 from tests.support.asking import run
 
+pytestmark = pytest.mark.long
+
 SMALL_DISK_BYTES = 2000
 
 

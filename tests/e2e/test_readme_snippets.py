@@ -16,6 +16,8 @@ from tests.e2e.conftest import PROGRAM, without_display
 from tests.support.parameter_lists import VENDORS, meanings
 from tests.support.readme_lists import OPTIONS, PAGES, ROOT, written
 
+pytestmark = pytest.mark.long
+
 TEXT = "\n".join(page.read_text(encoding="utf-8") for page in PAGES)
 ADDRESS = "http://127.0.0.1:8642"
 PYTHON = re.findall(r"```python\n(.*?)```", TEXT, re.DOTALL)

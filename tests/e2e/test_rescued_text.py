@@ -10,6 +10,8 @@ import pytest
 
 from tests.endurance.kills import Window
 
+pytestmark = pytest.mark.long
+
 # The text of the answer before the file is locked, and after that.
 BEFORE, AFTER = 30, 200
 

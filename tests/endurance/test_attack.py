@@ -3,9 +3,13 @@
 import random
 import re
 
+import pytest
+
 from api.server.routes import ROUTES
 from tests.endurance.attack import Size, attacked
 from tests.endurance.attacking import attacks
+
+pytestmark = pytest.mark.long
 
 
 def test_broken_bodies_and_random_schemas_harm_neither_the_server_nor_other_streams() -> None:

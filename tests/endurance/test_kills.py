@@ -7,6 +7,8 @@ import pytest
 
 from tests.endurance.kills import kill_on_a_full_disk, plain_kill
 
+pytestmark = pytest.mark.long
+
 
 def test_a_killed_window_leaves_its_question_and_an_answer_without_gaps(tmp_path: Path) -> None:
     assert plain_kill(tmp_path, random.Random(3)).faults == ()

@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -13,6 +14,8 @@ from api.server.routes import ROUTES
 from engine.scheduling.limits import Limits
 from tests.support.attacks.request_bodies import BODIES, MORE_BODIES
 from tests.support.random_cases import cases
+
+pytestmark = pytest.mark.long
 
 EXAMPLES = cases(200)
 EVERY_BODY = [*sorted(BODIES.items()), *MORE_BODIES]

@@ -12,6 +12,8 @@ from engine import Limits
 from tests.api.conftest import LONG
 from tests.api.protection.test_hang_ups import BODIES
 
+pytestmark = pytest.mark.long
+
 ROUTES = sorted(BODIES)
 PATIENCE_S = 120.0
 # A step on a busy machine takes less.

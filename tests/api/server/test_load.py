@@ -21,6 +21,8 @@ from engine.speculating.lengths import CostCurve
 from tests.support.asking import run
 from tests.support.scripted import GO, Stage
 
+pytestmark = pytest.mark.long
+
 MOST_CLIENTS, TOKENS = 200, 64
 PATHS = (
     "/v1/messages",

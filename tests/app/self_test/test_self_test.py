@@ -21,6 +21,8 @@ from engine.scheduling.service import Engine
 from engine.stopping.record import StopKind
 from tests.conftest import QT_PROBLEM, ROOT
 
+pytestmark = pytest.mark.long
+
 LINE = re.compile(r"^(ok|failed|left out) +(.+?)  +\S", re.MULTILINE)
 
 

@@ -1,7 +1,11 @@
 """A few scenes of the mixture; they show that the long run works."""
 
+import pytest
+
 from tests.endurance.mixture.scene import play
 from tests.support.asking import run
+
+pytestmark = pytest.mark.long
 
 
 def test_answers_of_a_busy_engine_equal_those_of_the_plain_loop_and_leave_nothing() -> None:

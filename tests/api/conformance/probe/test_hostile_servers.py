@@ -7,6 +7,7 @@ import resource
 import threading
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
+from functools import cache
 from typing import Any
 
 import pytest
@@ -89,7 +90,18 @@ def chunk(content: bytes) -> bytes:
 
 
 PACKED = b"content-encoding: gzip\r\n"
-BOMB = gzip.compress(bytes(300 * _MIB), 6)
+
+
+@cache
+def bomb() -> bytes:
+    return gzip.compress(bytes(300 * _MIB), 6)
+
+
+async def send_bomb(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    head = _OK + PACKED + f"content-length: {len(bomb())}\r\n\r\n".encode()
+    await endless(head, bomb(), len(bomb()))(reader, writer)
+
+
 DEEP = b"[" * 100_000
 TALKS: dict[str, Talk] = {
     "an endless body": endless(_CHUNKED, chunk(b"x" * 65_536)),
@@ -103,9 +115,7 @@ TALKS: dict[str, Talk] = {
     "headers without end": endless(b"HTTP/1.1 200 OK\r\n", b"x-a: b\r\n" * 8_000),
     "a status line without end": endless(b"HTTP/1.1 200 ", b"x" * 65_536),
     "continues without end": endless(b"", b"HTTP/1.1 100 Continue\r\n\r\n" * 2_000),
-    "a packed bomb": endless(
-        _OK + PACKED + f"content-length: {len(BOMB)}\r\n\r\n".encode(), BOMB, len(BOMB)
-    ),
+    "a packed bomb": send_bomb,
     "JSON nested deeply": endless(
         _OK + f"content-length: {len(DEEP)}\r\n\r\n".encode(), DEEP, len(DEEP)
     ),

@@ -288,7 +288,8 @@ def test_a_binary_event_stream_is_read() -> None:
     assert faults(capture) == set()
 
 
-@pytest.mark.parametrize("content", [b"\x1f\x8b\x08\x00damaged", gzip.compress(b"0" * (129 << 20))])
-def test_a_body_that_cannot_be_decompressed_is_refused_in_words(content: bytes) -> None:
+@pytest.mark.parametrize("is_sound", [False, True])
+def test_a_body_that_cannot_be_decompressed_is_refused_in_words(is_sound: bool) -> None:
+    content = gzip.compress(b"0" * (129 << 20)) if is_sound else b"\x1f\x8b\x08\x00damaged"
     with pytest.raises(NotReadable, match=r"damaged|larger than 128 MiB once it is decompressed"):
         read(content)

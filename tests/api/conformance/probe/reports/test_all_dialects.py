@@ -8,6 +8,8 @@ import pytest
 from app.cli import main
 from tests.api.conformance.probe.own_server.everything_holds import SKIPPED
 
+pytestmark = pytest.mark.long
+
 
 def test_every_dialect_that_answers_has_a_report(
     site: Any, capsys: pytest.CaptureFixture[str]
