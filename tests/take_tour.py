@@ -215,7 +215,7 @@ class Tour:
         switch.turn(True)
         await until(lambda: switch.stage == "on")
         for path, field in (("/v1/messages", "stop_sequences"), ("/v1/chat/completions", "stop")):
-            body = {"model": "any", "max_tokens": 40, field: ["6"]}
+            body = {"model": "demo-model", "max_tokens": 40, field: ["6"]}
             body["messages"] = [{"role": "user", "content": COUNT}]
             await asyncio.to_thread(_post, f"{switch.url}{path}", body)
         self.window.others.show_server()

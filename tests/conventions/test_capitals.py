@@ -28,16 +28,20 @@ LABELS = {
 }
 
 
-def literals(node: ast.expr) -> Iterator[str]:
+def literals(node: ast.expr, assigned: dict[str, ast.expr]) -> Iterator[str]:
     """Yield the texts that an expression can be; a word of a value counts as a capital."""
-    if isinstance(node, ast.Constant) and isinstance(node.value, str):
-        yield node.value
-    elif isinstance(node, ast.JoinedStr):
-        parts = (one.value if isinstance(one, ast.Constant) else "X" for one in node.values)
-        yield "".join(map(str, parts))
-    elif isinstance(node, ast.IfExp):
-        yield from literals(node.body)
-        yield from literals(node.orelse)
+    match node:
+        case ast.Constant(value=str(text)):
+            yield text
+        case ast.JoinedStr(values=parts):
+            yield "".join(next(literals(part, assigned), "X") for part in parts)
+        case ast.FormattedValue(value=ast.Call(func=ast.Name(id="counted"), args=[_, noun])):
+            yield from (f"2 {text}s" for text in literals(noun, assigned))
+        case ast.IfExp(body=one, orelse=other):
+            yield from literals(one, assigned)
+            yield from literals(other, assigned)
+        case ast.Name(id=name) if name in assigned:
+            yield from literals(assigned.pop(name), assigned)
 
 
 def labels(source: str) -> Iterator[tuple[int, str]]:
@@ -49,19 +53,38 @@ def labels(source: str) -> Iterator[tuple[int, str]]:
         if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call)
         if last_name(node.value.func) in ("QPushButton", "ChipButton")
         for target in node.targets
-    }
-    for node in nodes:
-        if not isinstance(node, ast.Call):
-            continue
-        name = last_name(node.func)
-        place = LABELS.get(name)
-        if name in ("setText", "say") and isinstance(node.func, ast.Attribute):
-            place = 0 if last_name(node.func.value) in buttons else None
-        given = [] if place is None else node.args[place : place + 1]
-        if name in ("ask", "tell", "report_failure"):
-            given += [one.value for one in node.keywords if one.arg == "title"]
-        for one in given:
-            yield from ((node.lineno, text) for text in literals(one))
+    } | {"accept_button"}
+    for function in (node for node in nodes if isinstance(node, ast.FunctionDef)):
+        inside = list(ast.walk(function))
+        for node in inside:
+            if isinstance(node, ast.Call):
+                before = {
+                    last_name(one.targets[0]): one.value
+                    for one in inside
+                    if isinstance(one, ast.Assign) and one.lineno < node.lineno
+                }
+                yield from labels_of_call(node, buttons, before)
+
+
+def labels_of_call(
+    node: ast.Call, buttons: set[str], before: dict[str, ast.expr]
+) -> Iterator[tuple[int, str]]:
+    """Yield the labels that a call gives.
+
+    Args:
+        node: The call.
+        buttons: The names of the buttons of its module.
+        before: The values that its function gave to variables before.
+    """
+    name = last_name(node.func)
+    place = LABELS.get(name)
+    if name in ("setText", "say") and isinstance(node.func, ast.Attribute):
+        place = 0 if last_name(node.func.value) in buttons else None
+    given = [] if place is None else node.args[place : place + 1]
+    if name in ("ask", "tell", "report_failure"):
+        given += [one.value for one in node.keywords if one.arg == "title"]
+    for one in given:
+        yield from ((node.lineno, text) for text in literals(one, dict(before)))
 
 
 def last_name(node: ast.expr) -> str:

@@ -72,7 +72,7 @@ class ModelStates:
         model = self._window.workspace.model
         with tempfile.TemporaryDirectory() as name:
             self._window.workspace.model.load(Path(name))
-            await self._until(lambda: bool(model.message))
+            await self._until(lambda: model.stage == "ready" and bool(model.message))
             await self._show("model-kept")
             model.unload()
             await self._until(lambda: model.stage == "none")

@@ -106,7 +106,7 @@ class ImportDialog(QDialog):
 
     def _count(self) -> None:
         count = len(self.wanted())
-        words = f"Import {counted(count, 'conversation')}" if count else "Import"
+        words = f"Import {counted(count, 'Conversation')}" if count else "Import"
         self.accept_button.setText(words)
         found = self._preview.found
         is_bare = not found.conversations and bool(found.folders)

@@ -75,7 +75,7 @@ def test_an_import_lists_its_conversations_and_adds_none_twice(
         assert "conversations[1].mapping: must be an object" in dialog.damage.text()
         assert not dialog.copies.isVisible()
         dialog.list.item(1).setCheckState(Qt.CheckState.Unchecked)
-        assert dialog.accept_button.text() == "Import 1 conversation"
+        assert dialog.accept_button.text() == "Import 1 Conversation"
         dialog.folder.setChecked(True)
         dialog.accept()
         await window.workspace.files.finish()
