@@ -134,7 +134,8 @@ def _mlx_keeps_no_unused_memory() -> None:
     """
     import mlx.core as mx
 
-    mx.set_cache_limit(0)
+    if not mx.metal.is_available():
+        mx.set_cache_limit(0)
 
 
 class _Deaths(logging.Handler):
