@@ -96,7 +96,14 @@ class PreferencesDialog(QDialog):
 
     def _fit(self) -> None:
         self.setMinimumWidth(self._theme.px(500))
-        QTimer.singleShot(0, self, self.adjustSize)  # after the layout has measured the larger text
+        # After the layout has measured the larger text.
+        QTimer.singleShot(0, self, self._take_width)
+
+    def _take_width(self) -> None:
+        """Grow to the longest row; ``adjustSize`` alone stops at a part of the screen."""
+        self.setMinimumWidth(0)
+        self.setMinimumWidth(max(self._theme.px(500), self.minimumSizeHint().width()))
+        self.adjustSize()
 
     def hideEvent(self, event: QHideEvent) -> None:
         """Apply the typed text when the window closes."""

@@ -39,6 +39,7 @@ def parent(qtbot: QtBot) -> QWidget:
 def plain_theme(theme: Theme) -> Iterator[Theme]:
     yield theme
     theme.set_high_contrast(False)
+    theme.set_text_size(100)
 
 
 def test_each_control_changes_its_preference_at_once(
@@ -68,6 +69,23 @@ def test_each_control_changes_its_preference_at_once(
         assert begin.system_prompt == "Be brief."
 
     run(steps())
+
+
+def test_the_dialog_is_as_wide_as_its_longest_row_at_twice_the_text_size(
+    plain_theme: Theme, parent: QWidget, qtbot: QtBot
+) -> None:
+    dialog = PreferencesDialog(plain_theme, preferences_state(), parent)
+    dialog.show()
+    box = control(dialog, "tells_of_answers", CheckBox)
+    box.setText(2 * box.text())
+    plain_theme.set_text_size(200)
+
+    def is_whole() -> bool:
+        end = box.mapTo(dialog, box.rect().topRight()).x()
+        return end < dialog.width() and box.width() >= box.sizeHint().width()
+
+    qtbot.waitUntil(is_whole, timeout=60_000)
+    dialog.close()
 
 
 def test_the_dialog_shows_what_is_set(theme: Theme, parent: QWidget) -> None:
