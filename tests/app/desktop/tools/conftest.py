@@ -44,7 +44,11 @@ def _kept(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 
 @pytest.fixture
 def plain(_kept: Served) -> Served:
-    """The real server, started; started again where another test ended it."""
+    """The real server, started; started again where another test ended it.
+
+    A file takes either this or ``served``: the program has one host, and the end of a host ends the
+    processes of all.
+    """
     if _kept.state("plain").stage is ServerStage.FAILED:
         _kept.do(_kept.host.switch("plain", False))
     _kept.do(_kept.host.switch("plain", True))

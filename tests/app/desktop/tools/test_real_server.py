@@ -149,7 +149,7 @@ os.kill(os.getpid(), signal.SIGKILL)
         time.sleep(0.02)
 
 
-def test_a_server_over_http_gets_its_headers_and_needs_no_process(served: Served) -> None:
+def test_a_server_over_http_gets_its_headers_and_needs_no_process(plain: Served) -> None:
     with socket.socket() as found:
         found.bind(("127.0.0.1", 0))
         port = found.getsockname()[1]
@@ -157,17 +157,18 @@ def test_a_server_over_http_gets_its_headers_and_needs_no_process(served: Served
         [sys.executable, str(SERVERS / "plain.py"), str(port)], stderr=subprocess.DEVNULL
     )
     try:
-        served.until(lambda: _answers(port))
+        plain.until(lambda: _answers(port))
         url = f"http://127.0.0.1:{port}/mcp"
         headers = (NamedValue("Authorization", "Bearer abc", is_secret=True),)
-        served.do(served.host.put(ToolServerConfig("web", url=url, headers=headers, is_on=True)))
-        served.do(served.host.ready(["web"]))
-        assert served.state("web").problem == ""
-        assert served.call("web", "add", a=20, b=22) == ("42", False)
+        plain.do(plain.host.put(ToolServerConfig("web", url=url, headers=headers, is_on=True)))
+        plain.do(plain.host.ready(["web"]))
+        assert plain.state("web").problem == ""
+        assert plain.call("web", "add", a=20, b=22) == ("42", False)
         process.kill()
         process.wait()
-        assert "The tool server “web”" in served.refusal("web", "add", a=1, b=1)
+        assert "The tool server “web”" in plain.refusal("web", "add", a=1, b=1)
     finally:
+        plain.do(plain.host.remove("web"))
         process.kill()
         process.wait()
 
