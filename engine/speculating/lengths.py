@@ -99,10 +99,11 @@ class CostCurve:
     def costs(self) -> dict[int, float]:
         """Return the cost of each width in passes over one token."""
         if self._costs is None:
-            self._costs = self._drawn()
+            self._costs, self._most = self._drawn()
         return self._costs
 
-    def _drawn(self) -> dict[int, float]:
+    def _drawn(self) -> tuple[dict[int, float], dict[int, float]]:
+        """Return what each width is expected to cost, and what it costs at most."""
         one = self._one.value_s
         known: list[tuple[int, float]] = []
         most = math.inf
@@ -122,8 +123,7 @@ class CostCurve:
         for width in WIDTHS:
             if width > last:
                 costs[width] = high + slope * (width - last)
-        self._most = _most_costs(costs, last)
-        return costs
+        return costs, _most_costs(costs, last)
 
     def choose(self, rows: int, guesses: Sequence[tuple[float, int]], extra: float = 0.0) -> int:
         """Return the width of the pass that gives the most for its time; 1 for plain decoding.
@@ -179,7 +179,7 @@ def _most_costs(costs: Mapping[int, float], widest: int) -> dict[int, float]:
     high = costs[widest]
     slope = (high - 1) / (widest - 1)
     wider = {width: high + slope * (width - widest) for width in WIDTHS if width > widest}
-    return {width: max(cost, wider.get(width, 0.0)) for width, cost in costs.items()}
+    return {**costs, **wider}
 
 
 def _expected(likelihood: float, length: int) -> float:

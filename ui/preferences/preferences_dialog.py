@@ -101,7 +101,6 @@ class PreferencesDialog(QDialog):
 
     def _take_width(self) -> None:
         """Grow to the longest row; ``adjustSize`` alone stops at a part of the screen."""
-        self.setMinimumWidth(0)
         self.setMinimumWidth(max(self._theme.px(500), self.minimumSizeHint().width()))
         self.adjustSize()
 

@@ -117,15 +117,15 @@ class ReadingPace:
             newest = _NEWEST_AFTER_READING if self._has_just_read else _NEWEST_BESIDE
         self._has_just_read = False
         self._decoding = decoding
-        self._step_s += (took_s - self._step_s) * (newest if self._step_s else 1.0)
-        self._step_tokens += (tokens - self._step_tokens) * (newest if self._step_tokens else 1.0)
+        self._step_s = _averaged(self._step_s, took_s, newest)
+        self._step_tokens = _averaged(self._step_tokens, tokens, newest)
         if tokens == 1:
-            self.decode_s += (took_s - self.decode_s) * (newest if self.decode_s else 1.0)
+            self.decode_s = _averaged(self.decode_s, took_s, newest)
 
     @property
     def _token_s(self) -> float:
-        """How long the streams take for a token each."""
-        return self._step_s / self._step_tokens if self._step_tokens else self.decode_s
+        """How long the streams take for a token each; 0 before anything was measured."""
+        return self._step_s / self._step_tokens if self._step_tokens else 0.0
 
     def waited(self, took_s: float, decoding: int) -> None:
         """Note that the streams waited for something else that a prompt needs.
@@ -173,3 +173,14 @@ class ReadingPace:
         if decoding:
             self._debt_s = max(0.0, took_s - self._token_s / _KEPT_PACE)
             self._has_just_read = True
+
+
+def _averaged(known: float, new: float, newest: float) -> float:
+    """Return an average with a new value in it; that value alone where nothing is known.
+
+    Args:
+        known: The average before.
+        new: The value.
+        newest: Its weight.
+    """
+    return known + (new - known) * newest if known else new
