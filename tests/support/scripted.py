@@ -174,6 +174,15 @@ class Stage:
 
         self.model.fault = wait
 
+    def hold_at(self, call: int, goes_on: threading.Event) -> None:
+        """Hold the model in one of its calls until ``goes_on`` is set, for a minute at most."""
+
+        def wait(number: int) -> None:
+            if number == call:
+                goes_on.wait(60)
+
+        self.model.fault = wait
+
     def ids(self, piece: str | int) -> list[int]:
         """Return the ids of a piece."""
         if isinstance(piece, int):

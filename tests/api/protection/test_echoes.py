@@ -174,7 +174,7 @@ def test_names_of_all_kinds_are_cut(
             reply = site.send("POST", path, BODIES[path] | change)
             if reply.status != 200:
                 text = json.dumps(reply.json, ensure_ascii=False)
-                # As JSON writes it, and once more inside a message that quotes it.
+                # As JSON writes it, and again inside a message that quotes it.
                 seen = max(text.count(json.dumps(character)[1:-1]), text.count(character))
                 assert seen <= MOST + 40, reply.body
 

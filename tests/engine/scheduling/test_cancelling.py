@@ -20,7 +20,7 @@ from tests.support.scripted import Stage
 
 def test_a_cancel_while_decoding_ends_within_a_step(tmp_path: Path) -> None:
     stage, goes_on = stage_of(tmp_path), threading.Event()
-    stage.model.fault = lambda number: None if number != 20 else (goes_on.wait(60), None)[1]
+    stage.hold_at(20, goes_on)
 
     async def play() -> None:
         engine = Engine(loader=stage.load)
@@ -42,7 +42,7 @@ def test_a_cancel_while_decoding_ends_within_a_step(tmp_path: Path) -> None:
 
 def test_a_cancel_during_a_long_prefill_does_not_wait_for_its_end(tmp_path: Path) -> None:
     stage, goes_on = stage_of(tmp_path, context=100_000), threading.Event()
-    stage.model.fault = lambda number: None if number != 5 else (goes_on.wait(60), None)[1]
+    stage.hold_at(5, goes_on)
 
     async def play() -> None:
         engine = Engine(Limits(prefill_chunk=16), loader=stage.load)
@@ -157,7 +157,7 @@ def test_a_change_of_model_happens_after_the_last_row_was_cancelled(tmp_path: Pa
 
 def test_a_request_given_up_before_a_change_of_model_never_runs(tmp_path: Path) -> None:
     stage, goes_on = stage_of(tmp_path), threading.Event()
-    stage.model.fault = lambda number: None if number != 20 else (goes_on.wait(60), None)[1]
+    stage.hold_at(20, goes_on)
 
     async def play() -> None:
         engine = Engine(loader=stage.load)

@@ -71,7 +71,7 @@ def test_loading_that_is_cancelled_ends_soon_and_another_model_can_be_loaded(
 def test_a_change_that_is_cancelled_while_it_waits_keeps_model_and_answer(tmp_path: Path) -> None:
     async def play() -> None:
         stage, goes_on = stage_of(tmp_path), threading.Event()
-        stage.model.fault = lambda number: None if number != 20 else (goes_on.wait(60), None)[1]
+        stage.hold_at(20, goes_on)
         loader = SlowLoading(stage)
         engine = Engine(loader=loader)
         await engine.load(tmp_path)

@@ -14,6 +14,7 @@ from tests.support.scripted import GO
 
 TURNS = [{"role": "user", "content": "Count from 1 to 3"}]
 TOOL = {"type": "function", "function": {"name": "look", "parameters": {"type": "object"}}}
+GENERATED = {"text": f"user:{LONG}{GO}", "sampling_params": {"max_new_tokens": 2}}
 
 
 def tokens_of(site: Site, **body: Any) -> dict[str, Any]:
@@ -128,15 +129,19 @@ def test_a_long_text_has_all_its_tokens(site: Site) -> None:
     assert text == "a b " * 8_000
 
 
+def keep_a_prompt(stage: Any, site: Site) -> None:
+    """Let the prompt cache keep a prompt that has been answered."""
+    site.send("POST", "/generate", GENERATED)
+    assert stage.wait_until_idle()
+
+
 @pytest.mark.parametrize("method", ["POST", "GET"])
 def test_flushing_drops_kept_prompts_and_does_not_disturb_answers(
     serve: Callable[..., Site], staged: Callable[..., Any], method: str
 ) -> None:
     stage = staged(step_s=0)
     site = serve(stage.engine)
-    asked = {"text": f"user:{LONG}{GO}", "sampling_params": {"max_new_tokens": 2}}
-    site.send("POST", "/generate", asked)
-    assert stage.wait_until_idle()
+    keep_a_prompt(stage, site)
     before = site.send("GET", "/server_info").json["internal_states"][0]
     dropped = site.send(method, "/flush_cache").json
     after = site.send("GET", "/get_server_info").json["internal_states"][0]
@@ -144,7 +149,7 @@ def test_flushing_drops_kept_prompts_and_does_not_disturb_answers(
     assert before["cached_prompts"] == dropped["flushed_prompts"] > 0
     assert before["cached_bytes"] == dropped["freed_bytes"] > 0
     assert (after["cached_prompts"], after["cached_bytes"], after["running"]) == (0, 0, 0)
-    assert site.send("POST", "/generate", asked).json["meta_info"]["cached_tokens"] == 0
+    assert site.send("POST", "/generate", GENERATED).json["meta_info"]["cached_tokens"] == 0
 
 
 def test_the_metrics_are_up_to_date_when_a_flush_is_answered(
@@ -152,9 +157,7 @@ def test_the_metrics_are_up_to_date_when_a_flush_is_answered(
 ) -> None:
     stage = staged(step_s=0)
     site = serve(stage.engine)
-    asked = {"text": f"user:{LONG}{GO}", "sampling_params": {"max_new_tokens": 2}}
-    site.send("POST", "/generate", asked)
-    assert stage.wait_until_idle()
+    keep_a_prompt(stage, site)
     known: list[int] = []
     original = Reply.send
 

@@ -12,46 +12,11 @@ from engine.scheduling.queue import handing_out as handing_out_module
 from engine.scheduling.queue.handing_out import HandingOut
 from engine.scheduling.queue.shared_scores import SharedScores
 from engine.values.request import TraceLevel
+from tests.engine.scheduling.queue.readers import Clock, Reader
 
 _STEP_S = 0.002
 # The longest distance of two wake-ups, and one step.
 _MOST_S = 0.03 + _STEP_S
-
-
-class Clock:
-    """A clock that stands still until it is moved."""
-
-    def __init__(self) -> None:
-        self.now = 100.0
-
-    def monotonic(self) -> float:
-        return self.now
-
-    perf_counter = monotonic
-
-
-class Reader:
-    """A generation that notes when it was woken; it reads at once."""
-
-    def __init__(self, loop: asyncio.AbstractEventLoop, clock: Clock) -> None:
-        self.loop = loop
-        self._clock = clock
-        self._is_woken = False
-        self.woken_at = [clock.now]
-
-    def push(self, events: Any) -> bool:
-        is_first, self._is_woken = not self._is_woken, True
-        return is_first
-
-    def wake(self) -> None:
-        self._is_woken = False
-        self.woken_at.append(self._clock.now)
-
-    @property
-    def longest_s(self) -> float:
-        """The longest time between two wake-ups."""
-        ends = [*self.woken_at[1:], self._clock.now]
-        return max(after - before for before, after in zip(self.woken_at, ends, strict=True))
 
 
 class Builder:

@@ -8,30 +8,7 @@ import pytest
 from engine.scheduling import outbox as room
 from engine.scheduling.generation import Generation
 from engine.scheduling.outbox import Outbox
-
-
-class Reader:
-    """A generation that only notes how often it was woken."""
-
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        self.loop = loop
-        self.woken = 0
-
-    def push(self, events: Any) -> bool:
-        return bool(events)
-
-    def wake(self) -> None:
-        self.woken += 1
-
-
-class Clock:
-    """A clock that stands still until it is moved."""
-
-    def __init__(self) -> None:
-        self.now = 100.0
-
-    def monotonic(self) -> float:
-        return self.now
+from tests.engine.scheduling.queue.readers import Clock, Reader
 
 
 async def woken_after(
@@ -40,7 +17,7 @@ async def woken_after(
     """Return how many of some readers are woken so long after they were woken before."""
     clock, box = Clock(), Outbox()
     monkeypatch.setattr(room, "time", clock)
-    all_of_them = [Reader(asyncio.get_running_loop()) for _ in range(readers)]
+    all_of_them = [Reader(asyncio.get_running_loop(), clock) for _ in range(readers)]
 
     def put(*, is_urgent: bool = False) -> None:
         for one in all_of_them:

@@ -87,8 +87,7 @@ def test_conversations_are_dragged_into_a_folder_and_out_of_it(
         below = QPoint(20, sidebar.list.viewport().height() - 2)
         drop(window, sidebar.rows.carried(chosen), below)
         assert listed(window) == ["[Fruit]", "Apples", "Bananas", "Cherries", "Dates"]
-        (tags,) = [conversations.tags()]
-        assert tags == []
+        assert conversations.tags() == []
         sidebar.list.setFocus()
         sidebar.list.setCurrentIndex(sidebar.rows.index(0))
         QTest.keyClick(sidebar.list, Qt.Key.Key_Left)
