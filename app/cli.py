@@ -43,7 +43,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         if given.self_test:
             return _self_test(words)
         command: arguments.Command = given.command
-        return command(given)
+        code = command(given)
+        if (engines := sys.modules.get("app.composition.engines")) is not None:
+            engines.end_if_stuck(code)
+        return code
     except SystemExit as ended:  # argparse has printed help, version or the error
         return ended.code if isinstance(ended.code, int) else exits.USAGE
     except CommandError as failed:

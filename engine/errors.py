@@ -96,4 +96,4 @@ class EngineClosed(EngineError):
 
 
 class EngineStuck(EngineError):
-    """The model is stuck in a step; no request can be answered until it returns."""
+    """The model was given up because it was stuck; it answers nothing until it is restarted."""

@@ -33,9 +33,12 @@ async def health(request: web.Request) -> web.StreamResponse:
         # Clients that wait for a healthy server send no request that would load the model: start
         # loading now.
         service.try_again()
-    # With several models, each is loaded when it is needed.
+    # With several models, each is loaded when it is needed, and one that failed fails alone.
     can_load = status.state == "none" and service.engine.is_choosing and bool(models)
-    word = "ok" if can_load else _WORDS[status.state]
+    goes_on = status.state == "failed" and any(
+        one.state == "ready" or (one.state == "unloaded" and one.info is not None) for one in models
+    )
+    word = "ok" if can_load or goes_on else _WORDS[status.state]
     body: Health = {
         "status": word,
         "running": sum(one.running for one in models) if models else status.running,

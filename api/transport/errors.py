@@ -31,6 +31,11 @@ _MOST_REPEATED = 200
 # The engine's messages when it was ended on purpose.
 _CANCELLED = "the generation was cancelled on the server"
 _SHUT_DOWN = "the engine has been shut down"
+_RESTART = (
+    ": choose Restart This Model in the Models window, or unload it (POST /api/generate with "
+    '"keep_alive": 0), and the next request loads it again'
+)
+_STUCK_RETRY_S = 10.0
 # Most characters of one name in a path, and of the path: clients choose some names, and an error
 # may contain a path twice.
 _MOST_OF_NAME = 40
@@ -179,13 +184,14 @@ def from_engine(error: EngineError, names: Mapping[str, str]) -> ApiError:
         case NoModel():
             return ApiError(ErrorKind.NO_MODEL, str(error) or "no model is loaded")
         case EngineClosed():
-            # An engine that gave up a stuck model says so; this tells a request that was still
-            # waiting.
+            # An engine that was given up says why; this tells a request that was still waiting.
             is_ending = str(error) in ("", _SHUT_DOWN)
             why = "the server is shutting down" if is_ending else str(error)
             return ApiError(ErrorKind.UNAVAILABLE, why)
         case EngineStuck():
-            return ApiError(ErrorKind.UNAVAILABLE, str(error))
+            return ApiError(
+                ErrorKind.UNAVAILABLE, f"{error}{_RESTART}", retry_after_s=_STUCK_RETRY_S
+            )
         case RequestCancelled():
             return ApiError(ErrorKind.UNAVAILABLE, _CANCELLED)
         case _:

@@ -6,6 +6,7 @@ Knows no window and no server. Runs on the caller's event loop.
 import asyncio
 import contextlib
 import os
+import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -60,8 +61,24 @@ async def open_engine(
         yield engine
     finally:
         await engine.aclose()
+        _closed.append(engine)
         if disk is not None:
             await asyncio.to_thread(disk.close)
+
+
+_closed: list[Engine] = []
+
+
+def end_if_stuck(exit_code: int) -> None:
+    """End the process at once if a model of a closed engine still hangs in its thread.
+
+    What hangs in a library cannot be interrupted, and the libraries wait for it at their end. All
+    else has ended by now.
+    """
+    if any(engine.is_stuck for engine in _closed):
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(exit_code)
 
 
 async def load(engine: Engine, folder: Path, draft: Path | None = None) -> None:

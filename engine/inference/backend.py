@@ -54,6 +54,8 @@ class Prompt:
         prediction: The text that the answer is expected to repeat, if there is one.
         stored: The files on disk that hold its first tokens, if any do.
         loaded: The cache that was read from them, ready for the batch.
+        answered: The tokens of the answer that another batch has given already; this one goes on
+            after them.
     """
 
     tokens: list[int]
@@ -61,6 +63,7 @@ class Prompt:
     prediction: PredictedText | None = None
     stored: StoredBeginning | None = None
     loaded: LoadedBeginning | None = None
+    answered: tuple[int, ...] = ()
 
     @property
     def thinks(self) -> bool:

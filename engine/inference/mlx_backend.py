@@ -186,11 +186,14 @@ class MlxBackend:
         if budget is not None:  # after all others: it forces tokens, whatever they allow
             processors.append(budget)
         sources, draft = self._guesses(prompt, request, constraint)
+        sampler = sampling.sampler(wanted, self._defaults, self.info.vocabulary_size)
+        if isinstance(sampler, sampling.SeededSampler):
+            sampler.skip(len(prompt.answered))
         try:
             joined = self._batch.insert(
-                prompt.tokens,
+                [*prompt.tokens, *prompt.answered],
                 turn_end=prompts.turn_end(prompt.tokens, self._eos),
-                sampler=sampling.sampler(wanted, self._defaults, self.info.vocabulary_size),
+                sampler=sampler,
                 processors=processors,
                 sources=sources,
                 loaded=prompt.loaded,
@@ -206,6 +209,8 @@ class MlxBackend:
         if constraint is not None:
             self._held[joined.row] = constraint
         if budget is not None:
+            for token_id in prompt.answered:
+                budget.take(token_id)
             self._budgets.join(joined.row, budget)
             joined = joined._replace(budget_end=budget.end)
         return joined
@@ -220,7 +225,8 @@ class MlxBackend:
         self, prompt: Prompt, request: GenerationRequest, constraint: TokenConstraint | None
     ) -> tuple[list[GuessSource], DraftGuesses | None]:
         """Return all sources of guesses for an answer, and the draft model's one among them."""
-        if not self._batch.can_guess or request.max_tokens == 0:
+        # The sources have not seen the beginning of an answer that only goes on here.
+        if not self._batch.can_guess or request.max_tokens == 0 or prompt.answered:
             return [], None
         sources = self.sources(prompt, request)
         if constraint is not None:

@@ -125,4 +125,5 @@ def _status(
         unloads_at=unloads_at,
         is_pinned=status.is_pinned,
         is_default=posted.is_default,
+        is_stuck=status.is_stuck,
     )

@@ -5,6 +5,7 @@ wake-up; a slow reader is woken once and finds its text deltas merged.
 """
 
 import asyncio
+import contextlib
 import itertools
 import threading
 from collections.abc import AsyncIterator, Callable, Iterable
@@ -201,6 +202,11 @@ class Generation:
     def wake(self) -> None:
         """Tell the reader that events have arrived (reader's loop)."""
         self._arrived.set()
+
+    def wake_soon(self) -> None:
+        """Wake the reader, from any thread; does nothing if its loop is closed."""
+        with contextlib.suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(self.wake)
 
     def settle(self, refusal: Exception | None) -> None:
         """Report acceptance, or the reason of a refusal (reader's loop)."""

@@ -19,7 +19,8 @@ class Limits:
             and checks several at once where that is faster; the answer is the same.
         memory_bytes: Most bytes for the weights and caches of all models together; None for the
             memory that this machine lets models use.
-        stuck_after_s: How long one step may take before the model counts as stuck.
+        stuck_after_s: How long a model may show no progress, in a step or in its load, before it
+            counts as stuck. Slow is not stuck: see ``engine.scheduling.thread.pulse``.
     """
 
     max_rows: int = 32

@@ -31,6 +31,8 @@ class ModelStatus:
         unloads_at: When it is unloaded if nobody uses it, in Unix seconds; None for never.
         is_pinned: Whether it stays in memory when another model needs room.
         is_default: Whether it answers requests that name no model.
+        is_stuck: Whether it was given up because it was stuck; it answers nothing until it is
+            restarted.
     """
 
     id: str
@@ -47,6 +49,7 @@ class ModelStatus:
     unloads_at: float | None = None
     is_pinned: bool = False
     is_default: bool = False
+    is_stuck: bool = False
 
     @property
     def is_loaded(self) -> bool:

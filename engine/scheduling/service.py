@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.constraining.forms import Forms
-from engine.errors import DraftLoadFailed, ModelLoadFailed
+from engine.errors import DraftLoadFailed, ModelLoadFailed, NoModel
 from engine.inference.backend import Loader
 from engine.inference.caching.disk.disk_cache import DiskCache
 from engine.inference.loader import check_model, keeping_on_disk, load_model
@@ -156,6 +156,39 @@ class Engine:
         except ModelLoadFailed as error:
             raise DraftLoadFailed(f"the draft model cannot be loaded: {error}") from error
 
+    async def restart(self, name: str | None = None) -> ModelInfo:
+        """Load a model again that was stuck, or whose load failed; the default model stays.
+
+        Raises:
+            UnknownModel: As ``model_status``.
+            NoModel: There is no such model.
+            ModelLoadFailed: It cannot be loaded; the message says why.
+        """
+        status = self.model_status(name)
+        if status is None:
+            raise NoModel("no model is loaded")
+        draft = status.offered.draft if status.offered is not None else None
+        if status.info is not None and status.info.draft is not None:
+            draft = status.info.draft.path
+        reply = Reply.here()
+        offered = status.offered
+        command = Load(
+            status.folder, reply, False, draft, model=offered, is_restart=offered is not None
+        )
+        self._loading = command
+        self._thread.send(command)
+        try:
+            info: ModelInfo = await reply.future
+        except asyncio.CancelledError:
+            command.gives_up.set()
+            raise
+        return info
+
+    @property
+    def is_stuck(self) -> bool:
+        """Whether a thread hangs that was given up, so that the process should not wait for it."""
+        return self._thread.is_stuck
+
     def cancel_load(self) -> None:
         """Cancel the last load, if it is not done yet.
 
@@ -276,7 +309,10 @@ class Engine:
             self.disk.forget(owner)
 
     def close(self) -> None:
-        """Cancel all running answers and end the engine thread; returns when it has ended."""
+        """Cancel all running answers and end the engine thread; returns when it has ended.
+
+        A thread that does not end within seconds is given up (``is_stuck``).
+        """
         self.forms.close()
         self._thread.close()
 

@@ -131,11 +131,11 @@ class HandingOut:
         for number, tokens in step.shared:
             row = rows.get(number)
             if row is not None:
-                put(row.generation, [row.shared(tokens)])
+                put(row.generation, row.shared(tokens))
         for number, tokens in step.read:
             row = rows.get(number)
             if row is not None:
-                put(row.generation, [row.read(tokens)])
+                put(row.generation, row.read(tokens))
         if step.read or step.shared:
             for number in [number for number, row in rows.items() if row.is_read_for_nothing]:
                 row = rows.pop(number)

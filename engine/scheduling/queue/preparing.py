@@ -22,6 +22,7 @@ _log = logging.getLogger(__name__)
 # A prompt of up to this many characters is tokenised in a few milliseconds.
 _SHORT = 32_000
 _LOOK_S = 0.5
+_LOOKS = 8
 
 
 class TookTooLong(BaseException):
@@ -252,10 +253,16 @@ def _too_long(most_s: float) -> InvalidRequest:
 
 
 class Watch:
-    """Calls a function twice a second on a separate thread, until ``end`` is called."""
+    """Calls a function twice a second on a separate thread, until ``end`` is called.
 
-    def __init__(self, look: Callable[[], None]) -> None:
+    Args:
+        look: The function.
+        most_s: A patience that ``look`` measures; it is called some times within that.
+    """
+
+    def __init__(self, look: Callable[[], None], most_s: float) -> None:
         self._look = look
+        self._every_s = min(_LOOK_S, most_s / _LOOKS)
         self._is_over = threading.Event()
         threading.Thread(target=self._run, name="fullstop-watch", daemon=True).start()
 
@@ -264,7 +271,7 @@ class Watch:
         self._is_over.set()
 
     def _run(self) -> None:
-        while not self._is_over.wait(_LOOK_S):
+        while not self._is_over.wait(self._every_s):
             try:
                 self._look()
             except Exception:

@@ -1,6 +1,7 @@
 """The state of one answer on the engine thread: its text pipeline, its times, its reader."""
 
 import logging
+import time
 from collections.abc import Iterable
 from dataclasses import replace
 
@@ -39,11 +40,13 @@ class Row:
         trace: How much is reported about each token.
         budget_end: Where a budget ends the reasoning, once that is known.
         has_scores: Whether its reader got the scores of its prompt from another choice.
+        answered: The tokens of the answer so far.
     """
 
     __slots__ = ("_cached", "_expected_tokens", "_first_at", "_from_disk", "_joined_at",
-                 "_last_at", "_read", "_speculation", "budget_end", "builder", "generation",
-                 "has_scores", "number", "prompt", "submitted_at", "trace")  # fmt: skip
+                 "_last_at", "_read", "_speculation", "answered", "budget_end",
+                 "builder", "generation", "has_scores", "number", "prompt", "submitted_at",
+                 "trace")  # fmt: skip
 
     def __init__(
         self, generation: Generation, prompt: Prompt, builder: AnswerBuilder, submitted_at: float
@@ -54,6 +57,7 @@ class Row:
         self.trace = generation.request.trace
         self.budget_end: BudgetEnd | None = None
         self.has_scores = False
+        self.answered: list[int] = []
         self.number = -1
         self._cached = self._from_disk = 0
         self.submitted_at = submitted_at
@@ -100,6 +104,9 @@ class Row:
     def joined(self, joined: Joined, now: float) -> list[Event]:
         """Note that the row has joined the batch; return the events for its reader."""
         self.number = joined.row
+        if self.answered:  # it goes on in another batch, of which its reader need not know
+            self.prompt = replace(self.prompt, loaded=None, answered=())
+            return []
         self._cached = cached = joined.cached
         self.budget_end = joined.budget_end
         self._from_disk = joined.from_disk
@@ -118,15 +125,33 @@ class Row:
             return []
         return [PromptScores(0, tuple(self.prompt.tokens[:1]))]
 
-    def shared(self, tokens: int) -> PromptProgress:
-        """Note how much of the prompt another row has read for it; return the event."""
-        self._cached, self._read = tokens, 0
-        return PromptProgress(tokens, self.prompt_tokens, tokens)
+    def leave_batch(self) -> bool:
+        """Prepare for going on in another batch, after its own was lost; False where it cannot.
 
-    def read(self, tokens: int) -> PromptProgress:
-        """Note ``tokens`` read beyond the cached ones; return the event."""
+        Scores of the prompt that were sent already would be sent again.
+        """
+        scoring = self.generation.request.prompt_scoring
+        if self.number >= 0 and scoring is not None and not self.has_scores:
+            if not self.answered:
+                return False
+            self.has_scores = True
+        self.number = -1
+        self.prompt = replace(self.prompt, stored=None, loaded=None, answered=tuple(self.answered))
+        return True
+
+    def shared(self, tokens: int) -> list[Event]:
+        """Note how much of the prompt another row has read for it; return the events."""
+        if self.answered:
+            return []
+        self._cached, self._read = tokens, 0
+        return [PromptProgress(tokens, self.prompt_tokens, tokens)]
+
+    def read(self, tokens: int) -> list[Event]:
+        """Note ``tokens`` read beyond the cached ones; return the events."""
+        if self.answered:
+            return []
         self._read = tokens
-        return PromptProgress(self._cached + tokens, self.prompt_tokens, self._cached)
+        return [PromptProgress(self._cached + tokens, self.prompt_tokens, self._cached)]
 
     def sampled(
         self,
@@ -147,6 +172,7 @@ class Row:
             self._first_at = now
         self._last_at = now
         self.generation.written_tokens += 1
+        self.answered.append(token_id)
         if self.trace is TraceLevel.OFF:
             return self.builder.add(token_id)
         if isinstance(stats, Exception):
@@ -232,6 +258,11 @@ class Row:
             stop = StopInfo(kind, channel=builder.channel, token_index=last)
         last_event = self.finish(stop, now, error, is_request_at_fault=is_request_at_fault)
         return [*self.take_events(), last_event]
+
+    def end_for_reader(self, kind: StopKind, error: str | None = None) -> None:
+        """End the answer where no batch and no outbox is left to do it. Any thread."""
+        self.generation.push(self.end(kind, time.perf_counter(), error))
+        self.generation.wake_soon()
 
     def take_events(self) -> list[Event]:
         """Return the events that the pipeline has made since the last call."""

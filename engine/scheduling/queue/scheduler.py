@@ -4,7 +4,6 @@ Belongs to the engine thread and touches the model only through
 ``engine.inference.backend.Backend``.
 """
 
-import contextlib
 import logging
 import time
 from collections import deque
@@ -128,6 +127,22 @@ class Scheduler:
         self.fill(backend)
         drop_loaded(self.waiting, _MOST_LOADED)
 
+    def resume(self, backend: Backend, rows: Sequence[Row]) -> None:
+        """Go on with accepted answers of another batch, which was lost."""
+        self._wait(self.behind.hold_back(rows))
+        self.fill(backend)
+
+    def hand_over(self) -> list[Row]:
+        """Give up all answers, running and waiting, for another batch; in order of submission.
+
+        Called on another thread, while the engine thread may touch no answer of this model.
+        """
+        rows = sorted(self._all(), key=lambda row: row.submitted_at)
+        self.rows.clear()
+        self.waiting.clear()
+        self.behind.clear()
+        return rows
+
     def _wait(self, rows: Sequence[Row]) -> None:
         """Put rows into the queue, in the order of submission."""
         for row in rows:
@@ -203,8 +218,7 @@ class Scheduler:
             generation = row.generation
             settle([generation], why)
             generation.push([last])
-            with contextlib.suppress(RuntimeError):  # its loop is closed
-                generation.loop.call_soon_threadsafe(generation.wake)
+            generation.wake_soon()
 
     def abandon(self, kind: StopKind, error: str | None) -> None:
         """End every answer without calling the batch, which may be broken."""

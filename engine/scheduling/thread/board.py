@@ -3,9 +3,9 @@
 The engine thread writes, or the thread that gives it up; any thread reads.
 """
 
+import itertools
 import threading
 from dataclasses import dataclass
-from pathlib import Path
 
 from engine.scheduling.offering import OfferedModel
 from engine.scheduling.thread.commands import EngineStatus
@@ -36,26 +36,10 @@ class StatusBoard:
     def __init__(self) -> None:
         self.status = EngineStatus()
         self._lock = threading.Lock()
-        self._by_lane: dict[int, tuple[OfferedModel | None, EngineStatus]] = {}
+        self._numbers = itertools.count(1)
+        # A lane that is not here posts nothing any more: its thread was given up.
+        self._by_lane: dict[int, tuple[OfferedModel | None, EngineStatus | None]] = {}
         self._default = 0
-        # The folder of the default model, also after its thread has ended.
-        self._folder: Path | None = None
-
-    @property
-    def default_model(self) -> OfferedModel | None:
-        """The default model, if it is one of several; None if only one is served."""
-        with self._lock:
-            offered, _ = self._by_lane.get(self._default, (None, None))
-            return offered
-
-    @property
-    def default_folder(self) -> Path | None:
-        """The folder of the default model, also after the engine thread has ended.
-
-        None if there is no such model, or it was removed.
-        """
-        with self._lock:
-            return self._folder
 
     @property
     def posted(self) -> list[Posted]:
@@ -64,7 +48,15 @@ class StatusBoard:
             return [
                 Posted(offered, status, number == self._default)
                 for number, (offered, status) in self._by_lane.items()
+                if status is not None
             ]
+
+    def open_lane(self) -> int:
+        """Return the number of a new lane."""
+        with self._lock:
+            number = next(self._numbers)
+            self._by_lane[number] = None, None
+            return number
 
     def post(self, lane: int, offered: OfferedModel | None, status: EngineStatus) -> None:
         """Note what the model of a lane is doing.
@@ -75,24 +67,31 @@ class StatusBoard:
             status: What it is doing.
         """
         with self._lock:
+            if lane not in self._by_lane:
+                return
             self._by_lane[lane] = offered, status
             if lane == self._default:
                 self.status = status
-                self._note_folder(status)
 
     def begin(self, lane: int) -> None:
-        """Note the only lane of a new thread; the last status stays until it posts another one."""
+        """Forget the lanes of an earlier thread, once those of the next one have been posted.
+
+        The status of the default model stays until another one is posted.
+
+        Args:
+            lane: The first lane of the next thread.
+        """
         with self._lock:
-            self._by_lane = {lane: (None, self.status)}
-            self._default = lane
+            for number in [number for number in self._by_lane if number < lane]:
+                del self._by_lane[number]
 
     def choose(self, lane: int) -> None:
         """Note the lane whose model answers requests that name no model."""
         with self._lock:
             self._default = lane
-            if lane in self._by_lane:
-                _, self.status = self._by_lane[lane]
-                self._note_folder(self.status)
+            _, status = self._by_lane.get(lane, (None, None))
+            if status is not None:
+                self.status = status
 
     def remove(self, lane: int) -> None:
         """Forget a lane."""
@@ -105,11 +104,3 @@ class StatusBoard:
             offered, _ = self._by_lane.get(self._default, (None, None))
             self._by_lane = {self._default: (offered, status)}
             self.status = status
-            if status.state == "none":
-                self._folder = None
-
-    def _note_folder(self, status: EngineStatus) -> None:
-        if status.model is not None:
-            self._folder = status.model.path
-        elif status.state == "none":
-            self._folder = None

@@ -15,6 +15,8 @@ from engine.library.models import ModelInfo
 from engine.scheduling.generation import Generation
 from engine.scheduling.offering import OfferedModel
 from engine.scheduling.outbox import settle
+from engine.scheduling.queue.row import Row
+from engine.stopping.record import StopKind
 from engine.values.request import GenerationRequest
 
 
@@ -78,6 +80,19 @@ class Rendered:
     is_fetched: bool = False
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Resume:
+    """Go on with answers of a thread that was given up because of another model.
+
+    Attributes:
+        rows: The answers, begun or not, in the order in which they were submitted.
+        model: Which model gives them; None for the default one.
+    """
+
+    rows: list[Row]
+    model: OfferedModel | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class Cancel:
     """End an answer within one step."""
@@ -99,6 +114,7 @@ class Load:
         gives_up: Whether the load was cancelled.
         model: Which of several models it is: the others stay, and it becomes the default model.
             None loads it in place of the present one.
+        is_restart: Whether a model is loaded again that was given up; the default model stays.
     """
 
     folder: Path
@@ -107,6 +123,7 @@ class Load:
     draft: Path | None = None
     gives_up: threading.Event = field(default_factory=threading.Event)
     model: OfferedModel | None = None
+    is_restart: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,6 +207,7 @@ class Shutdown:
 
 Command = (
     Submit
+    | Resume
     | Rendered
     | Cancel
     | Load
@@ -212,6 +230,9 @@ def refuse(command: Command, why: EngineError) -> None:
             settle(command.generations, why)
         case Rendered():
             settle(command.request.generations, why)
+        case Resume():
+            for row in command.rows:
+                row.end_for_reader(StopKind.ERROR, str(why))
         case (
             Load()
             | Unload()
@@ -245,6 +266,8 @@ class EngineStatus:
         used_at: When it was last used, in Unix seconds; None if it never was.
         keeps_s: How long it stays in memory after that; None for no limit.
         is_pinned: Whether it stays in memory when another model needs room.
+        is_stuck: Whether it was given up because it was stuck. ``message`` says where, and it
+            answers nothing until it is restarted or has come back.
     """
 
     state: Literal["none", "loading", "ready", "failed"] = "none"
@@ -259,3 +282,4 @@ class EngineStatus:
     used_at: float | None = None
     keeps_s: float | None = None
     is_pinned: bool = False
+    is_stuck: bool = False

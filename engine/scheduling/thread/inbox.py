@@ -21,6 +21,7 @@ class Inbox:
         is_ending: Set once the thread has been asked to end. A load checks it, so that the end of
             the program does not wait for the load.
         why_closed: The error for commands that come after it was closed.
+        at_hand: The command that was taken last, which may not have been carried out yet.
     """
 
     def __init__(self) -> None:
@@ -30,6 +31,7 @@ class Inbox:
         self._is_open = True
         self.why_closed: EngineError = EngineClosed("the engine has been shut down")
         self._in_line: deque[Command] = deque()
+        self.at_hand: Command | None = None
 
     def send(self, command: Command) -> bool:
         """Add a command; return False if the inbox is closed. Any thread."""
@@ -92,7 +94,8 @@ class Inbox:
 
     def take_next(self) -> Command | None:
         """Remove and return the first command; None if there is none."""
-        return self._in_line.popleft() if self._in_line else None
+        self.at_hand = self._in_line.popleft() if self._in_line else None
+        return self.at_hand
 
     def take_submit_of(self, generation: Generation) -> Submit | None:
         """Remove and return the command that asks for a generation; None if it is not here."""

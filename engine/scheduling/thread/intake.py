@@ -82,7 +82,7 @@ class Intake:
 
     def _send_rendered(self, rendered: Rendered) -> None:
         """Hand rendered prompts to the engine thread; called on another thread."""
-        if not self._inbox.send(rendered):
+        if not self._inbox.send(rendered) and rendered.request in self._rendering:
             settle(rendered.request.generations, self._inbox.why_closed)
 
     def finish(self, backend: Backend | None, rendered: Rendered) -> None:
@@ -115,6 +115,16 @@ class Intake:
                 self._drop(command, why)
                 return True
         return False
+
+    def hand_over(self) -> list[Submit]:
+        """Give up the requests that are being rendered, for another thread; return them in order.
+
+        Called on another thread, while the engine thread may touch no answer of this model.
+        """
+        jobs, self._rendering = self._rendering, {}
+        for job in jobs.values():
+            job.is_dropped = True
+        return list(jobs)
 
     def cancel_all(self, why: EngineError) -> None:
         """Drop every request that is being rendered."""

@@ -1,28 +1,206 @@
-"""Detects whether the engine thread is stuck in a step.
+"""Tells a slow engine thread from a stuck one.
 
-The engine thread calls ``begin`` and ``end``; any thread may ask.
+The engine thread notes where it works (``Pulse``); a watch on another thread looks at it regularly
+(``Patience``). Slow is not stuck: whatever shows that work goes on begins the time anew. All this
+costs the engine thread is one lock for each model and step, because evidence is only gathered about
+work that has lasted for a while:
+
+- A step, a chunk of a prompt, a command and a part of a load each begin work anew.
+- MLX computes lazily, so a whole pass may be one call. While it computes, the memory that it uses
+  changes with each operation that begins or ends, on processors and on graphics processors alike.
+- A load imports modules and reads from the disk.
+- One operation may take minutes where ``float16`` is computed on a processor. MLX computes on
+  threads of its own there, whose processor time tells that they compute.
+
+Time is counted in looks, not by the clock: after a sleep of the computer, or on a machine that
+gives this process no time, clocks jump although nobody was stuck.
 """
 
-import time
+import os
+import resource
+import sys
+import threading
+from collections.abc import Callable
+from typing import NamedTuple
+
+# Evidence is gathered about work that has lasted this share of the patience.
+_CALM_SHARE = 0.05
+# A look counts at most as this much time, however late it is.
+_MOST_LOOK_S = 1.0
+# Threads that use less than this share of a processor wait for something.
+_BUSY_SHARE = 0.05
+# How much more time one operation has that is computed all the while.
+_COMPUTING_FACTOR = 30.0
+
+
+class GivenUp(BaseException):
+    """Ends an engine thread that was given up, once it comes back from where it was stuck."""
+
+
+class Work(NamedTuple):
+    """What the engine thread is working on.
+
+    Attributes:
+        number: Rises with each piece of work.
+        lane: The lane of the model that it is for; None for none.
+        is_load: Whether the model is being loaded.
+    """
+
+    number: int
+    lane: object | None
+    is_load: bool
 
 
 class Pulse:
-    """How long the engine thread has worked on one step or command."""
+    """What the engine thread is working on, and whether it was given up.
+
+    The engine thread calls ``begin`` and ``end``; any thread may call the rest.
+    """
 
     def __init__(self) -> None:
-        # None while it waits or loads a model, because both may take long.
-        self._since_s: float | None = None
+        self._lock = threading.Lock()
+        self._number = 0
+        self._work: Work | None = None
+        self.is_given_up = False
 
-    def begin(self) -> float:
-        """Note that a step or command begins; returns the time, ``time.monotonic()``."""
-        self._since_s = now_s = time.monotonic()
-        return now_s
+    @property
+    def work(self) -> Work | None:
+        """The present piece of work; None while the thread waits for commands."""
+        return self._work
+
+    def begin(self, lane: object | None = None, *, is_load: bool = False) -> None:
+        """Note that a piece of work begins.
+
+        Raises:
+            GivenUp: The thread was given up, and must not touch any model or answer.
+        """
+        with self._lock:
+            if self.is_given_up:
+                raise GivenUp
+            self._number += 1
+            self._work = Work(self._number, lane, is_load)
 
     def end(self) -> None:
-        """Note that the step or command is over, or that it may take long from here."""
-        self._since_s = None
+        """Note that the thread waits for commands."""
+        self._work = None
 
-    def has_lasted(self, most_s: float) -> bool:
-        """Whether one step or command has taken longer than this."""
-        since_s = self._since_s
-        return since_s is not None and time.monotonic() - since_s > most_s
+    def give_up(self, *, unless: Callable[[Work | None], bool] = lambda _: False) -> Work | None:
+        """Let the thread begin nothing any more; return what it works on, which it may finish.
+
+        Args:
+            unless: Whether to leave the thread alone, in view of what it works on now.
+
+        Returns:
+            None also where it was left alone; ``is_given_up`` tells.
+        """
+        with self._lock:
+            work = self._work
+            if unless(work):
+                return None
+            self.is_given_up = True
+            return work
+
+
+class Evidence(NamedTuple):
+    """Figures that change while work goes on.
+
+    Attributes:
+        progress: Whatever changes with each thing that is done.
+        own_s: Processor time of the engine thread.
+        computing_s: Processor time of the threads on which MLX computes.
+    """
+
+    progress: tuple[int, ...]
+    own_s: float = 0.0
+    computing_s: float = 0.0
+
+
+class Patience:
+    """Counts how long a piece of work has shown no progress. Belongs to the watch's thread.
+
+    A thread that waits is given the clock's time, and one that computes its own processor time, so
+    that it does not matter how much of a processor it gets.
+
+    Args:
+        most_s: How much of that time there is.
+        gather: Returns the evidence about the engine thread, and is told whether it loads a model;
+            called for work that lasts.
+    """
+
+    def __init__(self, most_s: float, gather: Callable[[bool], Evidence]) -> None:
+        self._most_s = most_s
+        self._gather = gather
+        self._number = 0
+        self._evidence: Evidence | None = None
+        self._stalled_s = 0.0
+
+    def is_over(self, work: Work | None, since_s: float) -> bool:
+        """Return whether the engine thread is stuck in a piece of work.
+
+        Args:
+            work: What it works on.
+            since_s: How long ago the last look was.
+        """
+        since_s = min(since_s, _MOST_LOOK_S)
+        if work is None or work.number != self._number:
+            self._number = 0 if work is None else work.number
+            self._evidence, self._stalled_s = None, 0.0
+            return False
+        if self._evidence is None and self._stalled_s < _CALM_SHARE * self._most_s:
+            self._stalled_s += since_s
+            return False
+        before, now = self._evidence, self._gather(work.is_load)
+        self._evidence = now
+        if before is None or before.progress != now.progress:
+            self._stalled_s = 0.0
+            return False
+        own_s, computing_s = now.own_s - before.own_s, now.computing_s - before.computing_s
+        if computing_s > _BUSY_SHARE * since_s:
+            self._stalled_s += computing_s / _COMPUTING_FACTOR
+        else:
+            self._stalled_s += own_s if own_s > _BUSY_SHARE * since_s else since_s
+        return self._stalled_s >= self._most_s
+
+
+def gather(engine_thread: int | None, *, is_load: bool) -> Evidence:
+    """Return evidence about the engine thread of this process. Any thread.
+
+    Args:
+        engine_thread: Its number in the system.
+        is_load: Whether it loads a model.
+    """
+    core = sys.modules.get("mlx.core")
+    progress = [0] if core is None else [core.get_active_memory(), core.get_cache_memory()]
+    if is_load:
+        use = resource.getrusage(resource.RUSAGE_SELF)
+        progress += [len(sys.modules), use.ru_inblock, use.ru_majflt]
+    own_s = computing_s = 0.0
+    pythons = {thread.native_id for thread in threading.enumerate()}
+    for number, used_s in _thread_times():
+        if number == engine_thread:
+            own_s = used_s
+        elif number not in pythons:
+            computing_s += used_s
+    return Evidence(tuple(progress), own_s, computing_s)
+
+
+def _thread_times() -> list[tuple[int, float]]:
+    """Return the processor time of each thread of this process, by its number in the system.
+
+    Linux only. Elsewhere models run on graphics processors, whose operations are all short.
+    """
+    times: list[tuple[int, float]] = []
+    try:
+        numbers = os.listdir("/proc/self/task")
+    except OSError:
+        return times
+    ticks = os.sysconf("SC_CLK_TCK")
+    for number in numbers:
+        try:
+            with open(f"/proc/self/task/{number}/stat", "rb") as file:
+                # The name in parentheses may contain anything.
+                fields = file.read().rpartition(b")")[2].split()
+        except OSError:  # it has ended meanwhile
+            continue
+        times.append((int(number), (int(fields[11]) + int(fields[12])) / ticks))
+    return times

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Literal
 
-from engine.errors import EngineClosed, EngineError, RequestCancelled
+from engine.errors import EngineClosed, EngineError, EngineStuck, RequestCancelled
 from engine.inference.backend import Loader
 from engine.inference.tuning import share_one_arena, take_short_turns, work_in_long_turns
 from engine.library.loading import LoadCancelled
@@ -22,15 +22,19 @@ from engine.scheduling.outbox import Outbox, settle
 from engine.scheduling.queue.failures import cause_of
 from engine.scheduling.queue.preparing import Watch
 from engine.scheduling.thread.board import StatusBoard
-from engine.scheduling.thread.commands import Command, EngineStatus, refuse
+from engine.scheduling.thread.commands import Command, EngineStatus, Rendered, refuse
 from engine.scheduling.thread.freed_memory import FreedMemory
 from engine.scheduling.thread.inbox import Inbox
+from engine.scheduling.thread.models.lane import Lane, LeftLane
 from engine.scheduling.thread.models.lanes import Lanes
-from engine.scheduling.thread.pulse import Pulse
+from engine.scheduling.thread.models.model_slot import Hang
+from engine.scheduling.thread.pulse import Evidence, GivenUp, Patience, Pulse, Work, gather
 from engine.stopping.record import StopKind
 
 _log = logging.getLogger(__name__)
 _GLANCE_S = 0.05
+# How long the thread may take to free its models, at its end.
+_LEAVING_S = 10.0
 # How long commands are carried out between two steps; the last one may take longer.
 _SERVING_S = 0.004
 # How long the other models are stepped between two parts of loading a model.
@@ -45,6 +49,9 @@ class EngineThread:
         loader: Loads a model folder; called on the thread.
         board: Gets the status of each model.
         leave: Frees what the libraries keep for a thread; called at the end of the thread.
+        on_stuck: Called with the cause when a model is stuck, or has ended the thread by an error;
+            calls ``hand_over``. Any thread.
+        left: What an earlier thread has left to be done.
     """
 
     def __init__(
@@ -53,14 +60,18 @@ class EngineThread:
         loader: Loader,
         board: StatusBoard,
         leave: Callable[[], None],
+        on_stuck: Callable[["EngineThread", Work, str], None],
+        left: Sequence[LeftLane] = (),
     ) -> None:
         self._limits = limits
         self._leave = leave
+        self._on_stuck = on_stuck
         self._board = board
         self._inbox = Inbox()
         self._outbox = Outbox()
         self._pulse = Pulse()
-        self._lanes = Lanes(limits, loader, self._inbox, self._outbox, board)
+        self._lanes = Lanes(limits, loader, self._inbox, self._outbox, board, self._pulse, left)
+        self._left = left
         # The error of a step of another model while one was loaded.
         self._fault: BaseException | None = None
         # When the running load was last continued.
@@ -68,62 +79,121 @@ class EngineThread:
         # Held by the thread that changes answers: by this one, except while it waits for the model
         # or for commands, or by the one that gives it up.
         self._turn = threading.Lock()
-        self._is_lost = False
         self._is_given_up = threading.Event()
+        self._is_leaving = False
         self._freed = FreedMemory()
-        self._watch = Watch(self._look)
+        self._patience = Patience(limits.stuck_after_s, self._gather)
+        self._looked_s = time.monotonic()
         share_one_arena()
         take_short_turns()
         self._thread = threading.Thread(target=self._run, name="fullstop-engine", daemon=True)
+        self._watch = Watch(self._look, limits.stuck_after_s)
         self._thread.start()
 
     def send(self, command: Command) -> bool:
         """Put a command into the inbox; return False if it is closed. Any thread."""
         return self._inbox.send(command)
 
-    def join(self) -> None:
-        """Wait until the thread has ended, or has been given up."""
-        while self._thread.is_alive() and not self._is_given_up.is_set():
-            self._thread.join(_GLANCE_S)
+    def join(self, patience_s: float) -> bool:
+        """Wait until the thread has ended or has been given up; False if the patience ends first.
 
-    def give_up(self, cause: str, patience_s: float) -> None:
-        """End all answers and commands with an error, and accept no more. Any other thread.
+        It lasts longer than ``patience_s`` as long as the thread frees what it holds.
+        """
+        deadline_s = time.monotonic() + patience_s
+        while self._thread.is_alive() and not self._is_given_up.is_set():
+            now_s = time.monotonic()
+            if now_s > deadline_s + (_LEAVING_S if self._is_leaving else 0.0):
+                return False
+            self._thread.join(_GLANCE_S)
+        return True
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether it still runs. Any thread."""
+        return self._thread.is_alive()
+
+    def give_up(self, cause: str, patience_s: float, kind: StopKind = StopKind.ERROR) -> None:
+        """End all answers and commands, and accept no more. Any other thread.
 
         For a thread that may wait forever for something outside the process. For up to
         ``patience_s`` the thread may still end its answers by itself.
         """
-        self._is_lost = True
         self._inbox.close(EngineClosed(cause))
         self._inbox.is_ending.set()
         deadline_s = time.monotonic() + patience_s
         while self._lanes.has_answers and time.monotonic() < deadline_s:
             time.sleep(_GLANCE_S)
+        work = self._pulse.give_up()
         has_turn = self._turn.acquire(timeout=_GLANCE_S)
         try:
             self._board.clear(EngineStatus("failed", message=cause))
-            if has_turn:
-                self._end_all(StopKind.ERROR, cause)
-            else:  # the thread is stuck while it changes an answer
-                why = EngineClosed(cause)
-                self._lanes.fail_readers(cause, why)
-                self._refuse_the_rest(why)
+            why = EngineClosed(cause)
+            # Without the turn, the thread is stuck while it changes answers of that model.
+            self._lanes.fail_all(kind, cause, why, None if has_turn or work is None else work.lane)
+            self._outbox.flush(is_forced=True)
+            self._refuse_the_rest(why)
             self._is_given_up.set()
         finally:
             if has_turn:
                 self._turn.release()
         self._inbox.wake()
 
-    @property
-    def is_stuck(self) -> bool:
-        """Whether it was given up and still runs. Any thread."""
-        return self._is_lost and self._thread.is_alive()
+    def hand_over(
+        self, work: Work, cause: str
+    ) -> tuple[list[LeftLane], Sequence[Command], list[Lane]] | None:
+        """Give up this thread, which is stuck in some work, for another one. Any thread.
+
+        The answers of the model that it works for end with an error. What it holds is freed if it
+        comes back.
+
+        Args:
+            work: What it is stuck in.
+            cause: The words for people.
+
+        Returns:
+            What the next thread has to do for each model, the commands that it has not begun, and
+            the lanes of the other models; None where the thread goes on after all.
+        """
+        self._pulse.give_up(unless=lambda now: now is None or now.number != work.number)
+        if not self._pulse.is_given_up or self._is_given_up.is_set():
+            return None
+        is_own = threading.current_thread() is self._thread
+        has_turn = not is_own and self._turn.acquire(timeout=_GLANCE_S)
+        try:
+            hang = Hang(cause, lambda: is_own or not self.is_alive)
+            left, others = self._lanes.hand_over(
+                work.lane, hang, is_touched=not has_turn and not is_own
+            )
+            if has_turn or is_own:
+                self._outbox.flush(is_forced=True)
+            why = EngineStuck(cause)
+            self._inbox.close(why)
+            if self._inbox.at_hand is not None and work.lane is not None:
+                refuse(self._inbox.at_hand, why)
+            # Their requests are rendered again.
+            commands = [one for one in self._inbox.take_all() if type(one) is not Rendered]
+            self._watch.end()
+            self._lanes.close_preparation(why)
+            self._is_given_up.set()
+        finally:
+            if has_turn:
+                self._turn.release()
+        self._inbox.wake()
+        return left, commands, others
+
+    def _gather(self, is_load: bool) -> Evidence:
+        return gather(self._thread.native_id, is_load=is_load)
 
     def _look(self) -> None:
-        """End renderings and steps that take too long. Called on the watch's thread."""
+        """End renderings that take too long, and notice a stuck thread; the watch's thread."""
         self._lanes.look()
-        most_s = self._limits.stuck_after_s
-        if self._pulse.has_lasted(most_s):
-            self.give_up(f"the model has not completed a step for {most_s:g} seconds", 0.0)
+        now_s = time.monotonic()
+        since_s, self._looked_s = now_s - self._looked_s, now_s
+        work = self._pulse.work
+        if self._patience.is_over(work, since_s) and work is not None:
+            what = "been loaded any further" if work.is_load else "completed a step"
+            cause = f"the model has not {what} for {self._limits.stuck_after_s:g} seconds"
+            self._on_stuck(self, work, cause)
 
     # -- the loop --------------------------------------------------------------------------
 
@@ -131,37 +201,45 @@ class EngineThread:
         cause: str | None = None
         work_in_long_turns()
         try:
-            while self._serve() and self._step():
+            with self._turn:
+                left, self._left = self._left, ()
+                self._lanes.begin(left)
+            while self._serve():
+                self._step()
                 self._lanes.load_next(self._go_on_meanwhile, self._turn)
-                if self._fault is not None:
-                    raise self._fault
+        except GivenUp:
+            _log.warning("an engine thread that was given up ends")
         except BaseException as error:
-            _log.exception("the engine thread died")
-            cause = f"the engine stopped: {cause_of(error)}"
+            cause = self._died(error)
         finally:
             self._shut(cause)
 
-    def _step(self) -> bool:
-        """Step a model once and hand out its tokens; return False if the thread was given up."""
-        begin_s = self._pulse.begin()
+    def _died(self, error: BaseException) -> str | None:
+        """Let the other models go on in another thread; return the cause where there are none."""
+        _log.error("the engine thread died", exc_info=error)
+        cause = f"the engine stopped: {cause_of(error)}"
+        work = self._pulse.give_up()
+        if work is None or work.lane is None:
+            return cause
+        self._on_stuck(self, work, cause)
+        return None if self._is_given_up.is_set() else cause
+
+    def _step(self) -> None:
+        """Step a model once and hand out its tokens."""
+        begin_s = time.monotonic()
         outcome = self._lanes.decode()
         with self._turn:
-            if self._is_given_up.is_set():
-                return False
             self._lanes.advance(outcome)
             self._publish()
         if self._freed.is_overdue(begin_s):
             self._freed.give_back()
-        self._pulse.end()
-        return True
 
     def _go_on_meanwhile(self) -> None:
         """Carry out commands and step the other models for a while, while a model is loaded.
 
-        Called by the loader between two parts of its work.
+        Called by the loader between two parts of its work. An error of theirs ends the thread, but
+        not that load: the thread is given up before the loader can report it as failed.
         """
-        if self._fault is not None:
-            raise LoadCancelled
         now_s = time.monotonic()
         until_s = now_s + min(now_s - self._left_load_s, _MOST_MEANWHILE_S)
         try:
@@ -172,14 +250,17 @@ class EngineThread:
                     self._cancel(self._inbox.take_cancels())
                     while (command := self._inbox.take_next()) is not None:
                         self._lanes.do(command)
-                if not self._step() or not self._lanes.has_rows or time.monotonic() > until_s:
+                self._step()
+                if not self._lanes.has_rows or time.monotonic() > until_s:
                     return
+        except GivenUp:
+            raise
         except BaseException as error:
-            # Otherwise the loader would report it as a failed load.
-            self._fault = error
-            raise LoadCancelled from error
+            if self._died(error) is not None:
+                self._fault = error
+                raise LoadCancelled from error
+            raise GivenUp from error
         finally:
-            self._pulse.end()
             self._left_load_s = time.monotonic()
 
     def _serve(self) -> bool:
@@ -209,11 +290,10 @@ class EngineThread:
                     self._rest()
                 return True
             if inbox.has_line:
-                self._pulse.begin()
                 with self._turn:
+                    self._pulse.begin()
                     if (command := inbox.take_next()) is not None:
                         lanes.do(command)
-                self._pulse.end()
             self._freed.note()
             lanes.note_work()
             if lanes.has_rows and time.monotonic() - begin_s > _SERVING_S:
@@ -232,7 +312,9 @@ class EngineThread:
         first = None
         if is_waiting:
             due_s = self._rest_due_s() if is_idle else _GLANCE_S
+            self._pulse.end()
             first = self._inbox.wait(due_s)
+            self._pulse.begin()
         with self._turn:
             if not self._inbox.collect(first):
                 return False
@@ -270,24 +352,18 @@ class EngineThread:
     def _shut(self, cause: str | None) -> None:
         """End all answers and commands, so that nobody waits for a thread that has ended."""
         self._inbox.close(EngineClosed(cause or "the engine has been shut down"))
-        with self._turn:
-            is_given_up = self._is_given_up.is_set()
-            if is_given_up:
-                self._refuse_the_rest(self._inbox.why_closed)
-            else:
-                self._end_all(StopKind.CANCELLED if cause is None else StopKind.ERROR, cause)
+        if not self._pulse.is_given_up or cause is not None:
+            with self._turn:
+                self._lanes.end_all(StopKind.CANCELLED if cause is None else StopKind.ERROR, cause)
+                self._outbox.flush(is_forced=True)
+                self._refuse_the_rest(EngineClosed(cause or "the engine has been shut down"))
+            state: Literal["none", "failed"] = "none" if cause is None else "failed"
+            self._board.clear(EngineStatus(state, message=cause or ""))
+        self._is_leaving = True
         with contextlib.suppress(Exception):  # after a fault, freeing may fail as well
             self._lanes.free()
         with contextlib.suppress(Exception):
             self._leave()  # even a cancelled load has used the libraries
-        if not is_given_up:
-            state: Literal["none", "failed"] = "none" if cause is None else "failed"
-            self._board.clear(EngineStatus(state, message=cause or ""))
-
-    def _end_all(self, kind: StopKind, cause: str | None) -> None:
-        self._lanes.abandon(kind, cause)
-        self._outbox.flush(is_forced=True)
-        self._refuse_the_rest(EngineClosed(cause or "the engine has been shut down"))
 
     def _refuse_the_rest(self, why: EngineError) -> None:
         """Refuse the commands that were never carried out."""

@@ -6,13 +6,16 @@ loaded. Engine thread only, except where a method says otherwise. Knows no other
 
 import threading
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from typing import assert_never
 
-from engine.errors import EngineError, ModelLoadFailed, NoModel, RequestCancelled
+from engine.errors import EngineError, EngineStuck, ModelLoadFailed, NoModel, RequestCancelled
 from engine.inference.backend import Step
 from engine.library.memory import MemoryNeed
+from engine.library.models import ModelInfo
 from engine.scheduling.generation import Generation
 from engine.scheduling.limits import Limits
+from engine.scheduling.offering import OfferedModel
 from engine.scheduling.outbox import settle
 from engine.scheduling.queue.scheduler import Scheduler
 from engine.scheduling.thread.commands import (
@@ -24,6 +27,7 @@ from engine.scheduling.thread.commands import (
     Load,
     Rendered,
     RenderPrompt,
+    Resume,
     Shutdown,
     Submit,
     Tokenize,
@@ -33,16 +37,40 @@ from engine.scheduling.thread.commands import (
     refuse,
 )
 from engine.scheduling.thread.intake import Intake
-from engine.scheduling.thread.models.model_slot import ModelSlot, Source
+from engine.scheduling.thread.models.model_slot import Hang, ModelSlot, Source
 from engine.scheduling.thread.models.postponed import PostponedCommands, needs_model
+from engine.scheduling.thread.pulse import Pulse
 from engine.stopping.record import StopInfo, StopKind
 from engine.values.events import Finished, Timing, Usage
+
+
+@dataclass(slots=True)
+class LeftLane:
+    """A model of a thread that was given up, with all that the next thread has to do for it.
+
+    Attributes:
+        offered: Which of several models it is.
+        info: The model as it was loaded; None for one that never was.
+        is_default: Whether it answers requests that name no model.
+        commands: What it has to do, in order.
+        hang: Where it was stuck, if it was the one.
+    """
+
+    offered: OfferedModel | None
+    info: ModelInfo | None
+    is_default: bool
+    commands: list[Command] = field(default_factory=list)
+    hang: Hang | None = None
 
 
 class Lane:
     """A model, the requests that are being rendered for it, and its batch.
 
+    Each method that touches the model or an answer first notes that this lane is worked on, which
+    ends a thread that was given up.
+
     Args:
+        pulse: Notes what the thread works on.
         limits: How many commands may wait for the model.
         slot: Holds the model.
         scheduler: Runs the batch.
@@ -56,8 +84,14 @@ class Lane:
     """
 
     def __init__(
-        self, limits: Limits, slot: ModelSlot, scheduler: Scheduler, intake: Intake
+        self,
+        pulse: Pulse,
+        limits: Limits,
+        slot: ModelSlot,
+        scheduler: Scheduler,
+        intake: Intake,
     ) -> None:
+        self._pulse = pulse
         self.slot = slot
         self.need: MemoryNeed | None = None
         self.has_own_time = False
@@ -65,6 +99,8 @@ class Lane:
         self._scheduler = scheduler
         self._intake = intake
         self._postponed = PostponedCommands(limits)
+        # The command that is being carried out.
+        self._at_hand: Command | None = None
 
     # -- what there is to do ---------------------------------------------------------------
 
@@ -125,6 +161,7 @@ class Lane:
         backend = self.slot.backend
         if backend is None or not self._scheduler.rows:
             return None
+        self._pulse.begin(self)
         return self._scheduler.decoded(backend)
 
     def resume(self) -> None:
@@ -134,6 +171,7 @@ class Lane:
 
     def advance(self, outcome: Step | BaseException | None) -> None:
         """Give the answers the tokens of a step, fill free places, and change the model if due."""
+        self._pulse.begin(self)
         backend = self.slot.backend
         if backend is not None:
             if outcome is not None:
@@ -155,12 +193,16 @@ class Lane:
 
     def do(self, command: Command) -> None:
         """Carry out a command, or let it wait until its model is loaded."""
+        self._pulse.begin(self)
+        if self._is_stuck(command):
+            return
         if not isinstance(command, (Cancel, Rendered)) and self._must_wait(command):
             self._postponed.add(command)
         else:
             self._carry_out(command)
 
     def _carry_out(self, command: Command) -> None:
+        self._at_hand = command
         slot = self.slot
         if needs_model(command):
             slot.status.note_use()
@@ -173,6 +215,11 @@ class Lane:
                     self._intake.begin(slot.backend, command)
             case Rendered():
                 self._intake.finish(slot.backend, command)
+            case Resume():
+                if slot.backend is None:
+                    refuse(command, slot.no_model())
+                else:
+                    self._scheduler.resume(slot.backend, command.rows)
             case Cancel():
                 self.cancel([command.generation])
             case Load() if self._has(command):
@@ -198,8 +245,25 @@ class Lane:
             case _:
                 assert_never(command)
 
+    def _is_stuck(self, command: Command) -> bool:
+        """Refuse a command for a model that is stuck; False for any other command or model."""
+        slot = self.slot
+        if slot.hang is None:
+            return False
+        if slot.hang.is_over() or isinstance(command, (Load, Unload)):
+            slot.hang = None
+            return False
+        if isinstance(command, UnloadWhenIdle):
+            slot.inherit(slot.info, None)  # the next request loads it again
+            return False
+        if needs_model(command):
+            refuse(command, EngineStuck(f"{slot.hang.cause}. Restart this model to use it again"))
+            return True
+        return False
+
     def forget_prompts(self) -> tuple[int, int]:
         """Drop the caches of earlier prompts; return how many, and their bytes."""
+        self._pulse.begin(self)
         return (0, 0) if self.slot.backend is None else self.slot.backend.forget_prompts()
 
     def _has(self, wanted: Load) -> bool:
@@ -215,6 +279,7 @@ class Lane:
 
     def cancel(self, generations: Sequence[Generation]) -> None:
         """End answers; a request that was not accepted yet is dropped with all its choices."""
+        self._pulse.begin(self)
         why = RequestCancelled("cancelled before it was taken")
         left = [one for one in generations if not self._intake.cancel(one, why)]
         if self.slot.backend is not None:
@@ -247,13 +312,20 @@ class Lane:
             meanwhile: Called between two parts of the loading.
             turn: Held while answers are changed, but not while the model is loaded.
         """
+        self._pulse.begin(self, is_load=True)
         slot = self.slot
+
+        def go_on() -> None:
+            meanwhile()
+            self._pulse.begin(self, is_load=True)
+
         if isinstance(slot.change, Load):
             wanted: Source | None = Source(slot.change.folder, slot.change.draft)
-            is_there = slot.carry_out(slot.change, meanwhile)
+            is_there = slot.carry_out(slot.change, go_on)
         else:
             wanted = slot.source
-            is_there = slot.load_again(meanwhile)
+            is_there = slot.load_again(go_on)
+        self._pulse.begin(self)
         with turn:
             # If another model was loaded instead, it answers the waiting requests.
             if not is_there and slot.source == wanted:
@@ -262,6 +334,7 @@ class Lane:
 
     def refuse_load(self, why: ModelLoadFailed) -> None:
         """Refuse the load that is due, and the commands that wait for the model."""
+        self._pulse.begin(self)
         self.slot.refuse_load(why)
         if self.slot.backend is None:
             self._postponed.refuse_model_users(NoModel(str(why)))
@@ -270,14 +343,67 @@ class Lane:
     def stay(self) -> None:
         """Take requests again: another model has left."""
         if self.is_leaving:
+            self._pulse.begin(self)
             self.is_leaving = False
             self._do_postponed()
+
+    def unload_idle(self) -> None:
+        """Free the memory of the model, which nothing may be using."""
+        self._pulse.begin(self)
+        self.slot.unload_idle()
 
     def measure_again(self) -> None:
         """Measure the memory for answers again, because other models came or left."""
         self._scheduler.measure_again()
 
     # -- the end ---------------------------------------------------------------------------
+
+    def hand_over(self, *, is_default: bool, hang: Hang | None, is_touched: bool) -> LeftLane:
+        """Give up the model with all that waits for it, for another thread. Any thread.
+
+        The engine thread must have been given up, so that it begins nothing here.
+
+        Args:
+            is_default: Whether it answers requests that name no model.
+            hang: Where the thread is stuck, if it is in this model: its answers end.
+            is_touched: Whether the thread may be changing these answers right now.
+        """
+        slot = self.slot
+        left = LeftLane(slot.offered, slot.info, is_default, hang=hang)
+        load = slot.take_load_at_hand()
+        if hang is not None:
+            slot.inherit(slot.info, hang)  # told before its readers learn the end
+            why = EngineStuck(hang.cause)
+            if is_touched:
+                self.fail_readers(hang.cause, why)
+            else:
+                self.abandon(StopKind.ERROR, hang.cause)
+            if load is not None:
+                refuse(load, ModelLoadFailed(hang.cause))
+            if self._at_hand is not None:
+                refuse(self._at_hand, why)
+        else:
+            rows = self._scheduler.hand_over()
+            for row in rows:
+                row.generation.wake_soon()  # the outbox of the thread may not have done it
+            going_on = [row for row in rows if row.leave_batch()]
+            for row in rows:
+                if row not in going_on:
+                    row.end_for_reader(StopKind.ERROR, "another model was stuck; ask again")
+            if going_on:
+                left.commands.append(Resume(going_on, slot.offered))
+            if load is not None:
+                left.commands.append(load)
+        left.commands += self._intake.hand_over()
+        change, slot.change = slot.change, None
+        if change is not None:
+            left.commands.append(change)
+        left.commands += self._postponed.take_all()
+        return left
+
+    def drop(self) -> None:
+        """Let go of the model after ``hand_over``, so that its memory is free."""
+        self.slot.backend = None
 
     def abandon(self, kind: StopKind, cause: str | None) -> None:
         """End every answer, running or waiting, with what it has so far."""

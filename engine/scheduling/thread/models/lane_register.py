@@ -3,13 +3,12 @@
 Knows nothing of turns or of the work of a lane. Engine thread only.
 """
 
-import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from engine.scheduling.offering import OfferedModel
 from engine.scheduling.thread.board import StatusBoard
 from engine.scheduling.thread.commands import EngineStatus
-from engine.scheduling.thread.models.lane import Lane
+from engine.scheduling.thread.models.lane import Lane, LeftLane
 
 MakeLane = Callable[[OfferedModel | None, Callable[[EngineStatus], None]], Lane]
 """Makes a lane for one of several models, or for any that is loaded; gets a status callback."""
@@ -22,6 +21,7 @@ class LaneRegister:
         board: Gets the status of each model.
         make_lane: Makes a lane.
         on_forgotten: Called with each lane that is removed.
+        left: The models of an earlier thread; none for the first one.
 
     Attributes:
         lanes: All of them; the list stays the same, its items change.
@@ -33,20 +33,27 @@ class LaneRegister:
         board: StatusBoard,
         make_lane: MakeLane,
         on_forgotten: Callable[[Lane], None],
+        left: Sequence[LeftLane] = (),
     ) -> None:
         self._board = board
         self._make_lane = make_lane
         self._on_forgotten = on_forgotten
-        self._numbers = itertools.count(1)
         self._number_of: dict[Lane, int] = {}
         self._by_id: dict[str, Lane] = {}
         self.lanes: list[Lane] = []
-        self.default = self.new(None)
-        board.begin(self._number_of[self.default])
+        for one in left:
+            lane = self.new(one.offered)
+            lane.slot.inherit(one.info, one.hang)
+            if one.is_default:
+                self.default = lane
+        if not left:
+            self.default = self.new(None)
+        board.choose(self._number_of[self.default])
+        board.begin(min(self._number_of.values()))
 
     def new(self, offered: OfferedModel | None) -> Lane:
         """Return a new lane for one of several models, or for any model that is loaded."""
-        number = next(self._numbers)
+        number = self._board.open_lane()
 
         def on_status(status: EngineStatus) -> None:
             self._board.post(number, lane.slot.offered, status)

@@ -5,6 +5,7 @@ Models take turns step by step; each gets the same share of the time while it ha
 Engine thread only, except where a method says otherwise.
 """
 
+import contextlib
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -32,12 +33,13 @@ from engine.scheduling.thread.commands import (
 )
 from engine.scheduling.thread.inbox import Inbox
 from engine.scheduling.thread.intake import Intake
-from engine.scheduling.thread.models.lane import Lane
+from engine.scheduling.thread.models.lane import Lane, LeftLane
 from engine.scheduling.thread.models.lane_register import LaneRegister
 from engine.scheduling.thread.models.loading_line import LoadingLine
 from engine.scheduling.thread.models.memory_budget import MemoryBudget
-from engine.scheduling.thread.models.model_slot import ModelSlot
+from engine.scheduling.thread.models.model_slot import Hang, ModelSlot
 from engine.scheduling.thread.models.turns import Turns
+from engine.scheduling.thread.pulse import Pulse
 from engine.stopping.record import StopKind
 
 # How often the engine checks, while others answer, whether a model should be unloaded.
@@ -53,11 +55,21 @@ class Lanes:
         inbox: Gets rendered prompts, for the engine thread.
         outbox: Where events go.
         board: Gets the status of each model.
+        pulse: Notes what the thread works on.
+        left: The models of an earlier thread; none for the first one.
     """
 
     def __init__(
-        self, limits: Limits, loader: Loader, inbox: Inbox, outbox: Outbox, board: StatusBoard
+        self,
+        limits: Limits,
+        loader: Loader,
+        inbox: Inbox,
+        outbox: Outbox,
+        board: StatusBoard,
+        pulse: Pulse,
+        left: Sequence[LeftLane] = (),
     ) -> None:
+        self._pulse = pulse
         self._limits = limits
         self._loader = loader
         self._inbox = inbox
@@ -66,7 +78,7 @@ class Lanes:
         self._idle_s: float | None = None
         self._look_due_s = 0.0
         self._turns = Turns[Lane]()
-        self._register = LaneRegister(board, self._made_lane, self._forgotten)
+        self._register = LaneRegister(board, self._made_lane, self._forgotten, left)
         self._lanes = self._register.lanes
         self._loading = LoadingLine(limits, MemoryBudget(limits), self._lanes, self._loaded)
         self._stepped = self._register.default
@@ -74,11 +86,13 @@ class Lanes:
     def _made_lane(
         self, offered: OfferedModel | None, on_status: Callable[[EngineStatus], None]
     ) -> Lane:
-        slot = ModelSlot(self._limits, self._loader, on_status, self._inbox.is_ending, offered)
+        slot = ModelSlot(
+            self._limits, self._loader, on_status, self._inbox.is_ending, self._pulse, offered
+        )
         slot.idle.most_s = self._idle_s
         scheduler = Scheduler(self._limits, self._outbox, lambda: self._loading.machine(lane))
         intake = Intake(self._limits, scheduler, self._inbox, self._preparation)
-        lane = Lane(self._limits, slot, scheduler, intake)
+        lane = Lane(self._pulse, self._limits, slot, scheduler, intake)
         return lane
 
     def _forgotten(self, lane: Lane) -> None:
@@ -180,6 +194,8 @@ class Lanes:
         lane = self._register.lane_of(command.model)
         lane.slot.idle.begin_anew()
         lane.do(command)
+        if command.is_restart:
+            return
         if lane is not self._register.default and (
             lane.slot.backend is not None or self._register.default.slot.source is None
         ):
@@ -219,7 +235,8 @@ class Lanes:
 
     def _loaded(self, lane: Lane, change: Command | None) -> None:
         """Make a model the default one if it was loaded because somebody chose it."""
-        is_chosen = isinstance(change, Load) and lane.slot.backend is not None
+        is_chosen = isinstance(change, Load) and not change.is_restart
+        is_chosen = is_chosen and lane.slot.backend is not None
         if is_chosen and lane is not self._register.default:
             self._register.choose(lane)
 
@@ -244,7 +261,7 @@ class Lanes:
         """Free the memory of the models that have been idle for long enough."""
         for lane in self._lanes:
             if lane.is_idle and lane.slot.unload_due_s == 0.0:
-                lane.slot.unload_idle()
+                lane.unload_idle()
 
     # -- the end ---------------------------------------------------------------------------
 
@@ -252,15 +269,56 @@ class Lanes:
         """End prompts' rendering that takes too long. Any thread."""
         self._preparation.look()
 
-    def abandon(self, kind: StopKind, cause: str | None) -> None:
+    def hand_over(
+        self, stuck: object | None, hang: Hang, *, is_touched: bool
+    ) -> tuple[list[LeftLane], list[Lane]]:
+        """Give up all models with all that waits for them, for another thread. Any thread.
+
+        Args:
+            stuck: The model whose answers end.
+            hang: Where it is stuck.
+            is_touched: Whether the thread may be changing the answers of that model right now.
+
+        Returns:
+            What the next thread has to do, and the lanes of the other models, which nobody uses.
+        """
+        left = [
+            lane.hand_over(
+                is_default=lane is self._register.default,
+                hang=hang if lane is stuck else None,
+                is_touched=is_touched,
+            )
+            for lane in self._lanes.copy()
+        ]
+        return left, [lane for lane in self._lanes if lane is not stuck]
+
+    def begin(self, left: Sequence[LeftLane]) -> None:
+        """Do what an earlier thread has left to be done for its models."""
+        for lane, one in zip(self._lanes.copy(), left, strict=False):
+            for command in one.commands:
+                lane.do(command)
+
+    def end_all(self, kind: StopKind, cause: str | None) -> None:
         """End every answer, running or waiting, with what it has so far."""
         for lane in self._lanes:
             lane.abandon(kind, cause)
 
-    def fail_readers(self, cause: str, why: EngineError) -> None:
-        """End every answer with an error, because the engine thread is stuck. Any thread."""
+    def fail_all(
+        self, kind: StopKind, cause: str, why: EngineError, touched: object | None
+    ) -> None:
+        """End every answer, because the engine thread was given up. Any thread.
+
+        Args:
+            kind: Why the answers end.
+            cause: The words for people.
+            why: The error for requests that were not accepted yet.
+            touched: The model whose answers the thread may be changing right now.
+        """
         for lane in self._lanes.copy():
-            lane.fail_readers(cause, why)
+            if lane is touched:
+                lane.fail_readers(cause, why)
+            else:
+                lane.abandon(kind, cause)
 
     def refuse_the_rest(self, why: EngineError) -> None:
         """Drop requests that are being rendered, and refuse commands that were never carried out.
@@ -269,9 +327,14 @@ class Lanes:
         """
         for lane in self._lanes.copy():
             lane.refuse_the_rest(why)
+        self.close_preparation(why)
+
+    def close_preparation(self, why: EngineError) -> None:
+        """End the threads that render prompts. Any thread."""
         self._preparation.close(why)
 
     def free(self) -> None:
         """Free the models, at the end of the thread."""
         for lane in self._lanes:
-            lane.slot.close()
+            with contextlib.suppress(Exception):  # after a fault, this may fail as well
+                lane.slot.close()

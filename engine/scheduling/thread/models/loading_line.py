@@ -150,7 +150,7 @@ class LoadingLine:
         )
         for one in movable:
             if one.is_evictable:
-                one.slot.unload_idle()
+                one.unload_idle()
                 return True
         if movable and not any(one.is_leaving for one in movable):
             movable[0].is_leaving = True

@@ -5,7 +5,7 @@ Knows nothing of answers. Engine thread only.
 
 import threading
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -19,6 +19,7 @@ from engine.scheduling.queue.failures import cause_of
 from engine.scheduling.thread.commands import EngineStatus, Load, Unload
 from engine.scheduling.thread.models.idle_time import IdleTime
 from engine.scheduling.thread.models.slot_status import SlotStatus
+from engine.scheduling.thread.pulse import GivenUp, Pulse
 
 
 class Source(NamedTuple):
@@ -33,6 +34,19 @@ class Source(NamedTuple):
     draft: Path | None
 
 
+@dataclass(frozen=True, slots=True)
+class Hang:
+    """Where a model was stuck when its thread was given up.
+
+    Attributes:
+        cause: The words for people.
+        is_over: Returns whether that thread has come back and has freed the model.
+    """
+
+    cause: str
+    is_over: Callable[[], bool]
+
+
 class ModelSlot:
     """Holds a loaded model, and changes it.
 
@@ -41,6 +55,7 @@ class ModelSlot:
         loader: Loads a model folder.
         on_status: Called with every change of the status.
         is_ending: Set on another thread when the engine should end; cancels a running load.
+        pulse: Tells whether the thread was given up, and may publish and reply nothing.
         offered: Which of several models it is; None where only one is served.
 
     Attributes:
@@ -50,6 +65,7 @@ class ModelSlot:
         status: Its published status.
         kept_bytes: Most bytes that the model may keep for earlier prompts.
         is_loading: Whether it is being loaded now.
+        hang: Where it was stuck, until it is restarted; None for a model that was not.
     """
 
     def __init__(
@@ -58,6 +74,7 @@ class ModelSlot:
         loader: Loader,
         on_status: Callable[[EngineStatus], None],
         is_ending: threading.Event,
+        pulse: Pulse,
         offered: OfferedModel | None = None,
     ) -> None:
         self.backend: Backend | None = None
@@ -70,6 +87,11 @@ class ModelSlot:
         self._limits = limits
         self._loader = loader
         self._is_ending = is_ending
+        self._pulse = pulse
+        self.hang: Hang | None = None
+        # The running load, and the model that comes back if it fails.
+        self._load_at_hand: Load | None = None
+        self._before: ModelInfo | None = None
         self._offered = offered
         # The model whose memory was freed, and which is loaded again when it is next needed.
         self._unloaded: ModelInfo | None = None
@@ -109,6 +131,34 @@ class ModelSlot:
         if self.backend is not None:
             self.backend.info = replace(self.backend.info, id=offered.id)
         self.status.tell_again()
+
+    def inherit(self, info: ModelInfo | None, hang: Hang | None) -> None:
+        """Take the place of a model whose thread was given up; it is loaded when it is needed.
+
+        Args:
+            info: The model, if it had been loaded.
+            hang: Where it was stuck, if it was.
+        """
+        self.hang = hang
+        self._unloaded = info
+        if hang is not None:
+            self.status.tell(EngineStatus("failed", info, message=hang.cause, is_stuck=True))
+        elif info is not None:
+            self._note_unloaded(info, "")
+        else:
+            self.status.tell(EngineStatus())
+
+    @property
+    def info(self) -> ModelInfo | None:
+        """The model that is loaded, or will be when it is next needed."""
+        if self.backend is not None:
+            return self.backend.info
+        return self._before if self.is_loading else self._unloaded
+
+    def take_load_at_hand(self) -> Load | None:
+        """Return the load that somebody asked for and that is under way, for another thread."""
+        command, self._load_at_hand = self._load_at_hand, None
+        return command
 
     def no_model(self) -> NoModel:
         """Return the error for a request when there is no model."""
@@ -238,7 +288,9 @@ class ModelSlot:
         Returns:
             Whether it was loaded.
         """
-        self._unloaded = None
+        self._unloaded, self._before = None, before
+        self._load_at_hand = None if is_again else command
+        self.hang = None
         self.status.forget_unsaid()
         self.is_loading = True
         shown = before if is_again else None
@@ -266,25 +318,34 @@ class ModelSlot:
                 **({} if command.draft is None else {"draft": command.draft}),
             )
         except LoadCancelled as cancelled:
+            self._check_pulse()
             outcome = cancelled
             self._not_loaded(before, EngineStatus(message=str(cancelled)))
         except Exception as error:
+            self._check_pulse()
             outcome = error if isinstance(error, EngineError) else ModelLoadFailed(cause_of(error))
             why = str(outcome)
             if is_again and before is not None:
                 why = f"{before.id} could not be read again: {why}. Try again"
             self._not_loaded(before, EngineStatus("failed", message=why))
         else:
+            self._check_pulse()
             if self._offered is not None:
                 self.backend.info = replace(self.backend.info, id=self._offered.id)
             outcome = self.backend.info
             held = self.backend.info.weights_bytes
             self.status.tell(EngineStatus("ready", self.backend.info, memory_bytes=held))
-        finally:
-            self.is_loading = False
+        self.is_loading = False
+        self._load_at_hand = self._before = None
         if command.reply is not None:
             command.reply.send(outcome)
         return self.backend is not None
+
+    def _check_pulse(self) -> None:
+        """Raise ``GivenUp`` where another thread has taken this load over, or has refused it."""
+        if self._pulse.is_given_up:
+            self.close()
+            raise GivenUp
 
     def _not_loaded(self, before: ModelInfo | None, status: EngineStatus) -> None:
         if before is None or self._is_ending.is_set():

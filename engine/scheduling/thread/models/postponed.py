@@ -16,12 +16,14 @@ from engine.scheduling.thread.commands import (
     CountTokens,
     Detokenize,
     RenderPrompt,
+    Resume,
     Submit,
     Tokenize,
     refuse,
 )
+from engine.stopping.record import StopKind
 
-_NEEDS_MODEL = (Submit, CountTokens, RenderPrompt, Tokenize, Detokenize)
+_NEEDS_MODEL = (Submit, Resume, CountTokens, RenderPrompt, Tokenize, Detokenize)
 
 
 def needs_model(command: Command) -> bool:
@@ -46,7 +48,8 @@ class PostponedCommands:
     @property
     def choices(self) -> int:
         """How many answers they ask for."""
-        return sum(len(one.generations) for one in self._commands if isinstance(one, Submit))
+        submitted = sum(len(one.generations) for one in self._commands if isinstance(one, Submit))
+        return submitted + sum(len(one.rows) for one in self._commands if isinstance(one, Resume))
 
     @property
     def is_model_next(self) -> bool:
@@ -76,7 +79,11 @@ class PostponedCommands:
             why: The error for their readers.
         """
         for command in self._commands.copy():
-            if isinstance(command, Submit) and any(
+            if isinstance(command, Resume):
+                for row in [one for one in command.rows if one.generation in generations]:
+                    command.rows.remove(row)
+                    row.end_for_reader(StopKind.CANCELLED)
+            elif isinstance(command, Submit) and any(
                 one in command.generations for one in generations
             ):
                 self._commands.remove(command)

@@ -231,7 +231,7 @@ def test_a_stuck_step_ends_its_answers_and_is_recovered_from(tmp_path: Path) -> 
         assert answer.finished.stop.kind is StopKind.ERROR
         assert "has not completed a step for 1 seconds" in (answer.finished.error or "")
         assert engine.status.state == "failed"
-        with pytest.raises(EngineStuck, match="restart Fullstop"):
+        with pytest.raises(EngineStuck, match="Restart this model"):
             await engine.generate(request("short"))
         goes_on.set()
         ends_at = time.monotonic() + 60
