@@ -105,7 +105,7 @@ class Constraints:
         if request.prompt is not None:
             if self._family.has_headers:
                 raise InvalidRequest(field, "this model needs messages for it, not a raw prompt")
-        elif request.messages and request.messages[-1].role == "assistant":
+        elif request.continues_message:
             raise InvalidRequest(
                 field,
                 "the last message is the assistant's, and the answer that it began cannot be "

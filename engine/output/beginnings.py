@@ -11,14 +11,9 @@ from engine.stopping.record import Channel
 from engine.values.request import GenerationRequest
 
 
-def continues_message(request: GenerationRequest) -> bool:
-    """Return whether the answer continues an assistant's message."""
-    return bool(request.messages) and request.messages[-1].role == "assistant"
-
-
 def continues_text(request: GenerationRequest, beginning: Beginning) -> bool:
     """Return whether an answer continues text of its prompt, so that its first space counts."""
-    return request.prompt is not None or continues_message(request) or beginning.header is not None
+    return request.prompt is not None or request.continues_message or beginning.header is not None
 
 
 def end_of_last(tokens: Sequence[int], wanted: Collection[int]) -> int:

@@ -29,8 +29,6 @@ class ToolCall:
 class Message:
     """One turn of a conversation.
 
-    A trailing assistant message is a prefill: the answer continues it.
-
     Attributes:
         role: Who speaks.
         content: The text, possibly empty.

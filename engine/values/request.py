@@ -198,7 +198,7 @@ class GenerationRequest:
     """One answer to be generated.
 
     Attributes:
-        messages: The conversation; a trailing assistant message is continued, not answered.
+        messages: The conversation.
         sampling: How tokens are drawn.
         stops: The stops that end the answer, besides EOS and limits.
         max_tokens: Most tokens to sample; None means until the context is full. It may be larger
@@ -224,6 +224,8 @@ class GenerationRequest:
             faster where it is right, and never changes it.
         opens_answer: Whether the prompt ends with the tokens that open the answer; only prompts
             that are counted or shown may be without them.
+        continues_last: Whether a last message of the assistant is the beginning of the answer; if
+            not, it is complete, and a new turn follows it.
         prompt_scoring: Which tokens of the prompt are scored (``PromptScores``); None scores none.
         model: The name of the model that should answer, if several are offered; None for the
             default one. If only one model is served, it answers whatever the name is.
@@ -247,8 +249,15 @@ class GenerationRequest:
     cache_owner: CacheOwner | None = None
     prediction: str | None = None
     opens_answer: bool = True
+    continues_last: bool = True
     prompt_scoring: PromptScoring | None = None
     model: str | None = None
+
+    @property
+    def continues_message(self) -> bool:
+        """Whether the answer continues the last message."""
+        is_last = bool(self.messages) and self.messages[-1].role == "assistant"
+        return self.continues_last and is_last
 
     @property
     def least_answer_tokens(self) -> int:

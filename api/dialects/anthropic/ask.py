@@ -1,6 +1,12 @@
 """The engine's requests as bodies of the Messages API. Pure; any thread."""
 
-from api.dialects.shared.asking import JsonObject, arguments_of, filled, system_apart
+from api.dialects.shared.asking import (
+    JsonObject,
+    answers_itself,
+    arguments_of,
+    filled,
+    system_apart,
+)
 from api.dialects.shared.parameters.sampling import sampling_to_wire
 from engine import GenerationRequest, Message, ToolChoice
 
@@ -17,7 +23,7 @@ def ask(request: GenerationRequest, model: str, prompt: str) -> JsonObject | Non
         prompt: The rendered prompt, which this API does not take.
     """
     system, turns = system_apart(request)
-    if not turns:
+    if not turns or answers_itself(request):
         return None
     return {
         "model": model,

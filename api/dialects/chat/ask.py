@@ -1,6 +1,6 @@
 """The engine's requests as bodies of Chat Completions. Pure; any thread."""
 
-from api.dialects.openai.asking import common_fields, scoring_fields
+from api.dialects.openai.asking import common_fields, last_turn_fields, scoring_fields
 from api.dialects.shared.asking import JsonObject, filled, functions
 from engine import GenerationRequest, Message, OutputConstraint, ToolChoice
 
@@ -20,6 +20,7 @@ def ask(request: GenerationRequest, model: str, prompt: str) -> JsonObject | Non
         "model": model,
         "messages": [_turn(message) for message in request.messages],
         **common_fields(request),
+        **last_turn_fields(request),
         **filled(
             max_tokens=request.max_tokens,
             chat_template_kwargs=template,

@@ -15,7 +15,7 @@ from api.dialects.chat.wire import (
     ToolMessage,
     UserMessage,
 )
-from api.dialects.openai.decoding import stops_of, thinking_budget_of, thinking_of
+from api.dialects.openai.decoding import stops_of, thinking_budget_of, thinking_of, with_last_turn
 from api.dialects.openai.output_format import allows_more, constraint_of, guided
 from api.dialects.openai.prompt_logprobs import refuse_in_stream
 from api.dialects.openai.tool_choice import chosen_tools
@@ -53,7 +53,7 @@ def requests_from_wire(
     tools, tool_choice = chosen_tools(params.tool_choice, _functions(params))
     has_notes = wants_image_notes(params.fullstop)
     effort = _effort(params)
-    wanted = GenerationRequest(
+    asked = GenerationRequest(
         messages=tuple(
             _turn(message, tool_names, ("messages", index, "content"), has_notes)
             for index, message in enumerate(params.messages)
@@ -77,7 +77,7 @@ def requests_from_wire(
             None if params.prompt_logprobs is None else PromptScoring(top=params.prompt_logprobs)
         ),
     )
-    first, *others = choices_of(wanted, params.n or 1)
+    first, *others = choices_of(with_last_turn(asked, params), params.n or 1)
     # The choices share one prompt, which the answer reports once.
     return [first, *(replace(one, prompt_scoring=None) for one in others)]
 

@@ -6,7 +6,6 @@ so clients of open servers send the messages, tools and switches to ``/tokenize`
 """
 
 import asyncio
-from dataclasses import replace
 from typing import Annotated, Any
 
 from pydantic import Field
@@ -14,7 +13,8 @@ from typing_extensions import TypedDict
 
 from api.dialects.chat.read import requests_from_wire
 from api.dialects.chat.wire import ChatCompletionParams, ChatTool, ChatTurn, GatewayReasoning
-from api.dialects.openai.parameters import TOOL_CHOICE, ChatTemplateKwargs
+from api.dialects.openai.decoding import with_last_turn
+from api.dialects.openai.parameters import TOOL_CHOICE, ChatTemplateKwargs, LastTurnParams
 from api.dialects.shared.body import WireModel
 from api.dialects.shared.dialect import QueryRoute
 from api.dialects.shared.parameters.extension import FullstopOptions
@@ -28,15 +28,13 @@ from engine import GenerationRequest
 _FEW_TOKENS = 4_000
 
 
-class TokenizeParams(WireModel):
+class TokenizeParams(LastTurnParams):
     """``POST /tokenize``: a text, or a conversation as in Chat Completions."""
 
     model: str | None = None
     prompt: str | None = None
     messages: Annotated[list[ChatTurn], Field(min_length=1)] | None = None
     add_special_tokens: bool | None = None
-    add_generation_prompt: bool | None = None
-    continue_final_message: bool | None = None
     return_token_strs: bool | None = None
     tools: list[ChatTool] | None = None
     tool_choice: Annotated[Any, TOOL_CHOICE] = None
@@ -82,8 +80,6 @@ def prompt_from_wire(params: TokenizeParams, *, strict: bool = False) -> list[Ge
         return [GenerationRequest(prompt=params.prompt)]
     if params.add_special_tokens:
         raise unsupported(("add_special_tokens",), "special tokens beside the chat template's own")
-    if params.continue_final_message is False and params.messages[-1].role == "assistant":
-        raise unsupported(("continue_final_message",), "ending a turn that the answer continues")
     chat = ChatCompletionParams(
         model=params.model or "",
         messages=params.messages,
@@ -98,7 +94,7 @@ def prompt_from_wire(params: TokenizeParams, *, strict: bool = False) -> list[Ge
         fullstop=params.fullstop,
     )
     [wanted] = requests_from_wire(chat, strict=strict)
-    return [replace(wanted, opens_answer=params.add_generation_prompt is not False)]
+    return [with_last_turn(wanted, params, is_answered=False)]
 
 
 async def tokenize(service: Service, asked: Asked[TokenizeParams]) -> TokenizeAnswer | str:

@@ -21,6 +21,7 @@ from api.dialects.openai.answers import (
 from api.dialects.openai.parameters import (
     FORMAT_TYPE,
     TOOL_CHOICE,
+    LastTurnParams,
     ScoringParams,
     StreamOptions,
 )
@@ -144,7 +145,7 @@ class GatewayReasoning(WireModel):
     exclude: bool | None = None
 
 
-class ChatCompletionParams(ScoringParams):
+class ChatCompletionParams(LastTurnParams, ScoringParams):
     """``POST /v1/chat/completions``."""
 
     messages: list[ChatTurn] = Field(min_length=1)

@@ -1,6 +1,6 @@
 """The engine's requests as bodies of ``/api/chat``. Pure; any thread."""
 
-from api.dialects.shared.asking import JsonObject, arguments_of, filled, functions
+from api.dialects.shared.asking import JsonObject, answers_itself, arguments_of, filled, functions
 from api.dialects.shared.parameters.sampling import sampling_to_wire
 from engine import GenerationRequest, Message
 
@@ -13,7 +13,7 @@ def ask(request: GenerationRequest, model: str, prompt: str) -> JsonObject | Non
         model: The model's name.
         prompt: The rendered prompt, which this API does not take.
     """
-    if not request.messages:
+    if not request.messages or answers_itself(request):
         return None
     options = filled(
         stop=list(request.stops.strings),

@@ -15,3 +15,10 @@ def scoring_fields(request: GenerationRequest) -> JsonObject:
     if wanted is None or wanted.start or wanted.token_ids:
         return {}
     return {"prompt_logprobs": wanted.top}
+
+
+def last_turn_fields(request: GenerationRequest) -> JsonObject:
+    """Return the fields that have the last turn continued, where it is."""
+    if not request.continues_message:
+        return {}
+    return {"continue_final_message": True, "add_generation_prompt": False}

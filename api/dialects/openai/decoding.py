@@ -3,12 +3,15 @@
 Pure functions, no web framework. Any thread.
 """
 
-from api.dialects.openai.parameters import GenerationParams
+from dataclasses import replace
+
+from api.dialects.openai.parameters import GenerationParams, LastTurnParams
 from api.dialects.shared.parameters.effort import asks_for_thinking, budget_of
 from api.dialects.shared.parameters.extension import scoped
 from api.dialects.shared.parameters.stop_options import stop_options_of
 from api.dialects.shared.parameters.stops import stop_strings
-from engine import StopRules, checked_token_ids
+from api.transport.errors import invalid, unsupported
+from engine import GenerationRequest, StopRules, checked_token_ids
 
 _HOSTED_MAX_STOPS = 4
 
@@ -58,3 +61,36 @@ def thinking_of(params: GenerationParams, effort: str | None) -> bool | None:
     if effort is not None:
         return asks_for_thinking(effort)
     return None
+
+
+def with_last_turn(
+    wanted: GenerationRequest, params: LastTurnParams, *, is_answered: bool = True
+) -> GenerationRequest:
+    """Return a request that treats a last turn of the assistant as asked.
+
+    As on OpenAI's service and in vLLM, a new turn follows it unless the request says otherwise.
+    https://docs.vllm.ai/en/latest/serving/openai_compatible_server.html#extra-parameters_1
+
+    Args:
+        wanted: The request.
+        params: What it says of the last turn.
+        is_answered: Whether an answer is generated; if not, its opening may be left out.
+
+    Raises:
+        ApiError: The fields contradict each other, or there is nothing to continue.
+    """
+    continues, opens = bool(params.continue_final_message), params.add_generation_prompt
+    field = ("continue_final_message",)
+    if continues and opens:
+        raise invalid(
+            field,
+            "cannot be true together with add_generation_prompt: an answer either continues the "
+            "last message or begins after it",
+        )
+    if continues and [turn.role for turn in wanted.messages[-1:]] != ["assistant"]:
+        raise invalid(field, "is possible only where the last message is the assistant's")
+    if is_answered and opens is False and not continues:
+        raise unsupported(
+            ("add_generation_prompt",), "an answer that is not opened after the last message"
+        )
+    return replace(wanted, opens_answer=continues or opens is not False, continues_last=continues)

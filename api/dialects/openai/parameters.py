@@ -33,6 +33,13 @@ class ChatTemplateKwargs(WireModel):
     thinking_budget: int | None = Field(default=None, ge=-1)
 
 
+class LastTurnParams(WireModel):
+    """Whether the answer continues a last turn of the assistant, as vLLM spells it."""
+
+    add_generation_prompt: bool | None = None
+    continue_final_message: bool | None = None
+
+
 class StreamOptions(WireModel):
     """What a stream includes in addition to the answer."""
 

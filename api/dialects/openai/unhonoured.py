@@ -23,9 +23,6 @@ UNHONOURED: Mapping[str, RefusedParameter] = {
     "use_beam_search": RefusedParameter("beam search", (False,)),
     "xtc_probability": RefusedParameter("XTC sampling", (0,)),
     # The prompt.
-    "add_generation_prompt": RefusedParameter(
-        "a prompt without the beginning of the answer", (True,)
-    ),
     "chat_template": RefusedParameter("a chat template in a request", EMPTY),
     "documents": RefusedParameter("documents beside the messages", EMPTY),
     "prompt_embeds": RefusedParameter("input other than text", EMPTY),

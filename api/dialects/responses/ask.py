@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from api.dialects.openai.asking import common_fields
+from api.dialects.openai.asking import common_fields, last_turn_fields
 from api.dialects.shared.asking import JsonObject, filled, functions, system_apart
 from engine import GenerationRequest, Message
 
@@ -21,6 +21,7 @@ def ask(request: GenerationRequest, model: str, prompt: str) -> JsonObject | Non
     return {
         "model": model,
         **common_fields(request),
+        **last_turn_fields(request),
         **filled(
             instructions=system,
             input=[item for message in turns for item in _items(message)],

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import assert_never
 
-from api.dialects.openai.decoding import stops_of, thinking_budget_of, thinking_of
+from api.dialects.openai.decoding import stops_of, thinking_budget_of, thinking_of, with_last_turn
 from api.dialects.openai.output_format import allows_more, constraint_of, guided
 from api.dialects.openai.tool_choice import chosen_tools
 from api.dialects.openai.unhonoured import UNHONOURED
@@ -71,7 +71,7 @@ def requests_from_wire(params: ResponseParams, *, strict: bool = False) -> list[
         trace=TraceLevel.FULL if wants_logprobs(params) else TraceLevel.OFF,
         top_logprobs=params.top_logprobs or 0,
     )
-    return [wanted]
+    return [with_last_turn(wanted, params)]
 
 
 def allows_parallel_calls(params: ResponseParams) -> bool:

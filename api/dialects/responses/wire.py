@@ -12,7 +12,12 @@ from pydantic import Field, PrivateAttr
 from pydantic.json_schema import SkipJsonSchema
 from pydantic_core import PydanticCustomError
 
-from api.dialects.openai.parameters import FORMAT_TYPE, TOOL_CHOICE, GenerationParams
+from api.dialects.openai.parameters import (
+    FORMAT_TYPE,
+    TOOL_CHOICE,
+    GenerationParams,
+    LastTurnParams,
+)
 from api.dialects.responses.foreign_items import FOREIGN_ITEMS, foreign_items
 from api.dialects.shared.body import WireModel
 from api.dialects.shared.parameters.content import RefusalPart, TextOr, TextPart
@@ -173,7 +178,7 @@ class TextParam(WireModel):
     format: TextFormat | None = None
 
 
-class ResponseParams(GenerationParams):
+class ResponseParams(LastTurnParams, GenerationParams):
     """``POST /v1/responses``."""
 
     input: Annotated[list[Item], Field(min_length=1), TextOr(_as_items)]

@@ -55,6 +55,11 @@ def own_object(request: GenerationRequest, body: JsonObject) -> JsonObject:
     return own
 
 
+def answers_itself(request: GenerationRequest) -> bool:
+    """Whether an answer begins after one of the assistant's, which some APIs would continue."""
+    return request.messages[-1].role == "assistant" and not request.continues_last
+
+
 def system_apart(request: GenerationRequest) -> tuple[str, Sequence[Message]]:
     """Return the system prompt separately from the turns, as some APIs require."""
     system = [message.content for message in request.messages if message.role == "system"]

@@ -189,11 +189,10 @@ def _templated(tokenizer: Any, request: GenerationRequest) -> str | list[int]:
         raise InvalidRequest("messages", "at least one message is required")
     if not tokenizer.has_chat_template:
         raise InvalidRequest("messages", "this model has no chat template; send a raw prompt")
-    continues = request.messages[-1].role == "assistant"
     options: dict[str, Any] = {
         "tools": [tool_dict(tool) for tool in request.tools] or None,
-        "add_generation_prompt": request.opens_answer and not continues,
-        "continue_final_message": continues,
+        "add_generation_prompt": request.opens_answer and not request.continues_message,
+        "continue_final_message": request.continues_message,
     }
     template = tokenizer.apply_chat_template
     # A model whose prompt leaves reasoning to it, and which must not begin any, is lost.

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from engine.files.fields import Fields
-from engine.output.beginnings import continues_message, end_of_last, read_turn, unquoted
+from engine.output.beginnings import end_of_last, read_turn, unquoted
 from engine.output.channels import Beginning
 from engine.output.families.family import Marks, OutputFrame
 from engine.output.families.tag_splitter import TagSplitter
@@ -111,11 +111,11 @@ class TagFamily:
         turn = tokens[end_of_last(tokens, vocabulary.eos) :]
         if not splitter.scans_text and splitter.tags.keys().isdisjoint(turn):
             return Beginning()
-        if not continues_message(request):
+        if not request.continues_message:
             opening = [tag for tag in (self.think_start, self.tool_start) if tag]
             turn = unquoted(request, turn, opening, vocabulary)
         found = read_turn(turn, splitter, vocabulary)
-        if found.channel is Channel.TOOL and not continues_message(request):
+        if found.channel is Channel.TOOL and not request.continues_message:
             # No template opens a call, so this is an example in the instructions.
             return Beginning()
         return found

@@ -241,6 +241,7 @@ def _reads_as(one: GenerationRequest, other: GenerationRequest) -> bool:
         and one.tool_choice == other.tool_choice
         and one.prediction is other.prediction
         and one.opens_answer == other.opens_answer
+        and one.continues_last == other.continues_last
     )
 
 

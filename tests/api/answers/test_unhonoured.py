@@ -84,7 +84,6 @@ def refused_field(read: Any, **fields: Any) -> tuple[str | int, ...]:
         ("chat_template", "{{ messages }}"),
         ("documents", [{"text": "x"}]),
         ("prompt_embeds", "AAAA"),
-        ("add_generation_prompt", False),
         ("skip_special_tokens", False),
     ],
 )

@@ -94,14 +94,6 @@ def test_tokens_are_turned_back_into_their_text(site: Site) -> None:
         ("/tokenize", {"messages": TURNS, "chat_template": "x"}, "chat_template"),
         ("/tokenize", {"prompt": 5}, "prompt"),
         ("/tokenize", {"messages": TURNS, "add_special_tokens": True}, "add_special_tokens"),
-        (
-            "/tokenize",
-            {
-                "messages": [*TURNS, {"role": "assistant", "content": "1"}],
-                "continue_final_message": False,
-            },
-            "continue_final_message",
-        ),
         ("/detokenize", {"tokens": [5, 1 << 20]}, "tokens[1]"),
         ("/detokenize", {"tokens": [-1]}, "tokens[0]"),
         ("/detokenize", {"tokens": "a"}, "tokens"),
