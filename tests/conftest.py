@@ -39,6 +39,11 @@ for _number, _usual in (
 if os.environ.get("LC_ALL") in ("C", "POSIX"):
     os.environ["LC_ALL"] = "C.UTF-8"
 
+# Widths and pixels are those of the fonts that the tests know: a machine that has more fonts, as
+# many programs install them, would show the same window in another one.
+if Path("/usr/share/fonts/truetype/dejavu/DejaVuSans.ttf").exists():
+    os.environ["FONTCONFIG_FILE"] = str(ROOT / "tests" / "support" / "fonts.conf")
+
 # By default Hypothesis fails a test on a slow machine, which says nothing about the program.
 settings.register_profile("any speed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("any speed")

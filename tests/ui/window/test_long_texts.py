@@ -58,9 +58,17 @@ async def settled(window: MainWindow) -> None:
         await asyncio.sleep(0.02)
 
 
+async def width_with_an_ordinary_stop(window: MainWindow) -> int:
+    """Return how narrow the stop panel can be while it shows why an ordinary answer ended."""
+    said = ConversationMessage("assistant", run=finished_run("Some words END", stops=("END",)))
+    window.workspace.take_in(Conversation("ordinary", [ConversationMessage("user", "Hi"), said]))
+    await settled(window)
+    return window.stop_panel.minimumSizeHint().width()
+
+
 def test_a_stop_of_4096_characters_scrolls_nothing_sideways(use: Use) -> None:
     async def steps(window: MainWindow) -> None:
-        least = window.stop_panel.minimumSizeHint().width()
+        least = await width_with_an_ordinary_stop(window)
         window.workspace.current.stops.replace_all(
             [StopEntry(STOP), StopEntry(STOP[:-1] + "\\n"), StopEntry(f" {STOP}")], "set"
         )
@@ -78,7 +86,7 @@ def test_a_stop_of_4096_characters_scrolls_nothing_sideways(use: Use) -> None:
 
 def test_an_answer_ended_by_a_long_stop_scrolls_nothing_sideways(use: Use) -> None:
     async def steps(window: MainWindow) -> None:
-        least = window.stop_panel.minimumSizeHint().width()
+        least = await width_with_an_ordinary_stop(window)
         run_ = finished_run(f"Some words {STOP}", stops=(STOP,))
         said = [ConversationMessage("user", PASTE), ConversationMessage("assistant", run=run_)]
         window.workspace.take_in(Conversation("z" * 500, said))

@@ -196,6 +196,7 @@ def test_readable_follows_the_font(sized: Theme, qapp: QApplication) -> None:
 def test_the_reason_of_an_answer_scrolls_nothing_sideways(use: Use, percent: int) -> None:
     async def steps(window: MainWindow) -> None:
         window.preferences.change(text_percent=percent)
+        window.resize(window.width(), window.minimumSizeHint().height())
         window.workspace.current.stops.ensure("6")
         window.workspace.send("Count from 1 to 10, one number per line")
         await eventually(lambda: not window.workspace.current.session.is_running)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QInputDialog, QMessageBox, QWidget
+from PySide6.QtWidgets import QInputDialog, QLabel, QMessageBox, QWidget
 
 _PROGRAM = "Fullstop"
 _INPUT_CHARACTERS = 50
@@ -150,7 +150,9 @@ def _input(parent: QWidget, title: str, question: str) -> QInputDialog:
     dialog.setWindowTitle(title)
     dialog.setLabelText(question)
     # Wide enough for its title and for some words; Qt's own is as wide as the two buttons.
-    dialog.setMinimumWidth(dialog.fontMetrics().averageCharWidth() * _INPUT_CHARACTERS)
+    # The dialog's layout sets the dialog's own least width anew, so its label has it.
+    (words,) = dialog.findChildren(QLabel)
+    words.setMinimumWidth(dialog.fontMetrics().averageCharWidth() * _INPUT_CHARACTERS)
     dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
     return dialog
 
