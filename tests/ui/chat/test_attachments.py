@@ -167,6 +167,7 @@ def test_tokens_are_counted_while_one_writes(
 ) -> None:
     async def steps() -> None:
         window = main_window(engine, theme)
+        window.resize(1900, 900)  # room for the words of the meter in any font
         window.show()
         window.start(demo_model_path)
         await eventually(lambda: window.workspace.model.stage == "ready")
