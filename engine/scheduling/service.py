@@ -110,7 +110,12 @@ class Engine:
         return self._choice.status_of(name)
 
     async def load(
-        self, folder: Path, *, cancels_running: bool = False, draft: Path | None = None
+        self,
+        folder: Path,
+        *,
+        cancels_running: bool = False,
+        draft: Path | None = None,
+        keeps_default: bool = False,
     ) -> ModelInfo:
         """Load a model in place of the present one, or as the default one of several.
 
@@ -125,6 +130,7 @@ class Engine:
             cancels_running: Whether to end running answers now; if not, the load waits for them.
             draft: A smaller model with the same vocabulary, loaded beside it, that guesses tokens
                 for it.
+            keeps_default: Whether the default one of several models stays the one that it is.
 
         Raises:
             ModelLoadFailed: It cannot be loaded; the message says why.
@@ -134,7 +140,11 @@ class Engine:
         """
         reply = Reply.here()
         model = self._choice.loading(folder, draft)
-        command = self._loading = Load(folder, reply, cancels_running, draft, model=model)
+        keeps_default = keeps_default and model is not None
+        command = Load(
+            folder, reply, cancels_running, draft, model=model, keeps_default=keeps_default
+        )
+        self._loading = command
         if self.model is not None and self._check is not None:
             # Checked before anything is cancelled or freed, and not on the engine thread, where
             # running answers would wait.
@@ -170,19 +180,7 @@ class Engine:
         draft = status.offered.draft if status.offered is not None else None
         if status.info is not None and status.info.draft is not None:
             draft = status.info.draft.path
-        reply = Reply.here()
-        offered = status.offered
-        command = Load(
-            status.folder, reply, False, draft, model=offered, is_restart=offered is not None
-        )
-        self._loading = command
-        self._thread.send(command)
-        try:
-            info: ModelInfo = await reply.future
-        except asyncio.CancelledError:
-            command.gives_up.set()
-            raise
-        return info
+        return await self.load(status.folder, draft=draft, keeps_default=True)
 
     @property
     def is_stuck(self) -> bool:

@@ -9,7 +9,7 @@ from ui.kit.look.theme import Theme
 from ui.kit.text.labels import ElidedLabel, label
 from ui.kit.text.pill import StatusPill
 from ui.models.model_library import ModelLibrary
-from ui.models.model_words import loading_words, percent, sentence
+from ui.models.model_words import RESTART, STUCK, loading_words, percent, sentence
 from ui.preferences.preferences import declaration
 from ui.words.tones import Tone
 
@@ -44,7 +44,7 @@ class LoadedModel(QFrame):
         self.idle_unload.setToolTip("The next request loads it again")
         self._lay_out()
         self.cancel.clicked.connect(library.model.cancel_load)
-        self.again.clicked.connect(library.model.load_again)
+        self.again.clicked.connect(lambda: library.model.load_again())
         self.idle_unload.currentIndexChanged.connect(
             lambda row: library.change_idle_minutes(int(self.idle_unload.itemData(row)))
         )
@@ -73,7 +73,7 @@ class LoadedModel(QFrame):
             "none": ("No model", "mark", Tone.QUIET),
             "loading": ("Loading", "spinner", Tone.BUSY),
             "ready": ("Ready", "check", Tone.DONE),
-            "failed": ("Failed", "fault", Tone.FAULT),
+            "failed": (STUCK if model.is_stuck else "Failed", "fault", Tone.FAULT),
         }
         unloaded = ("Unloaded", "clock", Tone.QUIET)
         self.pill.show_state(*(unloaded if model.is_unloaded else states[stage]))
@@ -88,6 +88,7 @@ class LoadedModel(QFrame):
         else:
             self.bar.setRange(0, 0)
         self.cancel.setVisible(stage == "loading")
+        self.again.setText(RESTART if model.is_stuck else "Try Again")
         self.again.setVisible(stage == "failed" and model.path is not None)
         self.unload.setVisible(stage == "ready")
 

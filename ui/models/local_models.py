@@ -140,6 +140,7 @@ class LocalModels(QWidget):
                 library.memory,
                 is_loaded=library.is_loaded(model.found),
                 is_unloaded=library.model.is_unloaded,
+                stuck_why=library.model.in_memory.stuck_at(model.found.folder),
                 remove=None if added is None else _removal(library, added),
                 drafts=library.drafts_for(model.found),
                 newer=self._newer(model.found),
@@ -148,6 +149,7 @@ class LocalModels(QWidget):
             card.deletion_wanted.connect(self.deletion_wanted)
             card.draft_wanted.connect(self.draft_wanted)
             card.load_wanted.connect(self.load_wanted)
+            card.restart_wanted.connect(lambda one: library.model.load_again(one.found.folder))
             card.unload_wanted.connect(self.unload_wanted)
             card.resume_wanted.connect(library.downloads.start)
             self._cards.addWidget(card)

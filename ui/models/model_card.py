@@ -19,7 +19,7 @@ from ui.kit.system.menus import add_entry, literal
 from ui.kit.text.labels import ElidedLabel, label
 from ui.kit.text.pill import StatusPill
 from ui.models.model_library import LibraryModel
-from ui.models.model_words import facts, fit_words, newer_words
+from ui.models.model_words import RESTART, STUCK, facts, fit_words, newer_words, sentence
 from ui.words.tones import Tone
 
 # Only these can be deleted: others come with the program, or are a person's own files.
@@ -31,6 +31,8 @@ class ModelCard(QFrame):
 
     Signals:
         load_wanted: A person wants to load it; carries the ``LibraryModel``.
+        restart_wanted: A person wants to load it again, because it is stuck; carries the
+            ``LibraryModel``.
         unload_wanted: A person wants to unload it; carries the ``LibraryModel``.
         resume_wanted: A person wants to resume its download; carries the repository.
         draft_wanted: A person chose another draft model for it; carries the ``LibraryModel`` and
@@ -44,6 +46,7 @@ class ModelCard(QFrame):
         memory: How much memory this computer has.
         is_loaded: Whether it is in memory, or is loaded again for the next message.
         is_unloaded: Whether its memory was freed until the next message.
+        stuck_why: Why it was given up; empty if it was not.
         remove: Removes its folder from the list; None if it cannot be removed.
         drafts: The models that can be its draft model.
         newer: The hub's newer version, if there is one.
@@ -53,6 +56,7 @@ class ModelCard(QFrame):
     """
 
     load_wanted = Signal(object)
+    restart_wanted = Signal(object)
     unload_wanted = Signal(object)
     resume_wanted = Signal(str)
     draft_wanted = Signal(object, object)
@@ -68,12 +72,14 @@ class ModelCard(QFrame):
         is_loaded: bool,
         is_unloaded: bool,
         remove: Callable[[], None] | None,
+        stuck_why: str = "",
         drafts: Sequence[FoundModel] = (),
         newer: HubModel | None = None,
     ) -> None:
         super().__init__()
         self.setObjectName("card")
         self.model = model
+        self._stuck_why = stuck_why
         found = model.found
         self._remove = remove
         self._drafts = drafts
@@ -92,7 +98,7 @@ class ModelCard(QFrame):
         words.addWidget(line)
         trouble = self._trouble(memory)
         if trouble:
-            role = "fault" if found.problem else "muted"
+            role = "fault" if found.problem or stuck_why else "muted"
             words.addWidget(label(trouble, role, 0.95, is_wrapped=True))
         if newer is not None:
             words.addWidget(label(newer_words(newer), "notice", 0.95, is_wrapped=True))
@@ -106,13 +112,15 @@ class ModelCard(QFrame):
         self.button = self._button(is_loaded=is_loaded)
         if self.button is not None:
             row.addWidget(self.button)
-        else:
+        if self.button is None or stuck_why:
             pill = StatusPill(theme, found.name)
-            if is_unloaded:
+            if stuck_why:
+                pill.show_state(STUCK, "fault", Tone.FAULT)
+            elif is_unloaded:
                 pill.show_state("Unloaded", "clock", Tone.QUIET)
             else:
                 pill.show_state("Loaded", "check", Tone.DONE)
-            row.addWidget(pill)
+            row.insertWidget(1, pill)
         row.addWidget(self._more(theme, can_unload=is_loaded and not is_unloaded))
 
     def _trouble(self, memory: Memory) -> str:
@@ -120,6 +128,8 @@ class ModelCard(QFrame):
         if found.problem:
             lead = "Incomplete: " if found.is_partial else "Damaged: "
             return f"{lead}{found.problem}."
+        if self._stuck_why:
+            return sentence(self._stuck_why)
         return fit_words(self.model.need, self.model.fit, memory)
 
     def _button(self, *, is_loaded: bool) -> QPushButton | None:
@@ -131,10 +141,11 @@ class ModelCard(QFrame):
             button.setAccessibleName(f"Resume the download of {found.name}")
             button.clicked.connect(lambda: self.resume_wanted.emit(found.name))
             return button
-        button = QPushButton("Load")
-        button.setAccessibleName(f"Load {found.name}")
+        button = QPushButton(RESTART if self._stuck_why else "Load")
+        button.setAccessibleName(f"{'Restart' if self._stuck_why else 'Load'} {found.name}")
         button.setEnabled(not found.is_partial)
-        button.clicked.connect(lambda: self.load_wanted.emit(self.model))
+        wanted = self.restart_wanted if self._stuck_why else self.load_wanted
+        button.clicked.connect(lambda: wanted.emit(self.model))
         return button
 
     def _update_button(self, newer: HubModel | None) -> QPushButton | None:

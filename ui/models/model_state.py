@@ -14,11 +14,11 @@ from typing import Literal
 
 from PySide6.QtCore import QObject, QTimer, Signal
 
-from engine import DraftLoadFailed, Engine, LoadCancelled, LoadProgress, ModelInfo
+from engine import DraftLoadFailed, Engine, LoadCancelled, LoadProgress, ModelInfo, plain_cause
 from engine.library.models import model_name
 from ui.kit.background.tasks import Tasks
 from ui.models.models_in_memory import ModelsInMemory
-from ui.words.failures import failure_words
+from ui.words.failures import as_sentence, failure_words
 
 _log = logging.getLogger(__name__)
 
@@ -76,7 +76,18 @@ class ModelState(QObject):
     @property
     def info(self) -> ModelInfo | None:
         """The loaded model."""
-        return self._engine.model if self.stage == "ready" else None
+        return self._default if self.stage == "ready" else None
+
+    @property
+    def _default(self) -> ModelInfo | None:
+        """The engine's default model, unless it was given up."""
+        status = self._engine.status
+        return None if status.state == "failed" else status.model
+
+    @property
+    def is_stuck(self) -> bool:
+        """Whether the default model does not respond until it is restarted."""
+        return bool(self.in_memory.stuck_at(None))
 
     @property
     def loading_s(self) -> float:
@@ -113,20 +124,35 @@ class ModelState(QObject):
         self.chosen.emit(path)
         self.begin_to_load(path, cancels_running=cancels_running)
 
-    def begin_to_load(self, path: Path, *, cancels_running: bool = False) -> None:
-        """Load as ``load`` does, without ``chosen``: no person chose the model now."""
+    def begin_to_load(
+        self, path: Path, *, cancels_running: bool = False, keeps_default: bool = False
+    ) -> None:
+        """Load as ``load`` does, without ``chosen``: no person chose the model now.
+
+        Args:
+            path: The model's folder.
+            cancels_running: As for ``load``.
+            keeps_default: Whether the default one of several models stays the one that it is.
+        """
         self.path = path
         if self.stage == "loading":
             self._engine.cancel_load()
         self._begin(model_name(path))
         self._load_number += 1
-        work = self._load(path, self._load_number, cancels_running)
+        work = self._load(path, self._load_number, cancels_running, keeps_default)
         self._tasks.start(work, f"load {path.name}")
 
-    def load_again(self) -> None:
-        """Load the same model again after a failure."""
-        if self.path is not None and self.stage != "loading":
-            self.load(self.path)
+    def load_again(self, folder: Path | None = None) -> None:
+        """Load a model again that failed or got stuck; each chat keeps its model.
+
+        Args:
+            folder: Where it is; None for the one that was requested last.
+        """
+        folder = folder or self.path
+        if folder is not None and self.stage != "loading":
+            status = self.in_memory.status_of(folder.resolve())
+            is_beside = status is not None and status.is_stuck and not status.is_default
+            self.begin_to_load(folder, keeps_default=is_beside)
 
     def loaded_folders(self) -> set[Path]:
         """Return the folders of the models that are in memory."""
@@ -217,13 +243,19 @@ class ModelState(QObject):
         self._look.stop()
         await self._tasks.finish()
 
-    async def _load(self, path: Path, number: int, cancels_running: bool) -> None:
+    async def _load(
+        self, path: Path, number: int, cancels_running: bool, keeps_default: bool
+    ) -> None:
         # A newer load has replaced this one, which then has nothing to report.
         try:
             if self._cancelled_number == number:
                 raise LoadCancelled  # cancelled before the engine began to load
-            draft = self.draft_of(path)
-            await self._engine.load(path, cancels_running=cancels_running, draft=draft)
+            await self._engine.load(
+                path,
+                cancels_running=cancels_running,
+                draft=self.draft_of(path),
+                keeps_default=keeps_default,
+            )
         except LoadCancelled as cancelled:
             if self._load_number == number:
                 self._failure = path, cancelled
@@ -271,7 +303,7 @@ class ModelState(QObject):
 
     def _end(self, stage: ModelStage, message: str) -> None:
         self._look.setInterval(_LOOK_MS)
-        info = self._engine.model
+        info = self._default
         has_failed = stage == "failed" and info is not None
         self.failed_name = self.name if has_failed else ""
         # A load that was cancelled or failed leaves the previous model in place.
@@ -287,17 +319,33 @@ class ModelState(QObject):
     def _look_at_engine(self) -> None:
         loaded = frozenset(self.loaded_folders()) if self.in_memory.may_be_several else None
         since_s = int(self.loading_s) if self._is_loading else 0
-        seen = (self.progress, self.is_unloaded, since_s, loaded)
+        stuck = self.in_memory.stuck_folders()
+        seen = (self.progress, self.is_unloaded, since_s, loaded, stuck, self._engine.status.state)
         if seen == self._seen:
             return
         self._seen = seen
-        info = self._engine.model
-        if self.stage == "ready" and info is not None and self.name != info.id:
-            self.name = info.id  # another one of several models is the default now
-        if loaded is None:
+        is_new = not self._is_loading and self._follow_engine()
+        if loaded is None and not is_new:
             self.progressed.emit()
         else:
             self.changed.emit()
+
+    def _follow_engine(self) -> bool:
+        """Take over what the engine did by itself; return whether the stage has changed."""
+        status, info = self._engine.status, self._default
+        if self.stage == "ready" and status.state == "failed":
+            # The model was given up because it was stuck, or the engine with all its models.
+            if status.model is not None:
+                self.name, self.path = status.model.id, status.model.path
+            self.stage, self.message = "failed", as_sentence(plain_cause(status.message))
+            return True
+        if info is None or self.stage == "none":
+            return False
+        has_recovered = self.stage == "failed"
+        if has_recovered:
+            self.stage, self.message = "ready", ""
+        self.name = info.id  # another one of several models may be the default now
+        return has_recovered
 
     @property
     def _is_loading(self) -> bool:

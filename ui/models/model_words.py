@@ -24,6 +24,10 @@ _PHASES = {
 }
 
 
+# A model that was given up because it was stuck.
+STUCK, RESTART = "Not Responding", "Restart This Model"
+
+
 def sentence(text: str) -> str:
     """Return a text as a sentence; a repository's name at its beginning keeps its spelling."""
     if not text:

@@ -31,6 +31,22 @@ class ModelsInMemory:
             return None
         return next((one for one in self._engine.models if one.folder == folder), None)
 
+    def stuck_at(self, folder: Path | None) -> str:
+        """Return why the model of a folder was given up; empty if it was not, or is again there.
+
+        Args:
+            folder: Where it is; None for the default model.
+        """
+        for one in self._engine.models:
+            is_it = one.is_default if folder is None else one.folder in (folder, folder.resolve())
+            if is_it and one.is_stuck:
+                return one.message
+        return ""
+
+    def stuck_folders(self) -> frozenset[Path]:
+        """Return the folders of the models that were given up because they were stuck."""
+        return frozenset(one.folder for one in self._engine.models if one.is_stuck)
+
     def answers_at(self, folder: Path) -> int:
         """Return how many answers of the model of a folder are running or waiting."""
         status = self.status_of(folder.resolve())

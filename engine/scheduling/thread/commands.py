@@ -114,7 +114,7 @@ class Load:
         gives_up: Whether the load was cancelled.
         model: Which of several models it is: the others stay, and it becomes the default model.
             None loads it in place of the present one.
-        is_restart: Whether a model is loaded again that was given up; the default model stays.
+        keeps_default: Whether the default one of several models stays the one that it is.
     """
 
     folder: Path
@@ -123,7 +123,7 @@ class Load:
     draft: Path | None = None
     gives_up: threading.Event = field(default_factory=threading.Event)
     model: OfferedModel | None = None
-    is_restart: bool = False
+    keeps_default: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -226,6 +226,8 @@ class ChatPanel(QWidget):
             "gone": "Choose a model to go on",
             "failed": "The model could not be loaded",
         }[model.stage]
+        if model.is_stuck:
+            placeholder = "The model is not responding"
         if current.sides is not None:
             placeholder = "Keep one of the answers to go on"
         can_send = model.can_answer and current.sides is None

@@ -154,8 +154,9 @@ class Welcome(QScrollArea):
             "unloaded": f"{model.name} is not loaded. Your first message loads it.",
             "gone": f"{model.name} is no longer on this computer. Choose another model.",
             "failed": f"{model.name} could not be loaded: {model.message}",
+            "stuck": f"{model.name} is not responding. {model.message} Restart it above.",
         }
-        self._state.setText(words[model.stage])
+        self._state.setText(words["stuck" if model.is_stuck else model.stage])
         has_one = model.stage in ("ready", "loading", "unloaded")
         words_to_find = "Find Another Model…" if has_one else "Find a Model…"
         self.find_button.setText(words_to_find)

@@ -15,6 +15,7 @@ from ui.kit.background.tasks import Tasks
 from ui.models.model_state import ModelState
 from ui.records.chosen_model import ChosenModel
 from ui.records.conversations import Conversation
+from ui.words.failures import as_sentence
 
 AnsweringStage = Literal["none", "unloaded", "loading", "ready", "failed", "gone"]
 
@@ -77,6 +78,8 @@ class AnsweringModel(QObject):
             return "ready"
         if self.loaded.is_at(choice.folder):
             return self.loaded.stage
+        if self.is_stuck:
+            return "failed"
         return "gone" if choice == self._gone else "unloaded"
 
     @property
@@ -87,8 +90,19 @@ class AnsweringModel(QObject):
 
     @property
     def message(self) -> str:
-        """Why loading failed or ended."""
-        return self.loaded.message
+        """Why loading failed or ended, or why the model does not respond."""
+        stuck_why = self._stuck_why
+        return as_sentence(stuck_why) if stuck_why else self.loaded.message
+
+    @property
+    def is_stuck(self) -> bool:
+        """Whether the model does not respond until it is restarted."""
+        return bool(self._stuck_why)
+
+    @property
+    def _stuck_why(self) -> str:
+        choice = self.choice
+        return self.loaded.in_memory.stuck_at(None if choice is None else choice.folder)
 
     @property
     def info(self) -> ModelInfo | None:
@@ -118,8 +132,11 @@ class AnsweringModel(QObject):
         self._conversation = conversation
 
     def settle(self) -> bool:
-        """Let the conversation remember the model that answers it; return whether there is one."""
-        if not self.can_answer:
+        """Let the conversation remember the model that answers it; return whether there is one.
+
+        A model that failed counts: who asks again wants it to be loaded again.
+        """
+        if not (self.can_answer or (self.stage == "failed" and self.name)):
             return False
         if self.choice is None:
             info = self.loaded.info
@@ -136,6 +153,11 @@ class AnsweringModel(QObject):
             self._refresh()
         else:
             self.loaded.load(folder)
+
+    def load_again(self) -> None:
+        """Load the conversation's model again after it failed or got stuck."""
+        choice = self.choice
+        self.loaded.load_again(None if choice is None else choice.folder)
 
     def remember(self, choice: ChosenModel) -> None:
         """Let the conversation use a model; the next message loads it if necessary."""

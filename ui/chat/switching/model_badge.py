@@ -9,7 +9,7 @@ from ui.chat.session.answering_model import AnsweringModel, AnsweringStage
 from ui.kit.controls.buttons import IconButton
 from ui.kit.look.theme import Theme
 from ui.kit.text.elided import ElidedButton
-from ui.models.model_words import loading_words, percent
+from ui.models.model_words import RESTART, loading_words, percent
 from ui.words.tones import Tone
 
 _TONES: dict[AnsweringStage, Tone] = {
@@ -49,7 +49,7 @@ class ModelBadge(QWidget):
         self.cancel.clicked.connect(model.loaded.cancel_load)
         self.again = QPushButton("Try Again")
         self.again.setAccessibleName("Load the model again")
-        self.again.clicked.connect(model.loaded.load_again)
+        self.again.clicked.connect(model.load_again)
         row = QHBoxLayout(self)
         row.setContentsMargins(0, 0, 4, 0)
         row.setSpacing(5)
@@ -69,7 +69,7 @@ class ModelBadge(QWidget):
             "unloaded": f"{model.name}, not loaded",
             "loading": f"Loading {model.name}…{_share(model)}",
             "ready": f"{model.name} (unloaded)" if model.is_idle else model.name,
-            "failed": f"{model.name} failed to load",
+            "failed": f"{model.name} {'is not responding' if model.is_stuck else 'failed to load'}",
             "gone": f"{model.name} is gone",
         }[model.stage]
         self._light.show_tone(_TONES[model.stage])
@@ -77,6 +77,7 @@ class ModelBadge(QWidget):
         self.name.setToolTip(self._details())
         self.name.setAccessibleName(f"Model: {words}. Switch models")
         self.cancel.setVisible(model.stage == "loading")
+        self.again.setText(RESTART if model.is_stuck else "Try Again")
         self.again.setVisible(model.stage == "failed" and model.loaded.path is not None)
 
     def _details(self) -> str:

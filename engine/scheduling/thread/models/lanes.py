@@ -194,7 +194,7 @@ class Lanes:
         lane = self._register.lane_of(command.model)
         lane.slot.idle.begin_anew()
         lane.do(command)
-        if command.is_restart:
+        if command.keeps_default:
             return
         if lane is not self._register.default and (
             lane.slot.backend is not None or self._register.default.slot.source is None
@@ -235,7 +235,7 @@ class Lanes:
 
     def _loaded(self, lane: Lane, change: Command | None) -> None:
         """Make a model the default one if it was loaded because somebody chose it."""
-        is_chosen = isinstance(change, Load) and not change.is_restart
+        is_chosen = isinstance(change, Load) and not change.keeps_default
         is_chosen = is_chosen and lane.slot.backend is not None
         if is_chosen and lane is not self._register.default:
             self._register.choose(lane)

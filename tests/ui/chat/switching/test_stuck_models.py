@@ -1,0 +1,134 @@
+"""A model that hangs: its chat says so and restarts it, and the other models answer."""
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engine.inference.loader import load_model
+from engine.scheduling.limits import Limits
+from engine.scheduling.service import Engine
+from tests.ui.chat.switching.several import SeveralModels
+from tests.ui.driving import RunOnLoop, eventually
+from ui.kit.look.theme import Theme
+from ui.models.model_card import ModelCard
+from ui.records.runs import RunState
+
+
+class Hanging:
+    """Loads models whose steps hang while their names are in ``held``."""
+
+    def __init__(self) -> None:
+        self.held: set[str] = set()
+        self.is_over = threading.Event()
+
+    def __call__(self, folder: Path, **options: Any) -> Any:
+        backend = load_model(folder, **options)
+        step = backend.step
+
+        def hang() -> Any:
+            if folder.name in self.held:
+                assert self.is_over.wait(120)
+            return step()
+
+        backend.step = hang  # type: ignore[method-assign]
+        return backend
+
+
+@pytest.fixture
+def hanging() -> Iterator[Hanging]:
+    hanging = Hanging()
+    yield hanging
+    hanging.is_over.set()
+
+
+@pytest.fixture
+def several(theme: Theme, tmp_path: Path, demo_model_path: Path, hanging: Hanging) -> SeveralModels:
+    engine = Engine(Limits(stuck_after_s=1.0), loader=hanging)
+    return SeveralModels(theme, tmp_path, demo_model_path, engine=engine, at_once=True)
+
+
+def card(several: SeveralModels, name: str) -> ModelCard:
+    models = several.window.others.models
+    assert models is not None
+    return next(one for one in models.local.cards if one.model.found.name == name)
+
+
+def test_a_stuck_model_says_so_everywhere_and_is_restarted_by_a_button(
+    run: RunOnLoop, several: SeveralModels, hanging: Hanging
+) -> None:
+    async def play() -> None:
+        async with several:
+            await several.load("alpha")
+            hanging.held.add("alpha")
+            failed = await several.ask()
+            assert failed.finished is not None
+            assert "has not completed a step for 1 seconds" in (failed.finished.error or "")
+            await eventually(lambda: several.answering.stage == "failed")
+            assert several.header.name.text() == "alpha is not responding"
+            assert "has not completed a step" in several.header.name.toolTip()
+            several.window.others.show_models()
+            models = several.window.others.models
+            assert models is not None
+            await eventually(lambda: "has not completed a step" in models.loaded.words.text())
+            assert models.loaded.again.text() == "Restart This Model"
+            button = card(several, "alpha").button
+            assert button is not None
+            assert button.text() == "Restart This Model"
+            hanging.held.clear()
+            assert several.header.again.text() == "Restart This Model"
+            several.header.again.click()
+            await eventually(lambda: several.answering.stage == "ready")
+            assert (await several.ask()).text == "1, 2, 3"
+
+    run(play())
+
+
+def test_a_stuck_model_beside_the_default_one_is_restarted_from_its_card(
+    run: RunOnLoop, several: SeveralModels, hanging: Hanging
+) -> None:
+    async def play() -> None:
+        async with several:
+            await several.load("alpha")
+            await several.load("beta")
+            several.answering.choose(several.folder / "alpha")
+            hanging.held.add("alpha")
+            assert (await several.ask()).finished is not None
+            await eventually(lambda: several.header.name.text() == "alpha is not responding")
+            several.workspace.new_conversation()
+            several.answering.choose(several.folder / "beta")
+            assert (await several.ask()).text == "1, 2, 3"
+            hanging.held.clear()
+            several.window.others.show_models()
+            await eventually(lambda: card(several, "alpha").button is not None)
+            button = card(several, "alpha").button
+            assert button is not None
+            button.click()
+            await eventually(lambda: not several.workspace.model.in_memory.stuck_folders())
+            await eventually(lambda: several.workspace.model.stage == "ready")
+            assert several.workspace.model.name == "beta"
+            assert several.answering.name == "beta"
+
+    run(play())
+
+
+def test_asking_again_restarts_a_stuck_model(
+    run: RunOnLoop, several: SeveralModels, hanging: Hanging
+) -> None:
+    async def play() -> None:
+        async with several:
+            await several.load("alpha")
+            hanging.held.add("alpha")
+            await several.ask()
+            await eventually(lambda: several.answering.stage == "failed")
+            hanging.held.clear()
+            workspace = several.workspace
+            assert workspace.regenerate(workspace.current.conversation.messages[-1])
+            await eventually(lambda: not workspace.current.session.is_running)
+            again = workspace.current.conversation.messages[-1].run
+            assert again is not None
+            assert (again.state, again.text) == (RunState.FINISHED, "1, 2, 3")
+
+    run(play())
