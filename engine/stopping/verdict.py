@@ -113,7 +113,7 @@ def headline(stop: StopInfo) -> str:
         case StopKind.EOS:
             return "Ended by itself"
         case StopKind.STOP_STRING:
-            return f"Stopped by {quoted(str(stop.value), max_chars=_HEADLINE_CHARS)}"
+            return f"Stopped by {_sequence(stop, _HEADLINE_CHARS)}"
         case StopKind.STOP_TOKEN:
             return f"Stopped by token {stop.value}{_in_brackets(stop.token_text)}"
         case StopKind.MAX_TOKENS:
@@ -136,7 +136,7 @@ def shortest(stop: StopInfo) -> str:
         case StopKind.EOS:
             return "end of answer"
         case StopKind.STOP_STRING:
-            return f"stop {quoted(str(stop.value), max_chars=_CELL_CHARS)}"
+            return "stop sequence" if stop.value is None else f"stop {_sequence(stop, _CELL_CHARS)}"
         case StopKind.STOP_TOKEN:
             return f"stop token {stop.value}"
         case StopKind.MAX_TOKENS:
@@ -172,6 +172,8 @@ def verdict_words(end: Ended, max_tokens: int | None = None) -> VerdictWords:
     short = headline(stop)
     in_call = " in the middle of a tool call" if end.unfinished_tool_call else ""
     output = counted(usage.output_tokens, "token")
+    # A file of another program may tell why an answer ended, but not how many tokens it has.
+    is_counted = usage.output_tokens > 0 or stop.text_offset == 0
     match stop.kind:
         case StopKind.EOS:
             named = "" if stop.token_text is None else f" token {stop.token_text}"
@@ -183,12 +185,15 @@ def verdict_words(end: Ended, max_tokens: int | None = None) -> VerdictWords:
                 f"It chose its end token{_in_brackets(stop.token_text)}, so nothing was cut off.",
             )
         case StopKind.STOP_STRING:
-            name = quoted(str(stop.value), max_chars=_LABEL_CHARS)
+            name = _sequence(stop, _LABEL_CHARS)
+            which = (
+                "One of your stop sequences" if stop.value is None else f"Your stop sequence {name}"
+            )
             return VerdictWords(
                 short,
                 short + _before(stop),
                 f"Stopped by {name}",
-                f"Your stop sequence {name} ended this answer.",
+                f"{which} ended this answer.",
                 _place(stop, max_tokens),
             )
         case StopKind.STOP_TOKEN:
@@ -200,22 +205,26 @@ def verdict_words(end: Ended, max_tokens: int | None = None) -> VerdictWords:
                 _place(stop, max_tokens),
             )
         case StopKind.MAX_TOKENS:
-            limit = output if max_tokens is None else counted(max_tokens, "token")
+            limit = f" of {output}" if is_counted else ""
+            limit = limit if max_tokens is None else f" of {counted(max_tokens, 'token')}"
             return VerdictWords(
                 short,
-                f"Reached the limit of {output}{in_call}",
-                f"Cut off at {limit}",
-                f"The answer reached its limit of {limit}.",
+                f"Reached the limit of {output}{in_call}" if is_counted else f"{short}{in_call}",
+                f"Cut off at{limit.removeprefix(' of')}" if limit else "Cut off at the token limit",
+                f"The answer reached its limit{limit}."
+                if limit
+                else "The answer reached its token limit.",
                 "Raise the limit in the conversation settings to let it go on.",
             )
         case StopKind.CONTEXT_FULL:
             total = counted(usage.prompt_tokens + usage.output_tokens, "token")
+            went_on = "Start a new conversation to go on."
             return VerdictWords(
                 short,
-                f"{short} at {total}{in_call}",
+                f"{short} at {total}{in_call}" if is_counted else short,
                 "Context full",
                 "The conversation fills the model’s context.",
-                f"Prompt and answer came to {total}. Start a new conversation to go on.",
+                f"Prompt and answer came to {total}. {went_on}" if is_counted else went_on,
             )
         case StopKind.TOOL_CALL:
             told = "The model called a tool and waits for its result."
@@ -223,7 +232,7 @@ def verdict_words(end: Ended, max_tokens: int | None = None) -> VerdictWords:
         case StopKind.CANCELLED:
             return VerdictWords(
                 short,
-                f"{short} after {output}{in_call}",
+                f"{short} after {output}{in_call}" if is_counted else f"{short}{in_call}",
                 "Stopped by you",
                 "You stopped this answer.",
                 "The text up to that point is kept.",
@@ -271,6 +280,11 @@ def plain_cause(text: str) -> str:
 
 
 _EXCEPTION = re.compile(r"(the engine stopped: )?[A-Za-z_][\w.]*(Error|Exception)\b(:|$)")
+
+
+def _sequence(stop: StopInfo, max_chars: int) -> str:
+    """Return the stop that matched, in quotes; other programs do not say which one it was."""
+    return "a stop sequence" if stop.value is None else quoted(str(stop.value), max_chars=max_chars)
 
 
 def _before(stop: StopInfo) -> str:

@@ -21,12 +21,14 @@ def figures(finished: Finished) -> tuple[str, ...]:
         found.append(f"{figure(speed)} tok/s")
     if timing.first_token_s is not None:
         found.append(f"{seconds(timing.first_token_s)} to first token")
-    tokens = [counted(usage.output_tokens, "token")]
+    tokens = []
+    if usage.output_tokens or not finished.stop.text_offset:  # otherwise nobody counted them
+        tokens.append(counted(usage.output_tokens, "token"))
     if finished.speculation.accepted:
         tokens.append(f"{finished.speculation.accepted:,} guessed")
     if finished.speculation.forced:
         tokens.append(f"{finished.speculation.forced:,} forced")
-    found.append(", ".join(tokens))
+    found += [", ".join(tokens)] if tokens else []
     if (end := finished.budget_end) is not None:
         found.append(f"thinking {budget_words(end)}")
     return tuple(found)

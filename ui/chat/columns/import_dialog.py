@@ -55,6 +55,9 @@ class ImportDialog(QDialog):
         self.folder.setVisible(program != OURS)
         self.damage = label(_damage(preview), "fault", 0.95, is_wrapped=True)
         self.damage.setVisible(bool(preview.found.damaged))
+        left_out = preview.found.left_out_words
+        self.left_out = label(left_out, "muted", 0.95, is_wrapped=True)
+        self.left_out.setVisible(bool(left_out))
         self.buttons = QDialogButtonBox(QDialogButtonBox.StandardButton.Cancel)
         self.accept_button = self.buttons.addButton(
             "Import", QDialogButtonBox.ButtonRole.AcceptRole
@@ -66,7 +69,8 @@ class ImportDialog(QDialog):
         layout = QVBoxLayout(self)
         layout.setContentsMargins(18, 16, 18, 16)
         layout.setSpacing(10)
-        for part in (self.words, self.list, self.copies, self.folder, self.damage, self.buttons):
+        rows = (self.words, self.list, self.copies, self.folder, self.damage, self.left_out)
+        for part in (*rows, self.buttons):
             layout.addWidget(part)
         theme.follow(self, lambda: self._fit(theme))
         self._fill()

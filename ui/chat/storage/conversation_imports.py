@@ -246,7 +246,7 @@ def _outcome(found: FoundConversations, taken: int, wanted: int, traces: TakenTr
         said = f"Cancelled after {taken:,} of {whole} from {found.program}; these stay."
     else:
         said = f"Imported {whole} from {found.program}."
-    return f"{said} {traces.words}".rstrip()
+    return " ".join(filter(None, (said, traces.words, found.left_out_words)))
 
 
 def _most_bytes() -> int:

@@ -17,6 +17,9 @@ def why(run: Run, tape: Tape | None) -> list[str]:
     if finished is None:
         return []
     stop = finished.stop
+    is_told = stop.kind not in (StopKind.CANCELLED, StopKind.ERROR)
+    if is_told and stop.token_index is None and stop.text_offset:
+        return ["That is the reason in the file that this answer came from. It has no tokens."]
     match stop.kind:
         case StopKind.STOP_STRING:
             return [_began(stop, tape), _completed(stop), _kept(stop)]

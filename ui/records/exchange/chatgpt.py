@@ -2,22 +2,31 @@
 
 https://help.openai.com/en/articles/7260999-how-do-i-export-my-chatgpt-history-and-data describes
 the export; its format has no reference. Edits and regenerated answers are branches of the tree, and
-become our versions; ``current_node`` says which of them are shown. Pure; any thread.
+become our versions; ``current_node`` says which of them are shown. Code that the model ran becomes
+a call with its result. Pure; any thread.
 """
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
+from engine import StopKind
 from engine.files.fields import DamagedFile, Fields
+from ui.records.attachments import Attachment
 from ui.records.conversations import Conversation
 from ui.records.exchange.found import FoundConversations
 from ui.records.exchange.other_programs import (
+    Reason,
     Said,
     add_text,
+    call_of,
     conversation_of,
+    file_name,
     fill,
+    mentioned,
+    picture,
+    result_of,
     seconds,
     text_in,
     whole,
@@ -28,11 +37,23 @@ from ui.records.placement import Placement
 CHATGPT = "ChatGPT"
 # Marks of sources; they stand for links that are not in the export.
 _CITATION = re.compile("\ue200.*?\ue201", re.DOTALL)
-_NOT_SAID = (
-    "execution_output", "model_editable_context", "reasoning_recap", "system_error",
-    "tether_browsing_display", "tether_quote", "user_editable_context",
-)  # fmt: skip
-_ROLES = ("user", "assistant")
+_SCHEME = re.compile(r"[\w.-]+://")
+# What other kinds of content are called in "Left out: …".
+_NOT_SAID = {
+    "model_editable_context": "note of the model’s memory",
+    "reasoning_recap": "summary of reasoning time",
+    "user_editable_context": "copy of custom instructions",
+}
+_MEDIA = {
+    "image_asset_pointer": "picture",
+    "audio_asset_pointer": "sound recording",
+    "real_time_user_audio_video_asset_pointer": "sound recording",
+}
+_ENDS = {
+    "stop": StopKind.EOS,
+    "max_tokens": StopKind.MAX_TOKENS,
+    "interrupted": StopKind.CANCELLED,
+}
 
 
 def read_chatgpt(part: Fields, found: FoundConversations) -> None:
@@ -50,13 +71,17 @@ def read_chatgpt(part: Fields, found: FoundConversations) -> None:
         seconds(part.raw("update_time")),
     )
     conversation.placement = Placement(is_archived=part.raw("is_archived") is True)
-    tree = _Tree(nodes)
+    tree = _Tree(nodes, found, f"“{conversation.title}”: ")
     messages = tree.messages()
-    found.damaged += [f"“{conversation.title}”: {words}" for words in tree.damaged]
+    if tree.instructions:
+        settings = conversation.settings
+        conversation.settings = replace(settings, system_prompt="\n\n".join(tree.instructions))
     fill(conversation, messages)
     _show_current(conversation, tree.message_of(part.raw("current_node")))
     if messages:
         found.conversations.append(conversation)
+    else:
+        found.left_out["empty conversation"] += 1
 
 
 def _show_current(conversation: Conversation, current: ConversationMessage | None) -> None:
@@ -64,12 +89,28 @@ def _show_current(conversation: Conversation, current: ConversationMessage | Non
         conversation.tree.show(current)
 
 
-class _Tree:
-    """The nodes of one conversation."""
+@dataclass(frozen=True, slots=True)
+class _Result:
+    """What a tool returned: it belongs to the call before it."""
 
-    def __init__(self, nodes: Mapping[str, Any]) -> None:
-        self.damaged: list[str] = []
+    text: str
+    is_error: bool
+
+
+class _Tree:
+    """The nodes of one conversation.
+
+    Attributes:
+        instructions: The person's custom instructions, each once.
+    """
+
+    def __init__(self, nodes: Mapping[str, Any], found: FoundConversations, where: str) -> None:
+        self.instructions: dict[str, None] = {}
+        self._found = found
+        self._where = where
         self._nodes = nodes
+        self._made: list[ConversationMessage] = []
+        self._ranks: dict[str | None, int] = {}
         self._message_of: dict[str, ConversationMessage | None] = {}
         self._following: dict[str | None, list[str]] = {}
         for key, node in nodes.items():
@@ -83,106 +124,198 @@ class _Tree:
 
     def messages(self) -> list[ConversationMessage]:
         """Return all messages, parents first."""
-        made: list[ConversationMessage] = []
-        ranks: dict[str | None, int] = {}
         # A node, with what comes before it: a message, reasoning that has no answer yet, and
         # whether nothing else follows that message.
-        waiting: list[tuple[str, ConversationMessage | None, str, bool]] = [
-            (key, None, "", True) for key in reversed(self._following.get(None, []))
+        waiting: list[tuple[str, ConversationMessage | None, Said | None, bool]] = [
+            (key, None, None, True) for key in reversed(self._following.get(None, []))
         ]
         unseen = iter(self._nodes)
         while waiting or (start := self._circle(unseen)) is not None:
             if not waiting:
                 assert start is not None
-                waiting.append((start, None, "", True))
-            key, parent, thinking, is_only = waiting.pop()
+                waiting.append((start, None, None, True))
+            key, parent, thought, is_only = waiting.pop()
             if key in self._message_of:
                 continue
-            said = self._read(key)
-            message = parent
-            if said is not None and not said.text.strip():
-                thinking = "\n\n".join(part for part in (thinking, said.thinking) if part)
-            elif said is not None:
-                said = replace(said, thinking=thinking) if said.role == "assistant" else said
-                thinking = ""
-                if parent is not None and parent.role == said.role and is_only:
-                    add_text(parent, said)
-                else:
-                    above = parent.id if parent else None
-                    ranks[above] = ranks.get(above, 0) + 1
-                    message = said.message(parent, ranks[above])
-                    made.append(message)
-                    is_only = True
+            read = self._read(key)
+            message, following = parent, self._following.get(key, [])
+            if isinstance(read, _Result):
+                self._return(parent, read)
+                read = None
+            if read is not None and thought is not None and read.role == "assistant":
+                both = filter(None, (thought.thinking, read.thinking))
+                read, thought = replace(read, thinking="\n\n".join(both)), None
+            if thought is not None and (read is not None or not following):
+                message, is_only = self._add(thought, message, is_only=is_only)
+                thought = None
+            if read is not None and not read.text.strip() and not read.calls and following:
+                thought = read
+            elif read is not None:
+                message, is_only = self._add(read, message, is_only=is_only)
             self._message_of[key] = message
-            following = self._following.get(key, [])
             is_only = is_only and len(following) == 1
-            waiting += [(one, message, thinking, is_only) for one in reversed(following)]
-        return made
+            waiting += [(one, message, thought, is_only) for one in reversed(following)]
+        return self._made
+
+    def _add(
+        self, said: Said, parent: ConversationMessage | None, *, is_only: bool
+    ) -> tuple[ConversationMessage, bool]:
+        """Return the message with what was said, and whether nothing else follows it yet."""
+        is_more = parent is not None and parent.role == said.role and is_only
+        # What follows a result is another step of the answer.
+        if is_more and parent is not None and not (parent.run is not None and parent.run.results):
+            add_text(parent, said)
+            return parent, is_only
+        above = parent.id if parent else None
+        self._ranks[above] = self._ranks.get(above, 0) + 1
+        message = said.message(parent, self._ranks[above])
+        self._made.append(message)
+        return message, True
+
+    def _return(self, parent: ConversationMessage | None, result: _Result) -> None:
+        """Give the last call of an answer its result."""
+        run = None if parent is None else parent.run
+        if run is None or not run.tool_calls:
+            self._found.left_out["message of a tool"] += 1
+            return
+        known = run.result_of(run.tool_calls[-1].id)
+        if known is not None:  # a tool may report several times
+            run.results.remove(known)
+            text = "\n\n".join(filter(None, (known.text, result.text)))
+            result = _Result(text, result.is_error)
+        run.results.append(result_of(run.tool_calls[-1], result.text, is_error=result.is_error))
 
     def _circle(self, unseen: Iterator[str]) -> str | None:
         """Return a node that no first node leads to, because its parents form a circle."""
         key = next((one for one in unseen if one not in self._message_of), None)
         if key is not None:
-            self.damaged.append(
-                f"mapping.{key[:40]}: the messages before it lead back to it, so the conversation "
-                "begins there as well"
+            self._found.note_damage(
+                f"{self._where}mapping.{key[:40]}: the messages before it lead back to it, so the "
+                "conversation begins there as well"
             )
         return key
 
-    def _read(self, key: str) -> Said | None:
+    def _read(self, key: str) -> Said | _Result | None:
         node = self._nodes[key]
         try:
             if not isinstance(node, dict):
                 raise DamagedFile(f"mapping.{key[:40]}: must be an object")
-            return None if node.get("message") is None else _said(self._fields(key, node))
+            if node.get("message") is None:
+                return None
+            return self._said(key, Fields(node["message"], f"mapping.{key[:40]}.message"))
         except DamagedFile as error:
-            self.damaged.append(str(error))
+            self._found.note_damage(f"{self._where}{error}")
             return None
 
-    def _fields(self, key: str, node: Mapping[str, Any]) -> Fields:
-        return Fields(node["message"], f"mapping.{key[:40]}.message")
+    def _said(self, key: str, message: Fields) -> Said | _Result | None:
+        role = text_in(message.inner("author"), "role")
+        details = message.inner("metadata") if message.has("metadata") else Fields({})
+        if not message.has("content"):
+            return None
+        content = message.inner("content")
+        kind = text_in(content, "content_type")
+        if role == "tool":
+            return _Result(*_returned(content, kind, details, self._found))
+        if kind == "user_editable_context" and self._take_instructions(content):
+            return None
+        files: list[Attachment] = []
+        text = whole(_CITATION.sub("", _text(content, files, _names(details), self._found)))
+        is_hidden = details.raw("is_visually_hidden_from_conversation") is True
+        if is_hidden or kind in _NOT_SAID or role not in ("user", "assistant"):
+            if text.strip() or kind in _NOT_SAID:
+                noun = "hidden message" if is_hidden else "message of the system"
+                self._found.left_out[_NOT_SAID.get(kind, noun)] += 1
+            return None
+        when, model = seconds(message.raw("create_time")), text_in(details, "model_slug")
+        if role == "user":
+            files += _other_files(details, files, self._found)
+            return Said("user", text, when, files=tuple(files)) if text.strip() or files else None
+        made = Said("assistant", text, when, model, reason=_reason(details))
+        if kind == "thoughts":
+            thoughts = [whole(text_in(one, "content")) for one in content.items("thoughts")]
+            made = replace(made, text="", thinking="\n\n".join(filter(None, thoughts)))
+        recipient = text_in(message, "recipient")
+        if kind == "code" or recipient not in ("", "all"):
+            name = recipient if recipient not in ("", "all") else text_in(content, "language")
+            field = "code" if kind == "code" else "input"
+            made = replace(made, text="", calls=(call_of(key, name or "code", text, field=field),))
+        if files:
+            made = replace(made, text="\n\n".join([made.text, *map(mentioned, files)]).strip())
+        return None if made.is_empty else made
+
+    def _take_instructions(self, content: Fields) -> bool:
+        """Note the person's custom instructions, which many conversations repeat."""
+        parts = [text_in(content, name) for name in ("user_profile", "user_instructions")]
+        text = whole("\n\n".join(part for part in parts if part.strip()))
+        if text:
+            self.instructions[text] = None
+        return bool(text)
 
 
-def _said(message: Fields) -> Said | None:
-    role = text_in(message.inner("author"), "role")
-    details = message.inner("metadata") if message.has("metadata") else None
-    if details is not None and details.raw("is_visually_hidden_from_conversation") is True:
-        return None
-    if role not in _ROLES or not message.has("content"):
-        return None
-    content = message.inner("content")
-    kind = text_in(content, "content_type")
-    if kind in _NOT_SAID:
-        return None
-    model = text_in(details, "model_slug") if details is not None else ""
-    when = seconds(message.raw("create_time"))
-    if kind == "thoughts":
-        thoughts = [whole(text_in(one, "content")) for one in content.items("thoughts")]
-        return Said("assistant", "", when, model, "\n\n".join(filter(None, thoughts)))
-    text = _CITATION.sub("", whole(_text(content, kind)))
-    return Said("user" if role == "user" else "assistant", text, when, model)
+def _reason(details: Fields) -> Reason | None:
+    values = details.raw("finish_details")
+    kind = values.get("type") if isinstance(values, dict) else None
+    return Reason(_ENDS[kind]) if isinstance(kind, str) and kind in _ENDS else None
 
 
-def _text(content: Fields, kind: str) -> str:
-    if kind == "code":
-        language = text_in(content, "language")
-        fence = "" if language in ("", "unknown") else language
-        return f"```{fence}\n{content.raw('text') or ''}\n```"
+def _returned(
+    content: Fields, kind: str, details: Fields, found: FoundConversations
+) -> tuple[str, bool]:
+    """Return what a tool returned, and whether that is an error."""
+    files: list[Attachment] = []
+    text = _text(content, files, _names(details), found)
+    if not text and isinstance(result := content.raw("result"), str):
+        text = result
+    outcome = details.raw("aggregate_result")
+    status = outcome.get("status") if isinstance(outcome, dict) else None
+    is_error = kind == "system_error" or (isinstance(status, str) and "failed" in status)
+    return "\n\n".join(filter(None, (text, *map(mentioned, files)))), is_error
+
+
+def _text(
+    content: Fields, files: list[Attachment], names: Mapping[str, str], found: FoundConversations
+) -> str:
+    """Return the text of a message; pictures are added to the files."""
     parts = content.raw("parts")
     if parts is None:
         text = content.raw("text")
         return text if isinstance(text, str) else ""
     if not isinstance(parts, list):
         raise content.wrong("parts", "must be a list")
-    return "\n\n".join(text for part in parts if (text := _part(part)))
+    texts = []
+    for part in parts:
+        if isinstance(part, str):
+            texts.append(part)
+        elif isinstance(part, dict) and isinstance(text := part.get("text"), str):
+            texts.append(text)  # the transcript of spoken words
+        elif isinstance(part, dict):
+            kind = part.get("content_type")
+            noun = _MEDIA.get(kind, "unknown part") if isinstance(kind, str) else "unknown part"
+            found.left_out[noun] += 1
+            pointer = part.get("asset_pointer")
+            if noun == "picture":
+                own = _SCHEME.sub("", pointer) if isinstance(pointer, str) else ""
+                files.append(picture(names.get(own) or own or "picture"))
+        elif part is not None:
+            found.left_out["unknown part"] += 1
+    return "\n\n".join(filter(None, texts))
 
 
-def _part(part: Any) -> str:
-    if isinstance(part, str):
-        return part
-    if not isinstance(part, dict):
-        return ""
-    if isinstance(text := part.get("text"), str):
-        return text  # the transcript of spoken words
-    kind = part.get("content_type")
-    return "(an image that was not exported)" if kind == "image_asset_pointer" else ""
+def _names(details: Fields) -> dict[str, str]:
+    """Return the names of a message's files by their ids."""
+    values = details.raw("attachments")
+    listed = [one for one in values if isinstance(one, dict)] if isinstance(values, list) else []
+    pairs = ((one.get("id"), one.get("name")) for one in listed)
+    return {own: name for own, name in pairs if isinstance(own, str) and isinstance(name, str)}
+
+
+def _other_files(
+    details: Fields, pictures: list[Attachment], found: FoundConversations
+) -> list[Attachment]:
+    """Return the files of a question, whose content is not in the list of conversations."""
+    shown = {one.name for one in pictures}
+    named = [file_name(name) for name in _names(details).values()]
+    others = [name for name in named if name and name not in shown]
+    if others:
+        found.left_out["attached file"] += len(others)
+    return [Attachment(name, "(the file is not kept here)") for name in others]

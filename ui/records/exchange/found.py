@@ -1,15 +1,20 @@
 """The contents of a file of conversations from any program. Pure; any thread."""
 
+from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import TypeVar
 
+from engine import counted
 from engine.files.fields import DamagedFile, Fields
-from ui.records.conversations import Conversation, ConversationFolder
+from ui.records.conversations import Conversation, ConversationFolder, title_from_file
 from ui.records.exchange.archived_traces import ArchivedTraces, UnpackedTraces
 from ui.records.presets import Preset
 
 _T = TypeVar("_T")
+_MOST_NAMED = 5
+# A file may have a million damaged parts, or names as long as a page.
+_MOST_DAMAGED, _MOST_DAMAGE_CHARS, _MOST_NAME_CHARS = 1_000, 300, 60
 
 
 @dataclass(slots=True)
@@ -20,9 +25,11 @@ class FoundConversations:
         program: The program that wrote it.
         conversations: The conversations that can be read.
         folders: The folders that they are in.
-        presets: The presets; only our own archives have some.
+        presets: The presets.
         traces: The recorded tokens of answers; only our own archives have some.
         damaged: The parts that cannot be read: the place of each, and what is wrong with it.
+        left_out: How many things of each kind have no place here; a kind is a noun: "picture".
+        unread: The names of the files that hold no conversations.
     """
 
     program: str
@@ -31,6 +38,26 @@ class FoundConversations:
     presets: list[Preset] = field(default_factory=list)
     traces: ArchivedTraces = field(default_factory=UnpackedTraces)
     damaged: list[str] = field(default_factory=list)
+    left_out: Counter[str] = field(default_factory=Counter)
+    unread: list[str] = field(default_factory=list)
+
+    def note_damage(self, words: str) -> None:
+        """Note a part that cannot be read; beyond a limit, such parts are only counted."""
+        if len(self.damaged) < _MOST_DAMAGED:
+            self.damaged.append(words[:_MOST_DAMAGE_CHARS])
+        else:
+            self.left_out["more damaged part"] += 1
+
+    @property
+    def left_out_words(self) -> str:
+        """What has no place here, as one sentence: "Left out: 2 pictures…"; empty for nothing."""
+        parts = [counted(count, kind) for kind, count in sorted(self.left_out.items())]
+        if self.unread:
+            shown = (title_from_file(name)[:_MOST_NAME_CHARS] for name in self.unread[:_MOST_NAMED])
+            named = ", ".join(shown)
+            more = "…" if len(self.unread) > _MOST_NAMED else ""
+            parts.append(f"{counted(len(self.unread), 'other file')} ({named}{more})")
+        return f"Left out: {', '.join(parts)}." if parts else ""
 
     def read_each(
         self, parts: Iterable[Fields], read: Callable[[Fields], _T], into: list[_T]
@@ -46,7 +73,7 @@ class FoundConversations:
             try:
                 into.append(read(part))
             except DamagedFile as error:
-                self.damaged.append(str(error))
+                self.note_damage(str(error))
 
 
 def origin_of(program: str, name: str) -> str:

@@ -4,21 +4,35 @@ https://jan.ai/docs/desktop/data-folder describes the folder. Pure; any thread.
 """
 
 from dataclasses import replace
+from typing import Any
 
+from engine import StopKind, ToolCall
 from engine.files.fields import DamagedFile, Fields, parsed_json
+from ui.records.conversations import Conversation
 from ui.records.exchange.found import FoundConversations
 from ui.records.exchange.other_programs import (
+    Reason,
     Said,
+    call_of,
     conversation_of,
     fill,
+    mentioned,
+    picture,
+    result_of,
     seconds,
+    stop_entries,
     text_in,
+    thought_apart,
     whole,
 )
 from ui.records.messages import chained
+from ui.records.tooling.calls import CallResult
 
 JAN = "Jan"
 THREAD, MESSAGES = "thread.json", "messages.jsonl"
+_SAMPLING = ("temperature", "top_p")
+# What Jan notes of an answer that is complete says nothing of its end.
+_ENDS = {"stopped": StopKind.CANCELLED, "error": StopKind.ERROR}
 
 
 def read_jan(part: Fields, lines: str, name: str, found: FoundConversations) -> None:
@@ -34,17 +48,16 @@ def read_jan(part: Fields, lines: str, name: str, found: FoundConversations) -> 
     began, ended = seconds(part.raw("created")), seconds(part.raw("updated"))
     conversation = conversation_of(JAN, own, text_in(part, "title"), began, ended)
     for assistant in part.items("assistants")[:1]:
-        prompt = whole(text_in(assistant, "instructions"))
-        conversation.settings = replace(conversation.settings, system_prompt=prompt)
+        _settings(conversation, assistant, f"{name}/{THREAD}: assistants[0]", found)
     said: list[Said] = []
     # Only a line feed ends a line: texts in JSON may contain other line separators.
     for number, line in enumerate(lines.split("\n"), 1):
         if not line.strip():
             continue
         try:
-            one = _said(Fields(parsed_json(line)))
+            one = _said(Fields(parsed_json(line)), found)
         except DamagedFile as error:
-            found.damaged.append(f"{name}/{MESSAGES}, line {number}: {_plain(error)}")
+            found.note_damage(f"{name}/{MESSAGES}, line {number}: {_plain(error)}")
             continue
         if one is not None:
             said.append(one)
@@ -54,27 +67,87 @@ def read_jan(part: Fields, lines: str, name: str, found: FoundConversations) -> 
     fill(conversation, chained(one.message(None) for one in said))
     if said:
         found.conversations.append(conversation)
+    else:
+        found.left_out["empty conversation"] += 1
+
+
+def _settings(
+    conversation: Conversation, assistant: Fields, where: str, found: FoundConversations
+) -> None:
+    """Take the instructions, the sampling and the stops of a thread's assistant."""
+    prompt = whole(text_in(assistant, "instructions"))
+    inner = assistant.inner("model") if assistant.has("model") else Fields({})
+    holders = [one.inner("parameters") for one in (inner, assistant) if one.has("parameters")]
+    options: dict[str, Any] = {}
+    for holder in holders:
+        options |= {name: holder.maybe(name, float) for name in _SAMPLING if holder.has(name)}
+        if holder.has("stop"):
+            stops = [text for text in holder.maybe("stop", list) or [] if text]
+            conversation.stops = stop_entries(stops, f"{where}.stop", found)
+    conversation.settings = replace(conversation.settings, system_prompt=prompt, **options)
 
 
 def _plain(error: DamagedFile) -> str:
     return str(error).replace("line 1 is not valid JSON", "this is not valid JSON")
 
 
-def _said(message: Fields) -> Said | None:
+def _said(message: Fields, found: FoundConversations) -> Said | None:
     role = message.take("role", str)
     if role not in ("user", "assistant"):
+        found.left_out["message of a tool" if role == "tool" else "message of the system"] += 1
         return None
     texts: list[str] = []
     thoughts: list[str] = []
+    pictures = 0
     for item in message.items("content"):
-        if not item.has("text"):
-            continue
-        value = whole(text_in(item.inner("text"), "value"))
-        (thoughts if text_in(item, "type") == "reasoning" else texts).append(value)
+        kind = text_in(item, "type")
+        if kind.startswith("image"):
+            pictures += 1
+        elif item.has("text"):
+            value = whole(text_in(item.inner("text"), "value"))
+            (thoughts if kind == "reasoning" else texts).append(value)
+        else:
+            found.left_out["unknown part"] += 1
+    found.left_out.update({"picture": pictures} if pictures else {})
+    files = tuple(picture(f"picture {number}") for number in range(1, pictures + 1))
     text = "\n\n".join(filter(None, texts))
     when = seconds(message.raw("created_at") or message.raw("created"))
-    if not text.strip():
-        return None
     if role == "user":
-        return Said("user", text, when)
-    return Said("assistant", text, when, thinking="\n\n".join(thoughts))
+        made = Said("user", text, when, files=files)
+        return None if made.is_empty else made
+    text, thought = thought_apart(text)
+    text = "\n\n".join([text, *map(mentioned, files)]).strip() if files else text
+    details = message.inner("metadata") if message.has("metadata") else Fields({})
+    calls, results = _calls(details, found)
+    end = _ENDS.get(text_in(message, "status"))
+    made = Said(
+        "assistant", text, when, thinking="\n\n".join(filter(None, [*thoughts, thought])),
+        calls=calls, results=results, reason=None if end is None else Reason(end),
+    )  # fmt: skip
+    return None if made.is_empty else made
+
+
+def _calls(
+    details: Fields, found: FoundConversations
+) -> tuple[tuple[ToolCall, ...], tuple[CallResult, ...]]:
+    """Return the calls of an answer, and what the tools returned."""
+    calls: list[ToolCall] = []
+    results: list[CallResult] = []
+    for number, one in enumerate(details.items("tool_calls")):
+        tool = one.inner("tool")
+        function = tool.inner("function")
+        own = text_in(tool, "id") or f"call_{number}"
+        calls.append(call_of(own, text_in(function, "name"), function.raw("arguments") or {}))
+        response = one.raw("response")
+        if not isinstance(response, dict):
+            continue
+        texts = []
+        for part in Fields(response).items("content"):
+            if isinstance(text := part.raw("text"), str):
+                texts.append(text)
+            else:
+                found.left_out["unknown part"] += 1
+        error = response.get("error")
+        texts += [error] if isinstance(error, str) and error else []
+        results.append(result_of(calls[-1], "\n\n".join(texts), is_error=bool(error)))
+    return tuple(calls), tuple(results)

@@ -1,27 +1,68 @@
-"""Reads LM Studio's conversations: a ``*.conversation.json`` for each, in folders.
+"""Reads LM Studio's conversations: a ``*.conversation.json`` for each, in folders; and its presets.
 
 The format has no reference; this reads what LM Studio 0.3 writes. Each message has versions, one of
-which is selected; all versions share the messages that follow. Pure; any thread.
+which is selected; all versions share the messages that follow. Settings are a list of keys and
+values, as in https://github.com/lmstudio-ai/lmstudio-js. Pure; any thread.
 """
 
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import PurePosixPath
+from typing import Any
 
+from engine import StopKind, ToolCall
 from engine.files.fields import DamagedFile, Fields
+from ui.records.attachments import Attachment
+from ui.records.conversations import ConversationSettings, StopEntry
 from ui.records.exchange.found import FoundConversations
 from ui.records.exchange.other_programs import (
+    Reason,
     Said,
+    call_of,
     conversation_of,
+    file_name,
     fill,
+    mentioned,
     parts_of,
+    picture,
+    result_of,
     seconds,
+    stop_entries,
     text_in,
+    thought_apart,
     whole,
 )
 from ui.records.messages import ConversationMessage
+from ui.records.presets import Preset
+from ui.records.tooling.calls import CallResult
 
 LM_STUDIO = "LM Studio"
 SUFFIX = ".conversation.json"
+PRESET_SUFFIX = ".preset.json"
+_KEY = "llm.prediction."
+_STOPS = "stopStrings"
+_SAMPLING: dict[str, tuple[str, type[float] | type[int]]] = {
+    "temperature": ("temperature", float),
+    "topPSampling": ("top_p", float),
+    "topKSampling": ("top_k", int),
+    "minPSampling": ("min_p", float),
+    "repeatPenalty": ("repetition_penalty", float),
+    "maxPredictedTokens": ("max_tokens", int),
+}
+# https://lmstudio.ai/docs/typescript/api-reference/llm-prediction-stats
+_ENDS = {
+    "eosFound": StopKind.EOS,
+    "stopStringFound": StopKind.STOP_STRING,
+    "maxPredictedTokensReached": StopKind.MAX_TOKENS,
+    "contextLengthReached": StopKind.CONTEXT_FULL,
+    "toolCalls": StopKind.TOOL_CALL,
+    "userStopped": StopKind.CANCELLED,
+    "modelUnloaded": StopKind.ERROR,
+    "failed": StopKind.ERROR,
+}
+_CAUSES = {"modelUnloaded": "The model was unloaded."}
+# Steps that only tell how the answer was made.
+_REMARKS = ("debugInfoBlock", "toolStatus", "status")
 
 
 def read_lm_studio(part: Fields, name: str, found: FoundConversations) -> None:
@@ -36,15 +77,17 @@ def read_lm_studio(part: Fields, name: str, found: FoundConversations) -> None:
     own = PurePosixPath(name).name.removesuffix(SUFFIX)
     conversation = conversation_of(LM_STUDIO, own, text_in(part, "name"), began, 0.0)
     conversation.is_pinned = part.raw("pinned") is True
-    prompt = text_in(part, "systemPrompt")
-    conversation.settings = replace(conversation.settings, system_prompt=whole(prompt))
+    values = _values(part, "perChatPredictionConfig")
+    conversation.settings, conversation.stops = _settings(values, name, found)
+    if prompt := whole(text_in(part, "systemPrompt")):
+        conversation.settings = replace(conversation.settings, system_prompt=prompt)
     made: list[ConversationMessage] = []
     parent: ConversationMessage | None = None
     for where, value in parts_of(part, "messages"):
         try:
-            said, selected = _versions(Fields(value, where))
+            said, selected = _versions(Fields(value, where), found)
         except DamagedFile as error:
-            found.damaged.append(f"{name}: {error}")
+            found.note_damage(f"{name}: {error}")
             continue
         versions = [one.message(parent, 2 if number == selected else 1) for number, one in said]
         made += versions
@@ -56,48 +99,193 @@ def read_lm_studio(part: Fields, name: str, found: FoundConversations) -> None:
     fill(conversation, made)
     if made:
         found.conversations.append(conversation)
+    else:
+        found.left_out["empty conversation"] += 1
 
 
-def _versions(message: Fields) -> tuple[list[tuple[int, Said]], int]:
+def read_preset(part: Fields, name: str, found: FoundConversations) -> None:
+    """Read a preset: its prompt, sampling, limit and stops.
+
+    Args:
+        part: The content of its file.
+        name: The file's path.
+        found: Gets the preset.
+    """
+    own = PurePosixPath(name).name.removesuffix(PRESET_SUFFIX)
+    settings, stops = _settings(_values(part, "operation"), name, found)
+    called = whole(text_in(part, "name")).strip() or own
+    found.presets.append(Preset(called, settings, tuple(stops)))
+
+
+def _values(part: Fields, name: str) -> dict[str, Any]:
+    """Return the settings of a list of keys and values; those that are switched off are not set."""
+    values: dict[str, Any] = {}
+    holder = part.raw(name)
+    listed = holder.get("fields") if isinstance(holder, dict) else None
+    for one in listed if isinstance(listed, list) else []:
+        key, value = (one.get("key"), one.get("value")) if isinstance(one, dict) else (None, None)
+        if not isinstance(key, str) or not key.startswith(_KEY):
+            continue
+        if isinstance(value, dict) and "checked" in value:
+            value = value.get("value") if value.get("checked") is True else None
+        if value is not None:
+            values[key.removeprefix(_KEY)] = value
+    return values
+
+
+def _settings(
+    values: Mapping[str, Any], where: str, found: FoundConversations
+) -> tuple[ConversationSettings, list[StopEntry]]:
+    options: dict[str, Any] = {}
+    for key, (name, kind) in _SAMPLING.items():
+        try:
+            if (value := Fields(values).maybe(key, kind)) is not None:
+                options[name] = value
+        except DamagedFile as error:
+            found.note_damage(f"{where}: {_KEY}{error}")
+    if options.get("max_tokens", 1) < 1:  # it writes -1 for no limit
+        del options["max_tokens"]
+    prompt = values.get("systemPrompt")
+    options["system_prompt"] = whole(prompt) if isinstance(prompt, str) else ""
+    stops = stop_entries(_texts(values.get(_STOPS)), f"{where}: {_KEY}{_STOPS}", found)
+    return ConversationSettings(**options), stops
+
+
+def _texts(value: Any) -> list[Any]:
+    return [one for one in value if one != ""] if isinstance(value, list) else []
+
+
+def _versions(message: Fields, found: FoundConversations) -> tuple[list[tuple[int, Said]], int]:
     """Return the versions of a message with their numbers, and the number of the selected one."""
-    found = [(n, _said(version)) for n, version in enumerate(message.items("versions"))]
+    read = [(n, _said(version, found)) for n, version in enumerate(message.items("versions"))]
     selected = message.maybe("currentlySelected", int) or 0
-    return [(n, said) for n, said in found if said is not None], selected
+    return [(n, said) for n, said in read if said is not None and not said.is_empty], selected
 
 
-def _said(version: Fields) -> Said | None:
+def _said(version: Fields, found: FoundConversations) -> Said | None:
     role = version.take("role", str)
     if role not in ("user", "assistant"):
+        found.left_out["message of the system"] += 1
         return None
-    sender = version.inner("senderInfo") if version.has("senderInfo") else None
-    model = text_in(sender, "senderName") if sender is not None else ""
-    texts: list[str] = []
-    thoughts: list[str] = []
+    answer = _Answer(found)
     if version.has("steps"):
         for step in version.items("steps"):
-            if text_in(step, "type") != "contentBlock":
-                continue
-            style = step.inner("style") if step.has("style") else None
-            is_thinking = style is not None and text_in(style, "type") == "thinking"
-            (thoughts if is_thinking else texts).append(_text(step))
-            if step.has("genInfo"):
-                model = model or text_in(step.inner("genInfo"), "identifier")
+            answer.take_step(step)
     else:
-        texts.append(_text(version))
-    text = "".join(texts)
-    if not text.strip():
-        return None
+        answer.take_content(version, is_thinking=False)
+    text = "".join(answer.texts)
     if role == "user":
-        return Said("user", text)
-    return Said("assistant", text, model=model, thinking="".join(thoughts).strip())
+        return Said("user", text, files=tuple(answer.files))
+    text, thought = thought_apart(text)
+    if answer.files:
+        text = "\n\n".join([text, *map(mentioned, answer.files)]).strip()
+    sender = version.inner("senderInfo") if version.has("senderInfo") else None
+    model = text_in(sender, "senderName") if sender is not None else ""
+    thinking = "\n\n".join(filter(None, ["".join(answer.thoughts).strip(), thought]))
+    return Said(
+        "assistant", text, model=model or answer.model, thinking=thinking,
+        calls=tuple(answer.calls.values()), results=tuple(answer.results), stops=answer.stops,
+        max_tokens=answer.max_tokens, reason=answer.reason,
+    )  # fmt: skip
 
 
-def _text(holder: Fields) -> str:
-    """Return the text of a list of pieces; tags that only mark structure are left out."""
-    return whole(
-        "".join(
-            text_in(piece, "text")
-            for piece in holder.items("content")
-            if text_in(piece, "type") == "text" and piece.raw("isStructural") is not True
+class _Answer:
+    """The parts of a message, collected from its steps.
+
+    Args:
+        found: Gets what is left out.
+    """
+
+    def __init__(self, found: FoundConversations) -> None:
+        self.texts: list[str] = []
+        self.thoughts: list[str] = []
+        self.files: list[Attachment] = []
+        self.calls: dict[str, ToolCall] = {}
+        self.results: list[CallResult] = []
+        self.model = ""
+        self.stops: tuple[str, ...] = ()
+        self.max_tokens: int | None = None
+        self.reason: Reason | None = None
+        self._found = found
+
+    def take_step(self, step: Fields) -> None:
+        """Add one step of an answer."""
+        if (kind := text_in(step, "type")) != "contentBlock":
+            if kind not in _REMARKS:
+                self._found.left_out["unknown part"] += 1
+            return
+        style = step.inner("style") if step.has("style") else None
+        self.take_content(step, is_thinking=style is not None and _is_thinking(style))
+        if step.has("genInfo"):
+            self._take_info(step.inner("genInfo"))
+
+    def take_content(self, holder: Fields, *, is_thinking: bool) -> None:
+        """Add a list of pieces; tags that only mark structure are left out."""
+        for piece in holder.items("content"):
+            kind = text_in(piece, "type")
+            if kind == "text":
+                if piece.raw("isStructural") is not True:
+                    text = whole(text_in(piece, "text"))
+                    (self.thoughts if is_thinking else self.texts).append(text)
+            elif kind == "file":
+                self._take_file(piece)
+            elif kind == "toolCallRequest":
+                own = self._call_id(piece)
+                name = text_in(piece, "name")
+                self.calls[own] = call_of(own, name, piece.raw("parameters") or {})
+            elif kind == "toolCallResult" and self._call_id(piece) in self.calls:
+                content = piece.raw("content")
+                text = content if isinstance(content, str) else ""
+                self.results.append(result_of(self.calls[self._call_id(piece)], text))
+            else:
+                self._found.left_out["unknown part"] += 1
+
+    def _call_id(self, piece: Fields) -> str:
+        """Return the id that a call and its result have in common."""
+        for name in ("callId", "toolCallRequestId", "toolCallId"):
+            if isinstance(value := piece.raw(name), str | int):
+                return whole(str(value))
+        return next(reversed(self.calls), "call")
+
+    def _take_file(self, piece: Fields) -> None:
+        name = text_in(piece, "fileIdentifier") or "file"
+        is_picture = text_in(piece, "fileType") == "image"
+        self._found.left_out["picture" if is_picture else "attached file"] += 1
+        note = Attachment(file_name(name), "(the file is not kept here)")
+        self.files.append(picture(name) if is_picture else note)
+
+    def _take_info(self, info: Fields) -> None:
+        """Add what is told of a step's end: the model, the stops that it ran with, the reason."""
+        self.model = self.model or text_in(info, "identifier")
+        values = _values(info, "predictionConfig")
+        known = tuple(whole(one) for one in _texts(values.get(_STOPS)) if isinstance(one, str))
+        self.stops = known or self.stops
+        limit = values.get("maxPredictedTokens")
+        if type(limit) is int and 0 < limit < 1 << 31:
+            self.max_tokens = limit
+        if not info.has("stats"):
+            return
+        stats = info.inner("stats")
+        kind = _ENDS.get(named := text_in(stats, "stopReason"))
+        if kind is None:
+            return
+        # It does not say which of several it was.
+        value = self.stops[0] if kind is StopKind.STOP_STRING and len(self.stops) == 1 else None
+        self.reason = Reason(
+            kind,
+            value,
+            _count(stats, "promptTokensCount"),
+            _count(stats, "predictedTokensCount"),
+            stats.maybe("timeToFirstTokenSec", float),
+            max(stats.maybe("totalTimeSec", float) or 0.0, 0.0),
+            _CAUSES.get(named, ""),
         )
-    )
+
+
+def _is_thinking(style: Fields) -> bool:
+    return text_in(style, "type") == "thinking"
+
+
+def _count(stats: Fields, name: str) -> int:
+    value = stats.maybe(name, float) or 0.0  # a version wrote whole numbers as 12.0
+    return int(value) if 0 <= value < 1 << 31 else 0

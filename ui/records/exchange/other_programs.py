@@ -1,21 +1,77 @@
 """Shared by the readers of other programs' exports: messages, times, texts. Pure; any thread."""
 
 import contextlib
-from collections.abc import Iterable, Iterator
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from engine import (
+    Finished,
+    InvalidRequest,
+    StopInfo,
+    StopKind,
+    Timing,
+    ToolCall,
+    Usage,
+    checked_strings,
+)
 from engine.files.fields import Fields
 from ui.records import codec
 from ui.records.attachments import Attachment
-from ui.records.conversations import UNTITLED, Conversation, title_from_file, title_of
-from ui.records.exchange.found import origin_of
+from ui.records.conversations import (
+    UNTITLED,
+    Conversation,
+    StopEntry,
+    title_from_file,
+    title_of,
+)
+from ui.records.exchange.found import FoundConversations, origin_of
 from ui.records.messages import ConversationMessage, Role, question
 from ui.records.runs import Run, RunState
+from ui.records.tooling.calls import CallResult, CallState
 
 # Larger Unix times are in milliseconds: as seconds they would be thousands of years away.
 _LEAST_MS = 100_000_000_000
+_MOST_NAME_CHARS = 200
+# Models that write their reasoning into the answer, and programs that do not take it apart.
+_THOUGHT = re.compile(r"\A\s*<think(?:ing)?>(.*?)(?:</think(?:ing)?>|\Z)\s*", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """Why an answer ended, as its file says it.
+
+    Attributes:
+        kind: The reason.
+        value: The stop sequence, if the file says which one it was.
+        prompt_tokens: The tokens of the prompt; 0 if they were not counted.
+        output_tokens: The tokens of the answer; 0 if they were not counted.
+        first_token_s: Seconds up to the first token; None if that was not measured.
+        total_s: Seconds that it took; 0 if that was not measured.
+        error: The cause of a failure; empty if it is not known.
+    """
+
+    kind: StopKind
+    value: str | None = None
+    prompt_tokens: int = 0
+    output_tokens: int = 0
+    first_token_s: float | None = None
+    total_s: float = 0.0
+    error: str = ""
+
+    def end(self, text: str) -> Finished:
+        """Return the end of an answer with this text."""
+        first_s = self.first_token_s
+        decode_s = 0.0 if first_s is None else max(self.total_s - first_s, 0.0)
+        return Finished(
+            StopInfo(self.kind, self.value, text_offset=len(text)),
+            Usage(self.prompt_tokens, 0, self.output_tokens),
+            Timing(first_token_s=first_s, decode_s=decode_s, total_s=self.total_s),
+            error=self.error or None,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +85,11 @@ class Said:
         model: The model that answered; empty if it is not known.
         thinking: The reasoning before an answer.
         files: The texts that were attached to a question.
+        calls: The calls that the model made.
+        results: Their results.
+        stops: The stop sequences that it ran with.
+        max_tokens: Its limit; None if there was none, or it is not known.
+        reason: Why it ended; None if the file does not say it.
     """
 
     role: Role
@@ -37,6 +98,16 @@ class Said:
     model: str = ""
     thinking: str = ""
     files: tuple[Attachment, ...] = ()
+    calls: tuple[ToolCall, ...] = ()
+    results: tuple[CallResult, ...] = ()
+    stops: tuple[str, ...] = ()
+    max_tokens: int | None = None
+    reason: Reason | None = None
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is nothing in it."""
+        return not (self.text.strip() or self.thinking.strip() or self.files or self.calls)
 
     def message(self, parent: ConversationMessage | None, rank: int = 1) -> ConversationMessage:
         """Return it as a message of ours that follows another one."""
@@ -49,7 +120,12 @@ class Said:
                 model_id=self.model,
                 state=RunState.UNRECORDED,
                 started_at=self.when,
+                stops=self.stops,
+                max_tokens=self.max_tokens,
+                tool_calls=list(self.calls),
+                results=list(self.results),
             )
+            _end(run, self.reason)
             made = ConversationMessage("assistant", self.text, run)
         made.parent, made.shown_rank, made.created_at = parent, rank, self.when
         return made
@@ -63,6 +139,16 @@ def add_text(message: ConversationMessage, said: Said) -> None:
         run.text = message.text
         run.model_id = run.model_id or said.model
         run.thinking = "\n\n".join(part for part in (run.thinking, said.thinking) if part)
+        run.tool_calls += said.calls
+        run.results += said.results
+        run.stops, run.max_tokens = run.stops or said.stops, run.max_tokens or said.max_tokens
+        _end(run, said.reason)
+
+
+def _end(run: Run, reason: Reason | None) -> None:
+    """Give a run the end that its last part has."""
+    run.finished = None if reason is None else reason.end(run.text)
+    run.state = RunState.UNRECORDED if reason is None else RunState.FINISHED
 
 
 def conversation_of(
@@ -106,6 +192,69 @@ def seconds(value: Any) -> float:
     with contextlib.suppress(OverflowError):
         return codec.moment(float(value) / (1000 if value >= _LEAST_MS else 1))
     return 0.0
+
+
+def thought_apart(text: str) -> tuple[str, str]:
+    """Return an answer without the reasoning at its beginning, and that reasoning."""
+    found = _THOUGHT.match(text)
+    return (text, "") if found is None else (text[found.end() :], found[1].strip())
+
+
+def file_name(name: str) -> str:
+    """Return the name of a file as one line of limited length."""
+    return " ".join(whole(name).split())[:_MOST_NAME_CHARS] or "file"
+
+
+def picture(name: str) -> Attachment:
+    """Return the note that stands for a picture in a question: its name."""
+    return Attachment(file_name(name), "(a picture, which is not kept here)")
+
+
+def mentioned(file: Attachment) -> str:
+    """Return the line of an answer that stands for a file in it."""
+    return f"({file.name}: {file.text.strip('()')})"
+
+
+def call_of(call_id: str, name: str, arguments: Any, *, field: str = "input") -> ToolCall:
+    """Return a call of another program.
+
+    Args:
+        call_id: Its id there.
+        name: The tool.
+        arguments: Its arguments: an object, or a text, which may be JSON.
+        field: The name under which a text that is no JSON object is kept.
+    """
+    if isinstance(arguments, str):
+        with contextlib.suppress(ValueError, RecursionError):
+            if isinstance(json.loads(arguments), dict):
+                return ToolCall(call_id, whole(name), whole(arguments))
+    value = arguments if isinstance(arguments, Mapping) else {field: arguments}
+    return ToolCall(call_id, whole(name), whole(json.dumps(value, ensure_ascii=False)))
+
+
+def result_of(call: ToolCall, text: str, *, is_error: bool = False) -> CallResult:
+    """Return the result of a call."""
+    state = CallState.FAILED if is_error else CallState.DONE
+    return CallResult(call.id, state, whole(text), tool=call.name)
+
+
+def stop_entries(values: Iterable[Any], where: str, found: FoundConversations) -> list[StopEntry]:
+    """Return the stop list of a conversation; sequences that cannot be used are listed.
+
+    Args:
+        values: The sequences.
+        where: Their place in the file.
+        found: Gets the reason for each that cannot be used.
+    """
+    entries: dict[str, StopEntry] = {}
+    for number, value in enumerate(values):
+        try:
+            checked_strings([*entries, value], where)
+        except InvalidRequest as error:
+            found.note_damage(f"{where}[{number}]: {error.reason}")
+        else:
+            entries[value] = StopEntry(value)
+    return list(entries.values())
 
 
 def whole(text: str) -> str:

@@ -18,17 +18,24 @@ from engine.files.fields import DamagedFile, Fields, parsed_json
 from engine.files.text_memory import text_memory
 from ui.records.conversations import ConversationFolder
 from ui.records.exchange.archive import OURS, archive_from
-from ui.records.exchange.archived_traces import names_beside, traces_beside
+from ui.records.exchange.archived_traces import names_beside, trace_members, traces_beside
 from ui.records.exchange.chatgpt import CHATGPT, read_chatgpt
 from ui.records.exchange.claude import CLAUDE, read_claude
 from ui.records.exchange.found import FoundConversations, origin_of
 from ui.records.exchange.jan import JAN, MESSAGES, THREAD, read_jan
-from ui.records.exchange.lm_studio import LM_STUDIO, SUFFIX, read_lm_studio
+from ui.records.exchange.lm_studio import (
+    LM_STUDIO,
+    PRESET_SUFFIX,
+    SUFFIX,
+    read_lm_studio,
+    read_preset,
+)
 from ui.records.exchange.zipped import DAMAGED_ARCHIVE, member_content, traces_in
 from ui.records.placement import Placement
 
 # More files than any export has, but few enough to list quickly.
 _MOST_NAMES = 200_000
+_OF_THE_SYSTEM = (".DS_Store", "Thumbs.db", "desktop.ini")
 _LISTS = ("conversations.json", "conversations-")
 _UNKNOWN = (
     "it holds no conversations of Fullstop, ChatGPT, Claude, LM Studio or Jan. Choose the file or "
@@ -78,12 +85,14 @@ class _Source:
 
     Attributes:
         names: The paths of the texts, with slashes.
+        read: Those that were read.
     """
 
     names: list[str]
 
     def __init__(self, most_bytes: int) -> None:
         self._left = self._most = most_bytes
+        self.read: set[str] = set()
 
     def text(self, name: str) -> str:
         """Return a text.
@@ -92,6 +101,7 @@ class _Source:
             OSError: It cannot be read.
             DamagedFile: It is not text, or takes too much memory.
         """
+        self.read.add(name)
         raw = self._content(name, self._left)
         self._left -= len(raw)
         if (why := text_memory(raw).excess(self._most)) is not None:
@@ -149,9 +159,23 @@ class _Archive(_Source):
 
 def _read(source: _Source) -> FoundConversations:
     names = source.names
+    found = _read_known(source, names)
+    found.unread += [
+        name
+        for name in names
+        if name not in source.read
+        and not name.endswith("/")
+        and not trace_members([name])
+        and PurePosixPath(name).name not in _OF_THE_SYSTEM
+        and "__MACOSX" not in PurePosixPath(name).parts
+    ]
+    return found
+
+
+def _read_known(source: _Source, names: list[str]) -> FoundConversations:
     if threads := [name for name in names if PurePosixPath(name).name == THREAD]:
         return _threads(source, threads)
-    if kept := [name for name in names if name.endswith(SUFFIX)]:
+    if kept := [name for name in names if name.endswith((SUFFIX, PRESET_SUFFIX))]:
         return _kept_by_lm_studio(source, kept)
     if len(names) == 1 and (isinstance(source, _Alone) or names[0].endswith(".json")):
         return _one_file(source, names[0])
@@ -166,6 +190,7 @@ def _read(source: _Source) -> FoundConversations:
         else:
             found.conversations += more.conversations
             found.damaged += more.damaged
+            found.left_out += more.left_out
     assert found is not None
     return found
 
@@ -214,21 +239,24 @@ def _attempt(
     try:
         read(Fields(values, where), found)
     except DamagedFile as error:
-        found.damaged.append(str(error))
+        found.note_damage(str(error))
 
 
 def _kept_by_lm_studio(source: _Source, names: list[str]) -> FoundConversations:
     found = FoundConversations(LM_STUDIO)
     folders: dict[str, ConversationFolder] = {}
-    tops = {PurePosixPath(name).parts[0] for name in names}
+    names = sorted(names, key=lambda name: name.endswith(PRESET_SUFFIX))
+    places = [PurePosixPath(name).parts for name in names if name.endswith(SUFFIX)]
+    tops = {parts[0] for parts in places}
     # In an archive of the folder, everything is inside the folder itself.
-    skipped = 1 if len(tops) == 1 and all("/" in name for name in names) else 0
+    skipped = 1 if len(tops) == 1 and all(len(one) > 1 for one in places) else 0
     for name, values in _each(source, names, found):
         before = len(found.conversations)
         try:
-            read_lm_studio(Fields(values), name, found)
+            read = read_preset if name.endswith(PRESET_SUFFIX) else read_lm_studio
+            read(Fields(values), name, found)
         except DamagedFile as error:
-            found.damaged.append(f"{name}: {error}")
+            found.note_damage(f"{name}: {error}")
         inside = "/".join(PurePosixPath(name).parts[skipped:-1])
         if inside and len(found.conversations) > before:
             folder = folders.get(inside)
@@ -248,14 +276,15 @@ def _threads(source: _Source, names: list[str]) -> FoundConversations:
         place = PurePosixPath(name).parent
         beside = (place / MESSAGES).as_posix()
         if beside not in every:
-            continue  # it has no messages
+            found.left_out["empty conversation"] += 1
+            continue
         try:
             lines = source.text(beside)
             read_jan(Fields(values, name), lines, place.name, found)
         except DamagedFile as error:
-            found.damaged.append(f"{beside}: {error}")
+            found.note_damage(f"{beside}: {error}")
         except OSError as error:
-            found.damaged.append(f"{beside}: {os_cause(error)}")
+            found.note_damage(f"{beside}: {os_cause(error)}")
     return found
 
 
@@ -267,6 +296,6 @@ def _each(
         try:
             yield name, source.json(name)
         except DamagedFile as error:
-            found.damaged.append(f"{name}: {error}")
+            found.note_damage(f"{name}: {error}")
         except OSError as error:
-            found.damaged.append(f"{name}: {os_cause(error)}")
+            found.note_damage(f"{name}: {os_cause(error)}")

@@ -8,8 +8,10 @@ from typing import Any
 import pytest
 
 from engine.files.fields import DamagedFile
+from ui.inspector.ending.why import why
 from ui.records.conversations import Conversation
 from ui.records.exchange.reading import find_conversations
+from ui.words.verdicts import answer_line
 
 MOST = 8_000_000
 
@@ -102,17 +104,23 @@ def test_chatgpt_conversations_come_with_their_branches(tmp_path: Path, is_archi
         ("user", "Count to three."),
         ("assistant", "1, 2, 3 "),
         ("user", "Look it up."),
-        ("assistant", "```python\nsearch()\n```\n\nHere it is."),
+        ("assistant", ""),
+        ("assistant", "Here it is."),
     ]
-    last = one.messages[-1].run
-    assert last is not None
-    assert last.thinking == "I should look."
+    call = one.messages[-2].run
+    assert call is not None
+    assert call.thinking == "I should look."
+    assert [(c.name, json.loads(c.arguments)) for c in call.tool_calls] == [
+        ("python", {"code": "search()"})
+    ]
+    assert [(r.call_id, r.text) for r in call.results] == [("call", "found")]
     first, second = one.tree.versions(one.messages[1])
     assert (first.said, second.said) == ("1, 2", "1, 2, 3 ")
     assert second.run is not None
     assert second.run.model_id == "gpt-4o"
     one.tree.show(first)
-    assert texts(one)[-1] == ("user", "(an image that was not exported)\n\nWhat is this?")
+    assert one.messages[-1].typed == "What is this?"
+    assert [file.name for file in one.messages[-1].files] == ["picture"]
     assert texts(half) == [("user", "still here")]
     assert found.damaged == [
         "conversations[1].mapping: must be an object",
@@ -137,7 +145,12 @@ def test_claude_conversations_come_with_attachments_and_retries(tmp_path: Path) 
     attached = [{"file_name": "notes.txt", "file_type": "txt", "extracted_content": "Milk, bread"}]
     thought = [
         {"type": "thinking", "thinking": "A list."},
-        {"type": "tool_use", "name": "search", "input": {}},
+        {"type": "tool_use", "id": "t", "name": "search", "input": {}},
+        {
+            "type": "tool_result",
+            "tool_use_id": "t",
+            "content": [{"type": "text", "text": "2 found"}],
+        },
         {"type": "text", "text": "Two things."},
     ]
     values = [
@@ -167,6 +180,8 @@ def test_claude_conversations_come_with_attachments_and_retries(tmp_path: Path) 
     assert (first.said, second.said) == ("Two things.", "Milk and bread.")
     assert first.run is not None
     assert first.run.thinking == "A list."
+    assert [one.name for one in first.run.tool_calls] == ["search"]
+    assert [(one.text, one.state) for one in first.run.results] == [("2 found", "done")]
     assert found.damaged == ["“Shopping”: chat_messages[4].sender: must be text"]
 
 
@@ -262,6 +277,149 @@ def test_jan_threads_come_with_what_can_be_read_of_them(tmp_path: Path) -> None:
         ("assistant", "A horse walks into a bar."),
     ]
     assert found.damaged == ["jan_1/messages.jsonl, line 2: this is not valid JSON"]
+
+
+def test_what_chatgpt_ran_and_why_it_stopped_come_in_and_the_rest_is_counted(
+    tmp_path: Path,
+) -> None:
+    output = {"content_type": "execution_output", "text": "42\n"}
+    failed = {"content_type": "execution_output", "text": "NameError"}
+    picture = {"content_type": "image_asset_pointer", "asset_pointer": "file-service://file-1"}
+    sound = {"content_type": "audio_asset_pointer", "asset_pointer": "sediment://file_2"}
+    context = {"content_type": "user_editable_context", "user_instructions": "Be brief."}
+    attached = [{"id": "file-1", "name": "cat.png"}, {"id": "file-3", "name": "a.pdf"}]
+
+    def code(text: str) -> dict[str, Any]:
+        return {"content_type": "code", "language": "python", "text": text}
+
+    nodes = [
+        node("me", None, "user", content=context, is_visually_hidden_from_conversation=True),
+        node("q", "me", "user", picture, sound, "What is 6 × 7?", attachments=attached),
+        node("c1", "q", "assistant", content=code("6 * x")),
+        node("t1", "c1", "tool", content=failed, aggregate_result={"status": "failed_with_x"}),
+        node("c2", "t1", "assistant", content=code("6 * 7")),
+        node("t2", "c2", "tool", content=output),
+        node("a", "t2", "assistant", "It is 42.", finish_details={"type": "max_tokens"}),
+        node("q2", "a", "user", "And?"),
+        node("th", "q2", "assistant", finish_details={"type": "interrupted"}, content={
+            "content_type": "thoughts", "thoughts": [{"content": "Hm."}],
+        }),
+    ]  # fmt: skip
+    for one in nodes:
+        if one["id"] in ("c1", "c2"):
+            one["message"]["recipient"] = "python"
+    values = {"id": "c", "current_node": "th", "mapping": {one["id"]: one for one in nodes}}
+    path = zipped(
+        tmp_path / "export.zip",
+        {"conversations.json": json.dumps([values]), "user.json": "{}", "file-1-cat.png": "P"},
+    )
+    found = find_conversations(path, MOST)
+    (one,) = found.conversations
+    assert one.settings.system_prompt == "Be brief."
+    assert [file.name for file in one.messages[0].files] == ["cat.png", "a.pdf"]
+    first, second, answer = (message.run for message in one.messages[1:4])
+    assert first is not None
+    assert second is not None
+    assert answer is not None
+    assert [(r.text, r.state) for run in (first, second) for r in run.results] == [
+        ("NameError", "failed"),
+        ("42\n", "done"),
+    ]
+    assert (first.text, second.text, answer.text) == ("", "", "It is 42.")
+    assert answer.finished is not None
+    assert answer_line(answer.finished) == "Cut off at the token limit"
+    last = one.messages[-1].run
+    assert last is not None
+    assert (last.thinking, last.finished and last.finished.stop.kind) == ("Hm.", "cancelled")
+    assert found.left_out_words == (
+        "Left out: 1 attached file, 1 picture, 1 sound recording, 2 other files "
+        "(user.json, file-1-cat.png)."
+    )
+
+
+def test_lm_studio_brings_its_stops_prompts_presets_and_reasons(tmp_path: Path) -> None:
+    def fields(**values: Any) -> dict[str, Any]:
+        return {"fields": [{"key": f"llm.prediction.{k}", "value": v} for k, v in values.items()]}
+
+    values = lm_studio("Greeting")
+    values["systemPrompt"] = ""
+    values["perChatPredictionConfig"] = fields(
+        systemPrompt="Be kind.",
+        stopStrings=["###", "", 7],
+        temperature=0.5,
+        topPSampling={"checked": False, "value": 0.1},
+        maxPredictedTokens={"checked": True, "value": 64},
+    )
+    step = values["messages"][1]["versions"][0]["steps"][0]
+    step["content"][0]["text"] = "<think>Who?</think>Hi."
+    step["genInfo"] = {
+        "identifier": "qwen",
+        "predictionConfig": fields(stopStrings=["###"]),
+        "stats": {"stopReason": "stopStringFound", "predictedTokensCount": 12.0},
+    }
+    file = {"type": "file", "fileIdentifier": "17 - cat.png", "fileType": "image"}
+    values["messages"][0]["versions"][0]["content"].append(file)
+    preset = {"name": "Terse", "operation": fields(systemPrompt="Be terse.", stopStrings=["END"])}
+    written(tmp_path / "conversations" / "1.conversation.json", values)
+    written(tmp_path / "config-presets" / "terse.preset.json", preset)
+    found = find_conversations(tmp_path, MOST)
+    (one,) = found.conversations
+    settings = one.settings
+    assert (settings.system_prompt, settings.temperature, settings.top_p) == ("Be kind.", 0.5, None)
+    assert (settings.max_tokens, [stop.sequence for stop in one.stops]) == (64, ["###"])
+    assert [file.name for file in one.messages[0].files] == ["17 - cat.png"]
+    run = one.messages[1].run
+    assert run is not None
+    assert run.finished is not None
+    assert (run.text, run.thinking, run.stops) == ("Hi.", "Who?", ("###",))
+    assert answer_line(run.finished) == '12 tokens · Stopped by "###"'
+    assert [(p.name, p.settings.system_prompt, p.stops[0].sequence) for p in found.presets] == [
+        ("Terse", "Be terse.", "END")
+    ]
+    assert "llm.prediction.stopStrings[1]: must be a string, not int" in found.damaged[0]
+    assert found.left_out_words == "Left out: 1 picture."
+
+
+def test_a_stop_that_the_file_does_not_name_is_not_invented(tmp_path: Path) -> None:
+    values = lm_studio("Greeting")
+    step = values["messages"][1]["versions"][0]["steps"][0]
+    step["genInfo"] = {"stats": {"stopReason": "stopStringFound"}}
+    found = find_conversations(written(tmp_path / "1.conversation.json", values), MOST)
+    run = found.conversations[0].messages[1].run
+    assert run is not None
+    assert run.verdict is not None
+    assert run.verdict.words.sentence == "One of your stop sequences ended this answer."
+    assert why(run, None) == [
+        "That is the reason in the file that this answer came from. It has no tokens."
+    ]
+
+
+def test_jan_brings_reasoning_calls_and_stops(tmp_path: Path) -> None:
+    model = {"id": "m", "parameters": {"stop": ["</s>"], "temperature": 0.1}}
+    written(tmp_path / "t" / "thread.json", {"id": "t", "assistants": [{"model": model}]})
+    picture = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AA"}}
+    function = {"name": "look", "arguments": '{"at": 1}'}
+    calls = [{"tool": {"id": "x", "function": function}, "response": {"content": [{"text": "A"}]}}]
+    messages = [
+        {"role": "user", "content": [picture, {"type": "text", "text": {"value": "What?"}}]},
+        {
+            "role": "assistant",
+            "status": "stopped",
+            "content": [{"type": "text", "text": {"value": "<think>\nHm.\n</think>\n\nA cat."}}],
+            "metadata": {"tool_calls": calls},
+        },
+    ]
+    (tmp_path / "t" / "messages.jsonl").write_text("\n".join(map(json.dumps, messages)))
+    found = find_conversations(tmp_path, MOST)
+    (one,) = found.conversations
+    assert ([stop.sequence for stop in one.stops], one.settings.temperature) == (["</s>"], 0.1)
+    run = one.messages[1].run
+    assert run is not None
+    assert run.finished is not None
+    assert (run.text, run.thinking, run.finished.stop.kind) == ("A cat.", "Hm.", "cancelled")
+    assert [(call.name, call.arguments) for call in run.tool_calls] == [("look", '{"at": 1}')]
+    assert [result.text for result in run.results] == ["A"]
+    assert found.left_out_words == "Left out: 1 picture."
 
 
 def test_unknown_and_too_large_files_are_refused_with_a_reason(tmp_path: Path) -> None:

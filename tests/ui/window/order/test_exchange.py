@@ -54,6 +54,7 @@ def test_an_import_lists_its_conversations_and_adds_none_twice(
     nodes = {
         "q": {"id": "q", "parent": None, "message": said_to_chatgpt("user", "Hello?")},
         "a": {"id": "a", "parent": "q", "message": said_to_chatgpt("assistant", "Hi.")},
+        "b": {"id": "b", "parent": "q", "message": said_to_chatgpt("user", "See")},
     }
     listed_there: list[dict[str, Any]] = [
         {"title": "First", "id": "1", "current_node": "a", "mapping": nodes},
@@ -73,6 +74,7 @@ def test_an_import_lists_its_conversations_and_adds_none_twice(
         dialog = await look(window)
         assert dialog.words.text() == "conversations.json holds 2 conversations from ChatGPT."
         assert "conversations[1].mapping: must be an object" in dialog.damage.text()
+        assert dialog.left_out.text() == "Left out: 2 pictures."
         assert not dialog.copies.isVisible()
         dialog.list.item(1).setCheckState(Qt.CheckState.Unchecked)
         assert dialog.accept_button.text() == "Import 1 Conversation"
@@ -84,7 +86,7 @@ def test_an_import_lists_its_conversations_and_adds_none_twice(
         bar = window.statusBar()
         assert isinstance(bar, TransferBar)
         assert bar.isVisible()
-        assert bar.words.text() == "Imported 1 conversation from ChatGPT."
+        assert bar.words.text() == ("Imported 1 conversation from ChatGPT. Left out: 2 pictures.")
         assert not bar.cancel.isVisible()
         again = await look(window)
         assert "1 of them is here already." in again.words.text()
@@ -103,5 +105,6 @@ def test_an_import_lists_its_conversations_and_adds_none_twice(
 
 
 def said_to_chatgpt(role: str, text: str) -> dict[str, Any]:
-    content = {"content_type": "text", "parts": [text]}
+    picture = [{"content_type": "image_asset_pointer"}] if text == "See" else []
+    content = {"content_type": "text", "parts": [text, *picture]}
     return {"author": {"role": role}, "content": content, "create_time": 1_700_000_000}
