@@ -70,7 +70,10 @@ def _reason(played: Replayed, recording: Recording) -> str:
             f"No stop fires within the {len(recording.tokens)} recorded tokens · "
             f"the run itself ended here ({recording.stop.kind})"
         )
-    if played.stop.kind is StopKind.CONTEXT_FULL:  # the prompt's length is not recorded
+    if played.stop.kind in (
+        StopKind.CONTEXT_FULL,
+        StopKind.MEMORY_FULL,
+    ):  # the prompt's length is not recorded
         reason = headline(played.stop)
     else:
         usage = Usage(output_tokens=played.output_tokens)

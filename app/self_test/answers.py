@@ -15,6 +15,7 @@ from engine import (
     Engine,
     Finished,
     GenerationRequest,
+    Limits,
     Message,
     OutputConstraint,
     Sampling,
@@ -31,6 +32,7 @@ STOP = "6"
 COUNTED = "1\n2\n3\n4\n5\n"
 _COUNTED_TO_TEN = f"{COUNTED}6\n7\n8\n9\n10"
 _SHORT_CONTEXT = 128
+_LITTLE_MEMORY = 3 << 19  # bytes: for one answer of some 256 tokens of the demo model
 _HELD = "held to a schema"
 _FAULT = "a fault made on purpose"
 _WEATHER = Tool(
@@ -70,6 +72,14 @@ def stop_checks(engine: Engine, scratch: Path) -> dict[StopKind, StopCheck]:
         finally:
             await short.aclose()
 
+    async def memory_full() -> str:
+        narrow = Engine(Limits(context_bytes=_LITTLE_MEMORY))
+        try:
+            await narrow.load(paths.demo_model())
+            return await _ends(narrow, endless, StopKind.MEMORY_FULL)
+        finally:
+            await narrow.aclose()
+
     async def error() -> str:
         failing = Engine(loader=_load_failing)
         try:
@@ -89,6 +99,7 @@ def stop_checks(engine: Engine, scratch: Path) -> dict[StopKind, StopCheck]:
         ),
         StopKind.TOOL_CALL: lambda: _ends(engine, weather, StopKind.TOOL_CALL),
         StopKind.CONTEXT_FULL: context_full,
+        StopKind.MEMORY_FULL: memory_full,
         StopKind.CANCELLED: lambda: _ends(engine, endless, StopKind.CANCELLED, is_cancelled=True),
         StopKind.ERROR: error,
     }

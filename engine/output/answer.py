@@ -30,11 +30,13 @@ class AnswerBuilder:
     """
 
     def __init__(self, setup: AnswerSetup) -> None:
-        beginning, room = setup.setting.beginning, setup.setting.context_room
+        setting, beginning = setup.setting, setup.setting.beginning
         self.vocabulary = setup.vocabulary
         self.spans = SpanTracker() if setup.tells_spans else None
         self._rules = setup.rules
         self._max_tokens = setup.max_tokens
+        self._is_short_of_memory = setting.memory_room is not None
+        room = setting.context_room if setting.memory_room is None else setting.memory_room
         self._most = min(room, setup.max_tokens or room)
         self._calls = OpenCalls(setup.parse_calls, setup.new_reader, _guard(setup.rules))
         self._text = ChannelText(setup.rules, self._calls, self.spans)
@@ -145,8 +147,9 @@ class AnswerBuilder:
             return StopKind.STOP_STRING
         if ending is not None:
             return ending.kind
-        asked = self._max_tokens is not None and self.count >= self._max_tokens
-        return StopKind.MAX_TOKENS if asked else StopKind.CONTEXT_FULL
+        if self._max_tokens is not None and self.count >= self._max_tokens:
+            return StopKind.MAX_TOKENS
+        return StopKind.MEMORY_FULL if self._is_short_of_memory else StopKind.CONTEXT_FULL
 
     def _end_call(self) -> str:
         """End the open call with the answer: it is complete, or is plain text, or was cut short.

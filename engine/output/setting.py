@@ -20,7 +20,8 @@ class RunSetting:
         family: How it marks the channels of its output.
         beginning: Where the answer begins.
         eos: Ids that end generation.
-        context_room: Tokens that the context left for the answer.
+        context_room: Tokens that the model's context left for the answer.
+        memory_room: Tokens for which memory was left, where that was less; otherwise None.
         has_bytes: Whether the model's tokens are known byte strings.
         strips_first_space: Whether its decoder drops one space at the very beginning.
     """
@@ -30,6 +31,7 @@ class RunSetting:
     beginning: Beginning = field(default_factory=Beginning)
     eos: tuple[int, ...] = ()
     context_room: int = 0
+    memory_room: int | None = None
     has_bytes: bool = True
     strips_first_space: bool = False
 

@@ -176,6 +176,7 @@ def setting_to_fields(setting: RunSetting) -> dict[str, Any]:
         "tool_name": setting.beginning.tool_name,
         "eos": setting.eos,
         "context_room": setting.context_room,
+        "memory_room": setting.memory_room,
         "has_bytes": setting.has_bytes,
         "strips_first_space": setting.strips_first_space,
         "channels": family_to_fields(setting.family),
@@ -192,6 +193,7 @@ def setting_from(top: Fields) -> RunSetting:
         beginning=_beginning(fields, has_headers=family.has_headers),
         eos=fields.ints("eos"),
         context_room=fields.take("context_room", int),
+        memory_room=fields.maybe("memory_room", int),
         has_bytes=fields.take("has_bytes", bool),
         strips_first_space=fields.take("strips_first_space", bool),
     )

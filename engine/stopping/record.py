@@ -15,6 +15,7 @@ class StopKind(StrEnum):
     STOP_TOKEN = "stop_token"
     MAX_TOKENS = "max_tokens"
     CONTEXT_FULL = "context_full"
+    MEMORY_FULL = "memory_full"
     TOOL_CALL = "tool_call"
     CANCELLED = "cancelled"
     ERROR = "error"

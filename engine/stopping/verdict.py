@@ -55,6 +55,11 @@ class Ended(Protocol):
         ...
 
     @property
+    def context_length(self) -> int:
+        """Tokens that the model's context holds; 0 where no model was reached."""
+        ...
+
+    @property
     def unfinished_tool_call(self) -> str:
         """The text of a tool call that was cut short."""
         ...
@@ -120,6 +125,8 @@ def headline(stop: StopInfo) -> str:
             return "Reached the token limit"
         case StopKind.CONTEXT_FULL:
             return "The context is full"
+        case StopKind.MEMORY_FULL:
+            return "Memory is full"
         case StopKind.TOOL_CALL:
             return "Called a tool"
         case StopKind.CANCELLED:
@@ -143,6 +150,8 @@ def shortest(stop: StopInfo) -> str:
             return "token limit"
         case StopKind.CONTEXT_FULL:
             return "context full"
+        case StopKind.MEMORY_FULL:
+            return "memory full"
         case StopKind.TOOL_CALL:
             return "tool call"
         case StopKind.CANCELLED:
@@ -225,6 +234,17 @@ def verdict_words(end: Ended, max_tokens: int | None = None) -> VerdictWords:
                 "Context full",
                 "The conversation fills the model’s context.",
                 f"Prompt and answer came to {total}. {went_on}" if is_counted else went_on,
+            )
+        case StopKind.MEMORY_FULL:
+            total = counted(usage.prompt_tokens + usage.output_tokens, "token")
+            holds = f"; the model’s context holds {end.context_length:,}" * bool(end.context_length)
+            return VerdictWords(
+                short,
+                f"{short} at {total}{in_call}",
+                "Memory full",
+                "There is no memory for more of this answer.",
+                f"Prompt and answer came to {total}{holds}. Unload other models or close other "
+                "apps, then continue the answer.",
             )
         case StopKind.TOOL_CALL:
             told = "The model called a tool and waits for its result."

@@ -230,6 +230,8 @@ class Finished:
         settled: The tokens that were not settled by the last trace; see ``TokenTrace``.
         speculation: The counts of guesses.
         budget_end: Where the budget ended the reasoning; None where it did not.
+        context_length: Tokens that the model's context holds, prompt and answer together; 0 where
+            the request ended before it reached a model.
     """
 
     stop: StopInfo
@@ -242,6 +244,7 @@ class Finished:
     settled: tuple[TokenSpan, ...] = ()
     speculation: Speculation = Speculation()
     budget_end: BudgetEnd | None = None
+    context_length: int = 0
 
 
 Event = (

@@ -284,4 +284,5 @@ def _finished(fields: Fields) -> Finished:
         residue=fields.maybe("residue", str) or "",
         speculation=speculation_from(fields),
         budget_end=budget_end_from(fields),
+        context_length=fields.maybe("context_length", int) or 0,
     )

@@ -61,7 +61,13 @@ _UNJUDGED = {
     RunState.WRITTEN: WRITTEN_VERDICT,
     RunState.UNRECORDED: UNRECORDED_VERDICT,
 }
-_CONTINUED = (StopKind.MAX_TOKENS, StopKind.CANCELLED, StopKind.STOP_STRING, StopKind.STOP_TOKEN)
+_CONTINUED = (
+    StopKind.MAX_TOKENS,
+    StopKind.MEMORY_FULL,
+    StopKind.CANCELLED,
+    StopKind.STOP_STRING,
+    StopKind.STOP_TOKEN,
+)
 
 
 @dataclass(eq=False)

@@ -23,6 +23,7 @@ _LOOKS = {
     StopKind.STOP_TOKEN: ("stop-match", Tone.MATCH),
     StopKind.MAX_TOKENS: ("limit", Tone.LIMIT),
     StopKind.CONTEXT_FULL: ("limit", Tone.LIMIT),
+    StopKind.MEMORY_FULL: ("limit", Tone.LIMIT),
     StopKind.TOOL_CALL: ("tool", Tone.TOOL),
     StopKind.CANCELLED: ("cancelled", Tone.QUIET),
     StopKind.ERROR: ("fault", Tone.FAULT),

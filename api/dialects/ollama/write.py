@@ -55,7 +55,7 @@ def done_reason_to_wire(stop: StopInfo) -> DoneReason:
     match stop.kind:
         case StopKind.EOS | StopKind.STOP_STRING | StopKind.STOP_TOKEN | StopKind.TOOL_CALL:
             return "stop"
-        case StopKind.MAX_TOKENS | StopKind.CONTEXT_FULL:
+        case StopKind.MAX_TOKENS | StopKind.CONTEXT_FULL | StopKind.MEMORY_FULL:
             return "length"
         case StopKind.ERROR | StopKind.CANCELLED:
             raise not_an_ending(stop)

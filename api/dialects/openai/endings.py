@@ -37,7 +37,7 @@ def stop_to_wire(stop: StopInfo) -> tuple[FinishReason, str | int | None]:
             return "stop", None
         case StopKind.STOP_STRING | StopKind.STOP_TOKEN:
             return "stop", stop.value
-        case StopKind.MAX_TOKENS | StopKind.CONTEXT_FULL:
+        case StopKind.MAX_TOKENS | StopKind.CONTEXT_FULL | StopKind.MEMORY_FULL:
             return "length", None
         case StopKind.TOOL_CALL:
             return "tool_calls", None

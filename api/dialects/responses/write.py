@@ -126,7 +126,7 @@ def status_of(stop: StopInfo) -> Literal["completed", "incomplete"]:
     match stop.kind:
         case StopKind.EOS | StopKind.STOP_STRING | StopKind.STOP_TOKEN | StopKind.TOOL_CALL:
             return "completed"
-        case StopKind.MAX_TOKENS | StopKind.CONTEXT_FULL:
+        case StopKind.MAX_TOKENS | StopKind.CONTEXT_FULL | StopKind.MEMORY_FULL:
             return "incomplete"
         case StopKind.ERROR | StopKind.CANCELLED:
             raise not_an_ending(stop)

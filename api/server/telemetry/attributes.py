@@ -97,7 +97,7 @@ def finish_reason(finished: Finished) -> str:
     match kind:
         case StopKind.EOS | StopKind.STOP_STRING | StopKind.STOP_TOKEN:
             return "stop"
-        case StopKind.MAX_TOKENS | StopKind.CONTEXT_FULL:
+        case StopKind.MAX_TOKENS | StopKind.CONTEXT_FULL | StopKind.MEMORY_FULL:
             return "length"
         case StopKind.TOOL_CALL:
             return "tool_call"

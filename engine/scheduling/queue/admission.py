@@ -52,14 +52,16 @@ def admit(
     generation.prompt_tokens = len(prompt.tokens)
     generation.vocabulary = backend.vocabulary
     continues = continues_text(request, prompt.beginning)
-    if most_tokens is not None and request.max_tokens is None:
-        context = min(context, most_tokens)
+    memory_room = None
+    if most_tokens is not None and request.max_tokens is None and most_tokens < context:
+        memory_room = most_tokens - len(prompt.tokens)
     generation.setting = setting = RunSetting(
         model=backend.info.id,
         family=family,
         beginning=prompt.beginning,
         eos=tuple(sorted(backend.vocabulary.eos)),
         context_room=context - len(prompt.tokens),
+        memory_room=memory_room,
         has_bytes=backend.vocabulary.raw is not None,
         strips_first_space=vocabulary.strips_first_space,
     )

@@ -75,6 +75,12 @@ class CacheRoom:
                 f"a prompt and an answer of {tokens:,} tokens together take {_figure(one)} of "
                 f"memory for their context, and {self._free}; set it to {_at_most(left, prompt)}",
             )
+        if not prompt:  # it was not counted, because not even the shortest one fits
+            raise InvalidRequest(
+                wanted.prompt_field,
+                f"the shortest prompt and answer take {_figure(one)} of memory for their context, "
+                f"and {self._free}; unload other models, or give answers more memory",
+            )
         raise InvalidRequest(
             wanted.prompt_field,
             f"a prompt of {prompt:,} tokens and its answer take {_figure(one)} of memory for their "

@@ -61,7 +61,8 @@ class Row:
         self.number = -1
         self._cached = self._from_disk = 0
         self.submitted_at = submitted_at
-        request, room = generation.request, generation.setting.context_room
+        request, setting = generation.request, generation.setting
+        room = setting.context_room if setting.memory_room is None else setting.memory_room
         answer = USUAL_ANSWER if request.max_tokens is None else request.max_tokens
         self._expected_tokens = self.prompt_tokens + min(room, answer)
         self._read = 0
@@ -229,6 +230,7 @@ class Row:
             settled=() if spans is None else spans.settle(is_over=True),
             speculation=self._speculation,
             budget_end=end if end and self.builder.count > end.token_index else None,
+            context_length=self.prompt_tokens + self.generation.setting.context_room,
         )
 
     def end(

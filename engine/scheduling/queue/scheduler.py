@@ -184,9 +184,9 @@ class Scheduler:
                 return
             _log.warning("the running answers take all memory: one ends at %d tokens", row.tokens)
             generation = row.generation
-            generation.setting = replace(generation.setting, context_room=row.builder.count)
+            generation.setting = replace(generation.setting, memory_room=row.builder.count)
             del self.rows[row.number]
-            self._handing_out.finish(row, StopKind.CONTEXT_FULL)
+            self._handing_out.finish(row, StopKind.MEMORY_FULL)
             self._leave(backend, {row.number: 0})
 
     def cancel(self, backend: Backend, generations: Collection[Generation]) -> None:

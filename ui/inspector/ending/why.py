@@ -32,7 +32,7 @@ def why(run: Run, tape: Tape | None) -> list[str]:
                 kept = f"{quoted(stop.held)} was still held back, and was then released."
             return [f"{quoted(stop.token_text or '')} is one of the model’s end tokens.",
                     f"{_drawn(stop)}{odds}", kept]  # fmt: skip
-        case StopKind.MAX_TOKENS | StopKind.CONTEXT_FULL:
+        case StopKind.MAX_TOKENS | StopKind.CONTEXT_FULL | StopKind.MEMORY_FULL:
             return [_limit(run, stop), _drawn(stop), _released(stop)]
         case StopKind.TOOL_CALL:
             return ["The text of a tool call was complete.", _drawn(stop), "The answer waits for "
@@ -78,6 +78,8 @@ def _eos_odds(tape: Tape | None) -> str:
 def _limit(run: Run, stop: StopInfo) -> str:
     if stop.kind is StopKind.CONTEXT_FULL:
         return "Prompt and answer together fill the model’s context."
+    if stop.kind is StopKind.MEMORY_FULL:
+        return "Prompt and answer together take all the memory that answers may use."
     return f"The limit was {counted(run.max_tokens or 0, 'token')}."
 
 

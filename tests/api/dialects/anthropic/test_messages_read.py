@@ -296,6 +296,7 @@ def test_a_bad_stop_is_named_by_its_index(bad: Any) -> None:
         (StopInfo(StopKind.STOP_TOKEN, 21), ("end_turn", None)),
         (StopInfo(StopKind.MAX_TOKENS), ("max_tokens", None)),
         (StopInfo(StopKind.CONTEXT_FULL), ("model_context_window_exceeded", None)),
+        (StopInfo(StopKind.MEMORY_FULL), ("max_tokens", None)),
         (StopInfo(StopKind.TOOL_CALL), ("tool_use", None)),
     ],
     ids=lambda value: value.kind.value if isinstance(value, StopInfo) else "",

@@ -35,6 +35,7 @@ def ended(usage: Usage, speculation: Speculation | None = None) -> Finished:
         (StopInfo(StopKind.STOP_TOKEN, 21), "stop", 21),
         (StopInfo(StopKind.MAX_TOKENS), "length", None),
         (StopInfo(StopKind.CONTEXT_FULL), "length", None),
+        (StopInfo(StopKind.MEMORY_FULL), "length", None),
         (StopInfo(StopKind.TOOL_CALL), "tool_calls", None),
     ],
     ids=lambda value: value.kind.value if isinstance(value, StopInfo) else "",

@@ -225,6 +225,7 @@ def test_a_parameter_that_asks_for_nothing_is_accepted() -> None:
         (StopKind.TOOL_CALL, "completed"),
         (StopKind.MAX_TOKENS, "incomplete"),
         (StopKind.CONTEXT_FULL, "incomplete"),
+        (StopKind.MEMORY_FULL, "incomplete"),
     ],
 )
 def test_a_normal_end_has_its_status(kind: StopKind, status: str) -> None:

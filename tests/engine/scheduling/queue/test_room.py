@@ -56,6 +56,13 @@ def checked(room: CacheRoom, *choices: tuple[int, int | None]) -> InvalidRequest
     return None
 
 
+def test_a_prompt_that_was_not_counted_gets_no_figure_and_is_not_said_to_be_too_long() -> None:
+    refusal = checked(CacheRoom(CacheSize(1 << 20), 100_000, 1 << 10), (0, None))
+    assert refusal is not None
+    assert "0 tokens" not in refusal.reason
+    assert "shorten" not in refusal.reason
+
+
 def test_the_field_that_asks_for_too_much_is_named_with_figures() -> None:
     room = CacheRoom(CacheSize(1 << 20), 100_000, 10_240 << 20)
     assert checked(room, (1000, 9000)) is None
@@ -205,7 +212,7 @@ def test_an_answer_without_a_limit_ends_when_memory_is_full(tmp_path: Path) -> N
         await engine.load(tmp_path)
         answer = await ask(engine, "long")
         usage = answer.finished.usage
-        assert answer.finished.stop.kind is StopKind.CONTEXT_FULL
+        assert answer.finished.stop.kind is StopKind.MEMORY_FULL
         assert usage.prompt_tokens + usage.output_tokens == 1024
         choices = await engine.generate_together([request("long")] * 2)
         for one in choices:
@@ -232,9 +239,10 @@ def test_if_answers_without_limits_fill_the_memory_the_longest_ends(tmp_path: Pa
         is_asked.set()
         first = (await long.collect()).finished
         second = (await later.collect()).finished
-        assert first.stop.kind is StopKind.CONTEXT_FULL
+        assert first.stop.kind is StopKind.MEMORY_FULL
         assert 2000 < first.usage.output_tokens < 2700
-        assert long.setting.context_room == first.usage.output_tokens
+        assert long.setting.memory_room == first.usage.output_tokens
+        assert first.context_length == 100_000
         # The one that is left has the memory to itself.
         assert second.stop.kind is StopKind.EOS
         assert second.usage.output_tokens == len(LONG) + 1
