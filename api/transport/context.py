@@ -9,7 +9,7 @@ from uuid import uuid4
 from aiohttp import web
 
 from api.transport.config import ServerConfig
-from api.transport.errors import ApiError, ErrorKind
+from api.transport.errors import ApiError, ErrorKind, required
 from api.transport.kept_responses import KeptResponses
 from api.transport.metrics.counting import Metrics
 from api.transport.response_folder import ResponseFolder
@@ -154,12 +154,14 @@ def check_model(service: Service, asked: str) -> None:
 
     Raises:
         UnknownModel: Several models are offered, and none of them has that name.
-        ApiError: The named model is not the loaded one.
+        ApiError: The named model is not the loaded one, or none is named.
     """
     if service.engine.is_choosing:
         service.engine.model_status(asked or None)
         return
     loaded = service.engine.model
+    if service.config.strict and not asked:
+        raise required(("model",))
     if service.config.strict and loaded is not None and asked != loaded.id:
         raise ApiError(
             ErrorKind.NOT_FOUND,

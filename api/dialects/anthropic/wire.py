@@ -10,6 +10,7 @@ from pydantic import Field
 from api.dialects.shared.body import WireModel
 from api.dialects.shared.parameters.content import TEXT_OR_PARTS, TextPart
 from api.dialects.shared.parameters.extension import FullstopOptions
+from api.dialects.shared.parameters.fields import ModelName
 from api.dialects.shared.parameters.sampling import with_sampling
 from api.dialects.shared.parameters.stops import STOP_LIST
 
@@ -141,7 +142,7 @@ class OutputConfigParam(WireModel):
 class CountTokensParams(WireModel):
     """``POST /v1/messages/count_tokens``: the fields that determine the prompt."""
 
-    model: str
+    model: ModelName = ""
     messages: list[MessageParam] = Field(min_length=1)
     system: TextContent | None = None
     tools: list[MessageTool] | None = None

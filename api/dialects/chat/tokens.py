@@ -18,6 +18,7 @@ from api.dialects.openai.parameters import TOOL_CHOICE, ChatTemplateKwargs, Last
 from api.dialects.shared.body import WireModel
 from api.dialects.shared.dialect import QueryRoute
 from api.dialects.shared.parameters.extension import FullstopOptions
+from api.dialects.shared.parameters.fields import ModelName
 from api.dialects.shared.requested import Asked
 from api.transport.context import Service, addressed, check_model, engine_name, loaded_model
 from api.transport.errors import invalid, unsupported
@@ -31,7 +32,7 @@ _FEW_TOKENS = 4_000
 class TokenizeParams(LastTurnParams):
     """``POST /tokenize``: a text, or a conversation as in Chat Completions."""
 
-    model: str | None = None
+    model: ModelName = ""
     prompt: str | None = None
     messages: Annotated[list[ChatTurn], Field(min_length=1)] | None = None
     add_special_tokens: bool | None = None
@@ -51,7 +52,7 @@ class TokenizeParams(LastTurnParams):
 class DetokenizeParams(WireModel):
     """``POST /detokenize``."""
 
-    model: str | None = None
+    model: ModelName = ""
     tokens: list[int]
 
 
@@ -81,7 +82,7 @@ def prompt_from_wire(params: TokenizeParams, *, strict: bool = False) -> list[Ge
     if params.add_special_tokens:
         raise unsupported(("add_special_tokens",), "special tokens beside the chat template's own")
     chat = ChatCompletionParams(
-        model=params.model or "",
+        model=params.model,
         messages=params.messages,
         tools=params.tools,
         tool_choice=params.tool_choice,
@@ -100,9 +101,9 @@ def prompt_from_wire(params: TokenizeParams, *, strict: bool = False) -> list[Ge
 async def tokenize(service: Service, asked: Asked[TokenizeParams]) -> TokenizeAnswer | str:
     """Return the tokens of a prompt as the model would read them."""
     params = asked.params
-    check_model(service, params.model or "")
-    model = await loaded_model(service, params.model or "")
-    [wanted] = addressed(service, asked.requests(), params.model or "")
+    check_model(service, params.model)
+    model = await loaded_model(service, params.model)
+    [wanted] = addressed(service, asked.requests(), params.model)
     if wanted.prompt == "" or (wanted.prompt is not None and params.add_special_tokens is False):
         pieces = await service.engine.tokenize(str(wanted.prompt), wanted.model)
     else:
@@ -120,8 +121,8 @@ async def tokenize(service: Service, asked: Asked[TokenizeParams]) -> TokenizeAn
 
 async def detokenize(service: Service, params: DetokenizeParams) -> DetokenizeAnswer:
     """Return the text of some tokens."""
-    check_model(service, params.model or "")
-    name = engine_name(service, params.model or "")
+    check_model(service, params.model)
+    name = engine_name(service, params.model)
     return {"prompt": await service.engine.detokenize(params.tokens, name)}
 
 

@@ -34,7 +34,7 @@ def _as_prompts(value: Any) -> Any:
 def _are_ids(value: Any) -> bool:
     if not isinstance(value, list) or not value:
         return False
-    return all(isinstance(one, int) and not isinstance(one, bool) for one in value)
+    return all(type(one) is int or (type(one) is float and one.is_integer()) for one in value)
 
 
 _IDS = {"type": "array", "items": {"type": "integer"}, "minItems": 1}

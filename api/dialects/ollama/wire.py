@@ -14,6 +14,7 @@ from api.dialects.openai.answers import TokenLogprob
 from api.dialects.shared.answers.report import FullstopReport
 from api.dialects.shared.body import WireModel
 from api.dialects.shared.parameters.extension import FullstopOptions
+from api.dialects.shared.parameters.fields import ModelName
 from api.dialects.shared.parameters.sampling import with_sampling
 from api.dialects.shared.parameters.stops import STOPS
 from api.dialects.shared.parameters.tools import FunctionParam
@@ -82,7 +83,7 @@ class OllamaTool(WireModel):
 class AnswerParams(WireModel):
     """The fields that ``/api/chat`` and ``/api/generate`` have in common."""
 
-    model: str
+    model: ModelName = ""
     stream: bool | None = None
     format: Annotated[Any, _FORMAT] = None
     options: OllamaOptions | None = None

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from typing import Any, Literal, NamedTuple, assert_never
 
 from api.dialects.ollama.errors import error_to_wire
-from api.dialects.ollama.models import time_text
+from api.dialects.ollama.models import tagged, time_text
 from api.dialects.ollama.wire import (
     AnswerParams,
     ChatParams,
@@ -69,7 +69,7 @@ class LineEncoder(AnswerEncoder[JsonLine]):
     def __init__(self, params: AnswerParams, head: Head) -> None:
         super().__init__()
         # The requested name, which the reference repeats.
-        self._model = params.model
+        self._model = params.model or tagged(head.model)
         self._created_at = time_text(datetime.fromtimestamp(head.created_s, UTC))
         self._reports = is_report_wanted(params.fullstop)
         self._has_logprobs = bool(params.logprobs)

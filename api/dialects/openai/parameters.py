@@ -11,6 +11,7 @@ from pydantic.json_schema import SkipJsonSchema
 from api.dialects.openai.unhonoured import UNHONOURED
 from api.dialects.shared.body import WireModel
 from api.dialects.shared.parameters.extension import FullstopOptions
+from api.dialects.shared.parameters.fields import ModelName
 from api.dialects.shared.parameters.refusing import with_refused
 from api.dialects.shared.parameters.sampling import with_sampling
 from api.dialects.shared.parameters.stop_options import with_stop_options
@@ -69,7 +70,7 @@ class StructuredOutputs(WireModel):
 class GenerationParams(WireModel):
     """How an answer is sampled, where it stops, and whether it is streamed."""
 
-    model: str
+    model: ModelName = ""
     stream: bool | None = None
     stop: Annotated[Any, STOPS] = None
     # Accepted beyond the reference, as open servers spell them.

@@ -10,7 +10,7 @@ from api.dialects.responses.asking_summary import summary_asked
 from api.dialects.responses.read import requests_from_wire
 from api.dialects.responses.stream import ResponseEncoder
 from api.dialects.responses.stream_events import ResponseEvent
-from api.dialects.responses.wire import CompactParams, InputTokensParams, ResponseParams
+from api.dialects.responses.wire import CompactParams, ResponseParams
 from api.dialects.responses.write import write_response
 from api.dialects.shared.dialect import AnswerRoute, Dialect, QueryRoute
 
@@ -50,7 +50,7 @@ DIALECT = Dialect(
             method="POST",
             path="/v1/responses/input_tokens",
             summary="The number of tokens of a Responses prompt",
-            request=InputTokensParams,
+            request=ResponseParams,
             read=requests_from_wire,
             reply=memory.count_input,
             answer=memory.InputTokens,

@@ -11,7 +11,7 @@ from pydantic import TypeAdapter
 from typing_extensions import TypedDict
 
 from api.dialects.responses.read import not_kept
-from api.dialects.responses.wire import InputTokensParams, Item, ItemReference, ResponseParams
+from api.dialects.responses.wire import Item, ItemReference, ResponseParams
 from api.dialects.shared.dialect import Addressed, KeepAnswer
 from api.dialects.shared.requested import Asked
 from api.transport.context import Service, addressed, check_model, new_id, shown_name
@@ -129,7 +129,7 @@ async def list_input_items(service: Service, asked: Addressed) -> ItemList:
     }
 
 
-async def count_input(service: Service, asked: Asked[InputTokensParams]) -> InputTokens:
+async def count_input(service: Service, asked: Asked[ResponseParams]) -> InputTokens:
     """Answer ``POST /v1/responses/input_tokens``."""
     if asked.params.model:
         check_model(service, asked.params.model)

@@ -263,9 +263,3 @@ class CompactParams(ResponseParams):
         )
         items = [*earlier, *map(json.loads, self.sent_items())]
         return [one for one in items if one["type"] == "message" and one["role"] == "user"]
-
-
-class InputTokensParams(ResponseParams):
-    """``POST /v1/responses/input_tokens``: the fields of the prompt; ``model`` is optional."""
-
-    model: str = ""

@@ -25,28 +25,70 @@ _MOST_KEYS = 10_000
 _TURNS = ("messages", "input")
 
 
-def _end_early(schema: Any) -> None:
-    """Make lists in a schema stop at their first wrong item, and limit the keys of its objects."""
+def _adapt(schema: Any) -> None:
+    """Change what a schema's lists, objects and integers accept.
+
+    Lists stop at their first wrong item, objects have a limit of keys, and 5.0 is an integer, as
+    JSON Schema has it (https://json-schema.org/draft/2020-12/json-schema-validation#name-type).
+    """
+    places: list[tuple[Any, Any]]
     if isinstance(schema, dict):
-        kind = schema.get("type")  # or, among a model's fields, a field of that name
-        if isinstance(kind, str) and kind in _LISTS:
+        if _kind(schema) in _LISTS:
             schema["fail_fast"] = True
-        is_bounded = schema.get("function", {}).get("function") is _few
-        for key, part in schema.items():
-            if key in _NO_SCHEMAS:
-                continue
-            _end_early(part)
-            if isinstance(part, dict) and part.get("type") == "dict" and not is_bounded:
-                # All values of these are checked, even after an error.
-                schema[key] = core_schema.no_info_before_validator_function(_few, part)
+        places = [(key, part) for key, part in schema.items() if key not in _NO_SCHEMAS]
     elif isinstance(schema, (list, tuple)):
-        for part in schema:
-            _end_early(part)
+        places = list(enumerate(schema))
+    else:
+        return
+    is_checked = _checks_itself(schema)
+    for key, part in places:
+        _adapt(part)
+        check = None if is_checked or isinstance(schema, tuple) else _check_for(part)
+        if check is not None and not (check is _whole and _kind(schema) in _LISTS):
+            schema[key] = core_schema.no_info_before_validator_function(check, part)
+
+
+def _kind(schema: object) -> str | None:
+    """Return the type of a schema; None for other values."""
+    kind = schema.get("type") if isinstance(schema, dict) else None
+    return kind if isinstance(kind, str) else None  # among a model's fields, "type" may be a field
+
+
+def _checks_itself(schema: Any) -> bool:
+    """Whether a schema is one that ``_adapt`` has put around another."""
+    function = schema.get("function") if isinstance(schema, dict) else None
+    return isinstance(function, dict) and function.get("function") in (_few, _whole, _whole_items)
+
+
+def _check_for(schema: object) -> Callable[[object], object] | None:
+    """Return what is called before a value is checked; the values of objects are all checked."""
+    kind = _kind(schema)
+    if kind == "dict":
+        return _few
+    if kind == "int":
+        return _whole
+    if kind == "list" and isinstance(schema, dict) and _kind(schema.get("items_schema")) == "int":
+        return _whole_items
+    return None
 
 
 def _few(value: object) -> object:
     if isinstance(value, dict) and len(value) > _MOST_KEYS:
         raise ValueError(f"at most {_MOST_KEYS} keys are possible")
+    return value
+
+
+def _whole(value: object) -> object:
+    """Return a number with no fraction as an integer, unless it is beyond all of them."""
+    if isinstance(value, float) and value.is_integer() and abs(value) < 2**_MOST_BITS:
+        return int(value)
+    return value
+
+
+def _whole_items(value: object) -> object:
+    """Return a list of numbers, which may be long, with integers."""
+    if isinstance(value, list) and float in set(map(type, value)):
+        return [_whole(one) for one in value]
     return value
 
 
@@ -71,9 +113,9 @@ class WireModel(BaseModel):
     def __get_pydantic_core_schema__(
         cls, source: Any, handler: GetCoreSchemaHandler
     ) -> core_schema.CoreSchema:
-        """Stop checking a list at its first wrong item, so that the error names only that item."""
+        """Check lists to their first wrong item, so that the error names only that item."""
         schema = handler(source)
-        _end_early(schema)
+        _adapt(schema)
         return schema
 
 

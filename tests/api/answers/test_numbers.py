@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from api.dialects.anthropic.read import requests_from_wire as read_message
 from api.dialects.anthropic.wire import MessageCreateParams
 from api.dialects.chat.wire import ChatCompletionParams
 from api.dialects.completions.wire import CompletionParams
@@ -12,7 +13,8 @@ from api.dialects.ollama.wire import ChatParams, OllamaOptions
 from api.dialects.ollama.wire import PromptParams as OllamaParams
 from api.dialects.responses.wire import ResponseParams
 from api.dialects.sglang.wire import GenerateParams, SamplingParams
-from api.dialects.shared.body import WireModel
+from api.dialects.shared.body import WireModel, parsed
+from tests.api.dialects.documented import check_request
 
 TURN = [{"role": "user", "content": "Say: yes"}]
 GOOD: dict[str, tuple[type[WireModel], dict[str, Any]]] = {
@@ -152,3 +154,106 @@ def test_stops_are_counted_without_duplicates(shared_site: Any, path: str) -> No
     reply = shared_site.send("POST", path, with_stops(path, many * 2))
     assert reply.status == 400
     assert "at most 64 stop sequences are accepted, got 65" in reply.body.decode()
+
+
+WHOLE: dict[str, list[dict[str, Any]]] = {
+    "/v1/messages": [
+        {"max_tokens": 5.0, "top_k": 3.0, "stop_token_ids": [7.0]},
+        {"max_tokens": 2, "thinking": {"type": "enabled", "budget_tokens": 5.0}},
+    ],
+    "/v1/chat/completions": [
+        {"max_tokens": 2.0, "n": 2.0, "seed": 7.0, "top_k": 3.0, "stop_token_ids": [7.0, 8]},
+        {"max_completion_tokens": 2.0, "logprobs": True, "top_logprobs": 1.0, "best_of": 1.0},
+        {"max_tokens": 2, "thinking_budget": 3.0, "chat_template_kwargs": {"thinking_budget": 3.0}},
+        {
+            "max_tokens": 2,
+            "prompt_logprobs": 1.0,
+            "min_tokens": 1.0,
+            "fullstop": {"min_tokens": 0.0},
+        },
+        {"max_tokens": 2, "reasoning": {"max_tokens": 9.0}},
+    ],
+    "/v1/completions": [
+        {"max_tokens": 2.0, "n": 2.0, "best_of": 2.0, "logprobs": 1.0, "seed": -1.0},
+        {"prompt": [5.0, 6], "max_tokens": 2},
+        {"prompt": [[5.0], [6, 7.0]], "max_tokens": 2},
+    ],
+    "/v1/responses": [{"max_output_tokens": 2.0, "top_logprobs": 2.0, "seed": 7.0}],
+    "/generate": [
+        {"sampling_params": {"max_new_tokens": 2.0, "n": 1.0, "stop_token_ids": [7.0]}},
+        {"text": None, "input_ids": [5.0, 6], "sampling_params": {"max_new_tokens": 2}},
+        {
+            "sampling_params": {"max_new_tokens": 2, "sampling_seed": 3.0},
+            "return_logprob": True,
+            "logprob_start_len": 0.0,
+            "top_logprobs_num": 1.0,
+            "token_ids_logprob": [5.0],
+        },
+    ],
+    "/api/chat": [
+        {"options": {"num_predict": 2.0, "top_k": 3.0, "seed": 1.0, "mirostat": 0.0}},
+        {"options": {"num_predict": 2}, "logprobs": True, "top_logprobs": 1.0},
+    ],
+    "/api/generate": [{"options": {"num_predict": 2.0, "seed": -1.0}, "context": []}],
+    "/tokenize": [{"messages": TURN, "thinking_budget": 3.0}],
+    "/detokenize": [{"tokens": [5.0, 6]}],
+}
+
+
+@pytest.mark.parametrize(
+    ("path", "fields"),
+    [
+        pytest.param(path, fields, id=f"{path}-{number}")
+        for path, bodies in WHOLE.items()
+        for number, fields in enumerate(bodies)
+    ],
+)
+def test_a_whole_number_may_be_written_as_a_decimal(
+    shared_site: Any, path: str, fields: dict[str, Any]
+) -> None:
+    good = GOOD[path][1] if path in GOOD else {}
+    check_request(path, good | fields)
+    reply = shared_site.send("POST", path, good | {"stream": False} | fields)
+    assert reply.status == 200, reply.body
+    as_integers = json.loads(json.dumps(good | {"stream": False} | fields), parse_float=_whole)
+    assert shared_site.send("POST", path, as_integers).status == 200
+
+
+def _whole(text: str) -> int:
+    assert text.endswith(".0")
+    return int(float(text))
+
+
+@pytest.mark.parametrize("value", ["5.5", "-0.5", "1e300", '"5"', "true"])
+@pytest.mark.parametrize(
+    ("path", "name"),
+    [
+        ("/v1/messages", "max_tokens"),
+        ("/v1/chat/completions", "max_tokens"),
+        ("/v1/chat/completions", "stop_token_ids"),
+        ("/v1/completions", "logprobs"),
+        ("/v1/responses", "max_output_tokens"),
+        ("/generate", "max_new_tokens"),
+        ("/api/chat", "num_predict"),
+        ("/detokenize", "tokens"),
+    ],
+)
+def test_what_is_no_whole_number_is_refused_by_name(
+    shared_site: Any, path: str, name: str, value: str
+) -> None:
+    wrong = f"[{value}]" if name in ("stop_token_ids", "tokens") else value
+    good = GOOD[path][1] if path in GOOD else {}
+    outer = INNER[path][0] if path in INNER else ""
+    body = good | ({outer: {name: "HERE"}} if outer else {name: "HERE"})
+    raw = json.dumps(body).replace('"HERE"', wrong).encode()
+    reply = shared_site.send("POST", path, raw)
+    assert reply.status == 400, reply.body
+    assert name in reply.body.decode()
+
+
+def test_numbers_in_content_stay_as_they_are_written() -> None:
+    call = {"type": "tool_use", "id": "c", "name": "f", "input": {"x": 5.0}}
+    turns = [*TURN, {"role": "assistant", "content": [call]}]
+    body = GOOD["/v1/messages"][1] | {"messages": turns}
+    [wanted] = read_message(parsed(json.dumps(body).encode(), MessageCreateParams))
+    assert wanted.messages[-1].tool_calls[0].arguments == '{"x": 5.0}'

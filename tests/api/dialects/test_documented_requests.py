@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from jsonschema import ValidationError
 
-from tests.api.dialects.documented import EACH, TURNS, answer_schema, check, check_request
+from tests.api.dialects.documented import ASKED, EACH, TURNS, answer_schema, check, check_request
 
 # The forms that a field can have; each is documented and accepted.
 BLOCKS = [{"type": "text", "text": "Hi"}]
@@ -105,3 +105,16 @@ def test_a_refused_form_is_not_documented(site: Any, path: str, body: dict[str, 
 @pytest.mark.parametrize(("path", "body"), EACH)
 def test_the_requests_of_these_tests_match_the_document(path: str, body: dict[str, Any]) -> None:
     check_request(path, {"model": "m", **body})
+
+
+@pytest.mark.parametrize("path", [path for path in ASKED if path != "/api/show"])
+@pytest.mark.parametrize("named", [{}, {"model": None}], ids=["absent", "null"])
+def test_a_request_need_not_name_a_model(
+    shared_site: Any, path: str, named: dict[str, Any]
+) -> None:
+    sent = {**ASKED[path][0], "stream": False, **named}
+    check_request(path, sent)
+    reply = shared_site.send("POST", path, sent)
+
+    assert reply.status == 200, reply.body
+    assert reply.json.get("model", "demo-model") in ("demo-model", "demo-model:latest")

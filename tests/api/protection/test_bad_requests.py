@@ -45,8 +45,8 @@ def check_envelope(reply: Any, path: str) -> str:
         (MESSAGES, b"", "empty"),
         (MESSAGES, b"[]", "array"),
         (MESSAGES, b"\xff", "UTF-8"),
-        (MESSAGES, {}, "model"),
-        (MESSAGES, without("model"), "model: "),
+        (MESSAGES, {}, "messages: "),
+        (MESSAGES, ASK | {"model": 5}, "model: "),
         (MESSAGES, without("messages"), "messages: "),
         (MESSAGES, without("max_tokens"), "max_tokens: "),
         (MESSAGES, ASK | {"max_tokens": "5"}, "max_tokens: "),
@@ -87,7 +87,7 @@ def check_envelope(reply: Any, path: str) -> str:
             'fullstop.stop_scopes: "b" is not among',
         ),
         (CHAT, b'{"model": "m",}', "line 1 column 15"),
-        (CHAT, {}, "model"),
+        (CHAT, {}, "messages: "),
         (CHAT, without("messages"), "messages: "),
         (CHAT, ASK | {"messages": [{"role": "user"}]}, "messages[0].content: "),
         (CHAT, ASK | {"messages": [{"content": "Hi"}]}, "messages[0].role: "),
@@ -211,6 +211,7 @@ def test_only_a_strict_server_refuses_the_name_of_another_model(serve: Callable[
     assert "model: m is not loaded; demo-model is" in check_envelope(reply, MESSAGES)
     assert strict.send("POST", CHAT, ASK).json["error"]["code"] == "model_not_found"
     assert strict.send("POST", CHAT, ASK | {"model": "demo-model"}).status == 200
+    assert strict.send("POST", CHAT, without("model")).json["error"]["param"] == "model"
 
 
 @pytest.mark.parametrize(("path", "status"), [(MESSAGES, 529), (CHAT, 503)])

@@ -1,13 +1,20 @@
-"""Adds fields that a table lists to a type of requests. Pure; any thread."""
+"""Fields of requests: the model's name, and those that a table lists. Pure; any thread."""
 
 from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
-from pydantic import create_model
+from pydantic import BeforeValidator, WithJsonSchema, create_model
 
 from api.dialects.shared.body import WireModel
 
 _Model = TypeVar("_Model", bound=WireModel)
+
+# The name of a model; absent and null are empty, and mean the model that answers by default.
+ModelName = Annotated[
+    str,
+    BeforeValidator(lambda value: "" if value is None else value),
+    WithJsonSchema({"anyOf": [{"type": "string"}, {"type": "null"}]}),
+]
 
 
 def with_fields(types: Mapping[str, Any]) -> Callable[[type[_Model]], type[_Model]]:

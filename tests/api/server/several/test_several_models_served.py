@@ -100,6 +100,15 @@ def test_the_named_model_answers_and_says_its_id(
         assert last.used_at > (other.used_at or 0)
 
 
+@pytest.mark.parametrize("route", _ROUTES)
+def test_a_request_without_a_name_is_answered_by_the_default_model(
+    serve: Callable[..., Any], several: Engine, models: list[OfferedModel], route: str
+) -> None:
+    reply = serve(several).send("POST", route, ask(route, "") | {"model": None})
+    assert reply.status == 200, reply.body
+    assert reply.json["model"].removesuffix(":latest") == models[0].id
+
+
 @pytest.mark.parametrize("route", [*_ROUTES, "/v1/messages/count_tokens"])
 @pytest.mark.parametrize("is_streamed", [False, True])
 def test_an_unknown_name_is_a_404_with_the_nearest_names(
