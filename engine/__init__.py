@@ -87,6 +87,7 @@ if TYPE_CHECKING:
     from engine.values.figures import budget_words, figures
     from engine.values.prompt_scores import PromptScores, PromptScoring, PromptToken
     from engine.values.request import (
+        PERSON,
         SAMPLING_OPTIONS,
         CacheOwner,
         Effort,
@@ -175,6 +176,7 @@ _NAMES_BY_MODULE = {
     "engine.values.figures": ("budget_words", "figures"),
     "engine.values.prompt_scores": ("PromptScores", "PromptScoring", "PromptToken"),
     "engine.values.request": (
+        "PERSON",
         "CacheOwner",
         "Effort",
         "GenerationRequest",

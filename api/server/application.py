@@ -38,6 +38,7 @@ from api.transport.context import (
     SERVICE,
     Service,
     new_id,
+    note_asker,
 )
 from api.transport.errors import ApiError, ErrorKind, from_engine
 from api.transport.observing import RequestObserver, note_failure
@@ -206,7 +207,7 @@ async def _checked(request: web.Request, handler: Handler) -> web.StreamResponse
         return web.Response(status=204, headers=preflight_headers(headers))
     route = route_of(request)
     if route is None or route.needs_key:
-        check_key(headers, config.api_key)
+        note_asker(check_key(headers, config.api_key))
     if route is not None and request.body_exists:
         async with request.app[BODIES].received(request):
             return await handler(request)

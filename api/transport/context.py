@@ -3,7 +3,9 @@
 import asyncio
 from collections.abc import Sequence
 from contextlib import suppress
+from contextvars import ContextVar
 from dataclasses import replace
+from hashlib import sha256
 from uuid import uuid4
 
 from aiohttp import web
@@ -83,6 +85,21 @@ class Service:
         """Wait until no client waits for a generation, or until the time limit."""
         with suppress(TimeoutError):
             await asyncio.wait_for(self._is_idle.wait(), timeout_s)
+
+
+# All clients without a key are one, without a name.
+_asker: ContextVar[str] = ContextVar("asker", default="")
+
+
+def note_asker(key: str | None) -> None:
+    """Note who asks for what this task, and the tasks that it starts, do: the holder of a key."""
+    digest = None if key is None else sha256(key.encode("utf-8", "surrogateescape")).hexdigest()
+    _asker.set("" if digest is None else f"key {digest[:32]}")
+
+
+def asker() -> str:
+    """Return who asks; what one has asked is not shown to others, nor used for them."""
+    return _asker.get()
 
 
 SERVICE = web.AppKey("service", Service)

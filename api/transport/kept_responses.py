@@ -61,25 +61,25 @@ class KeptResponses:
                 self._folder.keep(response)
             self._tidy()
 
-    def get(self, response_id: str) -> KeptResponse | None:
-        """Return an answer, or None if it is not kept (any more)."""
+    def get(self, owner: str, response_id: str) -> KeptResponse | None:
+        """Return an owner's answer, or None if there is none (any more)."""
         with self._lock:
             self._tidy()
-            return self._found(response_id)
+            return self._found(owner, response_id)
 
-    def of_item(self, item_id: str) -> KeptResponse | None:
-        """Return the answer that an item belongs to, or None if it is not kept."""
+    def of_item(self, owner: str, item_id: str) -> KeptResponse | None:
+        """Return the owner's answer that an item belongs to, or None if there is none."""
         with self._lock:
             self._tidy()
-            return self._found(self._response_of_item.get(item_id, ""))
+            return self._found(owner, self._response_of_item.get(item_id, ""))
 
-    def chain(self, response_id: str) -> Sequence[KeptResponse] | None:
+    def chain(self, owner: str, response_id: str) -> Sequence[KeptResponse] | None:
         """Return an answer and all that it continues, oldest first; None if one is missing."""
         found: dict[str, KeptResponse] = {}
         with self._lock:
             self._tidy()
             while response_id:
-                response = self._found(response_id)
+                response = self._found(owner, response_id)
                 # Edited files could refer to one another in a circle.
                 if response is None or response_id in found:
                     return None
@@ -104,8 +104,10 @@ class KeptResponses:
         for item_id in (*response.sent_ids, *response.output_ids):
             self._response_of_item[item_id] = response.id
 
-    def _found(self, response_id: str) -> KeptResponse | None:
+    def _found(self, owner: str, response_id: str) -> KeptResponse | None:
         found = self._kept.get(response_id)
+        if found is not None and found.owner != owner:
+            return None
         if found is not None:
             self._kept.move_to_end(response_id)
             self._used_s[response_id] = self._clock()

@@ -18,7 +18,8 @@ class ListedModel:
         is_loaded: Whether it is in memory.
         context_length: Most tokens of prompt and answer together.
         size_bytes: Size of its weight files.
-        memory_bytes: How much memory it takes now; 0 if it is not loaded.
+        memory_bytes: How much memory its weights take; 0 if it is not loaded. Caches are left out:
+            they would tell how much others ask.
         architecture: Its architecture's name; empty if unknown.
         bits: Bits of a quantized weight; None for a model that is not quantized.
         draft: The draft model loaded with it, if there is one.
@@ -78,7 +79,7 @@ def _listed(status: ModelStatus) -> ListedModel:
         status.is_loaded,
         context,
         size,
-        status.memory_bytes,
+        info.weights_bytes if info is not None and status.is_loaded else 0,
         architecture,
         None if found is None else found.bits,
         drafted,

@@ -54,6 +54,7 @@ class KeptResponse:
         sent_ids: Their ids.
         answer: The whole answer.
         output_ids: The ids of its items.
+        owner: Who asked for it; nobody else can read, continue or delete it.
     """
 
     id: str
@@ -62,6 +63,7 @@ class KeptResponse:
     sent_ids: tuple[str, ...]
     answer: str
     output_ids: tuple[str, ...]
+    owner: str
 
     @property
     def size_bytes(self) -> int:
@@ -254,7 +256,7 @@ def _name_of(response_id: str, text: str) -> str:
 
 def _written(response: KeptResponse) -> str:
     """Return an answer as lines: its description, the answer, and each item that was sent."""
-    facts = [response.id, response.previous, response.sent_ids, response.output_ids]
+    facts = [response.id, response.previous, response.sent_ids, response.output_ids, response.owner]
     # Each JSON text is one line, because kept JSON is never written with indentation.
     return "\n".join([json.dumps(facts), response.answer, *response.sent])
 
@@ -268,12 +270,14 @@ def _read(path: Path) -> KeptResponse | None:
     try:
         text = read_bounded(path, _MOST_FILE_BYTES).decode()
         facts, answer, *sent = text.split("\n")
-        its_id, previous, sent_ids, output_ids = json.loads(facts)
+        # Earlier versions wrote no owner: these answers belong to the clients without a key.
+        its_id, previous, sent_ids, output_ids, owner = [*json.loads(facts), ""][:5]
         if path.name != _name_of(its_id, text) or len(sent) != len(sent_ids):
             return None
-        ids = (previous, *sent_ids, *output_ids)
+        ids = (previous, owner, *sent_ids, *output_ids)
     except (ValueError, TypeError, AttributeError, RecursionError):
         return None
     if not all(isinstance(one, str) for one in ids):
         return None
-    return KeptResponse(its_id, previous, tuple(sent), tuple(sent_ids), answer, tuple(output_ids))
+    found = tuple(sent), tuple(sent_ids), answer, tuple(output_ids)
+    return KeptResponse(its_id, previous, *found, owner)

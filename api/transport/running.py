@@ -8,14 +8,11 @@ from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 
-from api.transport.context import Service, model_name
+from api.transport.context import Service, asker, model_name
 from api.transport.errors import failure_of
 from api.transport.observing import note_generation, traced
 from api.transport.served_engine import ServedAnswer
 from engine import CacheOwner, Event, Finished, GenerationRequest, PromptProgress, merge_deltas
-
-# Clients are anonymous, so the prompt caches that the engine keeps on disk have one owner.
-_CLIENTS = CacheOwner("clients of the server")
 
 
 @asynccontextmanager
@@ -27,7 +24,8 @@ async def running(
     Raises:
         EngineError: The engine refused them.
     """
-    owner = _CLIENTS if service.config.keeps_prompts else None
+    name = asker()
+    owner = CacheOwner(name, kept_with=name if service.config.keeps_prompts else None)
     wanted = [replace(traced(one), cache_owner=owner) for one in requests]
     generations = await service.engine.generate_together(wanted)
     model = model_name(service, requests[0].model or "")

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Protocol
 
 from engine import (
+    CacheOwner,
     EngineStatus,
     Event,
     Finished,
@@ -96,8 +97,8 @@ class ServedEngine(Protocol):
         """Return the text of ids; loads a model that is not in memory."""
         ...
 
-    async def forget_prompts(self) -> tuple[int, int]:
-        """Drop the earlier prompts in memory; return their number and their bytes."""
+    async def forget_prompts(self, owner: CacheOwner) -> tuple[int, int]:
+        """Drop an owner's earlier prompts in memory; return their number and their bytes."""
         ...
 
     def unload_when_idle(self, name: str | None = None) -> None:

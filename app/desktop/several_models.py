@@ -9,7 +9,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from app.composition.offers import offered_models
-from engine import Engine, EngineStatus, Generation, GenerationRequest, ModelInfo, ModelStatus
+from engine import (
+    CacheOwner,
+    Engine,
+    EngineStatus,
+    Generation,
+    GenerationRequest,
+    ModelInfo,
+    ModelStatus,
+)
 from ui.models.model_library import ModelLibrary
 
 
@@ -90,9 +98,9 @@ class SharedModels:
         """Return the text of ids."""
         return await self._engine.detokenize(ids)
 
-    async def forget_prompts(self) -> tuple[int, int]:
+    async def forget_prompts(self, owner: CacheOwner) -> tuple[int, int]:
         """Clear the prompt cache in memory, including the window's own prompts."""
-        return await self._engine.forget_prompts()
+        return await self._engine.forget_prompts(owner)
 
     def unload_when_idle(self, name: str | None = None) -> None:
         """Free a model's memory once nothing runs."""

@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
 
 from engine import (
+    CacheOwner,
     EngineStatus,
     Event,
     Finished,
@@ -96,7 +97,7 @@ class RecordedEngine:
         """Refuse: a recording knows only its own ids."""
         raise NoModel("a recorded answer has no model that writes text")
 
-    async def forget_prompts(self) -> tuple[int, int]:
+    async def forget_prompts(self, owner: CacheOwner) -> tuple[int, int]:
         """Do nothing, because nothing is cached."""
         return 0, 0
 

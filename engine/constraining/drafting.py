@@ -21,7 +21,8 @@ class FormDraft:
 
     Attributes:
         request: The request, without its conversation.
-        digest: A digest of everything that decides its grammar, for one model.
+        digest: A digest of everything that decides its grammar, for one model, and of whose
+            request it is: time saved would tell what others ask.
     """
 
     request: GenerationRequest
@@ -42,7 +43,8 @@ def draft_of(request: GenerationRequest, last: FormDraft | None = None) -> FormD
         return last
     bounds = Bounds()
     digest = sha256()
-    digest.update(f"{request.tool_choice} {request.allows_more_keys}".encode())
+    owner = request.cache_owner.name
+    digest.update(f"{owner}\0{request.tool_choice} {request.allows_more_keys}".encode())
     for field, schema in schemas_of(request):
         try:
             bounds.check(schema)
@@ -86,4 +88,5 @@ def is_same_form(one: GenerationRequest, other: GenerationRequest) -> bool:
         and one.tools is other.tools
         and one.tool_choice == other.tool_choice
         and one.allows_more_keys is other.allows_more_keys
+        and one.cache_owner == other.cache_owner
     )

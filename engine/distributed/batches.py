@@ -15,6 +15,7 @@ from engine.inference.backend import BatchLimits, Joined, Step
 from engine.inference.batching.mlx_batch import RunningBatch
 from engine.inference.batching.scoring import PromptScorer
 from engine.values.prompt_scores import PromptScoring
+from engine.values.request import PERSON, CacheOwner
 
 # Rank 0 limits the prompt cache, and tells the others how many entries to keep.
 _NO_LIMIT = 1 << 62
@@ -44,6 +45,7 @@ class LeadingBatch(RunningBatch):
         tokens: list[int],
         *,
         turn_end: int = 0,
+        owner: CacheOwner = PERSON,
         scorer: PromptScorer | None = None,
         **drawing: Any,
     ) -> Joined:
@@ -53,6 +55,7 @@ class LeadingBatch(RunningBatch):
             tokens: The prompt, at least one token.
             turn_end: The number of tokens up to the end of the prompt's last turn; 0 where not
                 known.
+            owner: The owner of the caches that the row uses and leaves.
             scorer: Scores the prompt's tokens while they are read.
             drawing: The other arguments of ``RunningBatch.insert``, which only rank 0 needs.
 
@@ -61,11 +64,11 @@ class LeadingBatch(RunningBatch):
         """
         self._followers.check()
         kept = self.cache_use.entries
-        joined = super().insert(tokens, turn_end=turn_end, scorer=scorer, **drawing)
+        joined = super().insert(tokens, turn_end=turn_end, owner=owner, scorer=scorer, **drawing)
         self._prompt_lengths[joined.row] = len(tokens)
         scored_from = None if scorer is None else scorer.begins + 1
         self._followers.announce(
-            Insert(tokens, joined.row, joined.cached, kept, turn_end, scored_from)
+            Insert(tokens, joined.row, joined.cached, kept, turn_end, scored_from, owner.name)
         )
         return joined
 
@@ -110,7 +113,9 @@ class FollowingBatch(RunningBatch):
         if order.scored_from is not None:
             # Rank 0 chooses how much is read in a step, so the vocabulary does not matter here.
             scorer = PromptScorer(order.tokens, PromptScoring(order.scored_from), 1)
-        row, cached, *_ = self.insert(order.tokens, turn_end=order.turn_end, scorer=scorer)
+        row, cached, *_ = self.insert(
+            order.tokens, turn_end=order.turn_end, owner=CacheOwner(order.owner), scorer=scorer
+        )
         if (row, cached) != (order.row, order.cached):
             raise OutOfStep(
                 f"row {row} with {cached} cached tokens, where rank 0 has row {order.row} "

@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from engine.values.request import PERSON
+
 # Goes up with every change that an older process would not understand.
 PROTOCOL = 7
 
@@ -72,6 +74,7 @@ class Insert:
         turn_end: The number of tokens up to the end of its last turn; 0 where not known.
         scored_from: The first token of the prompt that is scored; None where none is. All processes
             compute the scores, because all must make the same exchanges.
+        owner: The name of the owner of the caches that it uses and leaves.
     """
 
     tokens: list[int]
@@ -80,6 +83,7 @@ class Insert:
     kept: int
     turn_end: int = 0
     scored_from: int | None = None
+    owner: str = PERSON.name
 
 
 @dataclass(frozen=True, slots=True)

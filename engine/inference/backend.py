@@ -131,12 +131,14 @@ class PromptCacheUse:
         size_bytes: The memory that they take.
         hits: Requests that found a part of their prompt in it.
         hit_tokens: Tokens that those requests did not have to read.
+        shares: For each owner that has any: how many prompts, and their bytes.
     """
 
     entries: int = 0
     size_bytes: int = 0
     hits: int = 0
     hit_tokens: int = 0
+    shares: Mapping[str, tuple[int, int]] = field(default_factory=dict)
 
 
 class Backend(Protocol):
@@ -191,8 +193,8 @@ class Backend(Protocol):
         """
         ...
 
-    def forget_prompts(self) -> tuple[int, int]:
-        """Drop the caches of earlier prompts; return how many, and their bytes.
+    def forget_prompts(self, owner: str) -> tuple[int, int]:
+        """Drop the caches of an owner's earlier prompts; return how many, and their bytes.
 
         Running answers have copies of their own and continue.
         """

@@ -103,7 +103,9 @@ class MlxBackend:
         )
         predicted = self._predicted(request.prediction)
         disk = self._batch.disk
-        stored = None if disk is None or request.cache_owner is None else disk.find(tokens)
+        owner = request.cache_owner
+        is_on_disk = owner.kept_with is not None
+        stored = disk.find(owner, tokens) if disk is not None and is_on_disk else None
         if request.prompt is not None:
             return Prompt(tokens, prediction=predicted, stored=stored)
         beginning = self.family.beginning(request, tokens, self.vocabulary)
@@ -153,7 +155,7 @@ class MlxBackend:
             id(one): one.stored
             for one in prompts
             if one.stored is not None
-            and one.stored.tokens >= self._batch.held(one.tokens) + LEAST_TOKENS
+            and one.stored.tokens >= self._batch.held(one.stored.owner, one.tokens) + LEAST_TOKENS
         }
         if disk is None or not wanted:
             return False
@@ -231,7 +233,8 @@ class MlxBackend:
         sources = self.sources(prompt, request)
         if constraint is not None:
             sources.append(GrammarGuesses(constraint.fork(), self.vocabulary.text_of))
-        draft = None if self._draft is None else self._draft.guesses(prompt.tokens)
+        owner = request.cache_owner.name
+        draft = None if self._draft is None else self._draft.guesses(owner, prompt.tokens)
         if draft is not None:
             sources.append(draft)
         return sources, draft
@@ -290,11 +293,11 @@ class MlxBackend:
         self._batch.leave(rows)
         self._drafts.leave(rows)
 
-    def forget_prompts(self) -> tuple[int, int]:
-        """Drop the caches of earlier prompts."""
+    def forget_prompts(self, owner: str) -> tuple[int, int]:
+        """Drop the caches of an owner's earlier prompts."""
         if self._draft is not None:
-            self._draft.forget_prompts()
-        return self._batch.forget_prompts()
+            self._draft.forget_prompts(owner)
+        return self._batch.forget_prompts(owner)
 
     def reset(self) -> Sequence[int]:
         """Drop the batch itself after a step that failed; return the rows that continue."""

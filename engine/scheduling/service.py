@@ -50,8 +50,8 @@ class Engine:
         loader: Loads a model folder; the default uses mlx-lm.
         check: Raises ``ModelLoadFailed`` for a folder that the loader cannot load, as far as this
             is visible without loading it. Called on any thread; None checks nothing.
-        disk: Keeps the caches of requests with a ``cache_owner`` on disk; None if they are not
-            kept. Its maker closes it, after the engine.
+        disk: Keeps the caches of requests on disk whose ``cache_owner`` wants it; None if they are
+            not kept. Its maker closes it, after the engine.
 
     Attributes:
         disk: As given.
@@ -288,20 +288,20 @@ class Engine:
         text: str = await self._reply_to(lambda reply: Detokenize(ids, reply, model))
         return text
 
-    async def forget_prompts(self) -> tuple[int, int]:
-        """Drop the caches of earlier prompts in memory, for all models; running answers continue.
+    async def forget_prompts(self, owner: CacheOwner) -> tuple[int, int]:
+        """Drop an owner's earlier prompts in memory, for all models; running answers continue.
 
         Returns:
             How many prompts were dropped, and the bytes that they took.
         """
-        dropped: tuple[int, int] = await self._reply_to(ForgetPrompts)
+        dropped: tuple[int, int] = await self._reply_to(lambda reply: ForgetPrompts(owner, reply))
         return dropped
 
     def forget(self, owner: CacheOwner) -> None:
-        """Delete an owner's caches on disk; returns at once.
+        """Delete an owner's caches on disk that are kept with the same thing; returns at once.
 
-        Running answers of this owner leave no caches there either. Caches in memory stay until
-        newer ones replace them, or the model is unloaded.
+        Running answers leave none of these there either. Caches in memory stay until newer ones
+        replace them, or the model is unloaded.
         """
         if self.disk is not None:
             self.disk.forget(owner)

@@ -184,13 +184,20 @@ class ToolChoice:
 
 @dataclass(frozen=True, slots=True)
 class CacheOwner:
-    """The owner of caches on disk, so that they can be deleted with their owner.
+    """Whose request it is. Caches of prompts are neither counted nor used for another owner.
 
     Attributes:
-        name: A unique name, such as the id of a conversation.
+        name: Who asks: the person at this computer, the holder of an API key, or all clients
+            without a key.
+        kept_with: What the caches on disk are deleted with, such as the id of a conversation; None
+            leaves nothing on disk, and uses nothing of it.
     """
 
     name: str
+    kept_with: str | None = None
+
+
+PERSON = CacheOwner("the person")
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,8 +225,7 @@ class GenerationRequest:
         allows_more_keys: Whether objects of a constrained answer, or of a required call, may have
             keys that their schema neither names nor rules out, as JSON Schema allows. If not, they
             have only the named ones: an unsure model could otherwise add keys without end.
-        cache_owner: The owner of the cache that the answer leaves on disk; None leaves none there,
-            and uses none.
+        cache_owner: The owner of the caches of prompts that the answer uses and leaves.
         prediction: Text that the answer probably repeats for the most part. It makes the answer
             faster where it is right, and never changes it.
         opens_answer: Whether the prompt ends with the tokens that open the answer; only prompts
@@ -246,7 +252,7 @@ class GenerationRequest:
     constraint: OutputConstraint | None = None
     tool_choice: ToolChoice = field(default_factory=ToolChoice)
     allows_more_keys: bool = False
-    cache_owner: CacheOwner | None = None
+    cache_owner: CacheOwner = PERSON
     prediction: str | None = None
     opens_answer: bool = True
     continues_last: bool = True

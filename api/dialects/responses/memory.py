@@ -14,7 +14,7 @@ from api.dialects.responses.read import not_kept
 from api.dialects.responses.wire import Item, ItemReference, ResponseParams
 from api.dialects.shared.dialect import Addressed, KeepAnswer
 from api.dialects.shared.requested import Asked
-from api.transport.context import Service, addressed, check_model, new_id, shown_name
+from api.transport.context import Service, addressed, asker, check_model, new_id, shown_name
 from api.transport.errors import ApiError, ErrorKind, invalid
 from api.transport.kept_responses import KeptResponses
 from api.transport.response_folder import KeptResponse
@@ -57,16 +57,16 @@ def recall(service: Service, params: ResponseParams) -> ResponseParams:
     """
     if not params.needs_recall:
         return params
-    kept, earlier = service.kept_responses, []
+    kept, owner, earlier = service.kept_responses, asker(), []
     if params.previous_response_id is not None:
-        chain = kept.chain(params.previous_response_id)
-        if chain is None and kept.get(params.previous_response_id) is not None:
+        chain = kept.chain(owner, params.previous_response_id)
+        if chain is None and kept.get(owner, params.previous_response_id) is not None:
             raise not_kept("a response before this one")
         if chain is None:
             raise not_kept()
         earlier = [item for response in chain for item in _items_with_ids(response)]
     own = [
-        _referred(kept, item, index) if isinstance(item, ItemReference) else item
+        _referred(kept, owner, item, index) if isinstance(item, ItemReference) else item
         for index, item in enumerate(params.input)
     ]
     return params.with_recalled(_ITEMS.validate_python(earlier), own)
@@ -76,12 +76,12 @@ def keeper(service: Service, params: ResponseParams) -> KeepAnswer | None:
     """Return the function that keeps the answer to a request, or None if it is not to be kept."""
     if params.store is False or not service.kept_responses.is_on:
         return None
-    sent = params.sent_items()
+    owner, sent = asker(), params.sent_items()
 
     def keep(answer_id: str, answer: str, item_ids: Sequence[str]) -> None:
         ids = tuple(new_id("in_") for _ in sent)
         previous = params.previous_response_id or ""
-        kept = KeptResponse(answer_id, previous, sent, ids, answer, tuple(item_ids))
+        kept = KeptResponse(answer_id, previous, sent, ids, answer, tuple(item_ids), owner)
         service.kept_responses.keep(kept)
 
     return keep
@@ -104,7 +104,7 @@ async def delete(service: Service, asked: Addressed) -> DeletedResponse:
 async def list_input_items(service: Service, asked: Addressed) -> ItemList:
     """Answer ``GET /v1/responses/{response_id}/input_items``: newest first by default."""
     response = _kept(service, asked)
-    chain = service.kept_responses.chain(response.id)
+    chain = service.kept_responses.chain(asker(), response.id)
     if chain is None:
         raise _missing("A response before the one", response.id)
     items = [item for one in chain[:-1] for item in _items_with_ids(one)] + _sent_of(response)
@@ -148,7 +148,7 @@ def _limit(text: str | None) -> int:
 
 def _kept(service: Service, asked: Addressed) -> KeptResponse:
     response_id = asked.parts["response_id"]
-    found = service.kept_responses.get(response_id)
+    found = service.kept_responses.get(asker(), response_id)
     if found is None:
         raise _missing("Response", response_id)
     return found
@@ -162,8 +162,8 @@ def _missing(what: str, its_id: str) -> ApiError:
     )
 
 
-def _referred(kept: KeptResponses, reference: ItemReference, index: int) -> Item:
-    response = kept.of_item(reference.id)
+def _referred(kept: KeptResponses, owner: str, reference: ItemReference, index: int) -> Item:
+    response = kept.of_item(owner, reference.id)
     found = [] if response is None else _items_with_ids(response)
     for item in found:
         if item["id"] == reference.id:

@@ -3,9 +3,9 @@
 from importlib.metadata import version
 
 from api.dialects.sglang.wire import FlushedCache, SglangModel, SglangServer
-from api.transport.context import Service, loaded_model
+from api.transport.context import Service, asker, loaded_model
 from api.transport.running import collected, running
-from engine import GenerationRequest, StopRules, counted
+from engine import CacheOwner, GenerationRequest, StopRules, counted
 
 
 async def model_info(service: Service, _: None) -> SglangModel:
@@ -26,7 +26,7 @@ async def server_info(service: Service, _: None) -> SglangServer:
     """Describe the server, without any path on this computer."""
     model = await loaded_model(service)
     states = service.engine.models or (service.engine.status,)
-    cached = [service.engine.status.cache_use]
+    prompts, size_bytes = service.engine.status.cache_use.shares.get(asker(), (0, 0))
     return {
         "model_path": model.id,
         "tokenizer_path": model.id,
@@ -37,16 +37,16 @@ async def server_info(service: Service, _: None) -> SglangServer:
             {
                 "running": sum(one.running for one in states),
                 "waiting": sum(one.waiting for one in states),
-                "cached_prompts": sum(one.entries for one in cached),
-                "cached_bytes": sum(one.size_bytes for one in cached),
+                "cached_prompts": prompts,
+                "cached_bytes": size_bytes,
             }
         ],
     }
 
 
 async def flush_cache(service: Service, _: None) -> FlushedCache:
-    """Clear the prompt cache in memory; running answers continue."""
-    prompts, size_bytes = await service.engine.forget_prompts()
+    """Clear the client's own prompt cache in memory; running answers continue."""
+    prompts, size_bytes = await service.engine.forget_prompts(CacheOwner(asker()))
     return {
         "success": True,
         "message": f"Cache flushed: {counted(prompts, 'prompt')}. Running answers continue.",

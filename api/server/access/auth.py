@@ -6,8 +6,10 @@ from collections.abc import Iterator, Mapping
 from api.transport.errors import ApiError, ErrorKind
 
 
-def check_key(headers: Mapping[str, str], key: str | None) -> None:
-    """Accept a request that sends the key, as ``x-api-key`` or as a bearer token.
+def check_key(headers: Mapping[str, str], key: str | None) -> str | None:
+    """Accept a request that sends the key, as ``x-api-key`` or as a bearer token; return its key.
+
+    A server without a key takes any: a client that sends one still is not all the others.
 
     Args:
         headers: The request's headers; names are compared without regard to case.
@@ -16,11 +18,11 @@ def check_key(headers: Mapping[str, str], key: str | None) -> None:
     Raises:
         ApiError: The key is missing or wrong.
     """
-    if key is None:
-        return
     presented = list(_presented(headers))
+    if key is None:
+        return next(filter(None, presented), None)
     if any(hmac.compare_digest(_bytes(one), _bytes(key)) for one in presented):
-        return
+        return key
     message = (
         "the API key is wrong"
         if presented

@@ -49,6 +49,7 @@ class Metrics:
         open_requests: Requests that are being answered.
         stops: Answers that ended, by the kind of the stop.
         tokens: Tokens, by kind.
+        cache_hits: Answers for which a part of the prompt came from a cache.
         guesses: Counters of speculative decoding: passes, guessed, accepted and forced tokens.
         first_token_s: Seconds from submission to the first sampled token.
         queued_s: Seconds that a request waited in the queue.
@@ -61,6 +62,7 @@ class Metrics:
         self.open_requests = 0
         self.stops: Counter[str] = Counter()
         self.tokens: Counter[str] = Counter()
+        self.cache_hits = 0
         self.guesses: Counter[str] = Counter()
         self.first_token_s = Histogram(_FIRST_TOKEN_S)
         self.queued_s = Histogram(_FIRST_TOKEN_S)
@@ -89,6 +91,7 @@ class Metrics:
         self.stops[finished.stop.kind.value] += 1
         self.tokens["prompt"] += usage.prompt_tokens
         self.tokens["cached"] += usage.cached_tokens
+        self.cache_hits += bool(usage.cached_tokens)
         self.tokens["disk"] += usage.disk_tokens
         self.tokens["output"] += usage.output_tokens
         self.tokens["thinking"] += usage.thinking_tokens

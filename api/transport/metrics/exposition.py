@@ -18,7 +18,7 @@ from prometheus_client.metrics_core import (
 from prometheus_client.registry import Collector
 
 from api.transport.metrics.counting import Histogram, Metrics
-from engine import EngineStatus
+from engine import PERSON, EngineStatus
 
 CONTENT_TYPE = CONTENT_TYPE_LATEST
 
@@ -67,22 +67,17 @@ def _of_engine(status: EngineStatus) -> Iterator[Metric]:
     yield GaugeMetricFamily(
         "fullstop_ready", "1 if a model is loaded, else 0.", int(status.state == "ready")
     )
-    use = status.cache_use
+    # The person's own chats are not the clients' to measure.
+    shares = [one for name, one in status.cache_use.shares.items() if name != PERSON.name]
     yield GaugeMetricFamily(
-        "fullstop_prompt_cache_entries", "Earlier prompts in the prompt cache.", use.entries
+        "fullstop_prompt_cache_entries",
+        "Earlier prompts of clients in the prompt cache.",
+        sum(entries for entries, _ in shares),
     )
     yield GaugeMetricFamily(
-        "fullstop_prompt_cache_bytes", "Memory that the prompt cache takes.", use.size_bytes
-    )
-    yield CounterMetricFamily(
-        "fullstop_prompt_cache_hits",
-        "Requests that found a part of their prompt in the cache, since the model was loaded.",
-        use.hits,
-    )
-    yield CounterMetricFamily(
-        "fullstop_prompt_cache_hit_tokens",
-        "Prompt tokens that were found in the cache, since the model was loaded.",
-        use.hit_tokens,
+        "fullstop_prompt_cache_bytes",
+        "Memory that these prompts take.",
+        sum(size_bytes for _, size_bytes in shares),
     )
 
 
@@ -115,6 +110,16 @@ def _of_server(metrics: Metrics) -> Iterator[Metric]:
         "reasoning).",
         ("kind",),
         {(kind,): count for kind, count in metrics.tokens.items()},
+    )
+    yield CounterMetricFamily(
+        "fullstop_prompt_cache_hits",
+        "Requests that found a part of their prompt in the cache.",
+        metrics.cache_hits,
+    )
+    yield CounterMetricFamily(
+        "fullstop_prompt_cache_hit_tokens",
+        "Prompt tokens that were found in the cache.",
+        metrics.tokens["cached"],
     )
     for name, kind, about in _GUESSES:
         yield CounterMetricFamily(name, about, metrics.guesses[kind])

@@ -1,6 +1,6 @@
 """Puts prompts into the lanes of a batch, each with the longest cached beginning.
 
-A prompt that shares a long beginning with a row of the batch takes it from that row: at once, or as
+A prompt that shares a long beginning with a row of its owner takes it from that row: at once, or as
 soon as the row has read it. A cache that cannot be cut anywhere is kept at the end of a turn and
 where prompts diverged, so that later prompts can continue from there. Belongs to the thread of the
 batch.
@@ -27,6 +27,7 @@ class Arrival:
     """A prompt that is not in a lane yet.
 
     Attributes:
+        owner: Whose prompt it is.
         tokens: The prompt.
         drawing: Its sampler and processors, as mlx-lm takes them.
         cache: The cache of its beginning; None where the prompt is read from its first token on.
@@ -37,6 +38,7 @@ class Arrival:
         reads_alone: Whether it takes nothing from other rows.
     """
 
+    owner: str
     tokens: list[int]
     drawing: dict[str, Any]
     cache: list[Any] | None = None
@@ -183,7 +185,7 @@ class Joining:
         """Let a prompt wait for a row that shares its beginning, or join at once."""
         shared = None
         if not arrival.reads_alone:
-            shared = self._sharing.best(arrival.tokens, arrival.cached)
+            shared = self._sharing.best(arrival.owner, arrival.tokens, arrival.cached)
         if shared is not None and not shared.is_read:
             self._waiting[arrival.row] = arrival
             self._sharing.wait(arrival.row, shared)
@@ -210,7 +212,7 @@ class Joining:
             **arrival.drawing,
         )
         self._lane_of[row] = lane
-        self._sharing.joined(row, tokens, cached)
+        self._sharing.joined(row, arrival.owner, tokens, cached)
         for at in arrival.snapshots_at:
             self._snapshot(row, at)
         self.hits += bool(cached)

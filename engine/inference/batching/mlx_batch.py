@@ -27,7 +27,7 @@ from engine.inference.mlx_lm_internals import DecodingRows, decoding_rows, promp
 from engine.inference.sampling import greedy
 from engine.speculating.lengths import CostCurve
 from engine.speculating.sources import GuessSource
-from engine.values.request import CacheOwner
+from engine.values.request import PERSON, CacheOwner
 
 
 class RunningBatch:
@@ -71,7 +71,7 @@ class RunningBatch:
         processors: list[Any] | None = None,
         sources: Sequence[GuessSource] = (),
         loaded: LoadedBeginning | None = None,
-        owner: CacheOwner | None = None,
+        owner: CacheOwner = PERSON,
         scorer: PromptScorer | None = None,
     ) -> Joined:
         """Add a row.
@@ -87,22 +87,24 @@ class RunningBatch:
             processors: Change its logits before that.
             sources: Guess its tokens, which the model then checks several at once.
             loaded: The cache of its first tokens that was read from disk.
-            owner: The owner of the cache that the row leaves on disk; None leaves none.
+            owner: The owner of the caches that the row uses and leaves.
             scorer: Scores the prompt's tokens while they are read. A cache is used only up to the
                 first token whose logits the scorer needs.
         """
         drawing = {"samplers": [sampler or greedy], "logits_processors": [processors or []]}
         with self._generators.stream():
             if scorer is None:
-                cache, cached, from_disk = self._kept.fetch(tokens, loaded)
+                cache, cached, from_disk = self._kept.fetch(owner, tokens, loaded)
             else:
-                cache, cached = self._kept.memory.fetch(tokens[: scorer.begins + 1])
+                unscored = tokens[: scorer.begins + 1]
+                cache, cached = self._kept.memory.fetch(owner.name, unscored)
                 from_disk = 0
-        arrival = Arrival(tokens, drawing, cache, cached, reads_alone=scorer is not None)
+        reads_alone = scorer is not None
+        arrival = Arrival(owner.name, tokens, drawing, cache, cached, reads_alone=reads_alone)
         if not self._is_cut_anywhere:
             # The next turn seldom repeats an answer token by token, so the end of the turn is kept.
             # Where this prompt diverges from an earlier one, later prompts may diverge, too.
-            branch = self._kept.memory.common(tokens)
+            branch = self._kept.memory.common(owner.name, tokens)
             is_long = branch - cached >= WORTH_TOKENS
             arrival.snapshots_at = [turn_end or len(tokens) - 1, *[branch] * is_long]
         row = self._joining.add(arrival)
@@ -116,7 +118,7 @@ class RunningBatch:
 
     @property
     def disk(self) -> ModelDiskCache | None:
-        """Where the caches of rows with an owner are kept on disk; None for nowhere."""
+        """Where caches are kept on disk; None for nowhere."""
         return self._kept.disk
 
     @disk.setter
@@ -127,9 +129,9 @@ class RunningBatch:
         """Return the rows that stopped waiting, each with how many tokens it need not read."""
         return self._joining.take_shared()
 
-    def held(self, tokens: list[int]) -> int:
-        """Return how many first tokens of a prompt the cache in memory holds."""
-        return self._kept.memory.usable(tokens)
+    def held(self, owner: str, tokens: list[int]) -> int:
+        """Return how many first tokens of an owner's prompt the cache in memory holds."""
+        return self._kept.memory.usable(owner, tokens)
 
     def step(self) -> Step:
         """Decode the next tokens of each running row and read as much of the prompts as is fair."""
@@ -259,17 +261,18 @@ class RunningBatch:
             size_bytes=self._kept.memory.size_bytes,
             hits=self._joining.hits,
             hit_tokens=self._joining.hit_tokens,
+            shares=self._kept.memory.shares,
         )
         if use != self.cache_use:
             self.cache_use = use
 
-    def forget_prompts(self) -> tuple[int, int]:
-        """Drop the caches of earlier prompts; return how many, and their bytes."""
-        kept, size_bytes = len(self._kept.memory), self._kept.memory.size_bytes
-        self._kept.memory.clear()
+    def forget_prompts(self, owner: str) -> tuple[int, int]:
+        """Drop the caches of an owner's earlier prompts; return how many, and their bytes."""
+        dropped = self._kept.memory.shares.get(owner, (0, 0))
+        self._kept.memory.clear(owner)
         self._note_use()
         mx.clear_cache()
-        return kept, size_bytes
+        return dropped
 
     def reset(self) -> Sequence[int]:
         """Drop the batch itself after a step that failed, and the rows that were in it.

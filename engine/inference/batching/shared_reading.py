@@ -1,7 +1,8 @@
 """Finds prompts that begin with the same tokens, so that one row reads these for all.
 
 A prompt that shares a long beginning with a row of the batch takes the beginning from that row:
-at once where the row has read it, or else as soon as it has. Pure but for its own state; knows no
+at once where the row has read it, or else as soon as it has. Only rows of one owner share: nobody
+learns from a number or from the time what another asks. Pure but for its own state; knows no
 clock and no model, so that several processes that decode together come to the same result.
 """
 
@@ -21,6 +22,7 @@ class _Row:
     """A row of the batch.
 
     Attributes:
+        owner: Whose prompt it is.
         key: Its prompt.
         tokens: The prompt's length.
         lane: The lane in which it is read.
@@ -29,6 +31,7 @@ class _Row:
         waiting: The rows that wait for it, each with how many tokens they share.
     """
 
+    owner: str
     key: bytes
     tokens: int
     lane: int
@@ -64,17 +67,19 @@ class SharedReading:
         self._is_cut_anywhere = is_cut_anywhere
         self._rows: dict[int, _Row] = {}
 
-    def joined(self, row: int, tokens: Sequence[int], read: int) -> None:
+    def joined(self, row: int, owner: str, tokens: Sequence[int], read: int) -> None:
         """Note a row that has joined the batch.
 
         Args:
             row: The row.
+            owner: Whose prompt it is.
             tokens: Its prompt.
             read: How many of them its cache holds already.
         """
-        self._rows[row] = _Row(key_of(tokens), len(tokens), lane_of(len(tokens) - read), read, read)
+        lane = lane_of(len(tokens) - read)
+        self._rows[row] = _Row(owner, key_of(tokens), len(tokens), lane, read, read)
 
-    def best(self, tokens: Sequence[int], cached: int) -> Shared | None:
+    def best(self, owner: str, tokens: Sequence[int], cached: int) -> Shared | None:
         """Return what a prompt should take from which row; None where it should be read alone.
 
         It waits for a row only if that row has read at least as much as the prompt's own cache
@@ -82,6 +87,7 @@ class SharedReading:
         reading. Of several rows, the one is chosen that saves most, both in waiting and in reading.
 
         Args:
+            owner: Whose prompt it is.
             tokens: The prompt.
             cached: How many of its tokens the prompt cache holds.
         """
@@ -92,6 +98,8 @@ class SharedReading:
         best: Shared | None = None
         most = -1
         for row, other in self._rows.items():
+            if other.owner != owner:
+                continue
             # Each row reads at least its last token itself.
             shared = min(common_tokens(key, other.key), len(tokens) - 1, other.tokens - 1)
             if shared - cached < WORTH_TOKENS:

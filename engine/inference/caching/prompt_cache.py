@@ -1,8 +1,9 @@
 """Keeps the model's caches of earlier turns, so that the next turn reads only what is new.
 
 A tree of stretches of tokens: prompts that begin with the same tokens hold them once. A path from
-the root to an end is the kept cache of one answer. ``engine.inference.caching.stretches`` knows
-what the stretches hold. Engine thread.
+the root to an end is the kept cache of one answer. Each owner has a root: what one asked is never
+found by another, neither as a number nor as time saved. ``engine.inference.caching.stretches``
+knows what the stretches hold. Engine thread.
 
 In mlx-lm, the rows of a running batch are dense: one array holds all of them. So a row that begins
 with kept tokens gets a copy of them, joined when the row is made.
@@ -26,11 +27,15 @@ class _Node:
         end: The number of tokens from the root to its end.
         children: The stretches that follow it, by their first token.
         snapshot: The layers without stretches of the cache that ends here; None if none ends here.
+        share: What the owner keeps.
     """
 
-    __slots__ = ("children", "end", "key", "parent", "snapshot", "stretch")
+    __slots__ = ("children", "end", "key", "parent", "share", "snapshot", "stretch")
 
-    def __init__(self, key: bytes, stretch: Stretch, parent: "_Node | None") -> None:
+    def __init__(
+        self, key: bytes, stretch: Stretch, parent: "_Node | None", share: "_Share"
+    ) -> None:
+        self.share = share
         self.key = key
         self.stretch = stretch
         self.parent = parent
@@ -41,22 +46,26 @@ class _Node:
             parent.children[key[:TOKEN_BYTES]] = self
 
 
+class _Share:
+    """What one owner keeps."""
+
+    def __init__(self) -> None:
+        self.root = _Node(b"", Stretch(()), None, self)
+        self.entries = self.size_bytes = 0
+
+
 class PromptCache:
     """Kept caches, found by their tokens; the least recently used is dropped first.
 
     Args:
         most_entries: Most caches that are kept.
         most_bytes: Most bytes of all together.
-
-    Attributes:
-        size_bytes: The bytes that they take; stretches that several share count once.
     """
 
     def __init__(self, most_entries: int, most_bytes: int) -> None:
         self._most_entries = most_entries
         self._most_bytes = most_bytes
-        self.size_bytes = 0
-        self._root = _Node(b"", Stretch(()), None)
+        self._shares: dict[str, _Share] = {}
         # The nodes where a kept cache ends, the least recently used first.
         self._ends: OrderedDict[_Node, None] = OrderedDict()
         # How many layers have stretches; the same for all caches of one model.
@@ -66,43 +75,54 @@ class PromptCache:
         """Return the number of entries."""
         return len(self._ends)
 
-    def fetch(self, tokens: Sequence[int]) -> tuple[list[Any] | None, int]:
+    @property
+    def size_bytes(self) -> int:
+        """The bytes that they take; stretches that several of an owner share count once."""
+        return sum(share.size_bytes for share in self._shares.values())
+
+    @property
+    def shares(self) -> dict[str, tuple[int, int]]:
+        """The number of caches and the bytes of each owner that has any."""
+        return {name: (one.entries, one.size_bytes) for name, one in self._shares.items()}
+
+    def fetch(self, owner: str, tokens: Sequence[int]) -> tuple[list[Any] | None, int]:
         """Return a fresh cache of the longest known beginning, and its number of tokens.
 
         At least one token of the prompt is left for the model to read, as mlx-lm requires.
         """
-        path, best, most = self._longest(key_of(tokens[:-1]))
+        path, best, most = self._longest(owner, key_of(tokens[:-1]))
         if best is None or best.snapshot is None:
             return None, 0
         self._ends.move_to_end(best)
         return joined(_stretches(path, most), best.snapshot, most), most
 
-    def usable(self, tokens: Sequence[int]) -> int:
+    def usable(self, owner: str, tokens: Sequence[int]) -> int:
         """Return for how many first tokens of a prompt ``fetch`` would return a cache."""
-        return self._longest(key_of(tokens[:-1]))[2]
+        return self._longest(owner, key_of(tokens[:-1]))[2]
 
-    def parts_of(self, tokens: Sequence[int]) -> tuple[list[Stretch], Snapshot] | None:
+    def parts_of(self, owner: str, tokens: Sequence[int]) -> tuple[list[Stretch], Snapshot] | None:
         """Return the evaluated parts of the cache kept for exactly these tokens.
 
         The parts never change. None where no such cache is kept, or no longer.
         """
-        path, best, most = self._longest(key_of(tokens))
+        path, best, most = self._longest(owner, key_of(tokens))
         if best is None or best.snapshot is None or most < len(tokens):
             return None
         return _stretches(path, most), best.snapshot
 
-    def common(self, tokens: Sequence[int]) -> int:
-        """Return how many first tokens a prompt shares with a kept one.
+    def common(self, owner: str, tokens: Sequence[int]) -> int:
+        """Return how many first tokens a prompt shares with a kept one of its owner.
 
         If the model's cache can be cut anywhere, ``fetch`` returns that many; otherwise only as
         many as a snapshot holds.
         """
-        return self._walk(key_of(tokens[:-1]))[1]
+        return self._walk(owner, key_of(tokens[:-1]))[1]
 
-    def keep(self, tokens: Sequence[int], cache: Sequence[Any]) -> None:
+    def keep(self, owner: str, tokens: Sequence[int], cache: Sequence[Any]) -> None:
         """Keep a cache, and drop those that were used longest ago until the rest fits.
 
         Args:
+            owner: Its owner.
             tokens: The tokens that it holds, at least one.
             cache: mlx-lm's cache; it belongs to this object from now on.
         """
@@ -112,8 +132,9 @@ class PromptCache:
         elif len(stretch.layers) != self._layers:
             return
         key = key_of(tokens)
-        path, common = self._walk(key)
-        last = path[-1] if path else self._root
+        path, common = self._walk(owner, key)
+        share = self._shares.get(owner) or _Share()
+        last = path[-1] if path else share.root
         if snapshot.is_empty and common == len(tokens) and (last.end > common or last.children):
             # A longer kept cache contains it.
             self._touch_one_below(last)
@@ -123,18 +144,20 @@ class PromptCache:
         # Evaluating even an empty part of a lazy stretch would make MLX compute the whole.
         new = rest.compact() if common < len(tokens) else None
         snapshot.compact()
+        self._shares[owner] = share
         if last.end > common:
             last = self._split(last, common)
         if new is not None:
-            last = _Node(key[common * TOKEN_BYTES :], new, last)
-            self.size_bytes += new.size_bytes
+            last = _Node(key[common * TOKEN_BYTES :], new, last, share)
+            share.size_bytes += new.size_bytes
         if snapshot.is_empty:
             for node in path:
                 if node.end <= common:
                     self._forget_end(node)
         self._forget_end(last)
         last.snapshot = snapshot
-        self.size_bytes += snapshot.size_bytes
+        share.size_bytes += snapshot.size_bytes
+        share.entries += 1
         self._ends[last] = None
         while len(self._ends) > self._most_entries or self.size_bytes > self._most_bytes:
             self._drop(next(iter(self._ends)))
@@ -144,17 +167,23 @@ class PromptCache:
         while len(self._ends) > entries:
             self._drop(next(iter(self._ends)))
 
-    def clear(self) -> None:
-        """Keep nothing."""
+    def clear(self, owner: str | None = None) -> None:
+        """Keep nothing of an owner, or of anybody."""
+        share = None if owner is None else self._shares.get(owner)
         # One by one, because nodes refer to each other, and memory must not wait for Python's
         # garbage collector.
-        self.shrink_to(0)
+        for end in list(self._ends):
+            if owner is None or end.share is share:
+                self._drop(end)
 
-    def _walk(self, key: bytes) -> tuple[list[_Node], int]:
+    def _walk(self, owner: str, key: bytes) -> tuple[list[_Node], int]:
         """Return the nodes along a key, the last perhaps only in part, and the common tokens."""
         path: list[_Node] = []
         at = 0
-        node = self._root
+        share = self._shares.get(owner)
+        if share is None:
+            return path, at
+        node = share.root
         while child := node.children.get(key[at : at + TOKEN_BYTES]):
             path.append(child)
             common = common_tokens(child.key, key[at : at + len(child.key)])
@@ -164,9 +193,9 @@ class PromptCache:
             node = child
         return path, at // TOKEN_BYTES
 
-    def _longest(self, key: bytes) -> tuple[list[_Node], _Node | None, int]:
+    def _longest(self, owner: str, key: bytes) -> tuple[list[_Node], _Node | None, int]:
         """Return the path of a key, the end of the best cache, and how many tokens that gives."""
-        path, common = self._walk(key)
+        path, common = self._walk(owner, key)
         best, most = None, 0
         for end in reversed(self._ends):
             usable = self._usable(end, path, common)
@@ -201,7 +230,7 @@ class PromptCache:
         before = node.stretch.part(0, at - begin).compact()
         after = node.stretch.part(at - begin, node.end - begin).compact()
         cut = (at - begin) * TOKEN_BYTES
-        first = _Node(node.key[:cut], before, node.parent)
+        first = _Node(node.key[:cut], before, node.parent, node.share)
         node.key, node.stretch = node.key[cut:], after
         node.parent = first
         first.children[node.key[:TOKEN_BYTES]] = node
@@ -210,7 +239,8 @@ class PromptCache:
     def _forget_end(self, node: _Node) -> None:
         """Let no cache end at a node; its tokens stay for caches that continue beyond it."""
         if node.snapshot is not None:
-            self.size_bytes -= node.snapshot.size_bytes
+            node.share.size_bytes -= node.snapshot.size_bytes
+            node.share.entries -= 1
             node.snapshot = None
             del self._ends[node]
 
@@ -221,8 +251,9 @@ class PromptCache:
         while node.parent is not None and not node.children and node.snapshot is None:
             parent = node.parent
             del parent.children[node.key[:TOKEN_BYTES]]
-            self.size_bytes -= node.stretch.size_bytes
+            node.share.size_bytes -= node.stretch.size_bytes
             node = parent
+        self._shares = {name: one for name, one in self._shares.items() if one.entries}
 
 
 def _stretches(path: Sequence[_Node], tokens: int) -> list[Stretch]:

@@ -1,4 +1,4 @@
-"""Keeps the caches of a batch's rows: in memory for all rows, on disk for rows with an owner.
+"""Keeps the caches of a batch's rows: in memory for all rows, on disk where their owner wants it.
 
 Belongs to the thread of its batch.
 """
@@ -37,66 +37,68 @@ class PromptKeeper:
         self.memory = PromptCache(_CACHED_PROMPTS, most_bytes)
         self.disk: ModelDiskCache | None = None
         self._stream = stream
-        self._tickets: dict[int, Ticket] = {}
+        # The owner of each row, and the right to keep its cache on disk.
+        self._owners: dict[int, tuple[CacheOwner, Ticket | None]] = {}
 
     def fetch(
-        self, tokens: list[int], loaded: LoadedBeginning | None
+        self, owner: CacheOwner, tokens: list[int], loaded: LoadedBeginning | None
     ) -> tuple[list[Any] | None, int, int]:
         """Return the cache of a prompt's first tokens, their number, and how many are from disk.
 
         Args:
+            owner: Whose prompt it is.
             tokens: The prompt.
             loaded: The cache of its first tokens that was read from disk.
         """
-        cache, cached = self.memory.fetch(tokens)
+        cache, cached = self.memory.fetch(owner.name, tokens)
         if loaded is None or loaded.tokens <= cached:
             return cache, cached, 0
         # Kept in memory as well, because other choices of the request have the same prompt.
-        self.keep(view_of(loaded.cache), tokens[: loaded.tokens])
-        cache, cached = self.memory.fetch(tokens)
+        with self._stream():
+            self.memory.keep(owner.name, tokens[: loaded.tokens], view_of(loaded.cache))
+        cache, cached = self.memory.fetch(owner.name, tokens)
         if cached < loaded.tokens:  # memory has no room for it
             cache, cached = view_of(loaded.cache), loaded.tokens
         return cache, cached, cached
 
-    def own(self, row: int, owner: CacheOwner | None) -> None:
-        """Note the owner of the cache that a row leaves on disk; None leaves none."""
-        if owner is not None and self.disk is not None:
-            self._tickets[row] = self.disk.ticket(owner)
+    def own(self, row: int, owner: CacheOwner) -> None:
+        """Note the owner of the cache that a row leaves."""
+        is_on_disk = owner.kept_with is not None and self.disk is not None
+        self._owners[row] = owner, self.disk.ticket(owner) if is_on_disk and self.disk else None
 
     def keep_only(self, rows: Collection[int]) -> None:
         """Forget the owners of all rows but these."""
-        self._tickets = {row: self._tickets[row] for row in rows if row in self._tickets}
+        self._owners = {row: self._owners[row] for row in rows if row in self._owners}
 
     def keep(
         self,
         cache: Any,
         tokens: list[int] | None,
-        row: int | None = None,
+        row: int,
         *,
         has_left: bool = False,
     ) -> None:
-        """Keep a cache in memory, and on disk where its row has an owner.
+        """Keep a cache in memory, and on disk where the owner of its row wants it.
 
         Args:
             cache: mlx-lm's cache, which the caller must not use again; None keeps nothing.
             tokens: The tokens in it.
-            row: The row that it belongs to; None if it belongs to no row.
+            row: The row that it belongs to.
             has_left: Whether the row has left the batch.
         """
-        ticket = None
-        if row is not None:
-            ticket = self._tickets.pop(row, None) if has_left else self._tickets.get(row)
-        if not cache or not tokens:
+        owned = self._owners.pop(row, None) if has_left else self._owners.get(row)
+        if owned is None or not cache or not tokens:
             return
+        owner, ticket = owned
         with self._stream():
-            self.memory.keep(tokens, cache)
+            self.memory.keep(owner.name, tokens, cache)
             if ticket is not None and self.disk is not None:
                 self._keep_on_disk(self.disk, ticket, cache, tokens)
 
     def _keep_on_disk(
         self, disk: ModelDiskCache, ticket: Ticket, cache: Sequence[Any], tokens: list[int]
     ) -> None:
-        parts = self.memory.parts_of(tokens)
+        parts = self.memory.parts_of(ticket.owner.name, tokens)
         if parts is None:  # memory has no room for it
             view = view_of(cache)
             stretch, snapshot = taken_apart(view, len(tokens))

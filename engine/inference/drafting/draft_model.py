@@ -69,13 +69,13 @@ class DraftModel:
         self._kept = PromptCache(_KEPT, kept_bytes)
         self._rates = ReadingRates()
 
-    def guesses(self, prompt: Sequence[int]) -> "DraftGuesses | None":
+    def guesses(self, owner: str, prompt: Sequence[int]) -> "DraftGuesses | None":
         """Return the guesses for the answer to a prompt; None while too many answers run."""
         if self._answers >= _MOST_ANSWERS:
             return None
-        cache, cached = self._kept.fetch(prompt)
+        cache, cached = self._kept.fetch(owner, prompt)
         self._answers += 1
-        return DraftGuesses(self, prompt, cache or make_prompt_cache(self._model), cached)
+        return DraftGuesses(self, owner, prompt, cache or make_prompt_cache(self._model), cached)
 
     def can_read(self, tokens: Sequence[int]) -> bool:
         """Whether all these ids are in its vocabulary."""
@@ -116,15 +116,15 @@ class DraftModel:
         )
         return count
 
-    def keep(self, tokens: Sequence[int], cache: Sequence[Any]) -> None:
+    def keep(self, owner: str, tokens: Sequence[int], cache: Sequence[Any]) -> None:
         """Keep the cache of an answer that has ended; without tokens the cache is dropped."""
         self._answers -= 1
         if tokens:
-            self._kept.keep(tokens, cache)
+            self._kept.keep(owner, tokens, cache)
 
-    def forget_prompts(self) -> None:
-        """Drop the caches of earlier prompts."""
-        self._kept.clear()
+    def forget_prompts(self, owner: str) -> None:
+        """Drop the caches of an owner's earlier prompts."""
+        self._kept.clear(owner)
 
     def close(self) -> None:
         """Free its memory."""
@@ -137,6 +137,7 @@ class DraftGuesses:
 
     Args:
         draft: The model.
+        owner: Whose prompt it is.
         prompt: The tokens of the prompt.
         cache: Its cache of the first tokens of the prompt.
         cached: How many tokens the cache holds.
@@ -148,9 +149,10 @@ class DraftGuesses:
     origin = TokenOrigin.DRAFT
 
     def __init__(
-        self, draft: DraftModel, prompt: Sequence[int], cache: list[Any], cached: int
+        self, draft: DraftModel, owner: str, prompt: Sequence[int], cache: list[Any], cached: int
     ) -> None:
         self._draft = draft
+        self._owner = owner
         self._known = list(prompt)
         self._cache = cache
         # The cache holds this many known tokens, followed by the guesses ``_ahead``.
@@ -269,10 +271,10 @@ class DraftGuesses:
         if not self._is_over:
             self._is_over = True
             self._trim()
-            self._draft.keep(self._known[: self._read], self._cache)
+            self._draft.keep(self._owner, self._known[: self._read], self._cache)
 
     def forget(self) -> None:
         """Drop the cache, after a step that failed."""
         if not self._is_over:
             self._is_over = True
-            self._draft.keep((), ())
+            self._draft.keep(self._owner, (), ())

@@ -17,7 +17,7 @@ from engine.scheduling.offering import OfferedModel
 from engine.scheduling.outbox import settle
 from engine.scheduling.queue.row import Row
 from engine.stopping.record import StopKind
-from engine.values.request import GenerationRequest
+from engine.values.request import CacheOwner, GenerationRequest
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,8 +177,9 @@ class Detokenize:
 
 @dataclass(frozen=True, slots=True)
 class ForgetPrompts:
-    """Drop the caches of earlier prompts; reply with how many, and their bytes."""
+    """Drop the caches of an owner's earlier prompts; reply with how many, and their bytes."""
 
+    owner: CacheOwner
     reply: Reply
 
 

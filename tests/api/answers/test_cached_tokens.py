@@ -11,6 +11,8 @@ import pytest
 
 from engine.inference.caching.disk.disk_cache import DiskCache
 from engine.scheduling.service import Engine
+from engine.values.chat import Message
+from engine.values.request import PERSON, CacheOwner, GenerationRequest
 
 LONG = "the quick brown fox jumps over the lazy dog and says hello. " * 6
 
@@ -85,11 +87,14 @@ def keeping(tmp_path_factory: pytest.TempPathFactory, demo_model_path: Path) -> 
     disk.close()
 
 
-def asked(site: Any, api: Api, text: str, is_stream: bool) -> tuple[int, int]:
+def asked(
+    site: Any, api: Api, text: str, is_stream: bool, key: str | None = None
+) -> tuple[int, int]:
     body = {"model": "m", **api.body(text), "stream": is_stream}
     if not is_stream:
         body.pop("stream_options", None)
-    reply = site.send("POST", api.path, body)
+    headers = {} if key is None else {"Authorization": f"Bearer {key}"}
+    reply = site.send("POST", api.path, body, headers)
     assert reply.status == 200, reply.body
     if not is_stream:
         return api.counts(reply.json)
@@ -121,6 +126,65 @@ def test_the_tokens_of_a_prompt_that_was_already_read_are_reported_as_cached(
     assert cached == total - 1
     metrics = site.send("GET", "/metrics").body.decode()
     assert ('fullstop_tokens_total{kind="disk"} 0.0' not in metrics) == (place == "disk")
+
+
+@pytest.mark.parametrize("place", ["memory", "disk"])
+def test_no_client_is_told_or_spared_what_another_or_the_person_has_asked(
+    keeping: Engine, serve: Callable[..., Any], place: str
+) -> None:
+    api, text = APIS["chat"], f"a secret {place} {LONG}"
+    site = serve(keeping, keeps_prompts=True)
+    chat = GenerationRequest(
+        messages=(Message("user", text),),
+        max_tokens=8,
+        cache_owner=CacheOwner(PERSON.name, "a conversation"),
+    )
+
+    async def ask() -> int:
+        answer = await (await keeping.generate(chat)).collect()
+        return answer.finished.usage.cached_tokens
+
+    asyncio.run(ask())
+    askers = (None, "one key", "another key")
+    unread = []
+    for key in askers:
+        if place == "disk":
+            asyncio.run(unloaded(keeping))
+        unread.append(asked(site, api, text, is_stream=False, key=key)[1])
+    # The clients without a key may share a template's first tokens with other tests.
+    assert max(unread) < 20
+    assert unread[1:] == [0, 0]
+    # What one of them asks twice is still read once.
+    assert all(asked(site, api, text, is_stream=False, key=key)[1] > 100 for key in askers)
+    assert asyncio.run(ask()) > 100
+
+
+def test_a_client_flushes_and_measures_its_own_prompts_only(
+    staged: Callable[..., Any], serve: Callable[..., Any]
+) -> None:
+    stage = staged()
+    site = serve(stage.engine)
+
+    async def ask() -> int:
+        request = GenerationRequest(messages=(Message("user", "Hi"),))
+        answer = await (await stage.engine.generate(request)).collect()
+        return answer.finished.usage.cached_tokens
+
+    def kept(key: str) -> Any:
+        headers = {"x-api-key": key}
+        [state] = site.send("GET", "/get_server_info", headers=headers).json["internal_states"]
+        return state["cached_prompts"], state["cached_bytes"] > 0
+
+    asyncio.run(ask())
+    assert stage.wait_until(lambda engine: engine.status.cache_use.entries == 1)
+    assert "fullstop_prompt_cache_bytes 0.0" in site.send("GET", "/metrics").body.decode()
+    asked(site, APIS["chat"], "Hi", is_stream=False, key="one")
+    assert stage.wait_until(lambda engine: engine.status.cache_use.entries == 2)
+    assert (kept("one"), kept("another")) == ((1, True), (0, False))
+    flushed = site.send("POST", "/flush_cache", headers={"x-api-key": "another"}).json
+    assert (flushed["flushed_prompts"], flushed["freed_bytes"]) == (0, 0)
+    assert site.send("POST", "/flush_cache", headers={"x-api-key": "one"}).json["freed_bytes"] > 0
+    assert asyncio.run(ask()) > 0
 
 
 def test_ollama_counts_all_tokens_of_a_prompt_and_has_no_field_for_cached_ones(

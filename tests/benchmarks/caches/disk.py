@@ -23,12 +23,12 @@ from engine.values.events import Finished
 from engine.values.request import CacheOwner, GenerationRequest, Sampling
 from tests.benchmarks.measuring import MODEL, PROMPT, pin, report
 
-OWNER = CacheOwner("benchmark")
+OWNER = CacheOwner("me", "benchmark")
 WORDS = "lorem ipsum dolor sit amet "
 
 
 def request(
-    messages: Sequence[Message], most: int = 8, owner: CacheOwner | None = OWNER
+    messages: Sequence[Message], most: int = 8, owner: CacheOwner = OWNER
 ) -> GenerationRequest:
     """Return a request at temperature 0."""
     return GenerationRequest(
@@ -46,7 +46,9 @@ async def once(folder: Path, messages: Sequence[Message]) -> tuple[float, str, F
     engine = Engine(disk=disk)
     await engine.load(MODEL)
     # The first step of a fresh model takes longer than any other.
-    await (await engine.generate(request([Message("user", "Hi")], owner=None))).collect()
+    await (
+        await engine.generate(request([Message("user", "Hi")], owner=CacheOwner("me")))
+    ).collect()
     answer = await (await engine.generate(request(messages))).collect()
     await engine.aclose()
     await asyncio.to_thread(disk.close)

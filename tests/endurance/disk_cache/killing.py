@@ -52,7 +52,7 @@ async def asked(engine: Engine, conversation: int, turns: list[Message]) -> tupl
             sampling=Sampling(temperature=0),
             max_tokens=40,
             thinking=False,
-            cache_owner=CacheOwner(f"conversation {conversation}"),
+            cache_owner=CacheOwner("me", f"conversation {conversation}"),
         )
     )
     answer = await generation.collect()

@@ -5,10 +5,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from engine.values.chat import Message
-from engine.values.request import CacheOwner, GenerationRequest, TraceLevel
+from engine.values.request import PERSON, CacheOwner, GenerationRequest, TraceLevel
 from tests.endurance.speculation import Draws
 
-OWNERS = tuple(CacheOwner(f"conversation {number}") for number in range(3))
+OWNERS = tuple(CacheOwner("me", f"conversation {number}") for number in range(3))
 _TEXT = "the quick brown fox jumps over a lazy dog one two three red blue sea ship"
 _WORDS = _TEXT.split(" ")
 
@@ -53,7 +53,7 @@ class MixedDraws:
         request = replace(
             self._single.request(),
             trace=draws.choice((TraceLevel.FULL, TraceLevel.FULL, TraceLevel.OFF)),
-            cache_owner=draws.choice((None, *OWNERS)),
+            cache_owner=draws.choice((PERSON, CacheOwner("me"), *OWNERS)),
         )
         kind = draws.random()
         if kind < 0.35:

@@ -24,7 +24,7 @@ FIRST = GenerationRequest(
     (Message("user", f"{LONG}Count from 1 to 5"),),
     sampling=Sampling(temperature=0),
     max_tokens=24,
-    cache_owner=CacheOwner("a conversation"),
+    cache_owner=CacheOwner("me", "a conversation"),
 )
 
 
@@ -150,10 +150,10 @@ async def test_disk_serves_where_memory_has_no_room(tmp_path: Path, demo_model_p
 
 
 @played
-async def test_requests_without_an_owner_neither_write_nor_read_caches_on_disk(
+async def test_requests_that_are_kept_with_nothing_neither_write_nor_read_caches_on_disk(
     tmp_path: Path, demo_model_path: Path
 ) -> None:
-    nobodys = replace(FIRST, cache_owner=None)
+    nobodys = replace(FIRST, cache_owner=CacheOwner("me"))
     async with running(tmp_path, demo_model_path) as engine:
         await asked(engine, nobodys)
         await written(engine)
@@ -222,7 +222,7 @@ async def test_the_prompt_of_a_forgotten_owner_is_read_again(
     async with running(tmp_path, demo_model_path) as engine:
         text, _ = await asked(engine, FIRST)
         assert engine.disk is not None
-        await asyncio.wrap_future(engine.disk.forget(CacheOwner("a conversation")))
+        await asyncio.wrap_future(engine.disk.forget(CacheOwner("me", "a conversation")))
     async with running(tmp_path, demo_model_path) as engine:
         _, usage = await asked(engine, following(text))
     assert usage.cached_tokens == 0
@@ -236,7 +236,7 @@ async def test_few_caches_are_held_for_answers_that_wait(
         replace(
             FIRST,
             messages=(Message("user", f"{n} {LONG}"),),
-            cache_owner=CacheOwner(str(n)),
+            cache_owner=CacheOwner("me", str(n)),
             max_tokens=2,
         )
         for n in range(6)

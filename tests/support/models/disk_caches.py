@@ -15,7 +15,7 @@ from engine.inference.caching.disk.model_disk_cache import ModelDiskCache
 from engine.inference.caching.stretches import taken_apart
 from engine.values.request import CacheOwner
 
-ME = CacheOwner("me")
+ME = CacheOwner("me", "a conversation")
 PATIENCE_S = 60
 
 
@@ -57,19 +57,19 @@ class Room:
         for thread in (self.disk.reader, self.disk.writer):
             thread.do(lambda: None).result(PATIENCE_S)
 
-    def loaded(self, ids: list[int]) -> LoadedBeginning | None:
+    def loaded(self, ids: list[int], owner: CacheOwner = ME) -> LoadedBeginning | None:
         """Return the cache of a prompt's beginning."""
         self.wait()
-        found = self.model.find(ids)
+        found = self.model.find(owner, ids)
         return (
             None
             if found is None
             else self.disk.reader.do(lambda: self.model._read(found)).result(PATIENCE_S)
         )
 
-    def tokens(self, ids: list[int]) -> int:
+    def tokens(self, ids: list[int], owner: CacheOwner = ME) -> int:
         """Return for how many tokens there is a cache, and check that it is the right one."""
-        loaded = self.loaded(ids)
+        loaded = self.loaded(ids, owner)
         if loaded is None:
             return 0
         wanted = kv_cache(ids[: loaded.tokens])

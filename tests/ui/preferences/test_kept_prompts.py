@@ -21,7 +21,7 @@ def filled(folder: Path) -> DiskCache:
     for name in ("one", "two"):
         with disk.folder.unfinished(1000) as file:
             file.write(name.encode().ljust(1000))
-            file.commit(disk.folder.prefix("model", CacheOwner(name).name))
+            file.commit(disk.folder.prefix("model", CacheOwner(name)))
     return disk
 
 

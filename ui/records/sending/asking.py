@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from engine import CacheOwner, GenerationRequest, Message, ModelInfo, StopKind, StopRules
+from engine import PERSON, CacheOwner, GenerationRequest, Message, ModelInfo, StopKind, StopRules
 from ui.records.conversations import Conversation, ConversationSettings, rules_of
 from ui.records.messages import ConversationMessage
 from ui.records.runs import Run, RunState
@@ -77,7 +77,7 @@ def fitted(
 
 def cache_owner(conversation: Conversation) -> CacheOwner:
     """Return the name under which the engine keeps a conversation's caches on disk."""
-    return CacheOwner(conversation.id)
+    return CacheOwner(PERSON.name, kept_with=conversation.id)
 
 
 def new_run(

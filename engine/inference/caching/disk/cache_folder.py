@@ -19,6 +19,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from engine.values.request import CacheOwner
+
 _NAME = re.compile(r"([0-9a-f]{16})-([0-9a-f]{16})-([0-9a-f]{64})\.safetensors")
 _UNFINISHED = re.compile(r"unfinished-[0-9a-f]{16}\.tmp")
 _FOLDER_MODE, _FILE_MODE = 0o700, 0o600
@@ -157,9 +159,9 @@ class CacheFolder:
         return sum(one.size_bytes for one in self.files())
 
     @staticmethod
-    def prefix(model: str, owner: str) -> str:
+    def prefix(model: str, owner: CacheOwner) -> str:
         """Return the beginning of the names of an owner's files for a model."""
-        return f"{tag(model)}-{tag(owner)}"
+        return f"{tag(model)}-{_owner_tag(owner)}"
 
     @contextlib.contextmanager
     def unfinished(self, size_bytes: int) -> Iterator[UnfinishedFile]:
@@ -229,9 +231,9 @@ class CacheFolder:
         if problem is not None:
             raise problem
 
-    def delete_owner(self, owner: str) -> list[str]:
+    def delete_owner(self, owner: CacheOwner) -> list[str]:
         """Delete an owner's files, whatever model they are for; return their names."""
-        names = [one.name for one in self.files() if one.name[17:33] == tag(owner)]
+        names = [one.name for one in self.files() if one.name[17:33] == _owner_tag(owner)]
         self.delete(names)
         return names
 
@@ -254,6 +256,10 @@ class CacheFolder:
             for entry in entries:
                 if _UNFINISHED.fullmatch(entry.name):
                     _delete_abandoned(self.path / entry.name)
+
+
+def _owner_tag(owner: CacheOwner) -> str:
+    return tag(f"{owner.name}\n{owner.kept_with}")
 
 
 def digest_of(name: str) -> str:

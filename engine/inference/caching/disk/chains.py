@@ -11,6 +11,7 @@ from typing import Any
 
 from engine.inference.caching.disk.segment import Segment
 from engine.inference.caching.token_keys import TOKEN_BYTES, common_tokens
+from engine.values.request import CacheOwner
 
 # Fewer tokens are not worth a file; the model reads them again.
 LEAST_TOKENS = 32
@@ -37,10 +38,12 @@ class StoredBeginning:
     """The longest beginning of a prompt that files hold.
 
     Attributes:
+        owner: The name of their owner.
         pieces: The files, from the first token on.
         tokens: How many tokens they give.
     """
 
+    owner: str
     pieces: tuple[Piece, ...]
     tokens: int
 
@@ -139,15 +142,18 @@ class Chains:
             name = self._known[name].segment.parent
         return names
 
-    def longest(self, tokens: bytes, most: int) -> StoredBeginning | None:
+    def longest(self, owner: str, tokens: bytes, most: int) -> StoredBeginning | None:
         """Return the files that hold most of a prompt's beginning.
 
         Args:
+            owner: The name of the prompt's owner; files of others are not looked at.
             tokens: The prompt's tokens.
             most: How many of them may be taken.
         """
         best, best_tokens = "", 0
         for name, one in self._sharing(tokens):
+            if one.segment.owner.name != owner:
+                continue
             common = min(common_tokens(one.tokens, tokens), most)
             segment = one.segment
             if segment.is_whole and common < segment.end and not segment.can_trim:
@@ -156,13 +162,14 @@ class Chains:
                 best, best_tokens = name, common
         if not best:
             return None
-        return StoredBeginning(tuple(self._pieces(best, best_tokens)), best_tokens)
+        return StoredBeginning(owner, tuple(self._pieces(best, best_tokens)), best_tokens)
 
-    def addition(self, owner: str, tokens: bytes) -> Addition | None:
+    def addition(self, owner: CacheOwner, tokens: bytes) -> Addition | None:
         """Return what to write of a cache that can be cut; None where files hold it already.
 
         Args:
-            owner: Its owner. Segments of others cannot be parents: they may be deleted at any time.
+            owner: Its owner. Segments that are kept with something else cannot be parents: they may
+                be deleted at any time.
             tokens: Its tokens.
         """
         end = len(tokens) // TOKEN_BYTES
@@ -185,7 +192,7 @@ class Chains:
             start, parent = segment.start, segment.parent
         return Addition(parent, start, self._superseded(owner, tokens, start))
 
-    def _superseded(self, owner: str, tokens: bytes, start: int) -> tuple[str, ...]:
+    def _superseded(self, owner: CacheOwner, tokens: bytes, start: int) -> tuple[str, ...]:
         covered = {
             name
             for name, one in self._sharing(tokens)
@@ -200,7 +207,7 @@ class Chains:
             kept |= needed
         return tuple(covered)
 
-    def snapshot(self, owner: str, tokens: bytes) -> Addition | None:
+    def snapshot(self, owner: CacheOwner, tokens: bytes) -> Addition | None:
         """Return what to write of a cache that is kept whole; None where a file holds it already.
 
         The longest earlier snapshot of the owner stays: the next turn seldom repeats an answer

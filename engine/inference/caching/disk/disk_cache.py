@@ -52,7 +52,7 @@ class DiskCache:
         self._most_bytes = most_bytes
         self._lock = threading.Lock()
         # Counters that go up whenever an owner, or every owner, is forgotten.
-        self._epochs: defaultdict[str, int] = defaultdict(int)
+        self._epochs: defaultdict[CacheOwner, int] = defaultdict(int)
         self._epoch = 0
         self._is_failing = False
         self.writer.do(lambda: self.tried("tidied", self._tidy))
@@ -65,7 +65,7 @@ class DiskCache:
     def ticket(self, owner: CacheOwner) -> Ticket:
         """Return the right to keep caches for an owner from now on."""
         with self._lock:
-            return Ticket(owner, (self._epoch, self._epochs[owner.name]))
+            return Ticket(owner, (self._epoch, self._epochs.get(owner, 0)))
 
     def is_valid(self, ticket: Ticket) -> bool:
         """Whether caches may still be kept for a ticket."""
@@ -74,9 +74,9 @@ class DiskCache:
     def forget(self, owner: CacheOwner) -> "Future[None]":
         """Delete an owner's caches, including those that running answers would still write."""
         with self._lock:
-            self._epochs[owner.name] += 1
+            self._epochs[owner] += 1
         return self.writer.do(
-            lambda: self.tried("deleted", lambda: self.folder.delete_owner(owner.name))
+            lambda: self.tried("deleted", lambda: self.folder.delete_owner(owner))
         )
 
     def forget_all(self) -> "Future[None]":

@@ -110,8 +110,8 @@ class ModelDiskCache:
             self._fingerprint = fingerprint
         folder.delete(left_out)
 
-    def find(self, tokens: Sequence[int]) -> StoredBeginning | None:
-        """Return the files that hold most of a prompt; None where reading them does not pay.
+    def find(self, owner: CacheOwner, tokens: Sequence[int]) -> StoredBeginning | None:
+        """Return the owner's files that hold most of a prompt; None if reading them does not pay.
 
         The files never hold the whole prompt: the model reads at least its last token.
         """
@@ -122,7 +122,7 @@ class ModelDiskCache:
         except (TimeoutError, CancelledError):
             return None
         with self._lock:
-            found = self._chains.longest(key_of(tokens), len(tokens) - 1)
+            found = self._chains.longest(owner.name, key_of(tokens), len(tokens) - 1)
         return found if found is not None and found.tokens >= LEAST_TOKENS else None
 
     # -- reading ---------------------------------------------------------------------------
@@ -249,7 +249,7 @@ class ModelDiskCache:
         is_whole = not self._is_cut_anywhere
         segment = Segment(
             model=fingerprint,
-            owner=one.ticket.owner.name,
+            owner=one.ticket.owner,
             parent=addition.parent,
             start=addition.start,
             tokens=one.tokens[addition.start * TOKEN_BYTES :],
@@ -264,7 +264,7 @@ class ModelDiskCache:
         with self._lock:
             orphans = self._chains.keep_only(there)
             add = self._chains.addition if self._is_cut_anywhere else self._chains.snapshot
-            addition = add(one.ticket.owner.name, one.tokens)
+            addition = add(one.ticket.owner, one.tokens)
         self._disk.folder.delete(orphans)
         return addition
 

@@ -11,9 +11,10 @@ import json
 from dataclasses import dataclass
 
 from engine.inference.caching.token_keys import TOKEN_BYTES
+from engine.values.request import CacheOwner
 
 # Raised by one whenever this program can no longer use the files of earlier versions.
-FORMAT = 1
+FORMAT = 2
 _KEY = "fullstop"
 
 
@@ -27,7 +28,7 @@ class Segment:
 
     Attributes:
         model: The fingerprint of the model that read them.
-        owner: The name of their owner.
+        owner: Their owner.
         parent: The name of the file that holds the tokens before ``start``; empty at the beginning.
         start: The number of tokens before them.
         tokens: Their ids, as ``key_of`` gives them.
@@ -36,7 +37,7 @@ class Segment:
     """
 
     model: str
-    owner: str
+    owner: CacheOwner
     parent: str
     start: int
     tokens: bytes
@@ -53,7 +54,8 @@ class Segment:
         fields = {
             "format": FORMAT,
             "model": self.model,
-            "owner": self.owner,
+            "owner": self.owner.name,
+            "kept_with": self.owner.kept_with,
             "parent": self.parent,
             "start": self.start,
             "tokens": base64.b64encode(self.tokens).decode(),
@@ -75,7 +77,7 @@ class Segment:
                 raise NotASegment("of another version")
             found = cls(
                 model=str(fields["model"]),
-                owner=str(fields["owner"]),
+                owner=CacheOwner(str(fields["owner"]), str(fields["kept_with"])),
                 parent=str(fields["parent"]),
                 start=int(fields["start"]),
                 tokens=base64.b64decode(fields["tokens"], validate=True),

@@ -261,10 +261,10 @@ class Lane:
             return True
         return False
 
-    def forget_prompts(self) -> tuple[int, int]:
-        """Drop the caches of earlier prompts; return how many, and their bytes."""
+    def forget_prompts(self, owner: str) -> tuple[int, int]:
+        """Drop the caches of an owner's earlier prompts; return how many, and their bytes."""
         self._pulse.begin(self)
-        return (0, 0) if self.slot.backend is None else self.slot.backend.forget_prompts()
+        return (0, 0) if self.slot.backend is None else self.slot.backend.forget_prompts(owner)
 
     def _has(self, wanted: Load) -> bool:
         """Whether the wanted model is one of several and already in memory."""

@@ -174,7 +174,7 @@ class Lanes:
             case UnloadAfter():
                 self._unload_after(command)
             case ForgetPrompts():
-                dropped = [lane.forget_prompts() for lane in self._lanes]
+                dropped = [lane.forget_prompts(command.owner.name) for lane in self._lanes]
                 self.publish()  # who gets the reply may ask for the numbers at once
                 command.reply.send((sum(n for n, _ in dropped), sum(size for _, size in dropped)))
             case Load():

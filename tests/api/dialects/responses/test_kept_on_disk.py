@@ -20,7 +20,9 @@ URL = "/v1/responses"
 
 def made(its_id: str, previous: str = "", text: str = "“x”\u2028") -> KeptResponse:
     sent = ('{"role":"user","content":"a\\nb"}', "{}")
-    return KeptResponse(its_id, previous, sent, ("in_1", f"in_{its_id}"), text, (f"out_{its_id}",))
+    return KeptResponse(
+        its_id, previous, sent, ("in_1", f"in_{its_id}"), text, (f"out_{its_id}",), ""
+    )
 
 
 def opened(folder: Path, most_bytes: int = 10**6, most_s: float = 60) -> KeptResponses:
@@ -48,8 +50,8 @@ def test_kept_responses_are_read_back_unchanged(tmp_path: Path) -> None:
     assert stat.S_IMODE((tmp_path / "kept").stat().st_mode) == 0o700
     assert {stat.S_IMODE(one.stat().st_mode) for one in files} == {0o600}
     again = opened(tmp_path / "kept")
-    assert again.chain("b") == both
-    assert again.of_item("out_a") == both[0]
+    assert again.chain("", "b") == both
+    assert again.of_item("", "out_a") == both[0]
     assert again.size_bytes == sum(one.size_bytes for one in both)
     assert all(one.stat().st_size <= kept.size_bytes for one, kept in zip(files, both, strict=True))
 
@@ -63,9 +65,9 @@ def test_foreign_files_with_our_names_neither_stop_nor_break_a_server(
     for text in ("[" * 100_000, '["c", 5, [], []]\n{}', '["d", "", [1], []]\n{}\n{}', "null"):
         (tmp_path / response_folder._name_of("c", text)).write_text(text)
     kept = opened(tmp_path)
-    assert kept.chain("a") is None
-    assert kept.get("b") == circle[1]
-    assert not [one for one in "cd" if kept.get(one)]
+    assert kept.chain("", "a") is None
+    assert kept.get("", "b") == circle[1]
+    assert not [one for one in "cd" if kept.get("", one)]
     kept.close()
 
 
@@ -76,7 +78,7 @@ def test_a_forgotten_response_is_deleted_on_disk(tmp_path: Path) -> None:
     kept.forget("c")
     kept.close()
     again = opened(tmp_path)
-    assert [its_id for its_id in "abc" if again.get(its_id)] == ["b"]
+    assert [its_id for its_id in "abc" if again.get("", its_id)] == ["b"]
     assert len(list(tmp_path.iterdir())) == 1
 
 
@@ -95,8 +97,8 @@ def test_a_response_that_was_not_used_for_too_long_is_deleted(tmp_path: Path) ->
     os.utime(old, (time.time() - 10_000,) * 2)
     os.utime(new, (time.time() - 1_000,) * 2)
     kept = opened(tmp_path, most_s=5_000)
-    assert kept.get("a") is None
-    assert kept.get("b") is not None
+    assert kept.get("", "a") is None
+    assert kept.get("", "b") is not None
     kept.close()
     assert not old.exists()
     assert time.time() - new.stat().st_mtime < 900  # it was used
@@ -119,8 +121,8 @@ def test_a_damaged_file_is_set_aside_and_the_others_are_read(tmp_path: Path, dam
         case _:
             bad.write_bytes(b"")
     kept = opened(tmp_path)
-    assert kept.get("a") is None
-    assert kept.get("b") == made("b")
+    assert kept.get("", "a") is None
+    assert kept.get("", "b") == made("b")
     assert not bad.exists()
     aside = bad.with_name(f"{bad.name}.broken")
     assert aside.exists()
@@ -164,7 +166,7 @@ def test_answers_that_a_full_disk_refused_are_written_once_there_is_room(
         time.sleep(0.01)
     kept.close()
     again = opened(tmp_path)
-    assert [its_id for its_id in "abc" if again.get(its_id)] == ["a", "c"]
+    assert [its_id for its_id in "abc" if again.get("", its_id)] == ["a", "c"]
     again.close()
 
 
@@ -198,7 +200,7 @@ def test_a_full_disk_leaves_answers_in_memory(
     kept = opened(tmp_path)
     kept.keep(made("a"))
     kept.keep(made("b"))
-    assert kept.get("a") == made("a")
+    assert kept.get("", "a") == made("a")
     kept.close()
     assert list(tmp_path.iterdir()) == []
     assert [one.getMessage() for one in caplog.records] == [

@@ -236,12 +236,33 @@ def test_items_of_unknown_tools_are_accepted(
     assert said(asked[0])[1:-1] == turns
 
 
+@pytest.mark.parametrize("other", [None, "another key"])
+def test_the_responses_of_one_key_are_not_there_for_others(site: Any, other: str | None) -> None:
+    mine = {"Authorization": "Bearer my key"}
+    theirs = {} if other is None else {"Authorization": f"Bearer {other}"}
+    body = {"model": "m", "max_output_tokens": 4, "input": "My PIN is 4711"}
+    response = site.send("POST", URL, body, mine).json
+    item = {"type": "item_reference", "id": response["output"][0]["id"]}
+
+    def statuses(headers: dict[str, str]) -> list[int]:
+        one = f"{URL}/{response['id']}"
+        asked = [("GET", one, None), ("GET", f"{one}/input_items", None)]
+        asked += [("POST", URL, body | {"previous_response_id": response["id"]})]
+        asked += [("POST", URL, body | {"input": [item, {"role": "user", "content": "Hi"}]})]
+        asked += [("DELETE", one, None)]
+        return [site.send(*sent, headers).status for sent in asked]
+
+    refused = statuses(theirs)
+    assert all(400 <= status < 500 for status in refused), refused
+    assert statuses(mine) == [200] * 5
+
+
 # -- the store ---------------------------------------------------------------------------------
 
 
 def made(its_id: str, previous: str = "", size: int = 10) -> KeptResponse:
     return KeptResponse(
-        its_id, previous, ("{}",), (f"in_{its_id}",), "x" * size, (f"out_{its_id}",)
+        its_id, previous, ("{}",), (f"in_{its_id}",), "x" * size, (f"out_{its_id}",), ""
     )
 
 
@@ -249,13 +270,13 @@ def test_the_least_recently_used_answers_are_dropped_if_there_is_no_room() -> No
     kept = KeptResponses(3 * made("a").size_bytes, 60, lambda: 0)
     for its_id in "abc":
         kept.keep(made(its_id))
-    assert kept.get("a")
+    assert kept.get("", "a")
     kept.keep(made("d"))
-    assert [its_id for its_id in "abcd" if kept.get(its_id)] == ["a", "c", "d"]
-    assert kept.of_item("out_b") is None
+    assert [its_id for its_id in "abcd" if kept.get("", its_id)] == ["a", "c", "d"]
+    assert kept.of_item("", "out_b") is None
     kept.keep(made("e", size=10**6))
     assert kept.size_bytes == 0
-    assert kept.get("e") is None
+    assert kept.get("", "e") is None
 
 
 @pytest.mark.parametrize("items", [1, 500])
@@ -267,7 +288,9 @@ def test_the_kept_answers_take_no_more_memory_than_allowed(items: int) -> None:
         for number in range(3_000 // items):
             sent = tuple(f'{{"content": "{number} {one}"}}' for one in range(items))
             ids = tuple(f"in_{number:08}{one:024}" for one in range(items))
-            kept.keep(KeptResponse(f"resp_{number:032}", "", sent, ids, "{}" * 20, (f"m{number}",)))
+            kept.keep(
+                KeptResponse(f"resp_{number:032}", "", sent, ids, "{}" * 20, (f"m{number}",), "")
+            )
         held, _ = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
@@ -280,14 +303,14 @@ def test_using_an_answer_also_keeps_those_before_it() -> None:
     kept.keep(made("a"))
     kept.keep(made("b", "a"))
     kept.keep(made("x"))
-    assert kept.chain("b")
+    assert kept.chain("", "b")
     kept.keep(made("c", "b"))
-    found = kept.chain("c")
+    found = kept.chain("", "c")
     assert found is not None
     assert [one.id for one in found] == ["a", "b", "c"]
     assert kept.forget("a")
     assert not kept.forget("a")
-    assert kept.chain("c") is None
+    assert kept.chain("", "c") is None
 
 
 def test_an_answer_that_was_not_used_for_long_is_dropped() -> None:
@@ -296,10 +319,10 @@ def test_an_answer_that_was_not_used_for_long_is_dropped() -> None:
     kept.keep(made("a"))
     kept.keep(made("b"))
     now[0] = 50
-    assert kept.get("b")
+    assert kept.get("", "b")
     now[0] = 61
-    assert kept.get("a") is None
-    assert kept.get("b")
+    assert kept.get("", "a") is None
+    assert kept.get("", "b")
     assert kept.size_bytes == made("b").size_bytes
 
 

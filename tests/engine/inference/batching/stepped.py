@@ -11,6 +11,7 @@ from mlx_lm.models.cache import make_prompt_cache
 
 from engine.inference.backend import BatchLimits
 from engine.inference.batching.mlx_batch import RunningBatch
+from engine.values.request import PERSON, CacheOwner
 from tests.support.models.tiny_models import tiny_model
 
 # A token whose likelihood differs by less from the best one's is as good: adding up in another
@@ -56,8 +57,8 @@ class Stepped:
         self.read: dict[int, int] = {}
         self.answers: dict[int, list[int]] = {}
 
-    def insert(self, prompt: list[int], turn_end: int = 0) -> int:
-        row, cached, *_ = self.batch.insert(list(prompt), turn_end=turn_end)
+    def insert(self, prompt: list[int], turn_end: int = 0, owner: CacheOwner = PERSON) -> int:
+        row, cached, *_ = self.batch.insert(list(prompt), turn_end=turn_end, owner=owner)
         self.prompts[row], self.answers[row] = prompt, []
         self.cached[row] = cached
         return row

@@ -7,6 +7,7 @@ import pytest
 
 from engine.inference.batching import reading_plan
 from engine.inference.batching.copying_pace import CopyingPace
+from engine.values.request import CacheOwner
 from tests.engine.inference.batching.stepped import SYSTEM, Stepped
 
 pytestmark = pytest.mark.usefixtures("few_tokens_are_worth_it")
@@ -221,3 +222,20 @@ def test_a_row_that_waited_keeps_its_place_among_rows_with_as_much_to_read() -> 
     assert begun.index(waiting) <= 4
     assert sorted(begun[5:]) == others[-4:]
     stepped.batch.close()
+
+
+def test_a_prompt_neither_waits_for_nor_takes_from_the_prompt_of_another_owner(
+    stepped: Stepped,
+) -> None:
+    owners = [CacheOwner("one"), CacheOwner("other")]
+    rows = [stepped.insert([*SYSTEM, 10, 3, 4], owner=one) for one in owners]
+    stepped.answer(*rows)
+    late = stepped.insert([*SYSTEM, 11, 3], owner=CacheOwner("a third"))
+    stepped.answer(late)
+    assert [stepped.cached[row] for row in (*rows, late)] == [0, 0, 0]
+    assert stepped.model.tokens >= 3 * len(SYSTEM)
+    stepped.leave(rows[0])
+    turn = [*stepped.prompts[rows[0]], *stepped.answers[rows[0]], 9]
+    again = [stepped.insert(turn, owner=one) for one in (owners[0], CacheOwner("new"))]
+    assert stepped.cached[again[0]] > len(SYSTEM)
+    assert stepped.cached[again[1]] == 0

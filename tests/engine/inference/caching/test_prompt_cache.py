@@ -17,6 +17,8 @@ from engine.inference.caching.prompt_cache import PromptCache
 TOKEN_BYTES = 8
 STATE_BYTES = 4
 
+ME, ANOTHER = "me", "another"
+
 
 def written(part: Any, tokens: list[int]) -> Any:
     ids = mx.array(tokens, mx.float32).reshape(1, 1, -1, 1)
@@ -90,7 +92,7 @@ def cache_of(entries: int = 8, size: int = 10**9) -> PromptCache:
 
 def kept(cache: PromptCache, *sequences: list[int], make: Any = full) -> PromptCache:
     for tokens in sequences:
-        cache.keep(tokens, make(tokens))
+        cache.keep(ME, tokens, make(tokens))
     return cache
 
 
@@ -111,7 +113,7 @@ def test_the_longest_useful_beginning_is_found_and_contains_nothing_else(
     sequences: list[list[int]], prompt: list[int], kind: str
 ) -> None:
     cache = kept(cache_of(), *sequences, make=KINDS[kind])
-    found, count = cache.fetch(prompt)
+    found, count = cache.fetch(ME, prompt)
 
     def usable(held: list[int]) -> int:
         shared = min(common(held, prompt), len(prompt) - 1)
@@ -123,7 +125,7 @@ def test_the_longest_useful_beginning_is_found_and_contains_nothing_else(
         assert count == 0
     else:
         check(found, prompt[:count])
-        assert cache.common(prompt) >= count
+        assert cache.common(ME, prompt) >= count
 
 
 @settings(deadline=None)
@@ -139,9 +141,9 @@ def test_whatever_is_kept_and_dropped_the_found_caches_are_right_and_the_limits_
     cache = cache_of(entries, size)
     for tokens, is_kept in steps:
         if is_kept:
-            cache.keep(tokens, KINDS[kind](tokens))
+            cache.keep(ME, tokens, KINDS[kind](tokens))
         else:
-            found, count = cache.fetch(tokens)
+            found, count = cache.fetch(ME, tokens)
             if found is not None:
                 check(found, tokens[:count])
                 # Writing into a cache that was fetched changes nothing that is kept.
@@ -156,11 +158,11 @@ def test_whatever_is_kept_and_dropped_the_found_caches_are_right_and_the_limits_
 
 def test_a_fetched_cache_is_a_copy() -> None:
     cache = kept(cache_of(), [1, 2, 3])
-    first, _ = cache.fetch([1, 2, 3, 4])
+    first, _ = cache.fetch(ME, [1, 2, 3, 4])
     assert first is not None
     mx.eval(first[0].keys)
     first[0].keys[...] = 9
-    again, _ = cache.fetch([1, 2, 3, 4])
+    again, _ = cache.fetch(ME, [1, 2, 3, 4])
     assert again is not None
     check(again, [1, 2, 3])
 
@@ -170,7 +172,7 @@ def test_a_shared_beginning_is_held_once() -> None:
     cache = kept(cache_of(), *([*system, 2000 + n, 7] for n in range(8)))
     assert len(cache) == 8
     assert cache.size_bytes == (1000 + 8 * 2) * TOKEN_BYTES
-    found, count = cache.fetch([*system, 2003, 7, 8])
+    found, count = cache.fetch(ME, [*system, 2003, 7, 8])
     assert found is not None
     assert count == 1002
     check(found, [*system, 2003, 7])
@@ -185,12 +187,12 @@ def test_models_with_states_hold_the_keys_of_a_shared_beginning_once() -> None:
 
 def test_an_edit_in_the_middle_reuses_what_is_before_it() -> None:
     cache = kept(cache_of(), [1, 2, 3, 4, 5, 6], [1, 2, 3, 9, 9])
-    found, count = cache.fetch([1, 2, 3, 4, 8, 6])
+    found, count = cache.fetch(ME, [1, 2, 3, 4, 8, 6])
     assert found is not None
     assert count == 4
     check(found, [1, 2, 3, 4])
     # The first branch continues as before.
-    assert cache.fetch([1, 2, 3, 4, 5, 6, 7])[1] == 6
+    assert cache.fetch(ME, [1, 2, 3, 4, 5, 6, 7])[1] == 6
 
 
 def test_a_cache_that_a_longer_one_contains_is_not_kept_twice() -> None:
@@ -207,25 +209,25 @@ def test_tokens_that_are_kept_already_are_not_computed_again() -> None:
     lazy.update_and_fetch(*(mx.exp(mx.ones((1, 1, len(tokens), 1))) for _ in range(2)))
     mx.reset_peak_memory()
     before = mx.get_active_memory()
-    cache.keep(tokens, [lazy])
+    cache.keep(ME, tokens, [lazy])
     assert mx.get_peak_memory() - before < 100_000
     assert len(cache) == 1
 
 
 def test_the_least_recently_used_cache_is_dropped_first() -> None:
     cache = kept(cache_of(entries=2), [1, 1], [2, 2])
-    cache.fetch([1, 1, 5])
+    cache.fetch(ME, [1, 1, 5])
     kept(cache, [3, 3])
-    assert cache.fetch([1, 1, 5])[1] == 2
-    assert cache.fetch([2, 2, 5])[1] == 0
+    assert cache.fetch(ME, [1, 1, 5])[1] == 2
+    assert cache.fetch(ME, [2, 2, 5])[1] == 0
 
 
 def test_a_shared_beginning_stays_as_long_as_one_conversation_with_it() -> None:
     cache = kept(cache_of(entries=2), [1, 2, 3, 4], [1, 2, 5, 6], [8, 8])
     assert cache.size_bytes == 6 * TOKEN_BYTES
-    assert cache.fetch([1, 2, 3, 4, 7])[1] == 2
+    assert cache.fetch(ME, [1, 2, 3, 4, 7])[1] == 2
     kept(cache, [9, 9], [7, 7])
-    assert cache.fetch([1, 2, 3, 4, 7])[1] == 0
+    assert cache.fetch(ME, [1, 2, 3, 4, 7])[1] == 0
     assert cache.size_bytes == 4 * TOKEN_BYTES
 
 
@@ -247,7 +249,7 @@ def test_a_window_is_kept_without_the_tokens_that_have_left_it() -> None:
     cache = kept(cache_of(), list(range(40)), make=windowed)
     # The second portion of the prompt leaves the rotating cache with 4 - 1 + 20 tokens.
     assert cache.size_bytes == (40 + 4) * TOKEN_BYTES
-    found, count = cache.fetch(list(range(41)))
+    found, count = cache.fetch(ME, list(range(41)))
     assert found is not None
     assert count == 40
     check(found, list(range(40)))
@@ -255,8 +257,8 @@ def test_a_window_is_kept_without_the_tokens_that_have_left_it() -> None:
 
 def test_a_cache_of_other_layers_than_the_ones_kept_is_not_kept() -> None:
     cache = kept(cache_of(), [1, 2, 3])
-    cache.keep([1, 2, 4], [*full([1, 2, 4]), *full([1, 2, 4])])
-    assert cache.fetch([1, 2, 4, 5])[1] == 2
+    cache.keep(ME, [1, 2, 4], [*full([1, 2, 4]), *full([1, 2, 4])])
+    assert cache.fetch(ME, [1, 2, 4, 5])[1] == 2
 
 
 @pytest.mark.parametrize("heads", [1, 4])
@@ -272,7 +274,7 @@ def test_the_bytes_reported_are_the_bytes_held(heads: int) -> None:
     cache = cache_of(entries=40, size=1 << 40)
     system = list(range(2000))
     for number in range(6):
-        cache.keep([*system, 3000 + number, *range(500)], cache_with([0] * 2501))
+        cache.keep(ME, [*system, 3000 + number, *range(500)], cache_with([0] * 2501))
     mx.synchronize()
 
     def check_bytes(arrays: int) -> None:
@@ -287,3 +289,20 @@ def test_the_bytes_reported_are_the_bytes_held(heads: int) -> None:
     check_bytes(2 * 2)
     cache.clear()
     check_bytes(0)
+
+
+@pytest.mark.parametrize("kind", sorted(KINDS))
+def test_what_one_owner_keeps_is_neither_found_nor_measured_by_another(kind: str) -> None:
+    cache, tokens = cache_of(), [1, 2, 3, 4, 5, 6]
+    cache.keep(ME, tokens, KINDS[kind](tokens))
+    mine = cache.shares[ME]
+
+    assert cache.fetch(ANOTHER, [*tokens, 7]) == (None, 0)
+    assert (cache.usable(ANOTHER, [*tokens, 7]), cache.common(ANOTHER, [*tokens, 7])) == (0, 0)
+    assert cache.parts_of(ANOTHER, tokens) is None
+    cache.keep(ANOTHER, tokens, KINDS[kind](tokens))
+    assert cache.shares == {ME: mine, ANOTHER: mine}
+    assert cache.size_bytes == 2 * mine[1]
+    cache.clear(ANOTHER)
+    assert cache.shares == {ME: mine}
+    assert cache.fetch(ME, [*tokens, 7])[1] == len(tokens)

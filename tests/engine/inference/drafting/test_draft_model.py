@@ -106,8 +106,8 @@ def test_rows_that_end_early_leave_nothing_behind(
     made: list[DraftGuesses] = []
     guesses = DraftModel.guesses
 
-    def noted(self: DraftModel, prompt: Any) -> Any:
-        made.append(guesses(self, prompt))
+    def noted(self: DraftModel, owner: str, prompt: Any) -> Any:
+        made.append(guesses(self, owner, prompt))
         return made[-1]
 
     monkeypatch.setattr(DraftModel, "guesses", noted)
@@ -182,7 +182,7 @@ def reading_far(monkeypatch: pytest.MonkeyPatch) -> tuple["_Reading", DraftGuess
     loaded = LoadedDraft(
         model, DraftInfo("draft", Path("draft"), 0, size), SimpleNamespace(size=VOCABULARY)
     )
-    guesses = DraftModel(loaded, 1 << 20).guesses([n % VOCABULARY for n in range(3000)])
+    guesses = DraftModel(loaded, 1 << 20).guesses("me", [n % VOCABULARY for n in range(3000)])
     assert guesses is not None
     return model, guesses, clock
 

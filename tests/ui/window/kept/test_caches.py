@@ -6,7 +6,17 @@ from pathlib import Path
 
 import pytest
 
-from engine import CacheOwner, DiskCache, Engine, Finished, StopInfo, StopKind, Timing, Usage
+from engine import (
+    PERSON,
+    CacheOwner,
+    DiskCache,
+    Engine,
+    Finished,
+    StopInfo,
+    StopKind,
+    Timing,
+    Usage,
+)
 from tests.support.shown import main_window, shown
 from tests.ui.driving import RunOnLoop, ScriptedEngine, eventually
 from ui.kit.look.theme import Theme
@@ -96,9 +106,9 @@ def test_each_conversation_asks_in_its_own_name(
             window.workspace.send("Hi")
             await eventually(lambda: bool(scripted.requests))
             conversation = window.workspace.current.conversation
-            assert scripted.requests[0].cache_owner == CacheOwner(conversation.id)
+            assert scripted.requests[0].cache_owner == CacheOwner(PERSON.name, conversation.id)
             window.workspace.delete(conversation)
-            assert scripted.forgotten == [CacheOwner(conversation.id)]
+            assert scripted.forgotten == [CacheOwner(PERSON.name, conversation.id)]
             scripted.say(Finished(StopInfo(StopKind.CANCELLED), Usage(), Timing()))
 
     run(steps())

@@ -10,12 +10,15 @@ import pytest
 
 from engine.inference.caching.disk import cache_folder
 from engine.inference.caching.disk.cache_folder import CacheFolder, DiskNearlyFull, UnfinishedFile
+from engine.values.request import CacheOwner
 
 
-def write(folder: CacheFolder, text: bytes = b"text", owner: str = "me", model: str = "m") -> str:
+def write(
+    folder: CacheFolder, text: bytes = b"text", kept_with: str = "me", model: str = "m"
+) -> str:
     with folder.unfinished(len(text)) as file:
         file.write(text)
-        return file.commit(folder.prefix(model, owner))
+        return file.commit(folder.prefix(model, CacheOwner("me", kept_with)))
 
 
 @pytest.fixture
@@ -81,7 +84,7 @@ def test_an_owner_is_forgotten_with_the_caches_for_every_model(folder: CacheFold
     write(folder, b"1", "me", "one model")
     write(folder, b"2", "me", "another model")
     other = write(folder, b"3", "you", "one model")
-    folder.delete_owner("me")
+    folder.delete_owner(CacheOwner("me", "me"))
     assert [one.name for one in folder.files()] == [other]
 
 

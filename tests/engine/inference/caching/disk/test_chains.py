@@ -6,6 +6,9 @@ from hypothesis import strategies as st
 from engine.inference.caching.disk.chains import LEAST_TOKENS, Chains
 from engine.inference.caching.disk.segment import Segment
 from engine.inference.caching.token_keys import TOKEN_BYTES, key_of
+from engine.values.request import CacheOwner
+
+ME = CacheOwner("me", "a")
 
 
 class Kept:
@@ -16,13 +19,13 @@ class Kept:
         self.segments: dict[str, Segment] = {}
         self.written = 0
 
-    def keep(self, owner: str, ids: list[int]) -> bool:
-        tokens = key_of(ids)
+    def keep(self, kept_with: str, ids: list[int]) -> bool:
+        owner, tokens = CacheOwner("me", kept_with), key_of(ids)
         addition = self.chains.addition(owner, tokens)
         if addition is None:
             return False
         own = tokens[addition.start * TOKEN_BYTES :]
-        name = f"file {len(self.segments)} of {owner}"
+        name = f"file {len(self.segments)} of {kept_with}"
         segment = Segment("model", owner, addition.parent, addition.start, own)
         self.segments[name] = segment
         self.chains.add(name, segment)
@@ -32,7 +35,7 @@ class Kept:
 
     def found(self, ids: list[int]) -> list[int]:
         """Return the tokens that the files for a prompt give, as reading them would."""
-        found = self.chains.longest(key_of(ids), len(ids) - 1)
+        found = self.chains.longest("me", key_of(ids), len(ids) - 1)
         if found is None:
             return []
         tokens = b""
@@ -87,13 +90,19 @@ def test_an_edit_in_the_middle_keeps_what_is_before_it_and_both_branches() -> No
     assert kept.found([*second, 1]) == second
 
 
-def test_segments_of_another_owner_are_found_but_nothing_builds_on_them() -> None:
+def test_segments_of_another_conversation_are_found_but_nothing_builds_on_them() -> None:
     kept = Kept()
     kept.keep("a", list(range(300)))
     assert kept.found([*range(300), 1]) == list(range(300))
     kept.keep("b", list(range(400)))
-    [of_b] = [one for one in kept.segments.values() if one.owner == "b"]
+    [of_b] = [one for one in kept.segments.values() if one.owner.kept_with == "b"]
     assert (of_b.parent, of_b.start) == ("", 0)
+
+
+def test_segments_of_another_owner_are_not_found() -> None:
+    kept = Kept()
+    kept.keep("a", list(range(300)))
+    assert kept.chains.longest("another", key_of(range(300)), 299) is None
 
 
 def test_a_file_that_is_gone_takes_with_it_what_builds_on_it() -> None:
@@ -107,10 +116,10 @@ def test_a_file_that_is_gone_takes_with_it_what_builds_on_it() -> None:
 
 def test_a_segment_without_its_parent_is_left_out() -> None:
     chains = Chains()
-    whole = Segment("model", "a", "", 0, key_of(range(50)))
-    child = Segment("model", "a", "whole", 50, key_of(range(50, 90)))
-    beyond = Segment("model", "a", "whole", 51, key_of(range(50, 90)))
-    lost = Segment("model", "a", "nowhere", 50, key_of(range(50, 90)))
+    whole = Segment("model", ME, "", 0, key_of(range(50)))
+    child = Segment("model", ME, "whole", 50, key_of(range(50, 90)))
+    beyond = Segment("model", ME, "whole", 51, key_of(range(50, 90)))
+    lost = Segment("model", ME, "nowhere", 50, key_of(range(50, 90)))
     left = chains.add_all([("lost", lost), ("child", child), ("beyond", beyond), ("whole", whole)])
     assert sorted(left) == ["beyond", "lost"]
     assert len(chains) == 2
@@ -118,18 +127,18 @@ def test_a_segment_without_its_parent_is_left_out() -> None:
 
 def test_a_snapshot_serves_only_prompts_that_begin_with_all_of_it() -> None:
     chains = Chains()
-    chains.add("one", Segment("model", "a", "", 0, key_of(range(100)), is_whole=True))
-    assert chains.longest(key_of([*range(99), 7, 8]), 100) is None
-    found = chains.longest(key_of([*range(100), 7]), 100)
+    chains.add("one", Segment("model", ME, "", 0, key_of(range(100)), is_whole=True))
+    assert chains.longest("me", key_of([*range(99), 7, 8]), 100) is None
+    found = chains.longest("me", key_of([*range(100), 7]), 100)
     assert found is not None
     assert found.tokens == 100
 
 
 def test_a_snapshot_that_can_be_trimmed_serves_prompts_that_share_its_beginning() -> None:
     chains = Chains()
-    segment = Segment("model", "a", "", 0, key_of(range(100)), is_whole=True, can_trim=True)
+    segment = Segment("model", ME, "", 0, key_of(range(100)), is_whole=True, can_trim=True)
     chains.add("one", segment)
-    found = chains.longest(key_of([*range(80), 7, 8]), 81)
+    found = chains.longest("me", key_of([*range(80), 7, 8]), 81)
     assert found is not None
     assert found.tokens == 80
 
@@ -137,11 +146,11 @@ def test_a_snapshot_that_can_be_trimmed_serves_prompts_that_share_its_beginning(
 def test_of_earlier_snapshots_the_longest_stays() -> None:
     chains = Chains()
     for name, length in (("prompt", 100), ("answer", 140)):
-        chains.add(name, Segment("model", "a", "", 0, key_of(range(length)), is_whole=True))
-    addition = chains.snapshot("a", key_of(range(200)))
+        chains.add(name, Segment("model", ME, "", 0, key_of(range(length)), is_whole=True))
+    addition = chains.snapshot(ME, key_of(range(200)))
     assert addition is not None
     assert addition.superseded == ("prompt",)
-    assert chains.snapshot("a", key_of(range(140))) is None
+    assert chains.snapshot(ME, key_of(range(140))) is None
 
 
 branches = st.lists(

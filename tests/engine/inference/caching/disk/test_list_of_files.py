@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from engine.inference.caching.disk import model_disk_cache
-from tests.support.models.disk_caches import Room
+from tests.support.models.disk_caches import ME, Room
 
 
 class Clock:
@@ -36,7 +36,7 @@ def test_a_long_list_holds_up_the_prompts_after_a_load_once_and_not_each_of_them
         monkeypatch.setattr(room.model, "_is_listed", clock)
         clock.now_s += 2
         for _ in range(3):
-            assert room.model.find(list(range(100))) is None
+            assert room.model.find(ME, list(range(100))) is None
     finally:
         room.close()
 

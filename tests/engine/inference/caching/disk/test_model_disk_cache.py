@@ -13,7 +13,7 @@ from engine.inference.caching.disk import cache_folder, cutting
 from engine.values.request import CacheOwner
 from tests.support.models.disk_caches import ME, Room, kv_cache
 
-YOU = CacheOwner("you")
+YOU = CacheOwner("me", "another conversation")
 
 
 def again(room: Room, model: Path) -> Room:
@@ -95,12 +95,12 @@ def test_a_model_whose_files_change_while_it_is_loaded_keeps_nothing(
 
 def test_the_least_recently_used_caches_make_room_for_new_ones(room: Room) -> None:
     first, second, third = ([n * 1000 + k for k in range(200)] for n in range(3))
-    room.keep(first, CacheOwner("1"))
-    room.keep(second, CacheOwner("2"))
+    room.keep(first, CacheOwner("me", "1"))
+    room.keep(second, CacheOwner("me", "2"))
     assert room.tokens([*first, 1]) == 200  # used, so that the second is the oldest now
     size = room.disk.folder.size_bytes
     room.disk.limit_to(size + size // 4)
-    room.keep(third, CacheOwner("3"))
+    room.keep(third, CacheOwner("me", "3"))
     assert room.tokens([*second, 1]) == 0
     assert room.tokens([*first, 1]) == 200
     assert room.tokens([*third, 1]) == 200
@@ -123,7 +123,13 @@ def test_a_limit_of_zero_keeps_nothing_and_deletes_existing_files(room: Room) ->
     assert room.tokens(list(range(301))) == 0
 
 
-def test_an_owner_is_forgotten_and_others_are_not(room: Room) -> None:
+def test_what_another_owner_keeps_is_not_found(room: Room) -> None:
+    room.keep(list(range(200)), ME)
+    assert room.tokens([*range(200), 1], CacheOwner("another", ME.kept_with)) == 0
+    assert room.tokens([*range(200), 1], YOU) == 200
+
+
+def test_a_conversation_is_forgotten_and_others_are_not(room: Room) -> None:
     room.keep(list(range(200)), ME)
     room.keep(list(range(1000, 1200)), YOU)
     room.disk.forget(ME).result(60)
@@ -241,9 +247,9 @@ def test_racing_writers_in_one_folder_never_give_a_wrong_token(tmp_path: Path, m
             history = histories[(turn + seed) % 3]
             ids = history[: 70 + turn * 25]
             assert room.tokens([*ids, 1]) <= len(ids)
-            room.keep(ids, CacheOwner(str((turn + seed) % 3)))
+            room.keep(ids, CacheOwner("me", str((turn + seed) % 3)))
             if turn % 7 == seed:
-                room.disk.forget(CacheOwner(str(seed)))
+                room.disk.forget(CacheOwner("me", str(seed)))
 
     faults: list[BaseException] = []
 
