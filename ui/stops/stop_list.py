@@ -27,6 +27,9 @@ class StopListModel(StopRows):
         row_changed: A change, an undo or a redo has affected a row; carries the row, -1 for none.
         refused: Input was rejected; carries the reason in words.
         mode_changed: The input mode has changed; carries whether escapes are read.
+
+    Attributes:
+        half_typed: What was typed for a new sequence and not added yet.
     """
 
     edited = Signal()
@@ -37,6 +40,7 @@ class StopListModel(StopRows):
     def __init__(self, entries: Iterable[StopEntry] = (), parent: QObject | None = None) -> None:
         super().__init__(entries, parent)
         self.undo_stack = QUndoStack(self)
+        self.half_typed = ""
 
     # -- intents ---------------------------------------------------------------------------
 

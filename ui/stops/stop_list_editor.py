@@ -95,6 +95,7 @@ class StopListEditor(QWidget):
         self.table.selectionModel().currentRowChanged.connect(lambda *_: self._refresh())
         self.undo.setEnabled(model.undo_stack.canUndo())
         self.redo.setEnabled(model.undo_stack.canRedo())
+        self.input.setText(model.half_typed)
         self._show_mode(model.with_escapes)
         self._hide_refusal()
         self._refresh()
@@ -146,6 +147,7 @@ class StopListEditor(QWidget):
         layout.addWidget(self.end_tokens)
 
     def _connect_signals(self) -> None:
+        self.input.textChanged.connect(self._keep_typed)
         self.input.returnPressed.connect(self._add)
         self.input.textEdited.connect(self._hide_refusal)
         self.add.clicked.connect(self._add)
@@ -176,6 +178,10 @@ class StopListEditor(QWidget):
         if self._model is not None and self._model.add(self.input.text()):
             self.input.clear()
             self._hide_refusal()
+
+    def _keep_typed(self, typed: str) -> None:
+        if self._model is not None:
+            self._model.half_typed = typed
 
     def _remove(self) -> None:
         row = self.table.currentIndex().row()

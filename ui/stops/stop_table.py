@@ -16,6 +16,7 @@ from PySide6.QtGui import QContextMenuEvent, QKeyEvent, QKeySequence
 from PySide6.QtWidgets import (
     QAbstractItemView,
     QHeaderView,
+    QLineEdit,
     QTableView,
 )
 
@@ -76,7 +77,12 @@ class StopTable(QTableView):
         theme.changed.connect(self._fit)
 
     def setModel(self, model: QAbstractItemModel | None) -> None:
-        """Show a list; the column of sequences takes the remaining width."""
+        """Show a list; the column of sequences takes the remaining width.
+
+        What is being edited in the list shown before is entered there.
+        """
+        for field in self.viewport().findChildren(QLineEdit):
+            self.commitData(field)
         super().setModel(model)
         # Qt creates a selection model for each model, and keeps the old one alive.
         for selection in self.findChildren(QItemSelectionModel):

@@ -175,7 +175,8 @@ def test_tokens_are_counted_while_one_writes(
         window.chat.composer.set_text(text)
         expected = len(await engine.tokenize(text))
         meter = window.chat.composer.meter
-        await eventually(lambda: meter.text().startswith(f"{expected} tokens · "))
+        said = f"This message has {expected} tokens. "
+        await eventually(lambda: meter.accessibleName().startswith(said))
         assert "of the" in meter.accessibleName()
         window.chat.composer.set_text("word " * 20_000)
         await eventually(lambda: meter.text().startswith("Context full"))
@@ -235,7 +236,7 @@ def test_a_prompt_that_is_far_too_long_is_counted_as_full(run: RunOnLoop) -> Non
         (count,) = counts
         assert (count.is_full, count.is_least, count.without_files) == (True, True, 7)
         assert (count.files[large], count.message) == (60_000, 60_001)
-        assert "has at least 4,101 tokens" in full_words(count)
+        assert "at least 55,912 tokens too many" in full_words(count)
 
     run(steps())
 
@@ -268,6 +269,7 @@ def test_attached_files_stay_with_their_conversation(
             workspace.open(first)
             assert [file.name for file in row.files] == ["note.txt", "later.txt"]
             window.chat.composer.action.click()
+            await eventually(lambda: bool(first.messages))
             assert first.messages[0].text.startswith("note.txt:")
             assert first.attachments == ()
             await eventually(lambda: not workspace.current.session.is_running)
@@ -305,3 +307,21 @@ def test_send_is_disabled_with_the_reason_while_the_context_is_full(
             assert len(full.messages) == 2
 
     run(steps())
+
+
+def test_why_a_file_is_refused_is_said_in_the_conversation_that_it_was_for(
+    run: RunOnLoop, composer: Composer, tmp_path: Path
+) -> None:
+    row, asked_in, other = composer.attachments, Conversation(), Conversation()
+    (tmp_path / "p.png").write_bytes(b"\x89PNG\r\n\x1a\n\0")
+
+    async def leave_while_it_is_read() -> None:
+        row.show_files([], asked_in)
+        row.attach([tmp_path / "p.png"])
+        row.show_files([], other)
+        await eventually(lambda: not row.reading.files)
+        assert row.refusal.text() == ""
+        row.show_files([], asked_in)
+        assert "p.png is an image" in row.refusal.text()
+
+    run(leave_while_it_is_read())

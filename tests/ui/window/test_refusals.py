@@ -12,6 +12,7 @@ from pytestqt.qtbot import QtBot
 from engine.scheduling.service import Engine
 from tests.support.shown import SilentServer, Use, main_window, shown
 from tests.ui.driving import RunOnLoop, eventually
+from ui.chat.messages.question_view import QuestionView
 from ui.kit.look.theme import Theme
 from ui.records.attachments import Attachment
 from ui.records.runs import RunState
@@ -48,43 +49,41 @@ def paste_and_send(window: MainWindow, qtbot: QtBot, text: str) -> None:
     qtbot.keyClick(composer.input, Qt.Key.Key_Return)
 
 
-def test_a_message_that_is_too_long_comes_back_with_its_files(use: Use, qtbot: QtBot) -> None:
+def test_a_long_message_is_counted_before_it_is_sent(use: Use, qtbot: QtBot) -> None:
     async def steps(window: MainWindow) -> None:
-        composer, file = window.chat.composer, Attachment("notes.txt", "Some notes\n")
+        composer, file = window.chat.composer, Attachment("notes.txt", TOO_LONG)
         composer.attachments.show_files([file])
-        paste_and_send(window, qtbot, TOO_LONG)
-        assert composer.text == ""
-        await eventually(lambda: last_state(window) is RunState.REFUSED)
-        await eventually(lambda: composer.text == TOO_LONG)
+        paste_and_send(window, qtbot, "Summarise.")
+        await eventually(lambda: "too many" in composer.notice.text())
+        assert composer.text == "Summarise."
         assert composer.attachments.files == (file,)
-        assert window.workspace.current.conversation.draft == TOO_LONG
-        await eventually(lambda: not composer.action.isEnabled())
-        assert "Shorten the message" in composer.action.toolTip()
+        assert not composer.action.isEnabled()
+        assert window.workspace.current.conversation.messages == []
+        composer.attachments.show_files([Attachment("notes.txt", "Some notes\n")])
+        qtbot.keyClick(composer.input, Qt.Key.Key_Return)
+        await eventually(lambda: last_state(window) is not None)
+        assert composer.message == ""
 
     use(steps)
 
 
-def test_a_message_that_is_too_long_does_not_replace_a_newer_draft(use: Use, qtbot: QtBot) -> None:
-    async def steps(window: MainWindow) -> None:
-        paste_and_send(window, qtbot, TOO_LONG)
-        window.chat.composer.set_text("Another thought")
-        await eventually(lambda: last_state(window) is RunState.REFUSED)
-        assert window.chat.composer.text == "Another thought"
-
-    use(steps)
-
-
-def test_a_message_that_is_too_long_comes_back_to_its_own_conversation(
+def test_a_message_that_was_not_sent_is_kept_once_where_it_can_be_sent_again(
     use: Use, qtbot: QtBot
 ) -> None:
     async def steps(window: MainWindow) -> None:
-        asked = window.workspace.current.conversation
-        paste_and_send(window, qtbot, TOO_LONG)
-        window.new_conversation()
-        await eventually(lambda: asked.draft == TOO_LONG)
-        assert window.chat.composer.text == ""
-        window.workspace.open(asked)
-        await eventually(lambda: window.chat.composer.text == TOO_LONG)
+        current, composer = window.workspace.current, window.chat.composer
+        assert window.workspace.send(TOO_LONG)
+        await eventually(lambda: last_state(window) is RunState.REFUSED)
+        await eventually(lambda: not current.is_running)
+        assert [one.role for one in current.conversation.messages] == ["user", "assistant"]
+        assert composer.text == current.conversation.draft == ""
+        window.chat.edit_last_question()
+        (question,) = window.findChildren(QuestionView)
+        assert question.editor is not None
+        question.editor.input.setPlainText("Short")
+        qtbot.keyClick(question.editor.input, Qt.Key.Key_Return)
+        await eventually(lambda: last_state(window) is RunState.FINISHED)
+        assert [one.typed for one in current.conversation.messages if one.run is None] == ["Short"]
 
     use(steps)
 

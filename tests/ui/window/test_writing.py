@@ -10,7 +10,7 @@ import pytest
 from PySide6.QtCore import QEvent, QObject, QPoint, Qt
 from PySide6.QtGui import QPaintEvent
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QAbstractButton, QApplication, QTextEdit, QWidget
+from PySide6.QtWidgets import QAbstractButton, QApplication, QLineEdit, QTextEdit, QWidget
 
 from engine.stopping.record import StopInfo, StopKind
 from engine.values.events import Finished, TextDelta, Timing, Usage
@@ -20,6 +20,7 @@ from tests.ui.keyboard import click, keyboard, row
 from ui.chat.messages.question_view import QuestionView
 from ui.kit.controls.growing_input import GrowingInput
 from ui.kit.look.theme import Theme
+from ui.stops.stop_cells import StopColumn
 from ui.window.main_window import MainWindow
 
 END = Finished(StopInfo(StopKind.STOP_STRING, "6", text_offset=3), Usage(7, 0, 3), Timing())
@@ -278,5 +279,147 @@ def test_the_hint_in_the_composer_is_drawn_again_when_it_changes(
         model.stage = "ready"
         model.changed.emit()
         await eventually(lambda: paints.seen[-1:] == ["Message scripted"])
+
+    use(steps)
+
+
+async def running(window: MainWindow, scripted: ScriptedEngine, question: str = "Go") -> None:
+    """Ask a question whose answer runs on."""
+    count = len(scripted.generations)
+    assert window.workspace.send(question)
+    await eventually(lambda: len(scripted.generations) > count)
+
+
+def test_return_while_an_answer_runs_sends_the_message_once_the_answer_has_ended(
+    use: Use, scripted: ScriptedEngine
+) -> None:
+    async def steps(window: MainWindow) -> None:
+        composer, here = window.chat.composer, window.workspace.current
+        await running(window, scripted)
+        composer.set_text("And then?")
+        QTest.keyClick(composer.input, Qt.Key.Key_Return)
+        assert composer.text == "And then?"
+        assert "when the answer ends" in composer.notice.text()
+        scripted.say(TextDelta("1"), END)
+        await eventually(lambda: len(scripted.generations) == 2)
+        assert scripted.requests[-1].messages[-1].content == "And then?"
+        assert composer.text == here.conversation.draft == ""
+        assert not composer.notice.isVisible()
+
+    use(steps)
+
+
+def test_a_message_that_waits_is_sent_in_its_own_conversation(
+    use: Use, scripted: ScriptedEngine
+) -> None:
+    async def steps(window: MainWindow) -> None:
+        composer, asked_in = window.chat.composer, window.workspace.current.conversation
+        await running(window, scripted)
+        composer.set_text("And then?")
+        QTest.keyClick(composer.input, Qt.Key.Key_Return)
+        window.new_conversation()
+        composer.set_text("Something else")
+        scripted.say(TextDelta("1"), END)
+        await eventually(lambda: len(scripted.generations) == 2)
+        assert scripted.requests[-1].messages[-1].content == "And then?"
+        assert composer.text == "Something else"
+        assert asked_in.draft == ""
+        assert len(asked_in.messages) == 4
+
+    use(steps)
+
+
+@pytest.mark.parametrize("change", ["typing", "stopping"])
+def test_a_waiting_message_that_is_edited_or_whose_answer_is_stopped_is_not_sent(
+    use: Use, scripted: ScriptedEngine, change: str
+) -> None:
+    async def steps(window: MainWindow) -> None:
+        composer, session = window.chat.composer, window.workspace.current.session
+        await running(window, scripted)
+        composer.set_text("And then?")
+        QTest.keyClick(composer.input, Qt.Key.Key_Return)
+        kind = StopKind.STOP_STRING
+        if change == "typing":
+            QTest.keyClick(composer.input, "!")
+        else:
+            session.cancel()
+            kind = StopKind.CANCELLED
+        scripted.say(Finished(StopInfo(kind), Usage(7, 0, 3), Timing()))
+        await eventually(lambda: not session.is_running)
+        await eventually(lambda: not composer.is_waiting)
+        assert composer.text.startswith("And then?")
+        assert len(scripted.generations) == 1
+
+    use(steps)
+
+
+def test_return_says_why_a_message_cannot_be_sent(use: Use, scripted: ScriptedEngine) -> None:
+    async def steps(window: MainWindow) -> None:
+        composer = window.chat.composer
+        composer.show_stage(is_ready=False, is_running=False, placeholder="Load a model first")
+        composer.set_text("Hello")
+        QTest.keyClick(composer.input, Qt.Key.Key_Return)
+        assert composer.notice.text() == "Load a model first"
+        assert composer.notice.isVisible()
+
+    use(steps)
+
+
+def test_editing_the_last_question_while_an_answer_runs_says_why_it_cannot_be_done(
+    use: Use, scripted: ScriptedEngine
+) -> None:
+    async def steps(window: MainWindow) -> None:
+        await running(window, scripted)
+        window.chat.edit_last_question()
+        assert "once the answer has ended" in window.chat.composer.notice.text()
+        assert window.chat.composer.notice.isVisible()
+
+    use(steps)
+
+
+def test_a_half_typed_stop_stays_with_its_conversation(use: Use, scripted: ScriptedEngine) -> None:
+    async def steps(window: MainWindow) -> None:
+        editor, first = window.stop_panel.editor, window.workspace.current
+        await asked(window, scripted)
+        window.stop_panel.show()
+        editor.input.setText("EN")
+        window.new_conversation()
+        assert editor.input.text() == ""
+        editor.input.setText("other")
+        window.workspace.open(first.conversation)
+        assert editor.input.text() == "EN"
+        QTest.keyClick(editor.input, "D")
+        QTest.keyClick(editor.input, Qt.Key.Key_Return)
+        assert [one.sequence for one in first.conversation.stops] == ["END"]
+
+    use(steps)
+
+
+def test_a_stop_that_is_edited_in_the_list_is_kept_when_another_conversation_is_opened(
+    use: Use, scripted: ScriptedEngine
+) -> None:
+    async def steps(window: MainWindow) -> None:
+        first, table = window.workspace.current, window.stop_panel.editor.table
+        await asked(window, scripted)
+        first.stops.add("EN")
+        window.stop_panel.show()
+        table.edit(table.model().index(0, StopColumn.SEQUENCE))
+        field = table.viewport().findChild(QLineEdit)
+        assert field is not None
+        field.setText("END")
+        window.new_conversation()
+        assert [one.sequence for one in first.conversation.stops] == ["END"]
+
+    use(steps)
+
+
+def test_the_button_of_the_stops_goes_to_the_list_also_when_the_panel_is_open(
+    use: Use, scripted: ScriptedEngine
+) -> None:
+    async def steps(window: MainWindow) -> None:
+        window.stop_panel.show()
+        window.chat.focus_composer()
+        click(window.chat.composer.stops)
+        assert QApplication.focusWidget() is window.stop_panel.editor.input
 
     use(steps)

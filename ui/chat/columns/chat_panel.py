@@ -44,6 +44,7 @@ from ui.records.storing import StoreProblem
 from ui.words.failures import as_sentence
 
 _WIDEST_PX = 812
+_KEEP_ONE = "Keep one of the answers to go on"
 
 
 class ChatPanel(QWidget):
@@ -104,7 +105,11 @@ class ChatPanel(QWidget):
     def edit_last_question(self) -> None:
         """Edit the last question in its place."""
         current = self._workspace.current
+        if current.sides is not None:
+            self.composer.say(_KEEP_ONE)
+            return
         if current.is_busy:
+            self.composer.say("You can edit the question once the answer has ended. Esc stops it.")
             return
         for message in reversed(current.conversation.messages):
             if message.role == "user":
@@ -112,6 +117,7 @@ class ChatPanel(QWidget):
                 if view is not None:
                     view.begin_editing()
                 return
+        self.composer.say("There is no question to edit yet.")
 
     def show_settings(self) -> None:
         """Show the conversation's settings above the composer."""
@@ -229,7 +235,7 @@ class ChatPanel(QWidget):
         if model.is_stuck:
             placeholder = "The model is not responding"
         if current.sides is not None:
-            placeholder = "Keep one of the answers to go on"
+            placeholder = _KEEP_ONE
         can_send = model.can_answer and current.sides is None
         self.composer.show_stage(can_send, current.is_running, placeholder)
         self.composer.show_stops(len(conversation.enabled_stops()))

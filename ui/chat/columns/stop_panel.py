@@ -63,6 +63,15 @@ class StopPanel(QDockWidget):
         self._show(workspace.current)
         self._show_model()
 
+    def show_list(self) -> None:
+        """Show the stop list, ready for another sequence."""
+        self.show()
+        self.raise_()
+        self._area.ensureWidgetVisible(self.editor.input)
+        self.editor.input.setFocus()
+        if self.isFloating():
+            self.activateWindow()
+
     def _build_title(self, theme: Theme) -> QWidget:
         bar = _TitleBar(theme)
         bar.setObjectName("dock_title")
@@ -92,7 +101,7 @@ class StopPanel(QDockWidget):
         layout.addWidget(self.editor)
         layout.addWidget(line)
         layout.addWidget(self.verdict, 1)
-        area = QScrollArea()
+        area = self._area = QScrollArea()
         area.setWidgetResizable(True)
         area.setFrameShape(QFrame.Shape.NoFrame)
         area.setAccessibleName("Stop panel")

@@ -40,6 +40,8 @@ class AttachmentRow(QWidget):
         self._theme = theme
         self._owner: object = None
         self._tokens: Mapping[Attachment, int] = {}
+        # What could not be read for owners that are not shown now, until they are shown again.
+        self._refusals: dict[object, str] = {}
         self.files: tuple[Attachment, ...] = ()
         self.reading = ReadingFiles(self)
         self._preview: FilePreview | None = None
@@ -53,7 +55,7 @@ class AttachmentRow(QWidget):
         layout.addWidget(self.refusal)
         self.reading.changed.connect(self._tell)
         self.reading.read.connect(self._take)
-        self.reading.refused.connect(self.refuse)
+        self.reading.refused.connect(self._note_refusal)
         self._show()
 
     @property
@@ -82,7 +84,7 @@ class AttachmentRow(QWidget):
 
     def refuse(self, why: str) -> None:
         """Show why a file is not attached, below earlier reasons."""
-        self._say("\n".join(filter(None, (self.refusal.text(), why))))
+        self._say(_below(self.refusal.text(), why))
 
     def refuse_picture(self) -> None:
         """Say that a picture on the clipboard cannot be attached."""
@@ -95,8 +97,10 @@ class AttachmentRow(QWidget):
             files: The files.
             owner: The owner of the files; files being read for other owners are not shown.
         """
+        if self._owner is not owner:
+            self._refusals[self._owner] = self.refusal.text()
         self.files, self._owner = tuple(files), owner
-        self._say("")
+        self._say(self._refusals.pop(owner, ""))
         self._tell()
 
     def show_tokens(self, tokens: Mapping[Attachment, int]) -> None:
@@ -121,6 +125,12 @@ class AttachmentRow(QWidget):
         item = self._flow.itemAt(number)
         widget = None if item is None else item.widget()
         return widget if isinstance(widget, FileChip) else None
+
+    def _note_refusal(self, owner: object, why: str) -> None:
+        if owner is self._owner:
+            self.refuse(why)
+        else:
+            self._refusals[owner] = _below(self._refusals.get(owner, ""), why)
 
     def _take(self, owner: object, file: Attachment) -> None:
         if owner is not self._owner:
@@ -201,3 +211,7 @@ class AttachmentRow(QWidget):
         chip.button.clicked.connect(lambda: self.reading.give_up(reading))
         reading.progressed.connect(chip.show_progress)
         return chip
+
+
+def _below(earlier: str, why: str) -> str:
+    return "\n".join(filter(None, (earlier, why)))

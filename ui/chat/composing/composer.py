@@ -4,7 +4,14 @@ from collections.abc import Callable, Sequence
 
 from PySide6.QtCore import QSize, Qt, Signal
 from PySide6.QtGui import QResizeEvent
-from PySide6.QtWidgets import QFrame, QHBoxLayout, QToolButton, QVBoxLayout, QWidget
+from PySide6.QtWidgets import (
+    QFrame,
+    QHBoxLayout,
+    QPushButton,
+    QToolButton,
+    QVBoxLayout,
+    QWidget,
+)
 
 from engine import counted
 from ui.chat.composing.attachment_row import AttachmentRow
@@ -31,7 +38,9 @@ class Composer(QFrame):
     """A card with a growing text field and a row of buttons.
 
     Signals:
-        submitted: A person wants to send the message. The field keeps it until ``clear``.
+        submitted: A person wants to send the message, now or once the running answer has ended.
+            The field keeps it until ``clear``.
+        wait_ended: A person no longer wants a waiting message to be sent.
         stop_wanted: A person wants to stop the running answer.
         draft_left: An edited earlier prompt replaced the draft; carries the draft.
 
@@ -42,9 +51,12 @@ class Composer(QFrame):
         stops: The button that shows the stop list.
         tools: The button that shows the tools of the conversation; hidden until there are tools.
         settings: The button that shows the conversation's settings.
+        full_because: Why the context has no room for the message, as last counted; or empty.
+        notice: Says why a message was not sent, or what it waits for.
     """
 
     submitted = Signal()
+    wait_ended = Signal()
     stop_wanted = Signal()
     draft_left = Signal(str)
 
@@ -55,7 +67,14 @@ class Composer(QFrame):
         self._is_running = False
         self._is_ready = False
         self._counted = ("", "")
-        self._full_because = ""
+        self.full_because = ""
+        self._not_ready_because = ""
+        self.is_waiting = False
+        self.notice = label("", "muted", 0.93, is_wrapped=True)
+        self._keep = QPushButton("Don’t Send Yet")
+        self._keep.setProperty("kind", "link")
+        self._keep.setAccessibleName("Keep this message as a draft")
+        self._notice_row = QWidget()
         self._row = QWidget()
         self.input = GrowingInput()
         self.input.setAccessibleName("Message")
@@ -135,7 +154,7 @@ class Composer(QFrame):
 
     def show_count(self, count: Count | None) -> None:
         """Show how many tokens the message has and how full the context would be."""
-        self._full_because = "" if count is None else full_words(count)
+        self.full_because = "" if count is None else full_words(count)
         self.attachments.show_tokens({} if count is None else count.files)
         self._refresh()
         if count is None:
@@ -159,9 +178,27 @@ class Composer(QFrame):
             is_running: Whether there is an answer to stop.
             placeholder: The text in the empty field.
         """
+        if (is_ready, is_running) != (self._is_ready, self._is_running) and not self.is_waiting:
+            self.say("")
         self._is_ready, self._is_running = is_ready, is_running
+        self._not_ready_because = placeholder
         self.input.setPlaceholderText(placeholder)
         self._refresh()
+
+    def say(self, words: str) -> None:
+        """Say below the text why it was not sent; empty for nothing."""
+        self.is_waiting = False
+        self._show_notice(words)
+
+    def show_waiting(self, words: str) -> None:
+        """Say that the message waits, and what for; the person can still keep it."""
+        self.is_waiting = True
+        self._show_notice(words)
+
+    def _show_notice(self, words: str) -> None:
+        self.notice.setText(words)
+        self._keep.setVisible(self.is_waiting)
+        self._notice_row.setVisible(bool(words))
 
     def show_stops(self, count: int) -> None:
         """Show how many stop sequences are enabled."""
@@ -199,11 +236,18 @@ class Composer(QFrame):
         buttons.addStretch(1)
         buttons.addWidget(self.meter)
         buttons.addWidget(self.action)
+        notice = QHBoxLayout(self._notice_row)
+        notice.setContentsMargins(0, 0, 0, 0)
+        notice.setSpacing(8)
+        notice.addWidget(self.notice, 1)
+        notice.addWidget(self._keep, 0, Qt.AlignmentFlag.AlignTop)
+        self._show_notice("")
         layout = QVBoxLayout(self)
         layout.setContentsMargins(_LEFT_PX, 11, _RIGHT_PX, 9)
         layout.setSpacing(7)
         layout.addWidget(self.attachments)
         layout.addWidget(self.input)
+        layout.addWidget(self._notice_row)
         layout.addWidget(row)
 
     def resizeEvent(self, event: QResizeEvent) -> None:
@@ -243,6 +287,7 @@ class Composer(QFrame):
         self.attachments.changed.connect(self._refresh)
         self.input.focus_changed.connect(self._show_focus)
         self.action.clicked.connect(self._act)
+        self._keep.clicked.connect(self._end_wait)
         self._theme.changed.connect(self._refresh)
 
     def _act(self) -> None:
@@ -252,13 +297,27 @@ class Composer(QFrame):
             self._submit()
 
     def _submit(self) -> None:
-        if self.action.isEnabled() and not self._is_running:
+        if not self._is_written:
+            return
+        if self.attachments.is_reading:
+            self.say(_READING)
+        elif not self._is_ready:
+            self.say(self._not_ready_because)
+        else:
             self.submitted.emit()
 
+    def _end_wait(self) -> None:
+        self.say("")
+        self.input.setFocus()
+        self.wait_ended.emit()
+
+    @property
+    def _is_written(self) -> bool:
+        return bool(self.text.strip()) or bool(self.attachments.files)
+
     def _refresh(self) -> None:
-        is_written = bool(self.text.strip()) or bool(self.attachments.files)
-        why_not = _READING if self.attachments.is_reading else self._full_because
-        can_send = self._is_ready and is_written and not why_not
+        why_not = _READING if self.attachments.is_reading else self.full_because
+        can_send = self._is_ready and self._is_written and not why_not
         self.action.setEnabled(self._is_running or can_send)
         says = "Stop the answer (Esc)" if self._is_running else "Send (Enter)"
         if why_not and not self._is_running:

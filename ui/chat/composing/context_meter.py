@@ -120,6 +120,16 @@ class ContextMeter(QObject):
         """Count in a moment; several calls before that lead to one count."""
         self._timer.start()
 
+    @property
+    def is_settled(self) -> bool:
+        """Whether the present message has been counted, or cannot be counted."""
+        return not self._timer.isActive() and not self._is_counting
+
+    def count_now(self) -> None:
+        """Count at once, because the person waits for it."""
+        self._timer.stop()
+        self._begin()
+
     async def finish(self) -> None:
         """Cancel the background work and wait for its end."""
         self._timer.stop()
@@ -153,6 +163,8 @@ class ContextMeter(QObject):
         files = await self._file_tokens(asked)
         without = (await self._prompt_tokens(asked, ()))[0] if asked.files else None
         prompt, is_least = await self._prompt_tokens(asked, asked.files)
+        if is_least and without is not None:
+            prompt = max(prompt, without + sum(files.values()))
         text = question(asked.typed, asked.files).text
         if len(text) > _PART_CHARS and files:
             message = sum(files.values()) + await self._tokens(asked, asked.typed)

@@ -7,7 +7,7 @@ from ui.chat.composing.context_meter import Count
 def row_words(count: Count) -> tuple[str, str]:
     """Return the words beside Send: the full ones, and a short form."""
     if count.is_full:
-        return f"Context full: {_remedy(count)}", "Context full"
+        return f"Context full: {_surplus(count)}", "Context full"
     share = share_words(count)
     return f"{counted(count.message, 'token')} · {share} of context", share
 
@@ -30,8 +30,8 @@ def full_words(count: Count) -> str:
     return (
         f"With this message the conversation has {'at least ' if count.is_least else ''}"
         f"{counted(count.prompt, 'token')}; the model’s "
-        f"context holds {count.context:,}, the answer included.{without_words(count)} "
-        f"{_remedy(count).capitalize()}, or start a new conversation."
+        f"context holds {count.context:,}, the answer included: {_surplus(count)}."
+        f"{without_words(count)} {_remedy(count).capitalize()}, or start a new conversation."
     )
 
 
@@ -48,6 +48,12 @@ def without_words(count: Count) -> str:
     if count.without_files is None:
         return ""
     return f" Without the files it would be {count.without_files:,}."
+
+
+def _surplus(count: Count) -> str:
+    """Return by how many tokens the prompt is too long; at least one is left for the answer."""
+    least = "at least " if count.is_least else ""
+    return f"{least}{counted(count.prompt - count.context + 1, 'token')} too many"
 
 
 def _remedy(count: Count) -> str:

@@ -9,6 +9,7 @@ from PySide6.QtWidgets import QFrame, QHBoxLayout, QPushButton, QVBoxLayout
 from ui.chat.composing.attachment_row import AttachmentRow
 from ui.kit.controls.growing_input import GrowingInput
 from ui.kit.look.theme import Theme
+from ui.kit.text.labels import label
 from ui.records.attachments import Attachment
 
 
@@ -55,8 +56,9 @@ class MessageEditor(QFrame):
         self.send.setAccessibleName(f"{sends} the edited {says}")
         cancel = QPushButton("Cancel")
         cancel.setAccessibleName("Cancel editing")
+        self.notice = label("", "muted", 0.93, is_wrapped=True)
         row = QHBoxLayout()
-        row.addStretch(1)
+        row.addWidget(self.notice, 1)
         row.addWidget(cancel)
         row.addWidget(self.send)
         layout = QVBoxLayout(self)
@@ -81,6 +83,7 @@ class MessageEditor(QFrame):
     def _allow(self) -> None:
         """Allow sending once every file has been read."""
         self.send.setEnabled(not self._is_busy and not self.attachments.is_reading)
+        self.notice.setText("")
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         """Cancel with Escape."""
@@ -93,3 +96,6 @@ class MessageEditor(QFrame):
         text, files = self.input.toPlainText(), self.attachments.files
         if (text.strip() or files) and self.send.isEnabled():
             self.submitted.emit(text, files)
+        elif not self.send.isEnabled():
+            busy = "An answer is running. Esc stops it." if self._is_busy else ""
+            self.notice.setText(busy or "A file is still being read.")

@@ -45,12 +45,12 @@ class ReadingFiles(QObject):
     Signals:
         changed: The files being read have changed.
         read: A file has been read; carries its owner and the ``Attachment``.
-        refused: A file cannot be attached; carries the reason.
+        refused: A file cannot be attached; carries its owner and the reason.
     """
 
     changed = Signal()
     read = Signal(object, object)
-    refused = Signal(str)
+    refused = Signal(object, str)
 
     def __init__(self, parent: QObject) -> None:
         super().__init__(parent)
@@ -100,7 +100,7 @@ class ReadingFiles(QObject):
                 if found is not None:
                     self.read.emit(file.owner, found)
                 elif refusal:
-                    self.refused.emit(refusal)
+                    self.refused.emit(file.owner, refusal)
         finally:
             self._is_reading = False
 

@@ -114,7 +114,8 @@ class OpenConversations(QObject):
         finally:
             self._is_releasing = False
         for opened in list(self._open.values())[:-MOST_OPEN]:
-            if not opened.is_busy and self._release(opened.conversation):
+            is_in_use = opened.is_busy or bool(opened.stops.half_typed)
+            if not is_in_use and self._release(opened.conversation):
                 del self._open[opened.conversation.id]
                 opened.deleteLater()
         # Imported and copied conversations were never opened.

@@ -15,6 +15,7 @@ from ui.chat.history.conversation_list import ConversationList
 from ui.chat.history.search import Search
 from ui.chat.session.answering_model import AnsweringModel
 from ui.chat.session.draft_keeping import DraftKeeping
+from ui.chat.session.open_conversation import OpenConversation
 from ui.chat.session.open_conversations import OpenConversations
 from ui.chat.session.settings_in_use import SettingsInUse
 from ui.chat.session.traces import Traces
@@ -163,6 +164,16 @@ class Workspace(QObject):
             return False
         title = text if text.strip() else ", ".join(file.name for file in files)
         return self._begun(self.current.session.send(text, files), title)
+
+    def send_unseen(self, opened: OpenConversation, text: str, files: Sequence[Attachment]) -> None:
+        """Send a message in a conversation that is not shown; its draft is over."""
+        conversation = opened.conversation
+        run = opened.session.send(text, files)
+        if run is not None:
+            if conversation.draft == text:
+                conversation.draft, conversation.attachments = "", ()
+            opened.shown_run = run
+            self.conversations.touch(conversation)
 
     def edit(
         self, question: ConversationMessage, text: str, files: Sequence[Attachment] = ()
