@@ -38,10 +38,14 @@ def failure_words(error: BaseException) -> str:
             )
         case InvalidRequest():
             return as_sentence(_invalid(error))
+        case NoModel() if str(error) not in ("", "no model is loaded"):
+            return as_sentence(plain_cause(str(error)))
         case NoModel():
             return "No model is loaded. Load one and try again."
         case QueueFull():
             return "Too many requests are waiting. Try again in a moment."
+        case EngineClosed() if str(error) not in ("", "the engine has been shut down"):
+            return as_sentence(plain_cause(str(error)))
         case EngineClosed():
             return "The model’s engine has stopped. Try again."
         case EngineError():

@@ -125,10 +125,20 @@ class SideBySide(QObject):
         self.question = question
         for side in self.sides:
             side.session.answer(question)
-            side.message = max(
-                (m for m in self._conversation.tree if m.parent is question),
-                key=lambda message: message.shown_rank,
-            )
+            side.message = _newest_answer(self._conversation, question)
+        return True
+
+    def answer_again(self, side: Side) -> bool:
+        """Ask for one of the answers again; the one before stays as a version.
+
+        Returns:
+            Whether it was begun.
+        """
+        if self.question is None or side.session.is_running:
+            return False
+        if side.session.answer(self.question) is None:
+            return False
+        side.message = _newest_answer(self._conversation, self.question)
         return True
 
     def keep(self, side: Side) -> None:
@@ -152,6 +162,13 @@ class SideBySide(QObject):
             self.side_ended.emit()
         if is_running or not self.is_running:
             self.is_running_changed.emit(is_running)
+
+
+def _newest_answer(
+    conversation: Conversation, question: ConversationMessage
+) -> ConversationMessage:
+    answers = (one for one in conversation.tree if one.parent is question)
+    return max(answers, key=lambda message: message.shown_rank)
 
 
 class _OneConversation:

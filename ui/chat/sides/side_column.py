@@ -3,16 +3,18 @@
 Main thread.
 """
 
-from PySide6.QtCore import Signal
+from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QFont
 from PySide6.QtWidgets import QButtonGroup, QFrame, QPushButton, QVBoxLayout
 
+from engine import StopKind
 from ui.chat.messages.answer_view import AnswerView
 from ui.chat.session.side_by_side import Side
 from ui.kit.look.theme import Theme
 from ui.kit.text.labels import label
-from ui.records.runs import Run
+from ui.records.runs import Run, RunState
 from ui.words.differences import Spans
+from ui.words.failures import as_sentence
 
 
 class SideColumn(QFrame):
@@ -21,6 +23,7 @@ class SideColumn(QFrame):
     Signals:
         keep_wanted: A person wants to continue with this answer.
         reason_wanted: A person wants to see why the answer ended; carries its ``Run``.
+        again_wanted: A person wants this answer again, because it failed.
 
     Args:
         theme: The look.
@@ -32,11 +35,13 @@ class SideColumn(QFrame):
     Attributes:
         side: The answer and its settings.
         view: The view of the answer.
+        cause: Why it failed, in full.
         keep: The button that keeps it.
     """
 
     keep_wanted = Signal()
     reason_wanted = Signal(object)
+    again_wanted = Signal()
 
     def __init__(
         self, theme: Theme, side: Side, title: str, detail: str, reasons: QButtonGroup
@@ -53,6 +58,8 @@ class SideColumn(QFrame):
         self.view = AnswerView(theme, side.message, reasons)
         self.view.action_row.hide()
         self.view.show_busy(True)
+        self.cause = label("", "fault", is_wrapped=True)
+        self.cause.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
         self.keep = QPushButton("Keep This One")
         self.keep.setProperty("kind", "primary")
         self.keep.setAccessibleName(f"Keep this answer: {title}")
@@ -66,6 +73,7 @@ class SideColumn(QFrame):
         column.addWidget(self.title)
         column.addWidget(self.detail)
         column.addWidget(self.view)
+        column.addWidget(self.cause)
         column.addStretch(1)
         column.addWidget(self.keep)
         session = side.session
@@ -74,9 +82,12 @@ class SideColumn(QFrame):
         session.thinking_appended.connect(self._append_thinking)
         session.run_changed.connect(self._refresh)
         session.run_finished.connect(self._refresh)
+        session.is_running_changed.connect(self.view.show_busy)
+        self.view.regenerate_wanted.connect(self.again_wanted)
         self.view.reason.clicked.connect(lambda: self.reason_wanted.emit(side.run))
         self.keep.clicked.connect(self.keep_wanted)
         theme.changed.connect(self._mark)
+        self._refresh(side.run)
 
     @property
     def shown_text(self) -> str:
@@ -87,6 +98,11 @@ class SideColumn(QFrame):
         """Mark the parts of the shown text that the other answer does not have."""
         self._spans = spans
         self._mark()
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether there is no whole answer, for a cause that is shown."""
+        return bool(_cause(self.side.run))
 
     def show_busy(self, is_busy: bool) -> None:
         """Enable keeping the answer once both have ended, unless it was never begun."""
@@ -99,9 +115,22 @@ class SideColumn(QFrame):
     def _append_thinking(self, _run: Run, text: str) -> None:
         self.view.append_thinking(text)
 
-    def _refresh(self, _run: Run) -> None:
+    def _refresh(self, _run: Run | None) -> None:
         self.view.refresh()
+        self.cause.setText(_cause(self.side.run))
+        self.cause.setVisible(self.has_failed)
 
     def _mark(self) -> None:
         colors = self._theme.colors
         self.view.text_view.show_spans(self._spans, colors.found, colors.text)
+
+
+def _cause(run: Run | None) -> str:
+    """Return why an answer failed, as sentences; empty if it did not."""
+    if run is None or not run.is_over:
+        return ""
+    if run.state is RunState.REFUSED:
+        return run.refusal
+    said = run.verdict
+    has_failed = run.finished is not None and run.finished.stop.kind is StopKind.ERROR
+    return as_sentence(said.words.detail) if said is not None and has_failed else ""

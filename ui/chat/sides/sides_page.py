@@ -21,7 +21,7 @@ from PySide6.QtWidgets import (
 
 from engine import counted
 from ui.chat.session.open_conversation import OpenConversation
-from ui.chat.session.side_by_side import SideBySide
+from ui.chat.session.side_by_side import Side, SideBySide
 from ui.chat.sides.side_column import SideColumn
 from ui.kit.background.tasks import Tasks
 from ui.kit.look.theme import Theme
@@ -141,15 +141,33 @@ class SidesPage(QWidget):
         details = (own, others or "The same settings")
         titles = ("As this conversation", "With the changes")
         for side, title, detail in zip(sides.sides, titles, details, strict=True):
-            column = SideColumn(self._theme, side, title, detail, self._reasons)
-            column.keep_wanted.connect(partial(self.kept.emit, side))
-            column.reason_wanted.connect(self.run_wanted)
-            self._row.addWidget(column, 1)
-            self.columns.append(column)
+            self._add_column(len(self.columns), side, title, detail)
         sides.is_running_changed.connect(self._refresh)
         self._is_at_end = True
         self._arrange()
         self._refresh()
+
+    def _add_column(self, place: int, side: Side, title: str, detail: str) -> None:
+        column = SideColumn(self._theme, side, title, detail, self._reasons)
+        column.keep_wanted.connect(partial(self.kept.emit, side))
+        column.reason_wanted.connect(self.run_wanted)
+        column.again_wanted.connect(lambda: self._answer_again(column))
+        self._row.insertWidget(place, column, 1)
+        self.columns.insert(place, column)
+
+    def _answer_again(self, column: SideColumn) -> None:
+        """Ask for an answer that failed once more, and show it in its column."""
+        side = column.side
+        if self._sides is None or not self._sides.answer_again(side):
+            return
+        place = self.columns.index(column)
+        self.columns.remove(column)
+        self._row.removeWidget(column)
+        column.hide()
+        column.deleteLater()
+        self._add_column(place, side, column.title.text(), column.detail.text())
+        self._refresh()
+        self.run_wanted.emit(side.run)
 
     async def finish(self) -> None:
         """Wait until the background work has ended."""
@@ -174,8 +192,16 @@ class SidesPage(QWidget):
             column.show_busy(sides.is_running)
         self.compare.setEnabled(not sides.is_running)
         self.leave.setEnabled(not sides.is_running)
-        if sides.is_running:
-            self.words.setText("Both answers are being written.")
+        under_way = [one for one in sides.sides if one.session.is_running]
+        failed = [one for one in self.columns if one.has_failed]
+        if under_way:
+            words = "Both answers are" if len(under_way) > 1 else "An answer is"
+            self.words.setText(f"{words} being written.")
+        elif failed:
+            words = "Both answers" if len(failed) > 1 else "One of the answers"
+            self.words.setText(f"{words} failed.")
+            for column in self.columns:
+                column.show_differences([])
         else:
             self._tasks.start(self._show_differences(sides), "compare two answers")
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from PySide6.QtWidgets import QPushButton
 
 from engine.inference.loader import load_model
 from engine.scheduling.limits import Limits
@@ -130,5 +131,42 @@ def test_asking_again_restarts_a_stuck_model(
             again = workspace.current.conversation.messages[-1].run
             assert again is not None
             assert (again.state, again.text) == (RunState.FINISHED, "1, 2, 3")
+
+    run(play())
+
+
+def test_the_side_of_a_stuck_model_shows_the_whole_cause_and_is_tried_again(
+    run: RunOnLoop, several: SeveralModels, hanging: Hanging
+) -> None:
+    async def play() -> None:
+        async with several:
+            await several.load("beta")
+            await several.load("alpha")
+            window = several.window
+            window.chat.composer.set_text("Count from 1 to 5")
+            window.twice.ask()
+            sheet = window.twice.sheet
+            assert sheet is not None
+            sheet.model.setCurrentIndex(1)
+            hanging.held.add("beta")
+            sheet.buttons.accepted.emit()
+            await eventually(lambda: not several.workspace.current.is_running)
+            left, right = window.chat.sides.columns
+            assert (left.shown_text, left.has_failed) == ("1, 2, 3, 4, 5", False)
+            why = "The model has not completed a step for 1 seconds."
+            assert (right.cause.text(), right.cause.isVisible()) == (why, True)
+            assert window.chat.sides.words.text() == "One of the answers failed."
+            hanging.held.clear()
+            [again] = [
+                one for one in right.view.findChildren(QPushButton) if one.text() == "Try Again"
+            ]
+            assert again.isVisible()
+            again.click()
+            assert window.chat.sides.words.text() == "An answer is being written."
+            await eventually(lambda: not several.workspace.current.is_running)
+            right = window.chat.sides.columns[1]
+            assert (right.shown_text, right.cause.isVisible()) == ("1, 2, 3, 4, 5", False)
+            right.keep.click()
+            assert several.answering.name == "beta"
 
     run(play())
