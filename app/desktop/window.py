@@ -51,6 +51,8 @@ from ui.server.server_panel import ServerPanel
 from ui.window.main_window import MainWindow
 
 _log = logging.getLogger(__name__)
+# How long the end of the program waits for the steps and loads that are under way.
+_MOST_STEP_S = 1.0
 
 
 class QuitFilter(QObject):
@@ -161,7 +163,11 @@ async def _until_closed(
             await closed.wait()
             keep_for_next_time(window, stored)
             await rescued.finish()
-            await window.finish()
+            finishing = asyncio.ensure_future(window.finish())
+            ended, _ = await asyncio.wait({finishing}, timeout=_MOST_STEP_S)
+            if not ended:
+                await engine.aclose()  # ends the answers of a model that takes long over a step
+            await finishing
             await preferences.finish()
             await asyncio.to_thread(traces.close)
         listed = window.workspace.conversations

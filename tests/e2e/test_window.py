@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 import urllib.request
 from collections.abc import Awaitable, Callable
@@ -24,6 +25,7 @@ from app.folders import paths
 from app.process.ending_signals import EndingSignals
 from app.settings.options import AnswerOptions, ChatOptions
 from app.settings.stored_preferences import StoredPreferences
+from engine.inference.mlx_backend import MlxBackend
 from tests.support.hub import hub
 from ui.records.tooling.choice import ToolsInUse
 from ui.records.tooling.servers import ToolServerConfig
@@ -94,6 +96,28 @@ async def answered(window: MainWindow, question: str) -> Any:
     await until(lambda: run.finished is not None)
     await until(lambda: not window.workspace.current.session.is_running)
     return run
+
+
+def test_the_program_ends_although_a_model_hangs_in_a_step(
+    drive: Drive, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    is_held, is_over = threading.Event(), threading.Event()
+
+    def hang(_backend: MlxBackend) -> None:
+        is_held.set()
+        assert is_over.wait(120)
+
+    async def steps(window: MainWindow) -> None:
+        monkeypatch.setattr(MlxBackend, "step", hang)
+        assert window.workspace.send(COUNT)
+        run = window.workspace.current.session.run
+        assert run is not None
+        await until(lambda: is_held.is_set() and run.prompt_total)  # the engine has accepted it
+
+    try:
+        drive(steps)  # the end is waited for
+    finally:
+        is_over.set()
 
 
 def test_a_question_is_answered_and_its_stop_is_named(drive: Drive) -> None:
