@@ -8,7 +8,8 @@ work that has lasted for a while:
 - A step, a chunk of a prompt, a command and a part of a load each begin work anew.
 - MLX computes lazily, so a whole pass may be one call. While it computes, the memory that it uses
   changes with each operation that begins or ends, on processors and on graphics processors alike.
-- A load imports modules and reads from the disk.
+- A load imports modules and reads from the disk; a model that does not fit into memory is paged in.
+- A thread that could run and is given no processor, because others use all of them, waits its turn.
 - One operation may take minutes where ``float16`` is computed on a processor. MLX computes on
   threads of its own there, whose processor time tells that they compute.
 
@@ -108,11 +109,13 @@ class Evidence(NamedTuple):
         progress: Whatever changes with each thing that is done.
         own_s: Processor time of the engine thread.
         computing_s: Processor time of the threads on which MLX computes.
+        is_runnable: Whether one of these threads could run now, whether or not it gets a processor.
     """
 
     progress: tuple[int, ...]
     own_s: float = 0.0
     computing_s: float = 0.0
+    is_runnable: bool = False
 
 
 class Patience:
@@ -157,8 +160,10 @@ class Patience:
         own_s, computing_s = now.own_s - before.own_s, now.computing_s - before.computing_s
         if computing_s > _BUSY_SHARE * since_s:
             self._stalled_s += computing_s / _COMPUTING_FACTOR
+        elif own_s > _BUSY_SHARE * since_s or now.is_runnable:
+            self._stalled_s += own_s
         else:
-            self._stalled_s += own_s if own_s > _BUSY_SHARE * since_s else since_s
+            self._stalled_s += since_s
         return self._stalled_s >= self._most_s
 
 
@@ -175,25 +180,39 @@ def gather(engine_thread: int | None, *, is_load: bool) -> Evidence:
         use = resource.getrusage(resource.RUSAGE_SELF)
         progress += [len(sys.modules), use.ru_inblock, use.ru_majflt]
     own_s = computing_s = 0.0
+    faults, is_runnable = 0, False
     pythons = {thread.native_id for thread in threading.enumerate()}
-    for number, used_s in _thread_times():
-        if number == engine_thread:
-            own_s = used_s
-        elif number not in pythons:
-            computing_s += used_s
-    return Evidence(tuple(progress), own_s, computing_s)
+    for thread in _threads():
+        if thread.number == engine_thread:
+            own_s = thread.used_s
+        elif thread.number in pythons:
+            continue
+        else:
+            computing_s += thread.used_s
+        faults += thread.faults
+        is_runnable = is_runnable or thread.is_runnable
+    return Evidence((*progress, faults), own_s, computing_s, is_runnable)
 
 
-def _thread_times() -> list[tuple[int, float]]:
-    """Return the processor time of each thread of this process, by its number in the system.
+class _Thread(NamedTuple):
+    """A thread: its number in the system, processor time, major page faults, and state."""
+
+    number: int
+    used_s: float
+    faults: int
+    is_runnable: bool
+
+
+def _threads() -> list[_Thread]:
+    """Return what the system knows of each thread of this process.
 
     Linux only. Elsewhere models run on graphics processors, whose operations are all short.
     """
-    times: list[tuple[int, float]] = []
+    threads: list[_Thread] = []
     try:
         numbers = os.listdir("/proc/self/task")
     except OSError:
-        return times
+        return threads
     ticks = os.sysconf("SC_CLK_TCK")
     for number in numbers:
         try:
@@ -202,5 +221,6 @@ def _thread_times() -> list[tuple[int, float]]:
                 fields = file.read().rpartition(b")")[2].split()
         except OSError:  # it has ended meanwhile
             continue
-        times.append((int(number), (int(fields[11]) + int(fields[12])) / ticks))
-    return times
+        used_s = (int(fields[11]) + int(fields[12])) / ticks
+        threads.append(_Thread(int(number), used_s, int(fields[9]), fields[0] == b"R"))
+    return threads

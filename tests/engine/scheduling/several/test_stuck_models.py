@@ -18,6 +18,7 @@ from engine.scheduling.limits import Limits
 from engine.scheduling.model_status import ModelStatus
 from engine.scheduling.service import Engine
 from engine.scheduling.thread.pulse import Evidence, Patience, Work
+from engine.scheduling.thread.pulse import gather as evidence
 from engine.stopping.record import StopKind
 from engine.values.request import Sampling
 from tests.engine.scheduling.stages import until
@@ -336,3 +337,31 @@ def test_a_thread_that_computes_is_given_its_own_time_and_one_that_waits_the_clo
         figures.now = Evidence((0,), own_s=5.0, computing_s=tick * 0.25)
         assert not patience.is_over(work, 0.5)
     assert looks(patience, work, *[0.5] * 20)[-1]
+
+
+def test_a_thread_that_gets_no_processor_for_long_is_not_stuck() -> None:
+    figures = Figures()
+    patience = Patience(10.0, figures)
+    work = Work(1, None, False)
+    figures.now = Evidence((0,), is_runnable=True)
+    assert not any(looks(patience, work, *[0.5] * 500))
+    figures.now = Evidence((0,))
+    assert looks(patience, work, *[0.5] * 20)[-1]
+
+
+def test_a_thread_that_computes_is_seen_to_be_runnable_and_one_that_waits_is_not() -> None:
+    is_over = threading.Event()
+
+    def compute() -> None:
+        while not is_over.is_set():
+            pass
+
+    for work, is_runnable in ((compute, True), (is_over.wait, False)):
+        thread = threading.Thread(target=work)
+        thread.start()
+        seen = [evidence(thread.native_id, is_load=False).is_runnable for _ in range(50)]
+        is_over.set()
+        thread.join()
+        is_over.clear()
+        # What MLX has started in this process may run now and then, beside the thread that waits.
+        assert any(seen) if is_runnable else not all(seen)
