@@ -11,10 +11,12 @@ from typing import Any
 from aiohttp import web
 
 from api.dialects.shared.dialect import Addressed, AnswerRoute, Dialect, Head, QueryRoute
+from api.dialects.shared.parameters.tools import left_out_tools
 from api.dialects.shared.reading import read, read_as_asked
 from api.dialects.shared.requested import Asked
 from api.transport.bodies.request_body import body_of
 from api.transport.context import (
+    LEFT_OUT,
     Service,
     addressed,
     loaded_model,
@@ -82,13 +84,15 @@ async def _asked(request: web.Request, route: AnswerRoute[Any] | QueryRoute) -> 
     if body.is_large and body.model is None and not service.engine.is_choosing:
         # The model's context limits the prompt, so wait for a model that is still being loaded.
         body.model = await loaded_model(service)
-    return await read_as_asked(
+    asked = await read_as_asked(
         body,
         route.request,
         route.read,
         strict=service.config.strict,
         recall=partial(route.recall, service),
     )
+    request[LEFT_OUT] = left_out_tools(asked.params)
+    return asked
 
 
 async def _answered(

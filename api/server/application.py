@@ -33,6 +33,8 @@ from api.transport.bodies.request_body import BODIES, BodyReader
 from api.transport.config import ServerConfig
 from api.transport.context import (
     DELIVERED,
+    LEFT_OUT,
+    LEFT_OUT_HEADER,
     REQUEST_ID,
     REQUEST_ID_HEADERS,
     SERVICE,
@@ -233,6 +235,8 @@ async def _add_headers(request: web.Request, response: web.StreamResponse) -> No
     if request_id is not None:
         for name in REQUEST_ID_HEADERS:
             response.headers[name] = request_id
+    if left_out := request.get(LEFT_OUT):
+        response.headers[LEFT_OUT_HEADER] = ", ".join(left_out)
     config = request.app[SERVICE].config
     response.headers.update(cors_headers(request.headers.get("Origin"), config))
 

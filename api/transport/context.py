@@ -106,6 +106,9 @@ SERVICE = web.AppKey("service", Service)
 # Anthropic's name and OpenAI's.
 REQUEST_ID_HEADERS = ("request-id", "x-request-id")
 REQUEST_ID = web.RequestKey("request_id", str)
+# The types of the tools that a request was read without, and the header that names them.
+LEFT_OUT = web.RequestKey("left_out", tuple)
+LEFT_OUT_HEADER = "x-fullstop-tools-left-out"
 # Set once the end of a stream has been written: a client that disconnects then has the whole
 # answer.
 DELIVERED = web.RequestKey("delivered", bool)

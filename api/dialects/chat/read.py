@@ -7,8 +7,10 @@ from typing import assert_never
 from api.dialects.chat.wire import (
     AssistantMessage,
     ChatCompletionParams,
+    ChatTool,
     ChatTurn,
     FilePart,
+    FunctionMessage,
     ImagePart,
     InputPart,
     SystemMessage,
@@ -16,6 +18,12 @@ from api.dialects.chat.wire import (
     UserMessage,
 )
 from api.dialects.openai.decoding import stops_of, thinking_budget_of, thinking_of, with_last_turn
+from api.dialects.openai.offered_tools import (
+    OfferedTool,
+    arguments_of_input,
+    offered_custom,
+    offered_function,
+)
 from api.dialects.openai.output_format import allows_more, constraint_of, guided
 from api.dialects.openai.prompt_logprobs import refuse_in_stream
 from api.dialects.openai.tool_choice import chosen_tools
@@ -26,14 +34,13 @@ from api.dialects.shared.parameters.extension import wants_image_notes
 from api.dialects.shared.parameters.images import media_type_of, note_of
 from api.dialects.shared.parameters.refusing import refuse
 from api.dialects.shared.parameters.sampling import choices_of, sampling_of
-from api.dialects.shared.parameters.tools import function_of
-from api.transport.errors import FieldPath, invalid, unsupported
+from api.dialects.shared.parameters.tools import described, function_of
+from api.transport.errors import FieldPath, invalid, required, unsupported
 from engine import (
     GenerationRequest,
     Message,
     OutputConstraint,
     PromptScoring,
-    Tool,
     ToolCall,
     TraceLevel,
 )
@@ -50,7 +57,7 @@ def requests_from_wire(
     if strict and params.prediction is not None:
         _refuse_beside_prediction(params)
     tool_names: dict[str, str] = {}
-    tools, tool_choice = chosen_tools(params.tool_choice, _functions(params))
+    tools, tool_choice = chosen_tools(_choice(params), offered_tools(params))
     has_notes = wants_image_notes(params.fullstop)
     effort = _effort(params)
     asked = GenerationRequest(
@@ -84,7 +91,12 @@ def requests_from_wire(
 
 def allows_parallel_calls(params: ChatCompletionParams) -> bool:
     """Whether an answer may call more than one tool."""
-    return params.parallel_tool_calls is not False
+    return params.parallel_tool_calls is not False and not has_functions(params)
+
+
+def has_functions(params: ChatCompletionParams) -> bool:
+    """Whether a request offers functions in the older form, and expects such a call."""
+    return bool(params.functions)
 
 
 def shows_thinking(params: ChatCompletionParams) -> bool:
@@ -92,13 +104,38 @@ def shows_thinking(params: ChatCompletionParams) -> bool:
     return params.reasoning is None or not params.reasoning.exclude
 
 
-def _functions(params: ChatCompletionParams) -> list[Tool]:
-    """Return the functions among the tools; tools of some other types are left out."""
-    found = [
-        function_of(tool.type, tool.function, ("tools", index))
-        for index, tool in enumerate(params.tools or [])
-    ]
+def offered_tools(params: ChatCompletionParams) -> list[OfferedTool]:
+    """Return the tools that the model is offered; tools of some other types are left out.
+
+    Raises:
+        ApiError: A tool is not described, or cannot be left out.
+    """
+    if params.functions:
+        return [offered_function(described(one)) for one in params.functions]
+    found = [_offered(tool, ("tools", index)) for index, tool in enumerate(params.tools or [])]
     return [tool for tool in found if tool is not None]
+
+
+def _offered(tool: ChatTool, path: FieldPath) -> OfferedTool | None:
+    if tool.type == "custom":
+        if tool.custom is None:
+            raise required((*path, "custom"))
+        custom, place = tool.custom, (*path, "custom", "format")
+        return offered_custom(custom.name, custom.description, custom.format, place)
+    function = function_of(tool.type, tool.function, path)
+    return None if function is None else offered_function(function)
+
+
+def _choice(params: ChatCompletionParams) -> object:
+    """Return ``tool_choice``, or what its older form ``function_call`` means."""
+    choice = params.function_call
+    if not has_functions(params) or choice is None:
+        return params.tool_choice
+    if choice in ("none", "auto"):
+        return choice
+    if isinstance(choice, dict) and isinstance(choice.get("name"), str):
+        return {"type": "function", "name": choice["name"]}
+    raise invalid(("function_call",), 'must be "none", "auto" or the name of a function')
 
 
 def _effort(params: ChatCompletionParams) -> str | None:
@@ -126,8 +163,8 @@ def _refuse_unsupported(params: ChatCompletionParams) -> None:
         raise unsupported(("best_of",), f"choosing among more answers than n ({count})")
     if params.top_logprobs and not params.logprobs:
         raise invalid(("top_logprobs",), "is possible only where logprobs is true")
-    if params.functions:
-        raise invalid(("functions",), "is not supported by this server; send tools instead")
+    if params.functions and params.tools:
+        raise invalid(("functions",), "is an older form of tools; leave one of them out")
     if "audio" in (params.modalities or []):
         raise unsupported(("modalities",), "audio output")
 
@@ -182,9 +219,17 @@ def _turn(
                 tool_call_id=message.tool_call_id,
                 name=tool_names.get(message.tool_call_id),
             )
+        case FunctionMessage():
+            called = [call_id for call_id, name in tool_names.items() if name == message.name]
+            return Message(
+                "tool",
+                _text(message.content, path, has_notes),
+                tool_call_id=called[-1] if called else None,
+                name=message.name,
+            )
         case AssistantMessage():
-            calls = message.tool_calls or []
-            tool_names.update((call.id, call.function.name) for call in calls)
+            calls = _calls(message, path)
+            tool_names.update((call.id, call.name) for call in calls)
             # The parts are pieces of one text: a line break between them would change a prefilled
             # answer.
             return Message(
@@ -194,13 +239,26 @@ def _turn(
                     for part in message.content
                 ),
                 thinking=message.reasoning_content or "",
-                tool_calls=tuple(
-                    ToolCall(call.id, call.function.name, call.function.arguments or "{}")
-                    for call in calls
-                ),
+                tool_calls=tuple(calls),
             )
         case _:
             assert_never(message)
+
+
+def _calls(message: AssistantMessage, path: FieldPath) -> list[ToolCall]:
+    """Return the calls of an earlier answer; those of the older form have no id."""
+    *place, _ = path
+    calls = []
+    for index, call in enumerate(message.tool_calls or []):
+        if call.custom is not None and call.type == "custom":
+            calls.append(ToolCall(call.id, call.custom.name, arguments_of_input(call.custom.input)))
+        elif call.function is not None:
+            calls.append(ToolCall(call.id, call.function.name, call.function.arguments or "{}"))
+        else:
+            raise required((*place, "tool_calls", index, call.type))
+    if (older := message.function_call) is not None:
+        calls.append(ToolCall(f"call_{place[-1]}", older.name, older.arguments or "{}"))
+    return calls
 
 
 def _text(parts: Sequence[InputPart], path: FieldPath, has_notes: bool) -> str:

@@ -7,17 +7,21 @@ are ignored. Any thread.
 
 from typing import Annotated, Any, Literal, NotRequired
 
-from pydantic import Field
+from pydantic import Field, WithJsonSchema
 from typing_extensions import TypedDict
 
 from api.dialects.openai.answers import (
     CallAnswer,
     CallDelta,
+    CalledFunctionAnswer,
+    CalledFunctionDelta,
     ChoiceEnding,
     CompletionUsage,
+    CustomCallAnswer,
     ErrorAnswer,
     TokenLogprob,
 )
+from api.dialects.openai.offered_tools import CustomFormat
 from api.dialects.openai.parameters import (
     FORMAT_TYPE,
     TOOL_CHOICE,
@@ -34,6 +38,11 @@ from api.dialects.shared.parameters.content import (
     TextPart,
 )
 from api.dialects.shared.parameters.tools import FunctionParam
+
+# What ``tool_choice`` was called before there were tools; ``read`` checks it.
+FUNCTION_CALL = WithJsonSchema(
+    {"anyOf": [{"enum": ["none", "auto"]}, {"type": "object"}, {"type": "null"}]}
+)
 
 
 class ImagePart(WireModel):
@@ -76,12 +85,20 @@ class FunctionCall(WireModel):
     arguments: str
 
 
+class CustomCall(WireModel):
+    """The called custom tool and its input."""
+
+    name: str
+    input: str
+
+
 class ChatCallParam(WireModel):
     """A call that an earlier answer made."""
 
     id: str
-    type: Literal["function"] = "function"
-    function: FunctionCall
+    type: Literal["function", "custom"] = "function"
+    function: FunctionCall | None = None
+    custom: CustomCall | None = None
 
 
 class AssistantMessage(WireModel):
@@ -91,6 +108,7 @@ class AssistantMessage(WireModel):
     content: Annotated[list[AnswerPart], TEXT_OR_PARTS_OR_NULL] = Field(default_factory=list)
     reasoning_content: str | None = None
     tool_calls: list[ChatCallParam] | None = None
+    function_call: FunctionCall | None = None
 
 
 class ToolMessage(WireModel):
@@ -101,16 +119,34 @@ class ToolMessage(WireModel):
     content: Content
 
 
+class FunctionMessage(WireModel):
+    """The result of a call in the older form, ``function_call``."""
+
+    role: Literal["function"]
+    name: str
+    content: Annotated[list[InputPart], TEXT_OR_PARTS_OR_NULL]
+
+
 ChatTurn = Annotated[
-    SystemMessage | UserMessage | AssistantMessage | ToolMessage, Field(discriminator="role")
+    SystemMessage | UserMessage | AssistantMessage | ToolMessage | FunctionMessage,
+    Field(discriminator="role"),
 ]
 
 
+class CustomParam(WireModel):
+    """A tool whose input is a text."""
+
+    name: str = Field(min_length=1)
+    description: str | None = None
+    format: CustomFormat | None = None
+
+
 class ChatTool(WireModel):
-    """A tool; only functions can be offered to a model here."""
+    """A tool: a function or a custom tool; others are left out."""
 
     type: str = "function"
     function: FunctionParam | None = None
+    custom: CustomParam | None = None
 
 
 class JsonSchemaFormat(WireModel):
@@ -158,7 +194,8 @@ class ChatCompletionParams(LastTurnParams, ScoringParams):
     tools: list[ChatTool] | None = None
     tool_choice: Annotated[Any, TOOL_CHOICE] = None
     parallel_tool_calls: bool | None = None
-    functions: list[Any] | None = None
+    functions: list[FunctionParam] | None = None
+    function_call: Annotated[Any, FUNCTION_CALL] = None
     response_format: ResponseFormat | None = None
     prediction: Prediction | None = None
     modalities: list[str] | None = None
@@ -184,7 +221,8 @@ class AnswerMessage(TypedDict):
     content: str | None
     refusal: None
     reasoning_content: NotRequired[str]
-    tool_calls: NotRequired[list[CallAnswer]]
+    tool_calls: NotRequired[list[CallAnswer | CustomCallAnswer]]
+    function_call: NotRequired[CalledFunctionAnswer]
 
 
 class ChatChoice(ChoiceEnding):
@@ -211,9 +249,10 @@ class ChatDelta(TypedDict):
     """New content of a choice."""
 
     role: NotRequired[Literal["assistant"]]
-    content: NotRequired[str]
+    content: NotRequired[str | None]
     reasoning_content: NotRequired[str]
     tool_calls: NotRequired[list[CallDelta]]
+    function_call: NotRequired[CalledFunctionDelta]
 
 
 class ChunkChoice(ChoiceEnding):

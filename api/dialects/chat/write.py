@@ -4,8 +4,15 @@ Pure except for the encoder's own state. Knows no web framework. Any thread.
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import cast
 
-from api.dialects.chat.read import allows_parallel_calls, shows_thinking
+from api.dialects.chat.read import (
+    allows_parallel_calls,
+    has_functions,
+    offered_tools,
+    shows_thinking,
+)
 from api.dialects.chat.wire import (
     AnswerMessage,
     ChatChoice,
@@ -15,9 +22,11 @@ from api.dialects.chat.wire import (
     ChatLogprobs,
     ChunkChoice,
 )
+from api.dialects.openai.answers import CallAnswer, ChoiceEnding
 from api.dialects.openai.choices import Choices, ChoicesEncoder
 from api.dialects.openai.endings import call_to_wire, ending_to_wire, usage_to_wire
 from api.dialects.openai.logprobs import answer_tokens, entries_to_wire
+from api.dialects.openai.offered_tools import GrowingInput, called_tool
 from api.dialects.openai.parameters import includes_usage
 from api.dialects.openai.prompt_logprobs import prompt_logprobs_to_wire
 from api.dialects.shared.answers.said import reasoning_of, text_of
@@ -29,6 +38,7 @@ from engine import (
     Finished,
     TokenSpan,
     ToolCall,
+    ToolCallAbandoned,
     ToolCallArguments,
     ToolCallCompleted,
     ToolCallStarted,
@@ -54,7 +64,7 @@ def write_completion(
             "logprobs": (
                 _logprobs(answer_tokens(events), head.vocabulary) if params.logprobs else None
             ),
-            **ending_to_wire(finished, reports=reports),
+            **_ending(finished, params, reports=reports),
         }
         for index, (events, finished) in enumerate(answers)
     ]
@@ -83,8 +93,9 @@ def _logprobs(tokens: Sequence[TokenSpan], texts: Vocabulary | None) -> ChatLogp
 
 def _message(events: Sequence[Event], params: ChatCompletionParams) -> AnswerMessage:
     text, thinking = text_of(events), reasoning_of(events)
+    offered = offered_tools(params)
     calls = [
-        call_to_wire(event.call)
+        call_to_wire(event.call, called_tool(event.call.name, offered))
         for event in events
         if isinstance(event, ToolCallCompleted)
         and (event.index == 0 or allows_parallel_calls(params))
@@ -96,9 +107,29 @@ def _message(events: Sequence[Event], params: ChatCompletionParams) -> AnswerMes
     }
     if thinking and shows_thinking(params):
         message["reasoning_content"] = thinking
-    if calls:
+    if has_functions(params) and calls:
+        [call] = calls
+        message["function_call"] = cast(CallAnswer, call)["function"]
+    elif calls:
         message["tool_calls"] = calls
     return message
+
+
+def _ending(finished: Finished, params: ChatCompletionParams, *, reports: bool) -> ChoiceEnding:
+    """Return how a choice ended; a call in the older form has a reason of its own."""
+    ending = ending_to_wire(finished, reports=reports)
+    if has_functions(params) and ending["finish_reason"] == "tool_calls":
+        ending["finish_reason"] = "function_call"
+    return ending
+
+
+@dataclass(slots=True)
+class _OpenCustomCall:
+    """A call of a custom tool, with its input and its arguments so far."""
+
+    call_id: str
+    input: GrowingInput = field(default_factory=GrowingInput)
+    arguments: str = ""
 
 
 class ChatEncoder(ChoicesEncoder):
@@ -123,15 +154,21 @@ class ChatEncoder(ChoicesEncoder):
                 reports=is_report_wanted(params.fullstop),
             ),
         )
+        self._params = params
+        self._offered = offered_tools(params)
         self._allows_parallel_calls = allows_parallel_calls(params)
         # Per choice: calls begun in the stream, and whether the last one is left out.
         self._calls = [0] * count
         self._is_call_hidden = [False] * count
+        # Per choice: the custom call that is being written.
+        self._custom: list[_OpenCustomCall | None] = [None] * count
         self._shows_thinking = shows_thinking(params)
         self._texts = head.vocabulary
 
     def _begin(self, choice: int) -> None:
-        self._delta(choice, _fields('"role":"assistant","content":""'))
+        # Clients make an empty text of "" even if the answer turns out to be a call.
+        content = "null" if self._offered else '""'
+        self._delta(choice, _fields(f'"role":"assistant","content":{content}'))
 
     def _text_fields(self, text: str) -> str:
         return _fields(f'"content":{json_text(text)}')
@@ -145,26 +182,59 @@ class ChatEncoder(ChoicesEncoder):
             self._delta(choice, _fields(f'"reasoning_content":{json_text(text)}'))
 
     def _call_started(self, call: ToolCallStarted, choice: int) -> None:
+        self._end_custom(choice)  # the next call of the same text begins
         self._is_call_hidden[choice] = call.index > 0 and not self._allows_parallel_calls
         if self._is_call_hidden[choice]:
             return
         index = self._calls[choice]
         self._calls[choice] += 1
-        begun = call_to_wire(ToolCall(call.call_id, call.name, ""))
+        tool = called_tool(call.name, self._offered)
+        begun = call_to_wire(ToolCall(call.call_id, call.name, ""), tool)
+        if begun["type"] == "custom":
+            self._custom[choice] = _OpenCustomCall(call.call_id)
+        if has_functions(self._params):
+            function = json_text(cast(CallAnswer, begun)["function"])
+            self._delta(choice, _fields(f'"function_call":{function}'))
+            return
         self._delta(choice, _fields(f'"tool_calls":{json_text([{"index": index, **begun}])}'))
 
     def _call_arguments(self, more: ToolCallArguments, choice: int) -> None:
-        if not self._is_call_hidden[choice]:
-            index = self._calls[choice] - 1
-            function = f'{{"arguments":{json_text(more.text)}}}'
-            calls = f'"tool_calls":[{{"index":{index},"function":{function}}}]'
-            self._delta(choice, _fields(calls))
+        if self._is_call_hidden[choice]:
+            return
+        custom = self._custom[choice]
+        if custom is not None:
+            custom.arguments += more.text
+            self._input_delta(choice, custom.input.add(more.text))
+        elif has_functions(self._params):
+            arguments = f'"function_call":{{"arguments":{json_text(more.text)}}}'
+            self._delta(choice, _fields(arguments))
+        else:
+            self._call_delta(choice, f'"function":{{"arguments":{json_text(more.text)}}}')
+
+    def _input_delta(self, choice: int, text: str) -> None:
+        if text:
+            self._call_delta(choice, f'"custom":{{"input":{json_text(text)}}}')
+
+    def _call_delta(self, choice: int, fields: str) -> None:
+        index = self._calls[choice] - 1
+        self._delta(choice, _fields(f'"tool_calls":[{{"index":{index},{fields}}}]'))
+
+    def _call_abandoned(self, call: ToolCallAbandoned, choice: int) -> None:
+        self._custom[choice] = None
 
     def _call(self, call: ToolCallCompleted, choice: int) -> None:
-        """Send nothing: clients see a call's end by the event after it."""
+        """Send what is left of a custom tool's input; a call's end is the event after it."""
+        custom = self._custom[choice]
+        if custom is not None and custom.call_id == call.call.id:
+            self._end_custom(choice)
+
+    def _end_custom(self, choice: int) -> None:
+        custom, self._custom[choice] = self._custom[choice], None
+        if custom is not None:
+            self._input_delta(choice, custom.input.rest(custom.arguments))
 
     def _last_choice(self, finished: Finished, choice: int) -> ChunkChoice:
-        ending = ending_to_wire(finished, reports=self._choices.reports)
+        ending = _ending(finished, self._params, reports=self._choices.reports)
         return {"index": choice, "delta": {}, "logprobs": None, **ending}
 
 

@@ -10,7 +10,7 @@ from typing_extensions import TypedDict
 
 from api.dialects.shared.answers.report import FullstopReport
 
-FinishReason = Literal["stop", "length", "tool_calls"]
+FinishReason = Literal["stop", "length", "tool_calls", "function_call"]
 ErrorType = Literal["invalid_request_error", "permission_error", "rate_limit_error", "server_error"]
 
 
@@ -76,6 +76,21 @@ class CallAnswer(TypedDict):
     function: CalledFunctionAnswer
 
 
+class CalledCustomAnswer(TypedDict):
+    """A custom tool's name and its input."""
+
+    name: str
+    input: str
+
+
+class CustomCallAnswer(TypedDict):
+    """A call of a custom tool for the client to make."""
+
+    id: str
+    type: Literal["custom"]
+    custom: CalledCustomAnswer
+
+
 class CalledFunctionDelta(TypedDict):
     """A function's name, or more of its arguments."""
 
@@ -83,13 +98,21 @@ class CalledFunctionDelta(TypedDict):
     arguments: str
 
 
+class CalledCustomDelta(TypedDict):
+    """A custom tool's name, or more of its input."""
+
+    name: NotRequired[str]
+    input: str
+
+
 class CallDelta(TypedDict):
-    """New content of a call in a stream; its first chunk has its id and name."""
+    """New content of a call in a stream; its first chunk has its id, type and name."""
 
     index: int
     id: NotRequired[str]
-    type: NotRequired[Literal["function"]]
-    function: CalledFunctionDelta
+    type: NotRequired[Literal["function", "custom"]]
+    function: NotRequired[CalledFunctionDelta]
+    custom: NotRequired[CalledCustomDelta]
 
 
 class LikelyToken(TypedDict):

@@ -6,7 +6,14 @@ Pure functions, no web framework. Any thread.
 from collections.abc import Sequence
 from typing import assert_never
 
-from api.dialects.openai.answers import CallAnswer, ChoiceEnding, CompletionUsage, FinishReason
+from api.dialects.openai.answers import (
+    CallAnswer,
+    ChoiceEnding,
+    CompletionUsage,
+    CustomCallAnswer,
+    FinishReason,
+)
+from api.dialects.openai.offered_tools import OfferedTool, input_of_arguments
 from api.dialects.shared.answers.errors import not_an_ending
 from api.dialects.shared.answers.report import report_to_wire
 from engine import Finished, StopInfo, StopKind, ToolCall
@@ -72,8 +79,20 @@ def usage_to_wire(answers: Sequence[Finished], per_prompt: int | None = None) ->
     }
 
 
-def call_to_wire(call: ToolCall) -> CallAnswer:
-    """Return a call as Chat Completions spells it."""
+def call_to_wire(call: ToolCall, tool: OfferedTool | None = None) -> CallAnswer | CustomCallAnswer:
+    """Return a call as Chat Completions spells it.
+
+    Args:
+        call: The call.
+        tool: The tool that it calls; None if it was not offered.
+    """
+    if tool is not None and tool.is_custom:
+        text = input_of_arguments(call.arguments) if call.arguments else ""
+        return {
+            "id": call_id(call),
+            "type": "custom",
+            "custom": {"name": tool.name, "input": text},
+        }
     return {
         "id": call_id(call),
         "type": "function",

@@ -72,10 +72,23 @@ class OutputCall(TypedDict):
     status: ItemStatus
     call_id: str
     name: str
+    namespace: NotRequired[str]
     arguments: str
 
 
-OutputItem = OutputMessage | OutputReasoning | OutputCall
+class OutputCustomCall(TypedDict):
+    """A call of a custom tool for the client to make."""
+
+    id: str
+    type: Literal["custom_tool_call"]
+    status: ItemStatus
+    call_id: str
+    name: str
+    namespace: NotRequired[str]
+    input: str
+
+
+OutputItem = OutputMessage | OutputReasoning | OutputCall | OutputCustomCall
 AnyItem = Annotated[OutputItem, Field(discriminator="type")]
 
 
@@ -151,6 +164,27 @@ class FunctionEcho(TypedDict):
     strict: bool
 
 
+class CustomEcho(TypedDict):
+    """An offered custom tool, repeated."""
+
+    type: Literal["custom"]
+    name: str
+    description: str
+    format: dict[str, Any]
+
+
+class NamespaceEcho(TypedDict):
+    """An offered namespace, repeated."""
+
+    type: Literal["namespace"]
+    name: str
+    description: str
+    tools: list[Annotated[FunctionEcho | CustomEcho, Field(discriminator="type")]]
+
+
+ToolEcho = Annotated[FunctionEcho | CustomEcho | NamespaceEcho, Field(discriminator="type")]
+
+
 class ResponseAnswer(TypedDict):
     """The answer of ``POST /v1/responses``, in each of its states."""
 
@@ -173,7 +207,7 @@ class ResponseAnswer(TypedDict):
     temperature: float | None
     text: TextEcho
     tool_choice: str | dict[str, Any]
-    tools: list[FunctionEcho]
+    tools: list[ToolEcho]
     top_logprobs: int
     top_p: float | None
     truncation: Literal["disabled"]

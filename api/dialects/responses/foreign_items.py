@@ -28,11 +28,10 @@ _LEFT_OUT = (
 )
 _CALLS = {
     "apply_patch_call": ("apply_patch", "operation"),
-    "custom_tool_call": ("", "input"),
     "local_shell_call": ("shell", "action"),
     "shell_call": ("shell", "action"),
 }
-_RESULTS = ("custom_tool_call_output", "local_shell_call_output", "shell_call_output")
+_RESULTS = ("local_shell_call_output", "shell_call_output")
 FOREIGN_ITEMS = frozenset((*_LEFT_OUT, *_CALLS, *_RESULTS, "mcp_call"))
 
 
@@ -50,7 +49,7 @@ def foreign_items(item: Mapping[str, Any]) -> list[dict[str, Any]]:
     if kind in _RESULTS:
         return [_result(call_id, item.get("output"))]
     name, field = _CALLS[kind]
-    return [_call(call_id, item.get("name") or name, {field: item.get(field)})]
+    return [_call(call_id, name, {field: item.get(field)})]
 
 
 def _call(call_id: str, name: object, arguments: object) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 
+from api.dialects.openai.offered_tools import GrowingInput, OfferedTool
 from engine import ToolCall
 
 
@@ -11,13 +12,19 @@ class OpenCall:
 
     Attributes:
         call: The call, without arguments.
+        tool: The tool that it calls; None if it was not offered.
+        delta_name: The name of its deltas.
         delta_head: The beginning of each delta's JSON.
         texts: Its arguments so far.
+        input: Its input so far, if it calls a custom tool.
     """
 
     call: ToolCall
+    tool: OfferedTool | None
+    delta_name: str
     delta_head: str
     texts: list[str] = field(default_factory=list)
+    input: GrowingInput | None = None
 
 
 @dataclass(frozen=True, slots=True)

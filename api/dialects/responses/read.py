@@ -1,15 +1,25 @@
 """Converts requests of the Responses API to the engine's. Pure functions, no web framework."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import assert_never
 
 from api.dialects.openai.decoding import stops_of, thinking_budget_of, thinking_of, with_last_turn
+from api.dialects.openai.offered_tools import (
+    OfferedTool,
+    arguments_of_input,
+    check_names,
+    model_name,
+    offered_custom,
+    offered_function,
+)
 from api.dialects.openai.output_format import allows_more, constraint_of, guided
 from api.dialects.openai.tool_choice import chosen_tools
 from api.dialects.openai.unhonoured import UNHONOURED
 from api.dialects.responses.sealing import opened
 from api.dialects.responses.wire import (
     CompactionItem,
+    CustomCallItem,
+    CustomCallOutputItem,
     FunctionCallItem,
     FunctionCallOutputItem,
     InputFilePart,
@@ -28,7 +38,7 @@ from api.dialects.shared.parameters.images import media_type_of, note_of
 from api.dialects.shared.parameters.refusing import RefusedParameter, refuse
 from api.dialects.shared.parameters.sampling import sampling_of
 from api.dialects.shared.parameters.tools import check_left_out
-from api.transport.errors import ApiError, FieldPath, invalid, required
+from api.transport.errors import ApiError, FieldPath, invalid, required, shown
 from engine import (
     GenerationRequest,
     Message,
@@ -55,7 +65,7 @@ def requests_from_wire(params: ResponseParams, *, strict: bool = False) -> list[
     Takes and raises what ``ReadRequest`` does.
     """
     _refuse_unsupported(params)
-    tools, tool_choice = chosen_tools(params.tool_choice, functions_of(params))
+    tools, tool_choice = chosen_tools(params.tool_choice, offered_tools(params))
     wanted = GenerationRequest(
         messages=_messages(params),
         tools=tools,
@@ -95,25 +105,50 @@ def wants_report(params: ResponseParams) -> bool:
     return bool(params.stop or params.stop_token_ids) or is_report_wanted(params.fullstop)
 
 
-def functions_of(params: ResponseParams) -> list[Tool]:
-    """Return the functions among the tools; tools of some other types are left out.
+def offered_tools(params: ResponseParams) -> list[OfferedTool]:
+    """Return the tools that the model is offered; tools of some other types are left out.
 
     Raises:
-        ApiError: A function has no name, or a tool cannot be left out.
+        ApiError: A tool has no name, or cannot be left out.
     """
-    functions = []
-    for index, tool in enumerate(params.tools or []):
-        if tool.type == "function":
-            functions.append(_tool(index, tool))
+    found = list(_offered(params.tools or (), ("tools",)))
+    check_names(found)
+    return found
+
+
+def _offered(
+    tools: Sequence[ResponseTool], path: FieldPath, inside: ResponseTool | None = None
+) -> Iterator[OfferedTool]:
+    """Yield the tools of a list, those of namespaces included.
+
+    Args:
+        tools: The tools.
+        path: The path of the list.
+        inside: The namespace that they belong to.
+    """
+    namespace = None if inside is None else inside.name
+    # What holds for all tools of a namespace is said with the first of them.
+    about = "" if inside is None else inside.description or ""
+    for index, tool in enumerate(tools):
+        place = (*path, index)
+        if tool.type not in ("function", "custom", "namespace"):
+            check_left_out(tool.type, place)
+            continue
+        if not tool.name:
+            raise required((*place, "name"))
+        if tool.type == "namespace" and inside is None:
+            yield from _offered(tool.tools or (), (*place, "tools"), tool)
+            continue
+        description = "\n\n".join(text for text in (tool.description, about) if text)
+        about = ""
+        if tool.type == "custom":
+            form = (*place, "format")
+            yield offered_custom(tool.name, description, tool.format, form, namespace)
+        elif tool.type == "function":
+            known = Tool(tool.name, description, tool.parameters or {})
+            yield offered_function(known, namespace)
         else:
-            check_left_out(tool.type, ("tools", index))
-    return functions
-
-
-def _tool(index: int, tool: ResponseTool) -> Tool:
-    if not tool.name:
-        raise required(("tools", index, "name"))
-    return Tool(tool.name, tool.description or "", tool.parameters or {})
+            raise invalid((*place, "type"), "a namespace cannot be inside another one")
 
 
 def _refuse_unsupported(params: ResponseParams) -> None:
@@ -157,7 +192,8 @@ def _messages(params: ResponseParams) -> tuple[Message, ...]:
     tool_names: dict[str, str] = {}
     has_summary = False
     has_notes = wants_image_notes(params.fullstop)
-    answered = {item.call_id for item in params.input if isinstance(item, FunctionCallOutputItem)}
+    results = (FunctionCallOutputItem, CustomCallOutputItem)
+    answered = {item.call_id for item in params.input if isinstance(item, results)}
     for index, item in enumerate(params.input):
         path = ("input", index - params.recalled)
         match item:
@@ -169,19 +205,24 @@ def _messages(params: ResponseParams) -> tuple[Message, ...]:
             case MessageItem():
                 text = _text(item.content, (*path, "content"), has_notes)
                 turns.append(Message("user", text))
-            case FunctionCallItem(status="incomplete") if item.call_id not in answered:
-                pass  # it was cut off, so it is not a call
-            case FunctionCallItem():
-                tool_names[item.call_id] = item.name
-                call = ToolCall(item.call_id, item.name, item.arguments or "{}")
+            case FunctionCallItem() | CustomCallItem():
+                if item.status == "incomplete" and item.call_id not in answered:
+                    continue  # it was cut off, so it is not a call
+                name = tool_names[item.call_id] = model_name(item.name, item.namespace)
+                call = ToolCall(item.call_id, name, _arguments(item))
                 _add_assistant(turns, Message("assistant", "", tool_calls=(call,)))
-            case FunctionCallOutputItem():
+            case FunctionCallOutputItem() | CustomCallOutputItem():
+                if item.call_id not in tool_names:
+                    raise invalid(
+                        (*path, "call_id"),
+                        f"no call with the id {shown(item.call_id)} comes before this output",
+                    )
                 turns.append(
                     Message(
                         "tool",
                         _text(item.output, (*path, "output"), has_notes),
                         tool_call_id=item.call_id,
-                        name=tool_names.get(item.call_id),
+                        name=tool_names[item.call_id],
                     )
                 )
             case CompactionItem():
@@ -195,6 +236,12 @@ def _messages(params: ResponseParams) -> tuple[Message, ...]:
             case _:
                 assert_never(item)
     return tuple(_joined(turns) if has_summary else turns)
+
+
+def _arguments(item: FunctionCallItem | CustomCallItem) -> str:
+    if isinstance(item, CustomCallItem):
+        return arguments_of_input(item.input)
+    return item.arguments or "{}"
 
 
 def _joined(turns: Sequence[Message]) -> list[Message]:

@@ -8,9 +8,15 @@ from collections.abc import Mapping, Sequence
 from typing import Literal
 
 from api.dialects.openai.logprobs import answer_tokens, entries_to_wire
-from api.dialects.responses.answers import OutputItem, ResponseAnswer
+from api.dialects.openai.offered_tools import GrowingInput, called_tool
+from api.dialects.responses.answers import (
+    OutputCall,
+    OutputCustomCall,
+    OutputItem,
+    ResponseAnswer,
+)
 from api.dialects.responses.open_items import DoneItem, OpenCall
-from api.dialects.responses.read import wants_logprobs, wants_summary
+from api.dialects.responses.read import offered_tools, wants_logprobs, wants_summary
 from api.dialects.responses.stream_events import ItemEventName, ResponseEvent, StateName
 from api.dialects.responses.text_items import OpenItem, TextKind
 from api.dialects.responses.wire import ResponseParams
@@ -51,6 +57,7 @@ class ResponseEncoder(AnswerEncoder[SseEvent]):
         super().__init__()
         self._params = params
         self._head = head
+        self._offered = offered_tools(params)
         self._has_logprobs = wants_logprobs(params)
         self._thinking_kind: TextKind = (
             "reasoning_summary_text" if wants_summary(params) else "reasoning_text"
@@ -150,23 +157,32 @@ class ResponseEncoder(AnswerEncoder[SseEvent]):
         self._start()
         self._close_item("completed")
         index, begun = len(self._output), ToolCall(call.call_id, call.name, "")
-        item = call_item(begun, "in_progress", "")
-        delta_head = json_text(
-            {
-                "type": "response.function_call_arguments.delta",
-                "item_id": item["id"],
-                "output_index": index,
-            }
+        tool = called_tool(call.name, self._offered)
+        is_custom = tool is not None and tool.is_custom
+        item = call_item(begun, tool, "in_progress", "")
+        what = "custom_tool_call_input" if is_custom else "function_call_arguments"
+        name = f"response.{what}.delta"
+        head = json_text({"type": name, "item_id": item["id"], "output_index": index})
+        self._open_call = OpenCall(
+            begun,
+            tool,
+            name,
+            f'{head[:-1]},"sequence_number":',
+            input=GrowingInput() if is_custom else None,
         )
-        self._open_call = OpenCall(begun, f'{delta_head[:-1]},"sequence_number":')
         self._item_event("response.output_item.added", index, item)
 
     def _call_arguments(self, more: ToolCallArguments, choice: int) -> None:
         open_call = self._open_call
         if open_call is not None and open_call.call.id == more.call_id:
             open_call.texts.append(more.text)
-            data = f'{open_call.delta_head}{self._next()},"delta":{json_text(more.text)}}}'
-            self._send(SseEvent("response.function_call_arguments.delta", data))
+            growing = open_call.input
+            self._call_delta(open_call, more.text if growing is None else growing.add(more.text))
+
+    def _call_delta(self, open_call: OpenCall, text: str) -> None:
+        if text:
+            data = f'{open_call.delta_head}{self._next()},"delta":{json_text(text)}}}'
+            self._send(SseEvent(open_call.delta_name, data))
 
     def _call_abandoned(self, call: ToolCallAbandoned, choice: int) -> None:
         if self._open_call is not None and self._open_call.call.id == call.call_id:
@@ -181,19 +197,39 @@ class ResponseEncoder(AnswerEncoder[SseEvent]):
         if open_call is None:
             return
         self._open_call = None
-        item = call_item(open_call.call, status, "".join(open_call.texts))
+        text = "".join(open_call.texts)
+        if open_call.input is not None:
+            if status == "completed":
+                self._call_delta(open_call, open_call.input.rest(text))
+            text = open_call.input.text
+        item = call_item(open_call.call, open_call.tool, status, text)
         if status == "completed":
+            self._call_done(item)
+        self._done(item)
+
+    def _call_done(self, item: OutputCall | OutputCustomCall) -> None:
+        """Send the event with the whole text of a call."""
+        if item["type"] == "custom_tool_call":
             self._event(
                 {
-                    "type": "response.function_call_arguments.done",
+                    "type": "response.custom_tool_call_input.done",
                     "sequence_number": self._next(),
                     "item_id": item["id"],
                     "output_index": len(self._output),
-                    "name": item["name"],
-                    "arguments": item["arguments"],
+                    "input": item["input"],
                 }
             )
-        self._done(item)
+            return
+        self._event(
+            {
+                "type": "response.function_call_arguments.done",
+                "sequence_number": self._next(),
+                "item_id": item["id"],
+                "output_index": len(self._output),
+                "name": item["name"],
+                "arguments": item["arguments"],
+            }
+        )
 
     def _end(self, finished: Finished, choice: int) -> None:
         self._start()

@@ -138,6 +138,24 @@ class ArgumentsDone(_Numbered):
     arguments: str
 
 
+class CustomInputDelta(_Numbered):
+    """More of the input of a custom tool."""
+
+    type: Literal["response.custom_tool_call_input.delta"]
+    item_id: str
+    output_index: int
+    delta: str
+
+
+class CustomInputDone(_Numbered):
+    """The whole input of a custom tool."""
+
+    type: Literal["response.custom_tool_call_input.done"]
+    item_id: str
+    output_index: int
+    input: str
+
+
 # One event of a stream; its ``event:`` line repeats the type.
 ResponseEvent = Annotated[
     StateEvent
@@ -151,6 +169,8 @@ ResponseEvent = Annotated[
     | SummaryDelta
     | SummaryDone
     | ArgumentsDelta
-    | ArgumentsDone,
+    | ArgumentsDone
+    | CustomInputDelta
+    | CustomInputDone,
     Field(discriminator="type"),
 ]

@@ -12,6 +12,7 @@ from pydantic import Field, PrivateAttr
 from pydantic.json_schema import SkipJsonSchema
 from pydantic_core import PydanticCustomError
 
+from api.dialects.openai.offered_tools import CustomFormat
 from api.dialects.openai.parameters import (
     FORMAT_TYPE,
     TOOL_CHOICE,
@@ -83,6 +84,7 @@ class FunctionCallItem(WireModel):
     call_id: str
     name: str
     arguments: str
+    namespace: str | None = None
     status: str | None = None
 
 
@@ -90,6 +92,25 @@ class FunctionCallOutputItem(WireModel):
     """The result of a call."""
 
     type: Literal["function_call_output"]
+    call_id: str
+    output: Parts
+
+
+class CustomCallItem(WireModel):
+    """A call of a custom tool that an earlier answer made."""
+
+    type: Literal["custom_tool_call"]
+    call_id: str
+    name: str
+    input: str
+    namespace: str | None = None
+    status: str | None = None
+
+
+class CustomCallOutputItem(WireModel):
+    """The result of a call of a custom tool."""
+
+    type: Literal["custom_tool_call_output"]
     call_id: str
     output: Parts
 
@@ -118,6 +139,8 @@ Item = Annotated[
     MessageItem
     | FunctionCallItem
     | FunctionCallOutputItem
+    | CustomCallItem
+    | CustomCallOutputItem
     | ReasoningItem
     | CompactionItem
     | ItemReference,
@@ -145,12 +168,14 @@ def _known_items(item: Any) -> list[Any]:
 
 
 class ResponseTool(WireModel):
-    """A tool; only functions can be offered to a model here."""
+    """A tool: a function, a custom tool, or a namespace of such tools; others are left out."""
 
     type: str
     name: str | None = None
     description: str | None = None
     parameters: dict[str, Any] | None = None
+    format: CustomFormat | None = None
+    tools: list["ResponseTool"] | None = None
 
 
 class ResponseReasoning(WireModel):

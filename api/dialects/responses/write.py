@@ -11,11 +11,15 @@ from typing import Literal, assert_never, cast
 from api.dialects.openai.answers import TokenLogprob
 from api.dialects.openai.endings import call_id
 from api.dialects.openai.logprobs import answer_tokens, entries_to_wire
+from api.dialects.openai.offered_tools import OfferedTool, called_tool, input_of_arguments
 from api.dialects.responses.answers import (
+    CustomEcho,
     FormatEcho,
     FunctionEcho,
     ItemStatus,
+    NamespaceEcho,
     OutputCall,
+    OutputCustomCall,
     OutputItem,
     OutputMessage,
     OutputReasoning,
@@ -28,12 +32,12 @@ from api.dialects.responses.answers import (
 )
 from api.dialects.responses.read import (
     allows_parallel_calls,
-    functions_of,
+    offered_tools,
     wants_logprobs,
     wants_report,
     wants_summary,
 )
-from api.dialects.responses.wire import ResponseParams
+from api.dialects.responses.wire import ResponseParams, ResponseTool
 from api.dialects.shared.answers.errors import not_an_ending
 from api.dialects.shared.answers.report import report_to_wire
 from api.dialects.shared.answers.said import reasoning_of, text_of
@@ -48,13 +52,13 @@ from engine import (
     StopKind,
     TextDelta,
     ThinkingDelta,
-    Tool,
     ToolCall,
     ToolCallCompleted,
     Usage,
 )
 
 Entries = list[TokenLogprob]
+_ECHOED = ("function", "custom", "namespace")
 
 
 def item_id(head: Head, prefix: str, index: int) -> str:
@@ -110,7 +114,7 @@ def response_object(
         "temperature": sent(params, "OpenAI", "temperature"),
         "text": {"format": _format(params)},
         "tool_choice": params.tool_choice if params.tool_choice is not None else "auto",
-        "tools": [_tool(tool) for tool in functions_of(params)],
+        "tools": [_tool(tool) for tool in params.tools or () if tool.type in _ECHOED],
         "top_logprobs": params.top_logprobs or 0,
         "top_p": sent(params, "OpenAI", "top_p"),
         "truncation": "disabled",
@@ -153,12 +157,29 @@ def _format(params: ResponseParams) -> FormatEcho:
     return cast(FormatEcho, wanted.model_dump(by_alias=True, exclude_none=True))
 
 
-def _tool(tool: Tool) -> FunctionEcho:
+def _tool(tool: ResponseTool) -> FunctionEcho | CustomEcho | NamespaceEcho:
+    """Return a tool as the model was offered it; those that were left out are not repeated."""
+    if tool.type == "namespace":
+        inner = [_tool(one) for one in tool.tools or () if one.type in _ECHOED]
+        return {
+            "type": "namespace",
+            "name": tool.name or "",
+            "description": tool.description or "",
+            "tools": cast(list[FunctionEcho | CustomEcho], inner),
+        }
+    if tool.type == "custom":
+        form = None if tool.format is None else tool.format.model_dump(exclude_none=True)
+        return {
+            "type": "custom",
+            "name": tool.name or "",
+            "description": tool.description or "",
+            "format": form or {"type": "text"},
+        }
     return {
         "type": "function",
-        "name": tool.name,
-        "description": tool.description,
-        "parameters": dict(tool.parameters),
+        "name": tool.name or "",
+        "description": tool.description or "",
+        "parameters": tool.parameters or {},
         "strict": False,
     }
 
@@ -224,22 +245,47 @@ def reasoning_item(
     }
 
 
-def call_item(call: ToolCall, status: ItemStatus, arguments: str) -> OutputCall:
-    """Return an item with a call.
+def call_item(
+    call: ToolCall, tool: OfferedTool | None, status: ItemStatus, text: str
+) -> OutputCall | OutputCustomCall:
+    """Return an item with a call, in the client's terms.
 
     Args:
         call: The call.
+        tool: The tool that it calls; None if it was not offered.
         status: The item's status.
-        arguments: The JSON of the arguments so far.
+        text: The JSON of the arguments so far, or the input of a custom tool.
     """
-    return {
-        "id": f"fc_{call.id}",
-        "type": "function_call",
-        "status": status,
-        "call_id": call_id(call),
-        "name": call.name,
-        "arguments": arguments,
-    }
+    item: OutputCall | OutputCustomCall
+    name = call.name if tool is None else tool.name
+    if tool is not None and tool.is_custom:
+        item = {
+            "id": f"ctc_{call.id}",
+            "type": "custom_tool_call",
+            "status": status,
+            "call_id": call_id(call),
+            "name": name,
+            "input": text,
+        }
+    else:
+        item = {
+            "id": f"fc_{call.id}",
+            "type": "function_call",
+            "status": status,
+            "call_id": call_id(call),
+            "name": name,
+            "arguments": text,
+        }
+    if tool is not None and tool.namespace is not None:
+        item["namespace"] = tool.namespace
+    return item
+
+
+def _called(call: ToolCall, offered: Sequence[OfferedTool]) -> OutputItem:
+    tool = called_tool(call.name, offered)
+    is_custom = tool is not None and tool.is_custom
+    text = input_of_arguments(call.arguments) if is_custom else call.arguments
+    return call_item(call, tool, "completed", text)
 
 
 def is_shown(event: Event, params: ResponseParams) -> bool:
@@ -279,7 +325,7 @@ def write_response(
     if needs_message(finished, has_answer=any(item["type"] != "reasoning" for item in items)):
         empty = item_id(head, "msg", len(items))
         items.append(message_item(empty, "completed", [text_part("", [])]))
-    if status == "incomplete" and items and items[-1]["type"] != "function_call":
+    if status == "incomplete" and items and items[-1]["type"] in ("message", "reasoning"):
         items[-1]["status"] = status
     response = response_object(params, head, status, items, finished)
     if head.keep is not None:
@@ -291,13 +337,14 @@ def _items(events: Sequence[Event], params: ResponseParams, head: Head) -> list[
     kinds = (ThinkingDelta, TextDelta, ToolCallCompleted)
     deltas = [event for event in events if isinstance(event, kinds)]
     tokens = deque(answer_tokens(events) if wants_logprobs(params) else [])
+    offered = offered_tools(params)
     length = 0
     items: list[OutputItem] = []
     for kind, group in groupby(deltas, type):
         same = list(group)
         if kind is ToolCallCompleted:
             items += [
-                call_item(event.call, "completed", event.call.arguments)
+                _called(event.call, offered)
                 for event in same
                 if isinstance(event, ToolCallCompleted)
             ]

@@ -29,7 +29,7 @@ _MOST_REPEATED = 150
 # Characters that an error can repeat without misleading its reader.
 _ORIGIN = re.compile(r"[A-Za-z][A-Za-z0-9+.-]{0,40}://[A-Za-z0-9.:\[\]_-]{1,150}")
 _FOREIGN_SITES = frozenset({"cross-site", "same-site"})
-_EXPOSED = "request-id, x-request-id, retry-after, x-should-retry"
+_EXPOSED = "request-id, x-request-id, retry-after, x-should-retry, x-fullstop-tools-left-out"
 
 
 def check_host(host_header: str | None, config: ServerConfig, local_host: str | None) -> None:

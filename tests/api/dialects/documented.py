@@ -43,6 +43,18 @@ ASKED: dict[str, list[dict[str, Any]]] = {
             "tools": [{"type": "function", "function": WEATHER}],
             "tool_choice": "required",
         },
+        {
+            "messages": TURNS,
+            "max_tokens": 60,
+            "functions": [WEATHER],
+            "function_call": {"name": "get_weather"},
+        },
+        {
+            "messages": TURNS,
+            "max_tokens": 60,
+            "tools": [{"type": "custom", "custom": {"name": "run"}}],
+            "tool_choice": "required",
+        },
         {"messages": TURNS, "max_tokens": 30, "reasoning_effort": "high"},
         {"messages": TURNS, "max_tokens": 3, "stream_options": {"include_usage": True}},
     ],
@@ -60,6 +72,18 @@ ASKED: dict[str, list[dict[str, Any]]] = {
             "max_output_tokens": 60,
             "tools": [{"type": "function", **WEATHER}],
             "tool_choice": "required",
+        },
+        {
+            "input": COUNT,
+            "max_output_tokens": 60,
+            "tools": [
+                {
+                    "type": "namespace",
+                    "name": "here",
+                    "tools": [{"type": "function", **WEATHER}, {"type": "custom", "name": "run"}],
+                }
+            ],
+            "tool_choice": {"type": "custom", "name": "run"},
         },
         {"input": COUNT, "max_output_tokens": 30, "reasoning": {"effort": "high"}},
         {"input": COUNT, "max_output_tokens": 30, "reasoning": {"summary": "auto"}},

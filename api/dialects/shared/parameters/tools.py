@@ -1,8 +1,11 @@
 """Decides which tools that are not the client's functions are refused or left out.
 
-The same in every dialect. Pure; knows no vendor's request. Any thread.
+The same in every dialect. An answer's header names those that were left out. Pure; knows no
+vendor's request. Any thread.
 """
 
+import re
+from collections.abc import Iterator
 from typing import Any
 
 from pydantic import Field
@@ -28,6 +31,11 @@ _REFUSED = (
     "str_replace",
     "text_editor",
 )
+# Tools that become functions, in the dialects that have them.
+_FUNCTIONS = ("", "custom", "function", "namespace")
+_MOST_NAMED = 20
+# Anything else a client could write is not repeated in a header.
+_KIND = re.compile(r"[a-z0-9_.-]{1,64}")
 
 
 class FunctionParam(WireModel):
@@ -38,12 +46,17 @@ class FunctionParam(WireModel):
     parameters: dict[str, Any] | None = None
 
 
-def function_of(kind: str | None, described: FunctionParam | None, path: FieldPath) -> Tool | None:
+def described(function: FunctionParam) -> Tool:
+    """Return a function as the engine knows it."""
+    return Tool(function.name, function.description or "", function.parameters or {})
+
+
+def function_of(kind: str | None, function: FunctionParam | None, path: FieldPath) -> Tool | None:
     """Return the function of a tool, or None for another kind of tool that is left out.
 
     Args:
         kind: The tool's type; None or empty means a function.
-        described: The function.
+        function: The function.
         path: The tool's path in the request.
 
     Raises:
@@ -52,16 +65,16 @@ def function_of(kind: str | None, described: FunctionParam | None, path: FieldPa
     if kind and kind != "function":
         check_left_out(kind, path)
         return None
-    if described is None:
+    if function is None:
         raise required((*path, "function"))
-    return Tool(described.name, described.description or "", described.parameters or {})
+    return described(function)
 
 
 def check_left_out(kind: str, path: FieldPath) -> None:
     """Refuse a tool that must not be left out of a request.
 
-    Tools that clients offer in every request (``web_search``, ``namespace``), and unknown tools,
-    are left out; the model then answers without them.
+    Tools that clients offer in every request (``web_search``), and unknown tools, are left out;
+    the model then answers without them.
 
     Args:
         kind: The tool's type; not a function.
@@ -70,5 +83,22 @@ def check_left_out(kind: str, path: FieldPath) -> None:
     Raises:
         ApiError: The answer would change without the tool.
     """
-    if any(kind == name or kind.startswith(f"{name}_") for name in _REFUSED):
+    if _is_refused(kind):
         raise unsupported((*path, "type"), f"the tool {kind}")
+
+
+def left_out_tools(params: object) -> tuple[str, ...]:
+    """Return the types of the tools that a request was read without, each once."""
+    kinds = dict.fromkeys(_kinds(getattr(params, "tools", None)))
+    found = [one for one in kinds if one not in _FUNCTIONS and not _is_refused(one)]
+    return tuple(one if _KIND.fullmatch(one) else "unknown" for one in found[:_MOST_NAMED])
+
+
+def _kinds(tools: Any) -> Iterator[str]:
+    for tool in tools or ():
+        yield tool.type or ""
+        yield from _kinds(getattr(tool, "tools", None))
+
+
+def _is_refused(kind: str) -> bool:
+    return any(kind == name or kind.startswith(f"{name}_") for name in _REFUSED)

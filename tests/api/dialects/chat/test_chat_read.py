@@ -176,7 +176,10 @@ def test_tools_are_offered_unless_the_choice_is_none() -> None:
         ({"tool_choice": "required"}, ("tool_choice",)),
         ({"tool_choice": "perhaps"}, ("tool_choice",)),
         ({"tool_choice": 5}, ("tool_choice",)),
-        ({"tool_choice": {"type": "custom", "custom": {}}, "tools": [TOOL]}, ("tool_choice",)),
+        (
+            {"tool_choice": {"type": "custom", "custom": {}}, "tools": [TOOL]},
+            ("tool_choice", "custom", "name"),
+        ),
         (
             {"tool_choice": {"type": "function", "function": {"name": "f"}}, "tools": [TOOL]},
             ("tool_choice",),
@@ -186,7 +189,7 @@ def test_tools_are_offered_unless_the_choice_is_none() -> None:
             ("tool_choice", "function", "name"),
         ),
         ({"tool_choice": {"type": "allowed_tools"}, "tools": [TOOL]}, ("tool_choice", "tools")),
-        ({"functions": [{"name": "f"}]}, ("functions",)),
+        ({"functions": [{"name": "f"}], "tools": [TOOL]}, ("functions",)),
         ({"modalities": ["text", "audio"]}, ("modalities",)),
         ({"logit_bias": {"END": 1}}, ("logit_bias", "END")),
     ],

@@ -212,11 +212,6 @@ FOREIGN = [
     ({"type": "program_output", "id": "p_2", "call_id": "c", "result": "1"}, []),
     ({"type": "compaction", "encrypted_content": "x"}, []),
     (
-        {"type": "custom_tool_call", "call_id": "c", "name": "run", "input": "ls"},
-        [("assistant", "")],
-    ),
-    ({"type": "custom_tool_call_output", "call_id": "c", "output": "a\nb"}, [("tool", "a\nb")]),
-    (
         {"type": "mcp_call", "id": "c", "name": "find", "arguments": "{}", "output": "here"},
         [("assistant", ""), ("tool", "here")],
     ),

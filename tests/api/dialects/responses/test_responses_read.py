@@ -236,3 +236,11 @@ def test_a_normal_end_has_its_status(kind: StopKind, status: str) -> None:
 def test_an_end_that_is_not_normal_has_no_status(kind: StopKind) -> None:
     with pytest.raises(ApiError):
         status_of(StopInfo(kind))
+
+
+@pytest.mark.parametrize("kind", ["function_call_output", "custom_tool_call_output"])
+def test_the_output_of_an_unknown_call_is_refused(kind: str) -> None:
+    with pytest.raises(ApiError, match="no call with the id c2 comes before this output") as caught:
+        turns({"role": "user", "content": "?"}, {"type": kind, "call_id": "c2", "output": "x"})
+
+    assert caught.value.field == ("input", 1, "call_id")

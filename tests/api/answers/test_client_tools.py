@@ -1,0 +1,370 @@
+"""Tools that are more than one function: namespaces, custom tools, and functions of the old form.
+
+A scripted model calls them by the names that it is told; the vendor's own client reads the calls.
+"""
+
+import asyncio
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import openai
+import pytest
+
+from api.dialects.openai.offered_tools import GrowingInput, input_of_arguments
+from engine.scheduling.service import Engine
+from engine.values.chat import Message, ToolCall
+from tests.api.conftest import Site, serving
+from tests.engine.output.test_families import FORMATS, tool_template
+from tests.support.answers.watched import watched
+from tests.support.scripted import Stage
+
+OPEN, CLOSE = "<tool_call>", "</tool_call>"
+PATCH = '*** Begin\n+"é" \\ 🚀\n*** End'
+SCRIPTS: dict[str, list[str]] = {
+    "echo": [OPEN, '{"name": "mcp__ev__echo", ', '"arguments": {"text": "Hi"}}', CLOSE],
+    "short": [OPEN, '{"name": "echo", "arguments": {"text": "Hi"}}', CLOSE],
+    # The escapes are cut in the middle, one of them between the halves of a surrogate pair.
+    "patch": [
+        OPEN, '{"name": "apply_patch", "arguments": {"in', 'put": "*** Begin', "\\", 'n+\\"\\u00',
+        'e9\\" \\', "\\ \\ud83d", '\\ude80\\n*** End"}}', CLOSE,
+    ],
+    "weather": [OPEN, '{"name": "weather", "arguments": {"city": "Oslo"}}', CLOSE],
+    "cut": [OPEN, '{"name": "apply_patch", "arguments": {"input": "*** Beg', *["x"] * 9_000],
+}  # fmt: skip
+TEXT = {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]}
+ECHO = {"type": "function", "name": "echo", "description": "Echoes", "parameters": TEXT}
+EV = {"type": "namespace", "name": "mcp__ev", "description": "Of ev", "tools": [ECHO]}
+GRAMMAR = {"type": "grammar", "syntax": "lark", "definition": 'start: "*** Begin" /.*/'}
+CUSTOM = {"type": "custom", "name": "apply_patch", "description": "Patches", "format": GRAMMAR}
+SEARCH = {"type": "web_search"}
+STREAMED = pytest.mark.parametrize("is_streamed", [False, True], ids=["whole", "streamed"])
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    """A server on a model that calls tools."""
+    tags, marker, _ = FORMATS["json"]
+    folder = tmp_path_factory.mktemp("calling")
+    template = tool_template(marker)
+    stage = Stage(folder, SCRIPTS, special=tags, template=template, context=9_500)
+    engine = Engine(loader=stage.load)
+    asyncio.run(engine.load(folder))
+    with serving(engine) as site:
+        yield site
+    engine.close()
+
+
+@pytest.fixture(scope="module")
+def demo_site(engine: Engine) -> Iterator[Site]:
+    """A server on the demo model, which writes what a constraint leaves it."""
+    with serving(engine) as site:
+        yield site
+
+
+@pytest.fixture
+def client(site: Site) -> Iterator[openai.OpenAI]:
+    """OpenAI's client."""
+    with openai.OpenAI(base_url=f"{site.url}/v1", api_key="none", max_retries=0) as client:
+        yield client
+
+
+def respond(client: openai.OpenAI, is_streamed: bool, **asked: Any) -> tuple[Any, list[Any]]:
+    """Return a response, and the events of its stream."""
+    if not is_streamed:
+        return client.responses.create(model="m", **asked), []
+    events = list(client.responses.create(model="m", stream=True, **asked))
+    return events[-1].response, events  # type: ignore[union-attr]
+
+
+@STREAMED
+@pytest.mark.parametrize("prompt", ["echo", "short"])
+def test_a_function_of_a_namespace_is_called_with_its_namespace(
+    site: Site,
+    client: openai.OpenAI,
+    monkeypatch: pytest.MonkeyPatch,
+    prompt: str,
+    is_streamed: bool,
+) -> None:
+    asked = watched(site, monkeypatch)
+    answer, events = respond(client, is_streamed, input=prompt, tools=[EV])
+    [call] = answer.output
+
+    assert [tool.name for tool in asked[0].tools] == ["mcp__ev__echo"]
+    assert asked[0].tools[0].description == "Echoes\n\nOf ev"
+    assert (call.type, call.name, call.namespace) == ("function_call", "echo", "mcp__ev")
+    assert json.loads(call.arguments) == {"text": "Hi"}
+    assert answer.tools[0].type == "namespace"
+    items = [event.item for event in events if "output_item" in event.type]
+    assert {(item.name, item.namespace) for item in items} <= {("echo", "mcp__ev")}
+    assert bool(items) is is_streamed
+
+
+def test_a_call_of_the_history_has_the_name_that_the_model_used(
+    site: Site, client: openai.OpenAI, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = watched(site, monkeypatch)
+    first = client.responses.create(model="m", input="echo", tools=[EV])  # type: ignore[list-item]
+    call = first.output[0].model_dump(exclude_none=True)
+    output = {"type": "function_call_output", "call_id": call["call_id"], "output": "ECHO"}
+    history = [{"role": "user", "content": "echo"}, call, output]
+    client.responses.create(model="m", input=history, tools=[EV])  # type: ignore[arg-type, list-item]
+    client.responses.create(model="m", input=[output], previous_response_id=first.id)  # type: ignore[list-item]
+
+    for request in asked[1:]:
+        [made] = request.messages[1].tool_calls
+        assert made.name == request.messages[2].name == "mcp__ev__echo"
+        assert request.messages[2].content == "ECHO"
+
+
+FUNCTION_CHOICE = {"type": "function", "name": "echo"}
+ALLOWED = {"type": "allowed_tools", "mode": "required"}
+
+
+@pytest.mark.parametrize(
+    "choice",
+    [
+        "required",
+        FUNCTION_CHOICE,
+        FUNCTION_CHOICE | {"namespace": "mcp__ev"},
+        ALLOWED | {"tools": [FUNCTION_CHOICE]},
+        ALLOWED | {"tools": [{"type": "namespace", "name": "mcp__ev"}]},
+    ],
+)
+def test_a_function_of_a_namespace_can_be_required(
+    demo_site: Site, monkeypatch: pytest.MonkeyPatch, choice: Any
+) -> None:
+    asked = watched(demo_site, monkeypatch)
+    body = {"input": "Count to 3", "tools": [SEARCH, EV], "tool_choice": choice}
+    [call] = demo_site.send("POST", "/v1/responses", {"model": "m", **body}).json["output"]
+
+    assert (call["name"], call["namespace"]) == ("echo", "mcp__ev")
+    assert asked[0].tool_choice.mode == "required"
+
+
+def test_tokens_of_a_namespace_are_counted_as_the_answer_reports_them(demo_site: Site) -> None:
+    body = {"model": "m", "input": "Say: Hi", "max_output_tokens": 1, "tools": [EV, CUSTOM]}
+    used = demo_site.send("POST", "/v1/responses", body).json["usage"]["input_tokens"]
+    path = "/v1/responses/input_tokens"
+    counted = demo_site.send("POST", path, body).json["input_tokens"]
+
+    assert counted == used
+    assert used > demo_site.send("POST", path, body | {"tools": []}).json["input_tokens"]
+
+
+def test_two_tools_of_one_name_for_the_model_are_refused(site: Site) -> None:
+    other = ECHO | {"name": "mcp__ev__echo"}
+    reply = site.send("POST", "/v1/responses", {"model": "m", "input": "?", "tools": [EV, other]})
+
+    assert reply.status == 400
+    assert "mcp__ev__echo" in reply.json["error"]["message"]
+
+
+# -- custom tools ------------------------------------------------------------------------------
+
+
+@STREAMED
+def test_a_custom_tool_is_called_with_its_text(
+    site: Site, client: openai.OpenAI, monkeypatch: pytest.MonkeyPatch, is_streamed: bool
+) -> None:
+    asked = watched(site, monkeypatch)
+    answer, events = respond(client, is_streamed, input="patch", tools=[CUSTOM])
+    [call] = answer.output
+
+    assert "start: " in asked[0].tools[0].description
+    assert (call.type, call.name, call.input) == ("custom_tool_call", "apply_patch", PATCH)
+    assert answer.tools[0].format.definition == GRAMMAR["definition"]
+    deltas = [e.delta for e in events if e.type == "response.custom_tool_call_input.delta"]
+    done = [e.input for e in events if e.type == "response.custom_tool_call_input.done"]
+    assert "".join(deltas) == (PATCH if is_streamed else "")
+    assert done == [PATCH] * is_streamed
+
+    output = {"type": "custom_tool_call_output", "call_id": call.call_id, "output": "Done"}
+    history = [{"role": "user", "content": "patch"}, call.model_dump(exclude_none=True), output]
+    client.responses.create(model="m", input=history, tools=[CUSTOM])  # type: ignore[arg-type, list-item]
+    [made] = asked[1].messages[1].tool_calls
+    assert (made.name, json.loads(made.arguments)) == ("apply_patch", {"input": PATCH})
+    assert asked[1].messages[2].content == "Done"
+
+
+def test_a_custom_call_that_is_cut_off_is_incomplete(client: openai.OpenAI) -> None:
+    answer, _ = respond(client, True, input="cut", tools=[CUSTOM], max_output_tokens=60)
+    [call] = answer.output
+
+    assert (answer.status, call.status, call.input[:9]) == ("incomplete", "incomplete", "*** Begxx")
+
+
+def test_a_required_custom_call_is_held_to_its_regular_expression(demo_site: Site) -> None:
+    form = {"type": "grammar", "syntax": "regex", "definition": "[0-9]{4}"}
+    choice = {"type": "custom", "name": "apply_patch"}
+    body = {"input": "Count to 3", "tools": [CUSTOM | {"format": form}], "tool_choice": choice}
+    [call] = demo_site.send("POST", "/v1/responses", {"model": "m", **body}).json["output"]
+
+    assert call["type"] == "custom_tool_call"
+    assert len(call["input"]) == 4
+    assert call["input"].isdecimal()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (json.dumps({"input": PATCH}), PATCH),
+        (' {\n "input" : "a\\ud83dx\\/"}', "a?x/"),
+        ('{"patch": "one"}', "one"),
+        ('{"a": "one", "b": "two"}', '{"a": "one", "b": "two"}'),
+        ("{}", "{}"),
+    ],
+)
+def test_the_pieces_of_a_growing_input_are_the_whole_input(arguments: str, text: str) -> None:
+    growing = GrowingInput()
+    pieces = [growing.add(one) for one in arguments]
+    last = growing.rest(arguments)
+
+    assert "".join([*pieces, last]) == growing.text == input_of_arguments(arguments) == text
+    is_certain = '"input"' in arguments and "\\ud83dx" not in arguments
+    assert bool(last) is not is_certain
+
+
+@STREAMED
+def test_a_completion_calls_a_custom_tool_with_its_text(
+    site: Site, client: openai.OpenAI, monkeypatch: pytest.MonkeyPatch, is_streamed: bool
+) -> None:
+    asked = watched(site, monkeypatch)
+    inner = {"name": "apply_patch", "format": {"type": "grammar", "grammar": GRAMMAR}}
+    tool: Any = {"type": "custom", "custom": inner}
+    turns: list[Any] = [{"role": "user", "content": "patch"}]
+    made = client.chat.completions.create(
+        model="m", messages=turns, tools=[tool], stream=is_streamed
+    )
+    if is_streamed:
+        deltas = [chunk.choices[0].delta for chunk in made]
+        parts = [call for delta in deltas for call in delta.tool_calls or ()]
+        text = "".join(part.model_dump()["custom"]["input"] for part in parts)
+        call_id, kind, name = parts[0].id, parts[0].type, parts[0].model_dump()["custom"]["name"]
+        assert deltas[0].content is None
+    else:
+        [call] = made.choices[0].message.tool_calls
+        call_id, kind, name, text = call.id, call.type, call.custom.name, call.custom.input
+
+    assert (kind, name, text) == ("custom", "apply_patch", PATCH)
+    whole = {"id": call_id, "type": "custom", "custom": {"name": name, "input": text}}
+    result = {"role": "tool", "tool_call_id": call_id, "content": "Done"}
+    turns += [{"role": "assistant", "tool_calls": [whole]}, result]
+    client.chat.completions.create(model="m", messages=turns, tools=[tool])
+    assert json.loads(asked[1].messages[1].tool_calls[0].arguments) == {"input": PATCH}
+    assert asked[1].messages[2].name == "apply_patch"
+
+
+# -- functions of the old form -----------------------------------------------------------------
+
+
+@STREAMED
+def test_a_function_of_the_old_form_is_called_in_the_old_form(
+    site: Site, client: openai.OpenAI, monkeypatch: pytest.MonkeyPatch, is_streamed: bool
+) -> None:
+    asked = watched(site, monkeypatch)
+    functions: Any = [{"name": "weather", "parameters": TEXT}]
+    turns: list[Any] = [{"role": "user", "content": "weather"}]
+    made = client.chat.completions.create(
+        model="m", messages=turns, functions=functions, stream=is_streamed
+    )
+    if is_streamed:
+        chunks = [chunk.choices[0] for chunk in made]
+        parts = [one.delta.function_call for one in chunks if one.delta.function_call]
+        name, arguments = parts[0].name, "".join(part.arguments for part in parts)
+        reason = chunks[-1].finish_reason
+        assert not any(one.delta.tool_calls for one in chunks)
+    else:
+        choice = made.choices[0]
+        assert choice.message.tool_calls is None
+        name, arguments = choice.message.function_call.name, choice.message.function_call.arguments
+        reason = choice.finish_reason
+
+    assert (name, json.loads(arguments), reason) == ("weather", {"city": "Oslo"}, "function_call")
+    called = {"name": name, "arguments": arguments}
+    turns += [
+        {"role": "assistant", "content": None, "function_call": called},
+        {"role": "function", "name": "weather", "content": "Rain"},
+    ]
+    client.chat.completions.create(model="m", messages=turns, functions=functions)
+    assert asked[1].messages[1:] == (
+        Message("assistant", "", tool_calls=(ToolCall("call_1", "weather", arguments),)),
+        Message("tool", "Rain", tool_call_id="call_1", name="weather"),
+    )
+
+
+@pytest.mark.parametrize(
+    ("choice", "mode"), [("none", "none"), ("auto", "auto"), ({"name": "weather"}, "required")]
+)
+def test_the_old_form_chooses_a_function(
+    site: Site, monkeypatch: pytest.MonkeyPatch, choice: Any, mode: str
+) -> None:
+    asked = watched(site, monkeypatch)
+    body = {
+        "model": "m",
+        "messages": [{"role": "user", "content": "?"}],
+        "functions": [{"name": "weather", "parameters": TEXT}],
+        "function_call": choice,
+    }
+
+    assert site.send("POST", "/v1/chat/completions", body).status == 200
+    assert asked[0].tool_choice.mode == mode
+
+
+# -- tools that are left out -------------------------------------------------------------------
+
+TURNS = [{"role": "user", "content": "?"}]
+FUNCTION = {"type": "function", "function": {"name": "weather", "parameters": TEXT}}
+OFFERED: list[tuple[str, dict[str, Any], str]] = [
+    (
+        "/v1/responses",
+        {"input": "?", "tools": [SEARCH, SEARCH, ECHO, {"type": "image_generation"}]},
+        "web_search, image_generation",
+    ),
+    (
+        "/v1/responses",
+        {"input": "?", "tools": [EV | {"tools": [ECHO, {"type": "tool_search"}]}]},
+        "tool_search",
+    ),
+    (
+        "/v1/responses/input_tokens",
+        {"input": "?", "tools": [SEARCH, {"type": "a\r\nb: c"}]},
+        "web_search, unknown",
+    ),
+    ("/v1/chat/completions", {"messages": TURNS, "tools": [FUNCTION, SEARCH]}, "web_search"),
+    (
+        "/v1/messages",
+        {
+            "messages": TURNS,
+            "max_tokens": 5,
+            "tools": [
+                {"type": "web_search_20250305", "name": "web_search"},
+                {"type": "bash_20250124", "name": "bash"},
+                {"name": "weather", "input_schema": TEXT},
+            ],
+        },
+        "web_search_20250305",
+    ),
+    ("/api/chat", {"messages": TURNS, "tools": [FUNCTION, SEARCH], "stream": False}, "web_search"),
+]
+
+
+@pytest.mark.parametrize("is_streamed", [False, True], ids=["whole", "streamed"])
+@pytest.mark.parametrize(("path", "body", "named"), OFFERED)
+def test_tools_that_do_not_run_here_are_left_out_and_named_in_a_header(
+    site: Site, path: str, body: dict[str, Any], named: str, is_streamed: bool
+) -> None:
+    reply = site.send("POST", path, {"model": "m", **body, "stream": is_streamed})
+
+    assert reply.status == 200
+    assert reply.headers["x-fullstop-tools-left-out"] == named
+
+
+def test_a_tool_that_is_required_and_does_not_run_here_is_refused(site: Site) -> None:
+    for choice in ("required", SEARCH):
+        body = {"model": "m", "input": "?", "tools": [SEARCH], "tool_choice": choice}
+        reply = site.send("POST", "/v1/responses", body)
+
+        assert reply.status == 400
+        assert reply.json["error"]["param"] == "tool_choice"
+    assert "x-fullstop-tools-left-out" not in site.send("GET", "/v1/models").headers
