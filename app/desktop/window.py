@@ -249,7 +249,6 @@ def server_window(
         tool_host=ToolServers(
             paths.data_folder(),
             call_time_out_s=lambda: preferences.now.tools.time_out_s,
-            most_result_bytes=lambda: preferences.now.tools.most_result_kb * 1_000,
         ),
         model_folders=paths.library_folders,
         agents=CopiedLines(),

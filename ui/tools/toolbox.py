@@ -47,6 +47,11 @@ class Toolbox(QObject):
         """How many calls one question may lead to before the person is asked."""
         return self._preferences.now.tools.most_calls
 
+    @property
+    def most_result_bytes(self) -> int:
+        """How much of a result the model is given, in bytes."""
+        return self._preferences.now.tools.most_result_kb * 1_000
+
     def offered_to(self, conversation: Conversation) -> tuple[Tool, ...]:
         """Return the tools that a conversation's model may call: those of running servers."""
         return engine_tools(named(tools_in_use(self.servers, conversation.tools)))

@@ -33,8 +33,9 @@ def failure_words(error: BaseException) -> str:
         case PromptTooLong():
             return (
                 f"The conversation has {counted(error.prompt_tokens, 'token')}; the model’s "
-                f"context holds {error.context_length:,}, the answer included. Shorten the "
-                "message, or start a new conversation."
+                f"context holds {error.context_length:,}, the answer included: "
+                f"{counted(error.prompt_tokens - error.context_length + 1, 'token')} too many. "
+                "Shorten the message, or start a new conversation."
             )
         case InvalidRequest():
             return as_sentence(_invalid(error))

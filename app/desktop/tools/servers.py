@@ -24,6 +24,8 @@ from ui.tools.tool_host import OnProgress, ToolsRefused
 _TOLD_EVERY_S = 0.1
 _ENDS_WITHIN_S = 20.0
 _MOST_ATTACHED_BYTES = 1_000_000
+# Of a longer result, the rest is lost; the model is given less (``ToolPreferences``).
+MOST_RESULT_BYTES = 16_000_000
 _T = TypeVar("_T")
 _log = logging.getLogger(__name__)
 
@@ -34,7 +36,7 @@ class ToolServers:
     Args:
         folder: The folder of their configuration file.
         call_time_out_s: Returns how long a call may take, in seconds.
-        most_result_bytes: Returns how much of a result is used, in bytes.
+        most_result_bytes: How much of a result is kept.
         secrets: Keeps secrets; None for the keychain.
         claude_file: Claude Desktop's file; None for the usual one.
         start_time_out_s: How long a server may take until it is ready.
@@ -45,7 +47,7 @@ class ToolServers:
         folder: Path,
         *,
         call_time_out_s: Callable[[], float],
-        most_result_bytes: Callable[[], int],
+        most_result_bytes: int = MOST_RESULT_BYTES,
         secrets: ToolSecrets | None = None,
         claude_file: Path | None = None,
         start_time_out_s: float = START_TIME_OUT_S,
@@ -141,7 +143,7 @@ class ToolServers:
         async def work(room: ServerRoom) -> tuple[str, bool]:
             session = await room.session(tool.server)
             result = await session.call(tool.name, arguments, progress.take)
-            text = results.text_of_result(result, self._most_result_bytes())
+            text = results.text_of_result(result, self._most_result_bytes)
             return text, bool(result.is_error)
 
         return await self._do(work)

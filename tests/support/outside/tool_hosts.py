@@ -91,6 +91,7 @@ class DictatedHost(NoTools):
         calls: The arguments of each call so far.
         answers: Set by a test that wants to answer later.
         refusal: Why calls are refused, if they are.
+        text: The text of each result; empty for the sum.
         cancelled: How many calls were cancelled.
     """
 
@@ -99,6 +100,7 @@ class DictatedHost(NoTools):
         self.calls: list[dict[str, Any]] = []
         self.answers: asyncio.Event | None = None
         self.refusal = ""
+        self.text = ""
         self.cancelled = 0
         self.ready_for: list[tuple[str, ...]] = []
         self.switched: list[tuple[str, bool]] = []
@@ -131,4 +133,4 @@ class DictatedHost(NoTools):
             except asyncio.CancelledError:
                 self.cancelled += 1
                 raise
-        return str(arguments.get("a", 0) + arguments.get("b", 0)), False
+        return self.text or str(arguments.get("a", 0) + arguments.get("b", 0)), False

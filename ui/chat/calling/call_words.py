@@ -73,7 +73,12 @@ def has_none(arguments: str) -> bool:
 def shown_result(text: str) -> str:
     """Return a result, shortened to what its card shows."""
     shown = with_directions_shown(with_control_pictures(text[:_MOST_SHOWN_CHARS]))
-    return shown if len(text) <= _MOST_SHOWN_CHARS else f"{shown}\n… Copy shows the rest."
+    return shown if fits_card(text) else f"{shown}\n…"
+
+
+def fits_card(text: str) -> bool:
+    """Return whether the card of a call has room for a whole result."""
+    return len(text) <= _MOST_SHOWN_CHARS
 
 
 def call_lines(run: Run) -> list[str]:

@@ -9,6 +9,7 @@ from PySide6.QtGui import QFont
 from PySide6.QtWidgets import (
     QFrame,
     QHBoxLayout,
+    QPlainTextEdit,
     QProgressBar,
     QPushButton,
     QSizePolicy,
@@ -16,17 +17,18 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from ui.chat.calling.call_words import has_none, shown_result
+from ui.chat.calling.call_words import fits_card, has_none, shown_result
 from ui.chat.calling.permission_row import PermissionRow
 from ui.kit.controls.buttons import IconBadge
 from ui.kit.controls.copy_button import CopyButton
+from ui.kit.controls.own_window import OwnWindow
 from ui.kit.look.theme import Theme, fixed_font
 from ui.kit.text.flow_text import FlowText
 from ui.kit.text.labels import ElidedLabel, label, rescale
 from ui.kit.text.searched import SearchedLabel, SearchedPart, SearchedText
 from ui.records.tooling.calls import CallProgress, CallResult
 from ui.words.tones import Tone
-from ui.words.visible import lines_of
+from ui.words.visible import lines_of, with_control_pictures, with_directions_shown
 
 _ICON_PX = 26
 _SHORT_CHARS, _SHORT_LINES = 600, 8
@@ -48,6 +50,8 @@ class ToolCard(QFrame):
         permission: The question whether it may run; None while there is no question.
         result: The result; hidden until there is one.
         fold: The button that shows all of a long result.
+        whole: The button that opens the whole text of a result that is too long for the card.
+        sent: Says how much of the result the model got; hidden if it got all of it.
     """
 
     decided = Signal(object)
@@ -55,6 +59,7 @@ class ToolCard(QFrame):
     def __init__(self, theme: Theme, name: str, arguments: str) -> None:
         super().__init__()
         self.setObjectName("card")
+        self._theme = theme
         self._name = name
         self._arguments = arguments
         self._whole = ""
@@ -87,6 +92,13 @@ class ToolCard(QFrame):
         self.fold.setAccessibleName(f"Show all of the result of {name}")
         self.fold.toggled.connect(lambda _: self._show_text())
         self.fold.hide()
+        self.whole = QPushButton("Open the Whole Result…")
+        self.whole.setProperty("kind", "fold")
+        self.whole.setAccessibleName(f"Open the whole result of {name} in a window")
+        self.whole.clicked.connect(self._open_whole)
+        self.whole.hide()
+        self.sent = label("", "muted", 0.92, is_wrapped=True)
+        self.sent.hide()
         self._copy = CopyButton(theme, f"Copy the result of {name}", lambda: self._whole)
         self._copy.hide()
         self._result_head = label("Result", "faint", 0.88)
@@ -107,8 +119,13 @@ class ToolCard(QFrame):
             self._column.addWidget(self.arguments)
         self._column.addWidget(self._bar)
         self._column.addLayout(answer)
+        self._column.addWidget(self.sent)
         self._column.addWidget(self.result)
-        self._column.addWidget(self.fold, 0, Qt.AlignmentFlag.AlignLeft)
+        folds = QHBoxLayout()
+        folds.addWidget(self.fold)
+        folds.addWidget(self.whole)
+        folds.addStretch(1)
+        self._column.addLayout(folds)
 
     def show_state(self, words: str, tone: Tone) -> None:
         """Show the state of the call."""
@@ -136,6 +153,9 @@ class ToolCard(QFrame):
     def show_result(self, result: CallResult | None) -> None:
         """Show the result of the call."""
         whole = "" if result is None else result.text
+        is_cut = result is not None and result.is_cut
+        self.sent.setText(f"The model got {result.sent_words}." if result and is_cut else "")
+        self.sent.setVisible(is_cut)
         if whole == self._whole and self.result.isHidden() == (result is None):
             return
         self._whole = whole
@@ -143,6 +163,7 @@ class ToolCard(QFrame):
         self._result_head.setVisible(result is not None)
         self._copy.setVisible(result is not None)
         self.fold.setVisible(_shortened(whole) != whole)
+        self.whole.setVisible(not fits_card(whole))
         self._show_text()
 
     def searched_parts(self) -> list[SearchedPart]:
@@ -160,6 +181,18 @@ class ToolCard(QFrame):
         self.fold.setText("Show Less" if is_whole else "Show All")
         whole = shown_result(self._whole)
         self.result.setPlainText(whole if is_whole else _shortened(whole))
+
+    def _open_whole(self) -> None:
+        window = OwnWindow(self._theme, f"Result of {self._name}", (760, 560), self)
+        window.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        text = QPlainTextEdit(with_directions_shown(with_control_pictures(self._whole)))
+        text.setReadOnly(True)
+        text.setAccessibleName(f"Whole result of {self._name}")
+        text.setFont(fixed_font(text.font(), 0.95))
+        column = QVBoxLayout(window)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.addWidget(text)
+        window.show()
 
     def _flow_text(self, says: str) -> FlowText:
         text = FlowText()

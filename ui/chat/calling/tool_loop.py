@@ -236,7 +236,10 @@ class ToolLoop:
         finally:
             run.progress.pop(call.id, None)
         took_s = time.monotonic() - began_s
-        return CallResult(call.id, state, text, tool.server, tool.name, took_s)
+        sent = text.encode(errors="replace")[: self._toolbox.most_result_bytes]
+        chars = len(sent.decode(errors="ignore"))
+        sent_chars = chars if chars < len(text) else None
+        return CallResult(call.id, state, text, tool.server, tool.name, took_s, sent_chars)
 
     def _stop_rest(self, run: Run) -> None:
         """Record that the person stopped the calls that were not run."""

@@ -14,7 +14,8 @@ from ui.kit.background.tasks import Tasks
 from ui.records.attachments import Attachment
 from ui.records.conversations import Conversation
 from ui.records.messages import question
-from ui.records.sending.asking import request_for
+from ui.records.sending.asking import fitted, request_for, sent_messages
+from ui.records.sending.tool_results import result_cuts, results_of, with_cuts
 
 _COUNTED_AFTER_MS = 250
 # Longer texts are counted in parts, so that other work does not wait long, and to save memory. A
@@ -179,11 +180,29 @@ class ContextMeter(QObject):
         shown = asked.conversation.messages
         message = question(asked.typed, files)
         message.parent = shown[-1] if shown else None
-        request = request_for(asked.conversation, asked.model, message)
-        if asked.model.can_call_tools:
-            request = replace(request, tools=self._tools_of(asked.conversation))
+        conversation, model = asked.conversation, asked.model
+        request = request_for(conversation, None, message)
+        if model.can_call_tools:
+            request = replace(request, tools=self._tools_of(conversation))
+
+        def adapt(request: GenerationRequest) -> GenerationRequest:
+            return fitted(request, conversation.settings, model)
+
+        async def count_tokens(text: str) -> int:
+            return len(await self._engine.tokenize(text, model.id))
+
+        results = results_of(sent_messages(conversation, message))
+        cuts = await result_cuts(
+            request,
+            results,
+            model.context_length,
+            adapt=adapt,
+            count_prompt=self._engine.count_tokens,
+            count_tokens=count_tokens,
+        )
         try:
-            return await self._engine.count_tokens(request), False
+            counted = adapt(with_cuts(request, results, cuts))
+            return await self._engine.count_tokens(counted), False
         except PromptTooLong as too_long:
             # Counting ends as soon as the context is surely full; the sum may be a little less.
             return max(too_long.prompt_tokens, asked.model.context_length), True

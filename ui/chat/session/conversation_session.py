@@ -5,10 +5,12 @@ the session saves the results and emits signals for the views.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 
 from PySide6.QtCore import QObject, Signal
 
+from engine import GenerationRequest, ModelInfo
 from ui.chat.calling.carrying_out import CarryingOut
 from ui.chat.calling.tool_loop import ToolLoop
 from ui.chat.session.answer.answer_keeping import AnswerKeeping, AnswerStore
@@ -21,7 +23,8 @@ from ui.records.attachments import Attachment
 from ui.records.conversations import Conversation
 from ui.records.messages import ConversationMessage, question, runs_of
 from ui.records.runs import Run
-from ui.records.sending.asking import new_run, request_for
+from ui.records.sending.asking import new_run, request_for, sent_messages
+from ui.records.sending.tool_results import Adapt, result_cuts, results_of, with_cuts
 from ui.records.tooling.calls import Decision
 from ui.tools.toolbox import Toolbox
 
@@ -238,7 +241,10 @@ class ConversationSession(QObject):
         self._traces.copy(runs_of(followers), conversation.id)
         tools = self._tools
         offered = None if tools is None else partial(tools.offered, run)
-        asking = RequestForModel(request, conversation.settings, without, self._model.held, offered)
+        fit = partial(self._fit_results, sent_messages(conversation, asked))
+        asking = RequestForModel(
+            request, conversation.settings, without, self._model.held, offered, fit
+        )
         answer = RunningAnswer(self._engine, run, asking, self._traces)
         self._pacing.begin(answer, message, self._store.settled)
         if is_first:
@@ -263,6 +269,39 @@ class ConversationSession(QObject):
         self.run_finished.emit(run)
         if not goes_on:
             self.is_running_changed.emit(False)
+
+    async def _fit_results(
+        self,
+        messages: Sequence[ConversationMessage],
+        request: GenerationRequest,
+        model: ModelInfo,
+        adapt: Adapt,
+    ) -> GenerationRequest:
+        """Return a request whose results fit into the model's context; note what was cut."""
+
+        async def count_tokens(text: str) -> int:
+            return len(await self._engine.tokenize(text, model.id))
+
+        results = results_of(messages)
+        cuts = await result_cuts(
+            request,
+            results,
+            model.context_length,
+            adapt=adapt,
+            count_prompt=self._engine.count_tokens,
+            count_tokens=count_tokens,
+        )
+        if not cuts:
+            return request
+        for number, chars in cuts.items():
+            run, result = results[number]
+            if result is not None:
+                run.results[run.results.index(result)] = replace(result, sent_chars=chars)
+        cut = [one for one in messages if any(one.run is results[number][0] for number in cuts)]
+        self._store.save_messages(self.conversation, cut)
+        for run in runs_of(cut):
+            self.run_changed.emit(run)
+        return with_cuts(request, results, cuts)
 
     # -- calls -----------------------------------------------------------------------------
 

@@ -9,6 +9,7 @@ from typing import Protocol
 from engine import GenerationRequest, ModelInfo, Tool
 from ui.records.conversations import Conversation, ConversationSettings
 from ui.records.sending.asking import fitted
+from ui.records.sending.tool_results import Adapt
 
 
 class ModelsOnDemand(Protocol):
@@ -64,6 +65,8 @@ class RequestForModel:
         without: A stop of the conversation to leave out this time.
         hold: Loads the model and keeps it loaded until the engine has accepted the request.
         offered: Starts tool servers and returns the tools; None for no tools.
+        fit: Fits the results of tools to the model, given the request and the function that
+            adapts it.
     """
 
     def __init__(
@@ -72,13 +75,15 @@ class RequestForModel:
         settings: ConversationSettings,
         without: str | int | None,
         hold: Callable[[], AbstractAsyncContextManager[ModelInfo | None]],
-        offered: Callable[[], Awaitable[tuple[Tool, ...]]] | None = None,
+        offered: Callable[[], Awaitable[tuple[Tool, ...]]] | None,
+        fit: Callable[[GenerationRequest, ModelInfo, Adapt], Awaitable[GenerationRequest]],
     ) -> None:
         self._request = request
         self._settings = settings
         self._without = without
         self._hold = hold
         self._offered = offered
+        self._fit = fit
 
     @asynccontextmanager
     async def held(self) -> AsyncIterator[tuple[GenerationRequest, ModelInfo | None]]:
@@ -90,4 +95,10 @@ class RequestForModel:
         tools = () if self._offered is None else await self._offered()
         request = replace(self._request, tools=tools) if tools else self._request
         async with self._hold() as model:
-            yield fitted(request, self._settings, model, self._without), model
+
+            def adapt(request: GenerationRequest) -> GenerationRequest:
+                return fitted(request, self._settings, model, self._without)
+
+            if model is not None:
+                request = await self._fit(request, model, adapt)
+            yield adapt(request), model

@@ -29,7 +29,7 @@ def request_for(
     messages: list[Message] = []
     if settings.system_prompt.strip():
         messages.append(Message("system", settings.system_prompt))
-    messages += questions_joined(turns_of(_answered(conversation.tree.path_to(question))))
+    messages += questions_joined(turns_of(sent_messages(conversation, question)))
     if begun:
         messages.append(Message("assistant", begun))
     return fitted(
@@ -132,10 +132,15 @@ def _known(settings: ConversationSettings, model: ModelInfo | None) -> tuple[int
     return tuple(one for one in settings.stop_token_ids if one < size)
 
 
-def _answered(messages: list[ConversationMessage]) -> list[ConversationMessage]:
-    """Leave out answers that were refused or failed without any text, and their questions."""
+def sent_messages(
+    conversation: Conversation, question: ConversationMessage
+) -> list[ConversationMessage]:
+    """Return the messages that a request for a question's answer names.
+
+    Answers that were refused or failed without any text are left out, with their questions.
+    """
     kept: list[ConversationMessage] = []
-    for message in messages:
+    for message in conversation.tree.path_to(question):
         run = message.run
         if run is not None and not message.text and _went_wrong(run):
             if kept and kept[-1].role == "user":

@@ -25,7 +25,7 @@ def turns_of(messages: list[ConversationMessage]) -> list[Message]:
         turns.append(Message("assistant", message.text, thinking, tuple(run.tool_calls)))
         for call in run.tool_calls:
             result = run.result_of(call.id)
-            text = NOT_RUN if result is None else result.text
+            text = NOT_RUN if result is None else result.sent
             turns.append(Message("tool", text, tool_call_id=call.id, name=call.name))
     return turns
 

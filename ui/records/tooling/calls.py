@@ -23,10 +23,11 @@ class CallResult:
     Attributes:
         call_id: The id of the call in its run.
         state: How it ended.
-        text: The text that the model gets.
+        text: Its whole text.
         server: The server that was called; empty for none.
         tool: The tool's name on the server.
         took_s: How long the server took, in seconds.
+        sent_chars: How many characters of the text the model gets; None for all.
     """
 
     call_id: str
@@ -35,6 +36,27 @@ class CallResult:
     server: str = ""
     tool: str = ""
     took_s: float = 0.0
+    sent_chars: int | None = None
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether the model gets only the beginning of the text."""
+        return self.sent_chars is not None and self.sent_chars < len(self.text)
+
+    @property
+    def sent(self) -> str:
+        """The text that the model gets; a note at its end says what was cut off."""
+        if not self.is_cut:
+            return self.text
+        kept = self.text[: self.sent_chars]
+        return f"{kept}\n[Cut: {self.sent_words}.]"
+
+    @property
+    def sent_words(self) -> str:
+        """How much of the text the model gets, in words."""
+        if not self.is_cut:
+            return f"all {len(self.text):,} characters"
+        return f"the first {self.sent_chars:,} of {len(self.text):,} characters"
 
 
 NOT_RUN = "This call was not run."
@@ -89,12 +111,15 @@ def result_values(result: CallResult) -> dict[str, object]:
         "tool": result.tool,
         "took_s": result.took_s,
     }
-    return {name: value for name, value in values.items() if value or name == "text"}
+    if result.is_cut:
+        values["sent_chars"] = result.sent_chars
+    kept = ("text", "sent_chars")
+    return {name: value for name, value in values.items() if value or name in kept}
 
 
 def result_from(fields: Fields) -> CallResult:
     """Return a result; raises ``DamagedFile`` if a value has a wrong type."""
-    found = fields.maybe("state", str)
+    found, sent = fields.maybe("state", str), fields.maybe("sent_chars", int)
     return CallResult(
         call_id=fields.take("call_id", str),
         # A later version may know other states: they count as a call that did not succeed.
@@ -103,4 +128,5 @@ def result_from(fields: Fields) -> CallResult:
         server=fields.maybe("server", str) or "",
         tool=fields.maybe("tool", str) or "",
         took_s=max(fields.maybe("took_s", float) or 0.0, 0.0),
+        sent_chars=None if sent is None else max(sent, 0),
     )

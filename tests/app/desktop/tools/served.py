@@ -31,11 +31,10 @@ class Served:
         self.runner = runner
         self.folder = folder
         self.call_time_out_s = 60.0
-        self.most_bytes = 2_000
         self.host = ToolServers(
             folder,
             call_time_out_s=lambda: self.call_time_out_s,
-            most_result_bytes=lambda: self.most_bytes,
+            most_result_bytes=2_000,
             secrets=ToolSecrets(folder, no_keychain),
             claude_file=folder / "claude.json",
         )

@@ -5,6 +5,7 @@ import json
 import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QPlainTextEdit
 from pytestqt.qtbot import QtBot
 
 from engine import Finished, StopInfo, StopKind, Timing, ToolCall, Usage
@@ -136,3 +137,20 @@ def test_at_the_limit_the_person_can_continue(cards: ToolCards, run: Run) -> Non
     cards.continue_wanted.connect(lambda: wanted.append(True))
     cards.paused.proceed.click()
     assert wanted == [True]
+
+
+def test_a_result_that_was_cut_says_how_much_the_model_got_and_opens_whole(
+    cards: ToolCards, run: Run
+) -> None:
+    run.progress.clear()
+    text = "line\n" * 8_000
+    run.results.append(CallResult("c1", CallState.DONE, text, "sums", "add", 1, 5_000))
+    cards.show_run(run)
+    card = cards.cards["c1"]
+    assert card.sent.text() == "The model got the first 5,000 of 40,000 characters."
+    assert card.sent.isVisible()
+    card.whole.click()
+    (field,) = card.findChildren(QPlainTextEdit)
+    assert field.toPlainText() == text
+    assert field.isVisible()
+    field.window().close()

@@ -5,6 +5,9 @@ import asyncio
 import pytest
 
 from engine import (
+    GenerationRequest,
+    Message,
+    PromptTooLong,
     StopKind,
     ToolCall,
     ToolCallAbandoned,
@@ -18,7 +21,8 @@ from ui.chat.calling.call_words import state_words
 from ui.records.conversations import Conversation
 from ui.records.messages import ConversationMessage, question
 from ui.records.runs import Run, RunState
-from ui.records.tooling.calls import CallState, Decision
+from ui.records.sending.tool_results import result_cuts, results_of
+from ui.records.tooling.calls import CallResult, CallState, Decision
 from ui.records.tooling.choice import approval_of
 
 ONCE = Decision("once")
@@ -292,3 +296,58 @@ def test_views_are_told_at_once_that_a_call_begins_and_what_is_written_of_it(
     talked(run, talk, work)
     assert talk.run.growing_calls == []
     assert talk.run.tool_calls == []
+
+
+def test_a_result_that_is_longer_than_the_context_is_cut_for_the_model_and_kept_whole(
+    run: RunOnLoop, scripted: ScriptedEngine
+) -> None:
+    talk = Talk(scripted, allowed=(approval_of(ADD),), most_result_kb=16_000)
+    talk.host.text = "a line of text\n" * 350_000  # 5 MB; the context holds 4,096 tokens
+
+    async def work() -> None:
+        talk.session.send("Read it.")
+        await talk.asked(1)
+        talk.call(adding(1, 1))
+        await talk.asked(2)
+        talk.answer("Read.")
+        await eventually(lambda: not talk.session.is_running)
+        talk.session.send("And now?")
+        await talk.asked(3)
+        talk.answer("Still here.")
+        await eventually(lambda: not talk.session.is_running)
+
+    talked(run, talk, work)
+    first, later = (scripted.requests[n].messages[2] for n in (1, 2))
+    [result] = talk.conversation.messages[1].run.results
+    assert len(result.text) == 5_250_000
+    assert first.content == later.content == result.sent
+    assert 2_000 < len(result.sent) < 4_096 * 3 // 4
+    assert f"the first {result.sent_chars:,} of 5,250,000" in result.sent
+
+
+def test_short_results_stay_whole_beside_one_that_is_cut() -> None:
+    texts = ["short", "x" * 50_000, "also short"]
+    calls = [adding(n, n) for n in range(3)]
+    run = Run(tool_calls=calls, results=[
+        CallResult(call.id, CallState.DONE, text) for call, text in zip(calls, texts, strict=True)
+    ])  # fmt: skip
+    told = tuple(Message("tool", text) for text in texts)
+    request = GenerationRequest((Message("user", "Go"), *told))
+
+    async def count(request: GenerationRequest) -> int:
+        size = sum(len(one.content) for one in request.messages)
+        if size > 4_000:
+            raise PromptTooLong("messages", size, 4_000)
+        return size
+
+    async def tokens(text: str) -> int:
+        return len(text)
+
+    results = results_of([ConversationMessage("assistant", run=run)])
+    cuts = asyncio.run(
+        result_cuts(
+            request, results, 4_000, adapt=lambda one: one, count_prompt=count, count_tokens=tokens
+        )
+    )
+    assert list(cuts) == [1]
+    assert 2_000 < cuts[1] < 2_600

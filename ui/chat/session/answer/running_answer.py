@@ -37,6 +37,12 @@ class AnsweringEngine(Protocol):
     async def generate(self, request: GenerationRequest) -> Generation:
         """Accept a request and return its running answer."""
 
+    async def count_tokens(self, request: GenerationRequest) -> int:
+        """Return the number of prompt tokens of a request."""
+
+    async def tokenize(self, text: str, name: str | None = None) -> tuple[tuple[int, str], ...]:
+        """Return the (id, text) pairs of plain text."""
+
 
 class RunningAnswer:
     """The answer to one request.
