@@ -69,7 +69,7 @@ else:
         "app/desktop/tools",
         "app/desktop/test_displays.py",
         "app/desktop/test_local_server.py",
-        "app/desktop/test_finder_files.py",
+        "app/desktop/test_application.py",
         "app/desktop/test_notifications.py",
         "app/desktop/test_server_window.py",
         "app/desktop/test_single_instance.py",
@@ -191,6 +191,14 @@ def _no_widget_is_left(request: pytest.FixtureRequest) -> Iterator[None]:
     for widget in QApplication.topLevelWidgets():
         widget.deleteLater()
     QCoreApplication.sendPostedEvents(None, int(QEvent.Type.DeferredDelete))
+
+
+@pytest.fixture(scope="session")
+def qapp_cls() -> type:
+    """Run the window's tests in the application that the program starts."""
+    from app.desktop.application import Application
+
+    return Application
 
 
 @pytest.fixture(scope="session")

@@ -7,17 +7,13 @@ import asyncio
 import contextlib
 import logging
 import sys
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import qasync
-from PySide6.QtCore import QEvent, QObject
-from PySide6.QtWidgets import QApplication
 
-from app import __version__
 from app.composition.engines import open_engine
-from app.desktop.finder_files import OpenedFiles
+from app.desktop.application import Application
 from app.desktop.garbage_collection import collected_on, leave_out_what_is_loaded
 from app.desktop.kept import kept_conversations, kept_traces
 from app.desktop.last_session import chosen_model, keep_for_next_time, tell
@@ -55,24 +51,6 @@ _log = logging.getLogger(__name__)
 _MOST_STEP_S = 1.0
 
 
-class QuitFilter(QObject):
-    """Turns a request to quit (Cmd-Q, the dock, the end of the session) into closing the window.
-
-    Otherwise Qt would leave its loop at once, while parts are still shutting down.
-    """
-
-    def __init__(self, close: Callable[[], object], parent: QObject) -> None:
-        super().__init__(parent)
-        self._close = close
-
-    def eventFilter(self, watched: QObject, event: QEvent) -> bool:  # noqa: N802 - Qt's name
-        """Close instead of quitting."""
-        if event.type() == QEvent.Type.Quit:
-            self._close()
-            return True
-        return super().eventFilter(watched, event)
-
-
 def run(options: ChatOptions) -> int:
     """Show the window until it is closed; return the exit code."""
     for folder in (paths.data_folder(), paths.config_folder(), paths.log_folder()):
@@ -80,13 +58,7 @@ def run(options: ChatOptions) -> int:
     _log_to_file()
     raise_limit()
     with contextlib.closing(EndingSignals(_end_at_once)) as signals:
-        application = QApplication(sys.argv[:1])
-        application.setApplicationName("fullstop")
-        application.setApplicationDisplayName("Fullstop")
-        application.setApplicationVersion(__version__)
-        application.setDesktopFileName("fullstop")
-        # The loop must outlive the window until answers, server and engine have ended.
-        application.setQuitOnLastWindowClosed(False)
+        application = Application()
         with only_instance(options.opened) as instance:
             if instance is None:
                 print("Fullstop is already open; its window was brought forward.", file=sys.stderr)
@@ -103,7 +75,7 @@ def _end_at_once() -> None:
 
 
 async def session(
-    application: QApplication,
+    application: Application,
     options: ChatOptions,
     signals: EndingSignals,
     instance: SingleInstance | None = None,
@@ -122,14 +94,13 @@ async def session(
 
 
 async def _until_closed(
-    application: QApplication,
+    application: Application,
     loop: asyncio.AbstractEventLoop,
     options: ChatOptions,
     signals: EndingSignals,
     instance: SingleInstance | None,
 ) -> None:
     closed = asyncio.Event()
-    opened_files = OpenedFiles(application)
     stored = StoredPreferences(paths.config_folder())
     preferences = PreferencesState(stored.preferences(), stored)
     disk = DiskCache(paths.kept_prompts_folder("conversations"), preferences.now.kept_prompts_bytes)
@@ -145,7 +116,6 @@ async def _until_closed(
             window.workspace.take_in(asked)
         window.closed.connect(closed.set)
         window.workspace.model.changed.connect(lambda: _leave_out_what_is_loaded(window))
-        application.installEventFilter(QuitFilter(window.quit, window))
         with (
             signals.delivered(loop, lambda: _quit_for(has_signal, window)),
             in_tray(window, preferences),
@@ -153,7 +123,7 @@ async def _until_closed(
         ):
             window.show()
             window.start(chosen_model(options, stored), options.draft)
-            opened_files.deliver_to(lambda path: open_saved_run(window, path))
+            application.serve(lambda path: open_saved_run(window, path), window.quit)
             if options.opened is not None:
                 open_saved_run(window, options.opened)
             tell(window, stored.notice)
@@ -172,7 +142,7 @@ async def _until_closed(
             await asyncio.to_thread(traces.close)
         listed = window.workspace.conversations
         conversations = [listed.at(row) for row in range(listed.rowCount())]
-        opened_files.deleteLater()
+        application.leave()
         window.deleteLater()
     if has_signal.is_set():
         # Nobody could be asked, and the store has made its last attempt.

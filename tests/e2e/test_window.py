@@ -120,6 +120,23 @@ def test_the_program_ends_although_a_model_hangs_in_a_step(
         is_over.set()
 
 
+def test_no_event_of_the_window_goes_through_python_before_it_reaches_its_widget(
+    drive: Drive, qapp: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    filters: list[object] = []
+    monkeypatch.setattr(type(qapp), "installEventFilter", filters.append, raising=False)
+
+    async def steps(window: MainWindow) -> None:
+        await answered(window, COUNT)
+        window.others.show_inspector()
+        window.others.show_server()
+        await asyncio.sleep(0)
+
+    drive(steps)
+    assert not filters
+    assert "notify" not in vars(type(qapp))
+
+
 def test_a_question_is_answered_and_its_stop_is_named(drive: Drive) -> None:
     async def steps(window: MainWindow) -> None:
         run = await answered(window, COUNT)

@@ -5,7 +5,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 import pytest
-from PySide6.QtCore import QEvent
+from PySide6.QtCore import QEvent, QObject, QPoint
 from PySide6.QtWidgets import QApplication
 
 from engine.values.chat import ToolCall
@@ -20,6 +20,7 @@ from ui.chat.messages.question_view import QuestionView
 from ui.chat.session.open_conversation import OpenConversation
 from ui.chat.session.traces import Traces
 from ui.kit.look.theme import Theme
+from ui.kit.text.flow_text import FlowText
 from ui.records.conversations import Conversation
 from ui.records.messages import ConversationMessage
 from ui.records.storing import MemoryConversationStore
@@ -37,6 +38,20 @@ def long_conversation(turns: int = 120) -> Conversation:
     return Conversation("Long", messages)
 
 
+def opened_in(
+    column: MessageColumn, engine: ScriptedEngine, conversation: Conversation
+) -> OpenConversation:
+    return OpenConversation(
+        engine,
+        conversation,
+        MemoryConversationStore(),
+        Traces(),
+        OneModel(engine),
+        no_tools(),
+        column,  # type: ignore[arg-type]
+    )
+
+
 @pytest.fixture
 def use(run: RunOnLoop, theme: Theme, scripted: ScriptedEngine, qapp: QApplication) -> Use:
     def use_column(
@@ -46,16 +61,7 @@ def use(run: RunOnLoop, theme: Theme, scripted: ScriptedEngine, qapp: QApplicati
             column = MessageColumn(theme)
             column.resize(820, 700)
             column.show()
-            opened = OpenConversation(
-                scripted,
-                long_conversation(),
-                MemoryConversationStore(),
-                Traces(),
-                OneModel(scripted),
-                no_tools(),
-                column,  # type: ignore[arg-type]
-            )
-            await steps(column, opened)
+            await steps(column, opened_in(column, scripted, long_conversation()))
             column.close()
             column.deleteLater()
 
@@ -65,20 +71,19 @@ def use(run: RunOnLoop, theme: Theme, scripted: ScriptedEngine, qapp: QApplicati
 
 
 def views(column: MessageColumn) -> list[AnswerView | QuestionView]:
-    return [slot.view for slot in column._stack.slots if slot.view is not None]  # type: ignore[misc]
+    return column.views
 
 
 async def settled(column: MessageColumn) -> None:
-    """Wait until a few turns of the loop change nothing more, and nothing is to be filled."""
+    """Wait until a few turns of the loop change nothing more."""
     before, turns = None, 0
-    filling = column._near._filling
     async with asyncio.timeout(60):
         while turns < 6:
             await asyncio.sleep(0)
             QApplication.sendPostedEvents(None, int(QEvent.Type.LayoutRequest))
             bar = column.verticalScrollBar()
             now = bar.value(), bar.maximum(), column.width(), len(views(column))
-            turns = turns + 1 if now == before and not filling.isActive() else 0
+            turns = turns + 1 if now == before else 0
             before = now
 
 
@@ -105,10 +110,83 @@ def test_opening_a_long_conversation_makes_only_the_views_near_its_end(use: Use)
         column.show_conversation(opened)
         await settled(column)
         far = column._stack.slots[10]
-        assert far.height() == estimated_height(far.message, far.fontMetrics().lineSpacing())
+        assert far.height == estimated_height(far.message, column.fontMetrics().lineSpacing())
         assert len(made) < 60
 
     use(steps)
+
+
+class Events(QObject):
+    """Counts all events of the program."""
+
+    count = 0
+
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:  # noqa: N802 - Qt's name
+        self.count += 1
+        return False
+
+
+def test_opening_costs_what_is_seen_however_long_the_conversation_is(
+    use: Use, scripted: ScriptedEngine, qapp: QApplication
+) -> None:
+    async def steps(column: MessageColumn, opened: OpenConversation) -> None:
+        counts = []
+        events = Events()
+        others = [opened_in(column, scripted, long_conversation(n)) for n in (80, 1_000)]
+        for other in (*others, *others):  # the first time, more is loaded
+            column.show_conversation(opened)
+            await settled(column)
+            events.count = 0
+            qapp.installEventFilter(events)
+            column.show_conversation(other)
+            await settled(column)
+            qapp.removeEventFilter(events)
+            counts.append(events.count)
+        assert counts[3] < 1.1 * counts[2]
+
+    use(steps)
+
+
+def line_at_top(column: MessageColumn) -> str:
+    """Return the words of the line that is a little below the top of the screen."""
+    spot = column.viewport().mapTo(column, QPoint(column.viewport().width() // 2, 10))
+    text = column.childAt(spot)
+    while not isinstance(text, FlowText):
+        assert text is not None
+        text = text.parentWidget()
+    cursor = text.cursorForPosition(text.viewport().mapFrom(column, spot) - QPoint(10_000, 0))
+    cursor.movePosition(cursor.MoveOperation.NextCharacter, cursor.MoveMode.KeepAnchor, 12)
+    return cursor.selectedText()
+
+
+def test_the_line_that_is_read_stays_while_text_changes_its_size_or_width(
+    use: Use, theme: Theme
+) -> None:
+    async def steps(column: MessageColumn, opened: OpenConversation) -> None:
+        words = " ".join(f"word{n:04}" for n in range(1500))
+        opened.conversation.messages[99].run.text = RICH  # type: ignore[union-attr]
+        opened.conversation.messages[101].run.text = f"{words}\n\n{RICH}"  # type: ignore[union-attr]
+        column.show_conversation(opened)
+        await settled(column)
+        column.show_message(opened.conversation.messages[101])
+        await eventually(lambda: column._place._wanted is None)
+        bar = column.verticalScrollBar()
+        bar.setValue(bar.value() + 1_500)
+        await settled(column)
+        read = line_at_top(column)
+        assert read.startswith("word")
+        for percent, width in ((150, 820), (150, 600), (200, 600), (90, 900), (100, 820)):
+            theme.set_text_size(percent)
+            column.resize(width, 700)
+            await settled(column)
+            number, now = int(read[4:8]), line_at_top(column)
+            # Another size breaks lines elsewhere; a dozen words are a line.
+            assert abs(int(now[4:8]) - number) <= 24, f"{percent} %, {width} px"
+
+    try:
+        use(steps)
+    finally:
+        theme.set_text_size(100)
 
 
 def test_another_version_far_up_makes_only_the_views_near_the_screen(use: Use) -> None:
@@ -137,7 +215,7 @@ def test_scrolling_shows_every_message_and_drops_far_views(use: Use) -> None:
             await asyncio.sleep(0)
             middle = column.viewport().rect().center()
             spot = column._stack.mapFrom(column.viewport(), middle)
-            slot = min(column._stack.slots, key=lambda s: abs(s.geometry().center().y() - spot.y()))
+            slot = min(column._stack.slots, key=lambda s: abs(s.top + s.height // 2 - spot.y()))
             assert slot.view is not None
         await settled(column)
         assert len(views(column)) < 120
@@ -155,12 +233,12 @@ def test_a_reader_is_not_moved_by_views_that_are_made_above(use: Use) -> None:
             bar.setValue(round(bar.maximum() * target))
             await settled(column)
             for _ in range(4):
-                before = {s: s.y() - bar.value() for s in column._stack.slots}
+                before = {s: s.top - bar.value() for s in column._stack.slots}
                 bar.setValue(bar.value() - 90)
                 await settled(column)
                 seen = [s for s in before if 100 <= before[s] <= 500]
                 assert seen
-                moved = {s.y() - bar.value() - before[s] for s in seen}
+                moved = {s.top - bar.value() - before[s] for s in seen}
                 assert len(moved) == 1, "all that is seen moves together"
                 assert abs(moved.pop() - 90) <= 2
 
@@ -178,7 +256,7 @@ def test_a_message_is_brought_into_sight_wherever_it_is(use: Use) -> None:
             await settled(column)
             slot = next(s for s in column._stack.slots if s.message is message)
             await eventually(lambda s=slot: s.view is not None)
-            await eventually(lambda s=slot: 0 <= s.y() - bar.value() < 200)
+            await eventually(lambda s=slot: 0 <= s.top - bar.value() < 200)
 
     use(steps)
 
@@ -196,7 +274,7 @@ def test_a_message_is_brought_into_sight_however_slow_the_machine_is(use: Use) -
             slot = next(s for s in column._stack.slots if s.message is message)
             await eventually(lambda: column._place._wanted is None)
             await settled(column)
-            assert 0 <= slot.y() - bar.value() < 200
+            assert 0 <= slot.top - bar.value() < 200
 
     use(steps)
 
@@ -214,23 +292,23 @@ def test_words_that_were_found_are_marked_and_brought_into_sight(use: Use) -> No
         view = slot.view
         assert isinstance(view, AnswerView)
         assert view.text_view.found_texts == ["Needle"]
-        assert not slot._is_marked, "the words are marked, not the message"
+        assert column._stack.marked is None, "the words are marked, not the message"
 
         def height_on_screen() -> int:
             down = column._marks.mark(slot)
             assert down is not None
-            return slot.y() + down - column.verticalScrollBar().value()
+            return slot.top + down - column.verticalScrollBar().value()
 
         await eventually(lambda: 0 <= height_on_screen() < 650)
         # Far away its view is given up; there again, the words are marked again.
         column._place.forget_wanted()
         column.verticalScrollBar().setValue(0)
         await eventually(lambda: slot.view is None)
-        column.verticalScrollBar().setValue(slot.y())
+        column.verticalScrollBar().setValue(slot.top)
         await eventually(lambda: isinstance(slot.view, AnswerView))
         assert slot.view.text_view.found_texts == ["Needle"]  # type: ignore[union-attr]
         column.show_message(messages[0], ("nothing of it",))
-        assert column._stack.slots[0]._is_marked
+        assert column._stack.marked is column._stack.slots[0]
         column.forget_found()
         assert slot.view is None or slot.view.text_view.found_texts == []  # type: ignore[attr-defined]
 
@@ -298,17 +376,7 @@ def test_a_question_above_an_answer_lower_than_estimated_is_shown(
                 ConversationMessage("user", "What is 1 + 2?"),
                 ConversationMessage("assistant", run=answer),
             ]
-            kept = MemoryConversationStore()
-            shown = OpenConversation(
-                scripted,
-                Conversation("Sums", said),
-                kept,
-                Traces(),
-                OneModel(scripted),
-                no_tools(),
-                column,  # type: ignore[arg-type]
-            )
-            column.show_conversation(shown)
+            column.show_conversation(opened_in(column, scripted, Conversation("Sums", said)))
             await eventually(lambda: len(views(column)) == 2)
 
     use(steps)

@@ -45,9 +45,11 @@ class Theme(QObject):
     """The colors and text size of the application; follows the system unless a mode is chosen.
 
     Signals:
-        changed: The colors changed; repaint.
+        changing: Colors or sizes are about to change.
+        changed: They changed; repaint.
     """
 
+    changing = Signal()
     changed = Signal()
 
     def __init__(self, app: QApplication, mode: ThemeMode = "system") -> None:
@@ -136,6 +138,7 @@ class Theme(QObject):
         is_dark = system_is_dark if self._mode == "system" else self._mode == "dark"
         colors = DARK if is_dark else LIGHT
         is_strong = self._has_high_contrast or _system_wants_contrast(self._app)
+        self.changing.emit()
         self.colors = strengthened(colors) if is_strong else colors
         # Read the fonts before anything changes: some sizes follow the application's font, others
         # do not, and a style sheet restores the fonts that widgets had when first polished.

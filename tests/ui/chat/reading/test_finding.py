@@ -100,7 +100,7 @@ def test_places_far_from_the_screen_are_counted_and_shown(use: Use) -> None:
         await eventually(lambda: count.text() == "1 of 1")
         slot = column._stack.slots[5]
         await eventually(lambda: slot.view is not None)
-        await eventually(lambda: 0 <= slot.y() - bar.value() < 600)
+        await eventually(lambda: 0 <= slot.top - bar.value() < 600)
         QTest.keyClicks(keyboard(), " nowhere")
         await eventually(lambda: count.text() == "Not found")
         assert window.chat.finding.bar.field.accessibleDescription() == "Not found"

@@ -8,7 +8,7 @@ words, and ``readers_place`` scrolls for the reader.
 from collections.abc import Callable, Iterator, Sequence
 
 from PySide6.QtCore import Qt, Signal, SignalInstance
-from PySide6.QtGui import QResizeEvent, QWheelEvent
+from PySide6.QtGui import QResizeEvent, QShowEvent, QWheelEvent
 from PySide6.QtWidgets import QApplication, QButtonGroup, QFrame, QScrollArea, QWidget
 
 from ui.chat.messages.answer_view import AnswerView
@@ -42,19 +42,16 @@ class MessageColumn(QScrollArea):
     def __init__(self, theme: Theme) -> None:
         super().__init__()
         self._theme = theme
-        theme.changed.connect(self._fit_sides)
         self._opened: OpenConversation | None = None
         self._shown_run: Run | None = None
         self._reasons = QButtonGroup(self)
-        self.setWidgetResizable(True)
         self.setFrameShape(QFrame.Shape.NoFrame)
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.setAccessibleName("Messages")
         self._stack = SlotStack(theme)
         self.setWidget(self._stack)
         self._marks = FoundMarks(theme)
-        self._place = ReadersPlace(self, self._marks.mark)
-        self._stack.height_changed.connect(self._place.owe)
+        self._place = ReadersPlace(self, self._stack, self._marks.mark)
         self._near = NearViews(self, self._stack, self._made_view)
         self._near.filled.connect(self._greet_view)
         self.jump = JumpButton(theme, self)
@@ -62,6 +59,8 @@ class MessageColumn(QScrollArea):
         self._place.moved.connect(self._near.fill_near)
         self._place.moved.connect(self._show_place)
         self._place.grown.connect(self._show_place)
+        theme.changing.connect(self._place.hold)
+        theme.changed.connect(self._fit)
         theme.changed.connect(self._mark_again)
 
     # -- what is shown ---------------------------------------------------------------------
@@ -73,10 +72,9 @@ class MessageColumn(QScrollArea):
                 signal.disconnect(slot)
         self._opened = opened
         self._marks.forget_found()
-        self._remove_from(0)
         self._place.follow_end()
+        self._stack.take_from(0)
         self._add_all(opened.conversation.messages)
-        self._near.fill_later()
         for signal, slot in self._connections(opened):
             signal.connect(slot)
 
@@ -96,7 +94,7 @@ class MessageColumn(QScrollArea):
         self._near.fill(slot)
         self._marks.choose_found(message, words)
         if slot.show_found(words) is None:
-            slot.mark()
+            self._stack.mark(slot)
         self._place.go_to(slot)
 
     def jump_to_latest(self) -> None:
@@ -136,8 +134,7 @@ class MessageColumn(QScrollArea):
     @property
     def views(self) -> list[QuestionView | AnswerView]:
         """The messages that have views now, from the first to the last."""
-        found = (slot.view for slot in self._stack.slots)
-        return [one for one in found if isinstance(one, QuestionView | AnswerView)]
+        return [slot.view for slot in self._stack.slots if slot.view is not None]
 
     def answer_view(self, run: Run) -> AnswerView | None:
         """Return the view of a run's answer; None while it is far from the screen."""
@@ -169,25 +166,29 @@ class MessageColumn(QScrollArea):
     def resizeEvent(self, event: QResizeEvent) -> None:
         """Keep the column centered and no wider than is readable."""
         super().resizeEvent(event)
-        self._fit_sides()
-        self._near.fill_near()
+        if event.size().width() != event.oldSize().width():
+            self._place.hold()
+        self._fit()
         self.jump.place()
 
-    def _fit_sides(self) -> None:
-        self._stack.fit_sides(self.viewport().width())
+    def showEvent(self, event: QShowEvent) -> None:
+        """Create the views that are seen now."""
+        super().showEvent(event)
+        self._fit()
+
+    def _fit(self) -> None:
+        self._stack.fit(self.viewport().width(), self.viewport().height())
+        if self.isVisible():
+            self._near.fill_near()
 
     # -- slots and views -------------------------------------------------------------------
 
     def _add_all(self, messages: Sequence[ConversationMessage]) -> None:
-        self._stack.setUpdatesEnabled(False)
+        self.setUpdatesEnabled(False)
         self._stack.add(messages)
-        # A conversation opens at its end; the views above are created when they are needed.
-        self._near.fill_end()
-        self._stack.setUpdatesEnabled(True)
-
-    def _remove_from(self, index: int) -> None:
-        self._place.forget_wanted()
-        self._near.empty(self._stack.take_from(index))
+        if self.isVisible():
+            self._near.fill_near()
+        self.setUpdatesEnabled(True)
 
     def _made_view(self, message: ConversationMessage) -> QuestionView | AnswerView:
         view: QuestionView | AnswerView
@@ -207,7 +208,7 @@ class MessageColumn(QScrollArea):
         self.view_made.emit(slot.view)
 
     def _mark_again(self) -> None:
-        self._marks.mark_all(self._near.slots)
+        self._marks.mark_all(self._stack.filled)
 
     # -- signals of the session ------------------------------------------------------------
 
@@ -228,13 +229,14 @@ class MessageColumn(QScrollArea):
             self._place.follow_end()  # a person who sends a message wants to see the answer
         self._add_all([message])
         self._near.fill(self._stack.slots[-1])
+        self._stack.lay_out()
 
     def _show_from(self, index: int) -> None:
         """Show other versions of the messages from an index on."""
         if self._opened is not None:
-            self._remove_from(index)
+            self._place.forget_wanted()
+            self._stack.take_from(index)
             self._add_all(self._opened.conversation.messages[index:])
-            self._near.fill_near()
 
     def _show_place(self) -> None:
         self.jump.show_place(self._place.is_end_seen)

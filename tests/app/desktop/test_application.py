@@ -8,7 +8,7 @@ from PySide6.QtCore import QCoreApplication, QEvent
 from PySide6.QtGui import QFileOpenEvent
 from PySide6.QtWidgets import QApplication
 
-from app.desktop.finder_files import OpenedFiles
+from app.desktop.application import Application
 from app.desktop.window import open_saved_run
 from engine.recording.recorder import Recorder
 from engine.recording.saved_run import to_json
@@ -21,30 +21,38 @@ from ui.kit.look.theme import Theme
 
 
 @pytest.fixture
-def opened_files(qapp: QApplication) -> Iterator[OpenedFiles]:
-    made = OpenedFiles(qapp)
-    yield made
-    made.deleteLater()
-    QCoreApplication.sendPostedEvents(made, int(QEvent.Type.DeferredDelete))
+def application(qapp: Application) -> Iterator[Application]:
+    yield qapp
+    qapp.leave()
 
 
-def ask_to_open(application: QApplication, path: Path) -> None:
+def ask_to_open(application: Application, path: Path) -> None:
     """Send the event that the Mac's Finder sends."""
     QCoreApplication.sendEvent(application, QFileOpenEvent(str(path)))
 
 
 def test_files_that_arrive_before_the_window_wait_for_it(
-    qapp: QApplication, opened_files: OpenedFiles, tmp_path: Path
+    application: Application, tmp_path: Path
 ) -> None:
     opened: list[Path] = []
-    ask_to_open(qapp, tmp_path / "early.json")
-    opened_files.deliver_to(opened.append)
-    ask_to_open(qapp, tmp_path / "late.json")
+    ask_to_open(application, tmp_path / "early.json")
+    application.serve(opened.append, lambda: None)
+    ask_to_open(application, tmp_path / "late.json")
     assert opened == [tmp_path / "early.json", tmp_path / "late.json"]
 
 
+def test_a_request_to_quit_closes_the_window_and_leaves_the_loop_running(
+    application: Application, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+    monkeypatch.setattr(QApplication, "event", lambda *_: asked.append("Qt") or True)
+    application.serve(lambda _: None, lambda: asked.append("window"))
+    QCoreApplication.sendEvent(application, QEvent(QEvent.Type.Quit))
+    assert asked == ["window"]
+
+
 def test_an_opened_run_is_shown_in_the_inspector(
-    qapp: QApplication, engine: Engine, tmp_path: Path
+    qapp: Application, engine: Engine, tmp_path: Path
 ) -> None:
     async def saved() -> str:
         asked = request("Count from 1 to 10, one number per line", "6", trace=TraceLevel.STOPS)

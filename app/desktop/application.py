@@ -1,0 +1,67 @@
+"""Qt's application as the program starts it: what the system asks of it, and its names.
+
+Main thread. What the system asks arrives at the application object itself, so that no event of any
+other object needs a look: an event filter in Python would be called some hundred times for each
+widget that is made.
+"""
+
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from PySide6.QtCore import QEvent
+from PySide6.QtGui import QFileOpenEvent
+from PySide6.QtWidgets import QApplication
+
+from app import __version__
+
+
+class Application(QApplication):
+    """Handles requests to quit and to open files.
+
+    Files that arrive before there is a window wait for it: on a Mac, a double click on a saved run
+    also starts the program.
+    """
+
+    def __init__(self, arguments: Sequence[str] = ()) -> None:
+        super().__init__(list(arguments or sys.argv[:1]))
+        self._open: Callable[[Path], None] | None = None
+        self._quit: Callable[[], object] | None = None
+        self._waiting: list[Path] = []
+        self.setApplicationName("fullstop")
+        self.setApplicationDisplayName("Fullstop")
+        self.setApplicationVersion(__version__)
+        self.setDesktopFileName("fullstop")
+        # The loop must outlive the window until answers, server and engine have ended.
+        self.setQuitOnLastWindowClosed(False)
+
+    def serve(self, open_file: Callable[[Path], None], close: Callable[[], object]) -> None:
+        """Let a window handle what the system asks, beginning with the files that are waiting.
+
+        Args:
+            open_file: Opens a file.
+            close: Closes the window. Without it, a request to quit (Cmd-Q, the dock, the end of the
+                session) would leave Qt's loop at once, while parts are still shutting down.
+        """
+        self._open, self._quit = open_file, close
+        waiting, self._waiting = self._waiting, []
+        for path in waiting:
+            open_file(path)
+
+    def leave(self) -> None:
+        """Handle requests as before ``serve``, because the window is gone."""
+        self._open = self._quit = None
+
+    def event(self, event: QEvent) -> bool:
+        """Handle a request of the system."""
+        if event.type() == QEvent.Type.Quit and self._quit is not None:
+            self._quit()
+            return True
+        if isinstance(event, QFileOpenEvent) and event.file():
+            path = Path(event.file())
+            if self._open is None:
+                self._waiting.append(path)
+            else:
+                self._open(path)
+            return True
+        return super().event(event)
