@@ -4,6 +4,7 @@ The window is created when it is first opened; it scans the disks each time it i
 """
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from PySide6.QtCore import Qt, Signal
@@ -185,8 +186,14 @@ class ModelsWindow(OwnWindow):
         if draft == model.draft:
             return
         self._library.choose_draft(model.found.folder, draft)
-        if self._library.is_loaded(model.found):
-            self._change(model)
+        if not self._library.is_loaded(model.found):
+            return
+        # Each chat keeps its model, and the default model stays.
+        folder, state = model.found.folder, self._library.model
+        load = partial(state.begin_to_load, folder, keeps_default=True)
+        self._wait_or_end(
+            load, partial(load, cancels_running=True), "Load", state.in_memory.answers_at(folder)
+        )
 
     def _unload(self) -> None:
         state = self._library.model
@@ -219,7 +226,7 @@ class ModelsWindow(OwnWindow):
         """
         state = self._library.model
         count = state.in_memory.answers_under_way if answers is None else answers
-        if what == "Load" and state.in_memory.may_be_several:
+        if what == "Load" and answers is None and state.in_memory.may_be_several:
             count = 0  # the model is loaded beside those that are answering
         if not count:
             wait()

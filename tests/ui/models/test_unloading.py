@@ -8,6 +8,7 @@ from PySide6.QtWidgets import QToolButton
 
 from engine.stopping.rules import StopRules
 from engine.values.request import GenerationRequest
+from tests.support.several.draft_models import write_draft
 from tests.ui.chat.switching.several import SeveralModels
 from tests.ui.driving import RunOnLoop, eventually
 from ui.kit.look.theme import Theme
@@ -23,14 +24,15 @@ def entries(card: ModelCard) -> dict[str, QAction]:
 class Both:
     """A window with two models in memory, of which ``alpha`` answers by default."""
 
-    def __init__(self, theme: Theme, folder: Path, demo: Path) -> None:
+    def __init__(self, theme: Theme, folder: Path, demo: Path, count: int = 2) -> None:
+        self._count = count
         self.several = SeveralModels(theme, folder, demo, at_once=True)
 
     async def __aenter__(self) -> "Both":
         await self.several.__aenter__()
         window = self.several.window
         window.others.show_models()
-        await eventually(lambda: len(self.models.local.cards) == 2)
+        await eventually(lambda: len(self.models.local.cards) == self._count)
         self.state.load(self.several.folder / "alpha")
         await eventually(lambda: self.loaded == {"alpha"})
         await self.answer("beta")
@@ -106,5 +108,29 @@ def test_a_model_that_answers_is_unloaded_only_after_a_question(
             assert both.loaded == {"alpha", "beta"}
             answer.cancel()
             await asyncio.wait_for(answer.collect(), 60)
+
+    run(play())
+
+
+def test_a_draft_model_is_set_without_a_change_of_any_chats_model(
+    run: RunOnLoop, theme: Theme, tmp_path: Path, demo_model_path: Path
+) -> None:
+    async def play() -> None:
+        write_draft(tmp_path / "models" / "small", demo_model_path, layers=1)
+        async with Both(theme, tmp_path, demo_model_path, 3) as both:
+            several = both.several
+            assert several.answering.name == "alpha"
+            beta = both.card("beta").model
+            both.models.local.draft_wanted.emit(beta, several.folder / "small")
+            await eventually(
+                lambda: (
+                    (info := both.state.info_of((several.folder / "beta").resolve())) is not None
+                    and info.draft is not None
+                )
+            )
+            await eventually(lambda: both.state.stage == "ready")
+            assert (both.state.name, several.answering.name) == ("alpha", "alpha")
+            several.workspace.new_conversation()
+            assert (await several.ask()).model_id == "alpha"
 
     run(play())

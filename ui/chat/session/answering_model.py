@@ -194,6 +194,9 @@ class AnsweringModel(QObject):
     def _refresh(self) -> None:
         if self.loaded.stage != "loading":
             self._settle_choice()
+        if self.choice is None and (info := self.loaded.info) is not None:
+            # It stays this one, whatever is loaded for others; saved with the first message.
+            self._conversation.model = ChosenModel(info.id, info.path.resolve())
         choice = self.choice
         if choice is not None and not self.loaded.is_at(choice.folder):
             self._tasks.start(self._look_for(self._conversation, choice), "look for a model")

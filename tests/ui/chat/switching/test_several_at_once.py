@@ -108,3 +108,21 @@ def test_two_models_answer_side_by_side(
             assert (await several.ask("Count from 1 to 3")).model_id == "beta"
 
     run(play())
+
+
+def test_an_empty_chat_keeps_its_model_while_others_are_loaded(
+    theme: Theme, run: RunOnLoop, tmp_path: Path, demo_model_path: Path
+) -> None:
+    async def play() -> None:
+        async with SeveralModels(theme, tmp_path, demo_model_path, at_once=True) as several:
+            several.workspace.model.begin_to_load(several.folder / "alpha")
+            await eventually(lambda: several.answering.stage == "ready")
+            empty = several.workspace.current.conversation
+            several.workspace.model.begin_to_load(several.folder / "beta")  # as for another chat
+            await eventually(lambda: loaded(several) == {"alpha", "beta"})
+            await eventually(lambda: several.workspace.model.stage == "ready")
+            assert several.header.name.text() == "alpha"
+            assert (await several.ask()).model_id == "alpha"
+            assert several.workspace.current.conversation is empty
+
+    run(play())
