@@ -116,7 +116,7 @@ def test_messages_of_two_conversations_on_two_models_are_each_answered_by_their_
     run(play())
 
 
-def test_cancelling_the_load_gives_a_waiting_message_back(
+def test_cancelling_the_load_leaves_a_waiting_message_where_it_is_to_be_tried_again(
     theme: Theme, run: RunOnLoop, tmp_path: Path, demo_model_path: Path
 ) -> None:
     async def play() -> None:
@@ -134,7 +134,8 @@ def test_cancelling_the_load_gives_a_waiting_message_back(
             await eventually(lambda: waiting.is_over)
             assert waiting.state is RunState.REFUSED
             assert waiting.refusal == "Loading was cancelled."
-            assert composer.text == "Count from 1 to 3"
+            assert composer.text == ""
+            assert several.workspace.current.conversation.messages[-2].text == "Count from 1 to 3"
             assert not several.header.cancel.isVisible()
             held.goes_on.set()
 
