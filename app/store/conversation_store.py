@@ -179,7 +179,7 @@ class SqliteConversationStore:
         )
 
     async def recent_runs(self, limit: int) -> list[PastRun]:
-        """Return the newest answers of all conversations, the newest first."""
+        """Return the newest answers that were generated here, the newest first."""
         return await self._reading.read(lambda database: writing.recent_runs(database, limit), [])
 
     def save_preset(self, preset: Preset) -> None:

@@ -89,7 +89,10 @@ _RECENT_RUNS = """
 SELECT c.id, c.title, substr(asked.text, 1, 400), m.text, m.run
     FROM messages m JOIN conversations c ON c.id = m.conversation_id
     LEFT JOIN messages asked ON asked.id = m.parent_id
-    WHERE m.role = 'assistant' AND c.deleted_at IS NULL ORDER BY m.number DESC LIMIT ?
+    WHERE m.role = 'assistant' AND c.deleted_at IS NULL
+    AND NOT (json_valid(m.run) AND (
+        json_extract(m.run, '$.imported') IS 1 OR json_extract(m.run, '$.state') IS 'unrecorded'
+    )) ORDER BY m.created_at DESC, m.number DESC LIMIT ?
 """
 
 _DELETE_UNUSED = """
@@ -165,7 +168,7 @@ def messages(connection: sqlite3.Connection, conversation_id: str) -> list[Conve
 
 
 def recent_runs(connection: sqlite3.Connection, limit: int) -> list[PastRun]:
-    """Return the newest answers of all conversations, the newest first."""
+    """Return the newest answers that were generated here, the newest first."""
     found = connection.execute(_RECENT_RUNS, (limit,))
     return [rows.past_run(*row) for row in found]
 

@@ -208,6 +208,7 @@ def run_values(run: Run) -> dict[str, Any]:
         "continued_chars": run.continued_chars,
         "results": [result_values(result) for result in run.results],
         "paused_at": run.paused_at,
+        "imported": run.is_imported,
     }
     values.update((name, value) for name, value in optional.items() if value)
     if run.finished is not None:
@@ -250,6 +251,7 @@ def run_from(fields: Fields, text: str, without_end: RunState = RunState.INTERRU
         continued_chars=fields.maybe("continued_chars", int) or 0,
         results=[result_from(one) for one in fields.items("results")],
         paused_at=max(fields.maybe("paused_at", int) or 0, 0),
+        is_imported=fields.maybe("imported", bool) or False,
         started_at=moment(fields.maybe("started_at", float)),
         id=fields.take("id", str),
     )

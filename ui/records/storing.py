@@ -113,7 +113,7 @@ class ConversationStore(Protocol):
         """Return the places where the words of a query occur, best first."""
 
     async def recent_runs(self, limit: int) -> list[PastRun]:
-        """Return the newest answers of all conversations, newest first."""
+        """Return the newest answers that were generated here, newest first."""
 
     def load_presets(self) -> list[Preset]:
         """Return all presets, as they were when the store was opened."""
@@ -257,12 +257,12 @@ class MemoryConversationStore:
         return sorted(once.values(), key=lambda hit: hit.said_at, reverse=True)[:MOST_HITS]
 
     async def recent_runs(self, limit: int) -> list[PastRun]:
-        """Return the newest answers of all conversations, newest first."""
+        """Return the newest answers that were generated here, newest first."""
         found = [
             PastRun(one.id, one.title, message.parent.text if message.parent else "", message.run)
             for one in self._kept.values()
             for message in one.tree
-            if message.run is not None
+            if message.run is not None and not message.run.is_from_elsewhere
         ]
         return sorted(found, key=lambda past: past.run.started_at, reverse=True)[:limit]
 

@@ -125,6 +125,8 @@ class VerdictView(QWidget):
                 self._show_figures(run, finished)
             elif run.state is not RunState.UNRECORDED:
                 self._show_circumstances(run, self._new_facts())
+            elif run.model_id:
+                self._new_facts().add("Model", run.model_id)
 
     # -- states ----------------------------------------------------------------------------
 

@@ -34,6 +34,7 @@ from ui.kit.text.editing import (
 )
 
 _KEYS = QKeySequence.StandardKey
+_IN_LIST = "in the List of Conversations"
 
 
 class EditMenu(QObject):
@@ -81,13 +82,24 @@ class EditMenu(QObject):
         application = QApplication.instance()
         assert isinstance(application, QApplication)
         application.focusChanged.connect(self._note_focus)
+        # Whether the list of conversations was changed after the stop list and the messages.
+        self._is_list_latest = False
+        self._list = workspace.conversations
+        self._list.undoable.connect(lambda _: self._note_change(in_list=True))
+        self._list.undone.connect(lambda: self._note_change(in_list=self._list.can_undo))
+        self._group.indexChanged.connect(lambda _: self._note_change(in_list=False))
         workspace.opened.connect(self._follow_undo)
         self._follow_undo(workspace.current)
 
+    def _note_change(self, *, in_list: bool) -> None:
+        self._is_list_latest = in_list
+
     def _follow_undo(self, opened: OpenConversation) -> None:
         stack = opened.stops.undo_stack
+        in_list = self._is_list_latest
         self._group.addStack(stack)
-        self._group.setActiveStack(stack)
+        self._group.setActiveStack(stack)  # this is reported as a change
+        self._is_list_latest = in_list
 
     def refresh(self) -> None:
         """Enable the entries that can be used now, and name the action that would be undone."""
@@ -97,9 +109,10 @@ class EditMenu(QObject):
         is_list = isinstance(self._focused, QAbstractItemView)
         types = text is not None and can_undo(text)
         retypes = text is not None and can_redo(text)
-        self.undo.setText("&Undo Typing" if types else f"&Undo {group.undoText()}".rstrip())
+        done = _IN_LIST if self._undoes_list else group.undoText()
+        self.undo.setText("&Undo Typing" if types else f"&Undo {done}".rstrip())
         self.redo.setText("&Redo Typing" if retypes else f"&Redo {group.redoText()}".rstrip())
-        self.undo.setEnabled(types or group.canUndo())
+        self.undo.setEnabled(types or self._undoes_list or group.canUndo())
         self.redo.setEnabled(retypes or group.canRedo())
         self.cut.setEnabled(writes and has_selection)
         self.copy.setEnabled(has_selection or is_list)
@@ -122,6 +135,11 @@ class EditMenu(QObject):
     @property
     def _text(self) -> TextWidget | None:
         return text_widget_of(self._focused)
+
+    @property
+    def _undoes_list(self) -> bool:
+        """Whether the change to undo is one of the list of conversations."""
+        return self._list.can_undo and (self._is_list_latest or not self._group.canUndo())
 
     @property
     def _takes_copied(self) -> bool:
@@ -157,6 +175,8 @@ class EditMenu(QObject):
         text = self._text
         if text is not None and can_undo(text):
             text.undo()
+        elif self._undoes_list:
+            self._list.undo_last()
         else:
             self._group.undo()
 

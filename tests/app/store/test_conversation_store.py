@@ -12,7 +12,7 @@ from tests.support.answers.said import conversation, finished_run
 from ui.records.attachments import Attachment
 from ui.records.chosen_model import ChosenModel
 from ui.records.conversations import Conversation, ConversationSettings, StopEntry
-from ui.records.messages import ConversationMessage
+from ui.records.messages import ConversationMessage, runs_of
 from ui.records.messages import question as question_with
 from ui.records.presets import Preset
 from ui.records.runs import Run, RunState
@@ -228,7 +228,12 @@ def test_only_the_newest_empty_conversation_is_kept(use: Use) -> None:
 
 def test_the_newest_answers_of_all_conversations_are_listed_with_their_questions(use: Use) -> None:
     older, newer, gone = conversation("first?"), conversation("second?"), conversation("gone?")
-    for one in (older, newer, gone):
+    imported, unrecorded = conversation("imported?"), conversation("unrecorded?")
+    for run in runs_of(imported.tree):
+        run.is_imported = True
+    for run in runs_of(unrecorded.tree):
+        run.state = RunState.UNRECORDED
+    for one in (older, newer, gone, imported, unrecorded):
         kept(use, one)
 
     async def steps(store: SqliteConversationStore) -> None:

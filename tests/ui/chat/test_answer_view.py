@@ -24,7 +24,7 @@ from ui.chat.messages.answer_view import AnswerView
 from ui.kit.look.theme import Theme
 from ui.kit.text.flow_text import FlowText
 from ui.records.messages import ConversationMessage
-from ui.records.runs import Run
+from ui.records.runs import Run, RunState
 from ui.records.sending.progress import progress_words
 
 
@@ -119,3 +119,12 @@ def test_reading_a_prompt_shows_its_progress_and_speed(monkeypatch: pytest.Monke
     now[0] = 12.0
     run.apply(PromptProgress(600, 1100, 100))
     assert progress_words(run) == "Reading the prompt: 600 of 1,100 tokens, 250 tok/s"
+
+
+def test_an_imported_answer_names_the_model_of_its_file(theme: Theme, qapp: QApplication) -> None:
+    told = Run(state=RunState.UNRECORDED, text="Hi", model_id="gpt-4o", is_imported=True)
+    ended = finished_run(model_id="qwen-7b", is_imported=True)
+    own = finished_run(model_id="scripted")
+    assert shown(theme, told).reason.text().startswith("gpt-4o · ")
+    assert shown(theme, ended).reason.text().startswith("qwen-7b · ")
+    assert "scripted" not in shown(theme, own).reason.text()

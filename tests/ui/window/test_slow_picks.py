@@ -11,6 +11,7 @@ from tests.ui.driving import RunOnLoop, ScriptedEngine, eventually
 from tests.ui.keyboard import click, keyboard, row
 from ui.kit.look.theme import Theme
 from ui.records.conversations import Conversation
+from ui.records.messages import ConversationMessage
 from ui.records.storing import MemoryConversationStore
 
 
@@ -82,5 +83,31 @@ def test_a_conversation_still_being_loaded_stays_wanted_when_others_change(
             conversations.touch(first)
             store.may_fill.set()
             await eventually(lambda: window.workspace.current.conversation is second)
+
+    run(steps())
+
+
+def test_what_comes_next_is_shown_at_once_after_a_deletion_and_ctrl_z_brings_back_what_was_deleted(
+    run: RunOnLoop, scripted: ScriptedEngine, theme: Theme
+) -> None:
+    async def steps() -> None:
+        said = [ConversationMessage("user", "What was said")]
+        first, second = Conversation("c0", said, updated_at=2), Conversation("c1", updated_at=1)
+        second.unload("words")
+        store = SlowStore(first, second)
+        window = main_window(scripted, theme, store=store)  # type: ignore[arg-type]
+        async with shown(window, quits=True):
+            window.activateWindow()
+            await eventually(window.isActiveWindow)
+            assert window.chat.column.isVisible()
+            window.sidebar.delete_current()
+            assert not window.chat.column.isVisible()
+            assert window.chat.header.title.text() == "c1"
+            store.may_fill.set()
+            await eventually(lambda: window.workspace.current.conversation is second)
+            assert keyboard() is window.chat.composer.input
+            QTest.keyClick(keyboard(), Qt.Key.Key_Z, Qt.KeyboardModifier.ControlModifier)
+            await eventually(lambda: window.workspace.current.conversation is first)
+            assert window.chat.column.isVisible()
 
     run(steps())

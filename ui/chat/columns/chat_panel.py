@@ -82,6 +82,8 @@ class ChatPanel(QWidget):
         self._drops = FileDrops(self)
         self.tools = ToolsInChat(theme, workspace, workspace.toolbox, self.composer, self)
         self._stack = QStackedWidget()
+        self._loading = QWidget()
+        self._stack.addWidget(self._loading)
         self._stack.addWidget(self.welcome)
         self._stack.addWidget(self.column)
         self.sides = SidesPage(theme)
@@ -154,6 +156,7 @@ class ChatPanel(QWidget):
         self.header.badge.switch_wanted.connect(self.switch_wanted)
         self.gone.switch_wanted.connect(self.switch_wanted)
         workspace.opened.connect(self._show)
+        workspace.selection_changed.connect(self._refresh)
         workspace.run_shown.connect(self.column.show_run)
         workspace.settings.changed.connect(self._refresh)
         workspace.answering.changed.connect(self._refresh)
@@ -221,8 +224,12 @@ class ChatPanel(QWidget):
     def _refresh(self) -> None:
         current, model = self._workspace.current, self._workspace.answering
         conversation = current.conversation
-        self.header.title.setText(conversation.title)
-        page = self.column if conversation.messages else self.welcome
+        wanted = self._workspace.selected
+        is_gone = self._workspace.conversations.row_of(conversation) < 0
+        self.header.title.setText(wanted.title if is_gone else conversation.title)
+        page: QWidget = self.column if conversation.messages else self.welcome
+        if is_gone and wanted is not conversation:
+            page = self._loading  # it was deleted, and the next one is still being read
         self._stack.setCurrentWidget(page if current.sides is None else self.sides)
         placeholder = {
             "none": "Load a model first: File, Open Model Folder…",

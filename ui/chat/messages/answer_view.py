@@ -198,7 +198,8 @@ class AnswerView(QWidget):
         if run.state is RunState.REFUSED:
             self.reason.show_reason([], f"Not sent: {run.refusal}", "fault", Tone.FAULT)
         elif (said := run.verdict) is not None:
-            words = [] if run.finished is None else figures(run.finished)
+            words = [run.model_id] if run.is_from_elsewhere and run.model_id else []
+            words += [] if run.finished is None else figures(run.finished)
             self.reason.show_reason(words, said.words.label, said.icon, said.tone)
 
     def mark_shown(self, is_shown: bool) -> None:

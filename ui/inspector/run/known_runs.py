@@ -34,7 +34,7 @@ class KnownRuns:
         found: list[ShownRun] = []
         for message in self._workspace.current.conversation.tree:
             run = message.run
-            if run is None or run is without:
+            if run is None or run is without or run.is_from_elsewhere:
                 continue
             question = message.parent.text if message.parent is not None else ""
             name = f"Answer to “{_short(question)}”"

@@ -1,7 +1,13 @@
 """A text field that grows with its text and emits when it should be sent. Main thread."""
 
-from PySide6.QtCore import QMimeData, QSize, Qt, Signal
-from PySide6.QtGui import QFocusEvent, QInputMethodEvent, QKeyEvent, QResizeEvent
+from PySide6.QtCore import QEvent, QMimeData, QSize, Qt, Signal
+from PySide6.QtGui import (
+    QFocusEvent,
+    QInputMethodEvent,
+    QKeyEvent,
+    QKeySequence,
+    QResizeEvent,
+)
 from PySide6.QtWidgets import QFrame, QPlainTextEdit, QSizePolicy, QWidget
 
 from ui.kit.controls.file_drops import local_paths
@@ -52,6 +58,18 @@ class GrowingInput(QPlainTextEdit):
         """Show another placeholder; Qt does not repaint a visible one when it changes."""
         super().setPlaceholderText(text)
         self.viewport().update()
+
+    def event(self, event: QEvent) -> bool:
+        """Leave Undo to the menu while nothing that was typed can be undone."""
+        if (
+            event.type() == QEvent.Type.ShortcutOverride
+            and isinstance(event, QKeyEvent)
+            and event.matches(QKeySequence.StandardKey.Undo)
+            and not self.document().isUndoAvailable()
+        ):
+            event.ignore()
+            return False
+        return super().event(event)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         """Send on a plain Enter; leave all other keys to the field."""

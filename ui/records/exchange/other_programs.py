@@ -119,6 +119,7 @@ class Said:
                 thinking=self.thinking,
                 model_id=self.model,
                 state=RunState.UNRECORDED,
+                is_imported=True,
                 started_at=self.when,
                 stops=self.stops,
                 max_tokens=self.max_tokens,
