@@ -54,17 +54,17 @@ if TYPE_CHECKING:
         checked_token_ids,
     )
     from engine.stopping.verdict import (
-        INTERRUPTED,
         UNEXPECTED,
         UNRECORDED,
         WRITTEN,
+        AnswerContext,
         VerdictWords,
-        channel_name,
         headline,
+        interrupted,
         plain_cause,
-        position,
         sentence,
         shortest,
+        steps,
         verdict_words,
     )
     from engine.values.chat import Message, Tool, ToolCall
@@ -84,7 +84,7 @@ if TYPE_CHECKING:
         Usage,
         tokens_per_s,
     )
-    from engine.values.figures import budget_words, figures
+    from engine.values.figures import RunPhase, acceptance, budget_words, end_facts, figures, phases
     from engine.values.prompt_scores import PromptScores, PromptScoring, PromptToken
     from engine.values.request import (
         PERSON,
@@ -100,7 +100,16 @@ if TYPE_CHECKING:
         TraceLevel,
     )
     from engine.values.tokens import TokenOrigin, TokenSpan
-    from engine.wording import counted, escaped, figure, quoted, seconds, size_in_words
+    from engine.wording import (
+        as_sentence,
+        counted,
+        escaped,
+        figure,
+        quoted,
+        seconds,
+        size_in_words,
+        visible,
+    )
 
 _NAMES_BY_MODULE = {
     "engine.errors": (
@@ -143,17 +152,17 @@ _NAMES_BY_MODULE = {
         "checked_token_ids",
     ),
     "engine.stopping.verdict": (
-        "INTERRUPTED",
         "UNEXPECTED",
         "UNRECORDED",
         "WRITTEN",
+        "AnswerContext",
         "VerdictWords",
-        "channel_name",
         "headline",
+        "interrupted",
         "plain_cause",
-        "position",
         "sentence",
         "shortest",
+        "steps",
         "verdict_words",
     ),
     "engine.values.chat": ("Message", "Tool", "ToolCall"),
@@ -173,7 +182,14 @@ _NAMES_BY_MODULE = {
         "Usage",
         "tokens_per_s",
     ),
-    "engine.values.figures": ("budget_words", "figures"),
+    "engine.values.figures": (
+        "RunPhase",
+        "acceptance",
+        "budget_words",
+        "end_facts",
+        "figures",
+        "phases",
+    ),
     "engine.values.prompt_scores": ("PromptScores", "PromptScoring", "PromptToken"),
     "engine.values.request": (
         "PERSON",
@@ -189,7 +205,16 @@ _NAMES_BY_MODULE = {
         "TraceLevel",
     ),
     "engine.values.tokens": ("TokenOrigin", "TokenSpan"),
-    "engine.wording": ("counted", "escaped", "figure", "quoted", "seconds", "size_in_words"),
+    "engine.wording": (
+        "as_sentence",
+        "counted",
+        "escaped",
+        "figure",
+        "quoted",
+        "seconds",
+        "size_in_words",
+        "visible",
+    ),
 }
 _MODULE_OF = {name: module for module, names in _NAMES_BY_MODULE.items() for name in names}
 

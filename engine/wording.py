@@ -5,6 +5,45 @@ import unicodedata
 _ESCAPES = {"\n": "\\n", "\r": "\\r", "\t": "\\t", "\\": "\\\\"}
 # Control, format, surrogate and private characters, and every separator but the plain space.
 _UNSEEN_CATEGORIES = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zs", "Zl", "Zp"})
+_NAMES = {
+    0x200B: "ZWSP",
+    0x200C: "ZWNJ",
+    0x200D: "ZWJ",
+    0x2028: "LS",
+    0x2029: "PS",
+    0x202A: "LRE",
+    0x202B: "RLE",
+    0x202C: "PDF",
+    0x202D: "LRO",
+    0x202E: "RLO",
+    0x2066: "LRI",
+    0x2067: "RLI",
+    0x2068: "FSI",
+    0x2069: "PDI",
+    0xFEFF: "BOM",
+}
+
+
+_OF_CODES = (
+    {code: chr(0x2400 + code) for code in range(0x20)}
+    | {0x7F: "␡", ord(" "): "·", ord("\t"): "⇥", ord("\n"): "⏎", ord("\r"): "␍"}
+    | {0x00A0: "⍽", 0x3000: "□"}
+)
+# A sign in the text itself is named, so that two different texts never look the same.
+_AMBIGUOUS = frozenset({*_OF_CODES.values(), "‹"})
+
+
+class _Signs(dict[int, str]):
+    """The sign of each character that cannot be seen, for ``str.translate``."""
+
+    def __missing__(self, code: int) -> str:
+        char = chr(code)
+        if char not in _AMBIGUOUS and unicodedata.category(char) not in _UNSEEN_CATEGORIES:
+            return char
+        return f"‹{_NAMES.get(code, f'U+{code:04X}')}›"
+
+
+_SIGNS = _Signs(_OF_CODES)
 
 
 def figure(value: float) -> str:
@@ -26,9 +65,27 @@ def seconds(duration_s: float) -> str:
     return f"{minutes} min {rest} s"
 
 
-def counted(number: int, noun: str) -> str:
-    """Return a number with its noun in the right form: ``1 token``, ``2,048 tokens``."""
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+def counted(number: int, noun: str, plural: str = "") -> str:
+    """Return a number with its noun in the right form: ``1 token``, ``2,048 tokens``.
+
+    Args:
+        number: How many.
+        noun: The noun for one.
+        plural: The noun for several, where an "s" at its end is not enough.
+    """
+    return f"{number:,} {noun if number == 1 else plural or f'{noun}s'}"
+
+
+def as_sentence(words: str) -> str:
+    """Return words with a capital letter at the beginning and a full stop at the end.
+
+    A name with a slash at the beginning, such as that of a repository, keeps its spelling.
+    """
+    words = words.strip()
+    if words and words[-1] not in ".!?…":
+        words += "."
+    is_name = "/" in words.split(" ", 1)[0]
+    return words if is_name else words[:1].upper() + words[1:]
 
 
 def size_in_words(count: float) -> str:
@@ -40,17 +97,19 @@ def size_in_words(count: float) -> str:
 
 
 def quoted(text: str, max_chars: int | None = None) -> str:
-    r"""Return text in double quotes with invisible characters escaped: ``"\n\nUser:"``.
-
-    Two different texts never look the same (a backslash is doubled), unless they were cut.
+    """Return text as people see it everywhere: ``"END·"``, quoted, with its white space visible.
 
     Args:
-        text: Any text.
+        text: Any text, such as a stop sequence.
         max_chars: Cut after this many code points and say so with an ellipsis; None never cuts.
     """
     is_cut = max_chars is not None and len(text) > max_chars
-    shown = escaped(text[:max_chars] if is_cut else text).replace('"', '\\"')
-    return f'"{shown}…"' if is_cut else f'"{shown}"'
+    return f'"{visible(text[:max_chars])}…"' if is_cut else f'"{visible(text)}"'
+
+
+def visible(text: str) -> str:
+    """Return text with a sign for each character that cannot be seen: space, line feed, control."""
+    return text.translate(_SIGNS)
 
 
 def escaped(text: str) -> str:

@@ -11,7 +11,17 @@ from app.process import exits
 from app.process.exits import CommandError
 from app.settings.options import ReplayOptions
 from app.terminal.printer import Printer
-from engine import EngineError, Finished, StopKind, StopRules, Timing, Usage, headline, sentence
+from engine import (
+    EngineError,
+    Finished,
+    StopKind,
+    StopRules,
+    Timing,
+    Usage,
+    counted,
+    headline,
+    sentence,
+)
 from engine.files.text_memory import text_memory
 from engine.recording.replay import Recording, Replayed, replay
 from engine.recording.saved_run import from_json
@@ -67,7 +77,7 @@ def _rules(options: ReplayOptions, recording: Recording) -> StopRules | None:
 def _reason(played: Replayed, recording: Recording) -> str:
     if played.stop is None:
         return (
-            f"No stop fires within the {len(recording.tokens)} recorded tokens · "
+            f"No stop fires within the {counted(len(recording.tokens), 'recorded token')} · "
             f"the run itself ended here ({recording.stop.kind})"
         )
     if played.stop.kind in (
@@ -78,7 +88,7 @@ def _reason(played: Replayed, recording: Recording) -> str:
     else:
         usage = Usage(output_tokens=played.output_tokens)
         reason = sentence(Finished(played.stop, usage, Timing()))
-    return f"{reason} · token {played.output_tokens} of {len(recording.tokens)}"
+    return f"{reason} · token {played.output_tokens:,} of {len(recording.tokens):,}"
 
 
 def _as_json(played: Replayed) -> dict[str, object]:

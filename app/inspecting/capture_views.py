@@ -9,9 +9,8 @@ from api.conformance.captures.opening.content import opened
 from api.conformance.captures.opening.har import as_archive
 from api.conformance.captures.report import as_text, has_faults
 from api.conformance.captures.values import Capture, Severity
-from engine import counted
+from engine import counted, quoted
 from ui.inspector.run.tools import CaptureFinding, CaptureView
-from ui.words.visible import quoted
 
 # The window shows no more findings; ``fullstop inspect`` prints all.
 _MOST = 100
@@ -75,12 +74,12 @@ def _facts(capture: Capture) -> list[tuple[str, str]]:
     facts = [("Reason", capture.reason or "none")]
     if capture.says_matched or capture.matched is not None:
         matched = capture.matched
-        named = "null" if matched is None else quoted(matched) if isinstance(matched, str) else (
-            f"token {matched}"
-        )  # fmt: skip
+        named = "null" if matched is None else f"token {matched}"
+        if isinstance(matched, str):
+            named = quoted(matched, 40)
         facts.append(("Matched stop", named))
     if capture.asked_stops:
-        facts.append(("Requested stops", "  ".join(map(quoted, capture.asked_stops))))
+        facts.append(("Requested stops", "  ".join(quoted(one, 40) for one in capture.asked_stops)))
     if capture.model:
         facts.append(("Model", capture.model))
     if capture.status is not None:
@@ -92,7 +91,7 @@ def _facts(capture: Capture) -> list[tuple[str, str]]:
     facts.append(("Tokens", f"prompt {given}, answer {made}"))
     facts += [("Tool call", f"{call.name}({call.arguments})") for call in capture.tool_calls]
     facts += [
-        (f"Choice {one.index}", f"{one.reason or 'no reason'}: {quoted(one.text)}")
+        (f"Choice {one.index}", f"{one.reason or 'no reason'}: {quoted(one.text, 40)}")
         for one in capture.choices
     ]
     return facts

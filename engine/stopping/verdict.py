@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Protocol, assert_never
 
 from engine.stopping.record import Channel, StopInfo, StopKind
-from engine.wording import counted, quoted
+from engine.wording import as_sentence, counted, quoted
 
 _WHERE = {Channel.TEXT: "", Channel.THINKING: " of its thinking", Channel.TOOL: " of a tool call"}
 _CHANNELS = {Channel.TEXT: "answer", Channel.THINKING: "thinking", Channel.TOOL: "tool call"}
@@ -36,6 +36,15 @@ class TokenCounts(Protocol):
         ...
 
 
+class Durations(Protocol):
+    """How long a generation took, as ``engine.values.events.Timing`` has it."""
+
+    @property
+    def prefill_s(self) -> float:
+        """Seconds of reading the prompt; 0 if that had not begun."""
+        ...
+
+
 class Ended(Protocol):
     """What is known of an end, as ``engine.values.events.Finished`` has it."""
 
@@ -47,6 +56,11 @@ class Ended(Protocol):
     @property
     def usage(self) -> TokenCounts:
         """The token counts."""
+        ...
+
+    @property
+    def timing(self) -> Durations:
+        """The durations."""
         ...
 
     @property
@@ -63,6 +77,28 @@ class Ended(Protocol):
     def unfinished_tool_call(self) -> str:
         """The text of a tool call that was cut short."""
         ...
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerContext:
+    """What is known of an answer beside its end.
+
+    Attributes:
+        max_tokens: The limit of its request; None for none.
+        is_own: Whether it was asked in this window, so that nobody else can have cancelled it.
+        has_text: Whether it has text, reasoning or a call that can be kept.
+        is_continued: Whether it goes on where an earlier answer ended. Its tokens and characters
+            are counted from there.
+    """
+
+    max_tokens: int | None = None
+    is_own: bool = False
+    has_text: bool = True
+    is_continued: bool = False
+
+
+UNKNOWN_CONTEXT = AnswerContext()
+"""The context of an answer of which only the end is known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,13 +125,13 @@ def _unjudged(label: str, sentence: str, detail: str) -> VerdictWords:
     return VerdictWords(label, label, label, sentence, detail)
 
 
-INTERRUPTED = _unjudged(
-    "Interrupted",
-    "This answer was interrupted.",
-    "Fullstop ended before the answer did. The text up to then is kept; at most the last half "
-    "second is missing.",
-)
-"""The words about an answer that was not over when the program ended."""
+def interrupted(*, has_text: bool) -> VerdictWords:
+    """Return the words about an answer that was not over when the program ended."""
+    detail = "Fullstop ended before the answer did."
+    if has_text:
+        detail += " The text up to then is kept; at most the last half second is missing."
+    return _unjudged("Interrupted", "This answer was interrupted.", detail)
+
 
 WRITTEN = _unjudged(
     "Written by you",
@@ -170,12 +206,12 @@ def sentence(end: Ended) -> str:
     return verdict_words(end).line
 
 
-def verdict_words(end: Ended, max_tokens: int | None = None) -> VerdictWords:
+def verdict_words(end: Ended, context: AnswerContext = UNKNOWN_CONTEXT) -> VerdictWords:
     """Return all words about an end.
 
     Args:
         end: The end, usually a ``Finished``.
-        max_tokens: The limit that the request had, if any.
+        context: What else is known of the answer.
     """
     stop, usage = end.stop, end.usage
     short = headline(stop)
@@ -185,14 +221,16 @@ def verdict_words(end: Ended, max_tokens: int | None = None) -> VerdictWords:
     is_counted = usage.output_tokens > 0 or stop.text_offset == 0
     match stop.kind:
         case StopKind.EOS:
-            named = "" if stop.token_text is None else f" token {stop.token_text}"
-            return VerdictWords(
-                short,
-                f"{short} (EOS{named}){in_call}",
-                "Ended by the model",
-                "The model finished its answer by itself.",
-                f"It chose its end token{_in_brackets(stop.token_text)}, so nothing was cut off.",
-            )
+            named = f" token {stop.token_text}" if stop.token_text else ""
+            line, label = f"{short} (EOS{named}){in_call}", "Ended by the model"
+            chose = f"It chose its end token{_in_brackets(stop.token_text)}"
+            if in_call:
+                told = f"The model ended its answer{in_call}."
+                detail = f"{chose} before the call was complete, so the call was not made."
+            else:
+                told = "The model finished its answer by itself."
+                detail = f"{chose}, so nothing was cut off."
+            return VerdictWords(short, line, label, told, detail)
         case StopKind.STOP_STRING:
             name = _sequence(stop, _LABEL_CHARS)
             which = (
@@ -203,7 +241,7 @@ def verdict_words(end: Ended, max_tokens: int | None = None) -> VerdictWords:
                 short + _before(stop),
                 f"Stopped by {name}",
                 f"{which} ended this answer.",
-                _place(stop, max_tokens),
+                _place(stop, context),
             )
         case StopKind.STOP_TOKEN:
             return VerdictWords(
@@ -211,19 +249,21 @@ def verdict_words(end: Ended, max_tokens: int | None = None) -> VerdictWords:
                 short + _before(stop),
                 f"Stopped by token {stop.value}",
                 f"The stop token {stop.value}{_in_brackets(stop.token_text)} ended this answer.",
-                _place(stop, max_tokens),
+                _place(stop, context),
             )
         case StopKind.MAX_TOKENS:
+            most = context.max_tokens
             limit = f" of {output}" if is_counted else ""
-            limit = limit if max_tokens is None else f" of {counted(max_tokens, 'token')}"
+            limit = limit if most is None else f" of {counted(most, 'token')}"
+            raise_it = "Raise the limit in the conversation settings to let it go on."
             return VerdictWords(
                 short,
                 f"Reached the limit of {output}{in_call}" if is_counted else f"{short}{in_call}",
                 f"Cut off at{limit.removeprefix(' of')}" if limit else "Cut off at the token limit",
-                f"The answer reached its limit{limit}."
+                f"The answer reached its limit{limit}{in_call}."
                 if limit
-                else "The answer reached its token limit.",
-                "Raise the limit in the conversation settings to let it go on.",
+                else f"The answer reached its token limit{in_call}.",
+                raise_it if context.is_own else "Its request allowed no more.",
             )
         case StopKind.CONTEXT_FULL:
             total = counted(usage.prompt_tokens + usage.output_tokens, "token")
@@ -250,36 +290,110 @@ def verdict_words(end: Ended, max_tokens: int | None = None) -> VerdictWords:
             told = "The model called a tool and waits for its result."
             return VerdictWords(short, short, short, told)
         case StopKind.CANCELLED:
+            after = f"after {output}" if usage.output_tokens else "before the first token"
             return VerdictWords(
                 short,
-                f"{short} after {output}{in_call}" if is_counted else f"{short}{in_call}",
-                "Stopped by you",
-                "You stopped this answer.",
-                "The text up to that point is kept.",
+                f"{short} {after}{in_call}" if is_counted else f"{short}{in_call}",
+                "Stopped by you" if context.is_own else short,
+                f"{'You stopped this answer' if context.is_own else 'This answer was cancelled'}"
+                f"{in_call}.",
+                _kept_when_cancelled(end, context),
             )
         case StopKind.ERROR:
-            cause = plain_cause(end.error or "The cause is not known.")
+            cause = as_sentence(plain_cause(end.error or "The cause is not known."))
+            brief = cause.rstrip(".")
             return VerdictWords(
                 short,
-                f"{short}: {end.error or 'the cause is unknown'}",
-                short if cause == UNEXPECTED or not end.error else f"{short}: {cause}",
-                "This answer failed.",
+                f"{short}: {end.error.rstrip('.') if end.error else 'the cause is unknown'}",
+                short if cause == UNEXPECTED or not end.error else f"{short}: {brief}",
+                f"This answer failed{in_call}.",
                 cause,
             )
         case _:
             assert_never(stop.kind)
 
 
-def position(stop: StopInfo, output_tokens: int, max_tokens: int | None) -> str:
-    """Return which token ended the answer, of how many: ``token 11 of at most 512``.
+def _kept_when_cancelled(end: Ended, context: AnswerContext) -> str:
+    if end.usage.output_tokens or end.stop.text_offset:
+        if context.has_text:
+            return "The text up to that point is kept."
+        return "Nothing that can be shown had been written."
+    earlier = " The text from before is kept." if context.has_text and context.is_continued else ""
+    if end.timing.prefill_s > 0:
+        return f"The model was still reading the prompt and had written nothing.{earlier}"
+    return f"The model had not begun with it.{earlier}"
+
+
+def steps(
+    end: Ended,
+    context: AnswerContext = UNKNOWN_CONTEXT,
+    *,
+    began: tuple[int, str] | None = None,
+    probability: str = "",
+) -> list[str]:
+    """Return the steps that led to an end: where a stop began and was complete, what was kept.
 
     Args:
-        stop: The record of the end.
-        output_tokens: How many tokens were sampled.
-        max_tokens: The limit that the request had, if any.
+        end: The end.
+        context: What else is known of the answer.
+        began: The index and the text of the token in which a stop began, if it is known.
+        probability: How likely the last token was, in words; empty if that is not known.
     """
-    number = output_tokens if stop.token_index is None else stop.token_index + 1
-    return f"token {number}{_of_at_most(max_tokens)}" if number else "before the first token"
+    stop = end.stop
+    is_told = stop.kind not in (StopKind.CANCELLED, StopKind.ERROR)
+    if is_told and stop.token_index is None and stop.text_offset:
+        return ["That is the reason in the file that this answer came from. It has no tokens."]
+    match stop.kind:
+        case StopKind.STOP_STRING:
+            name = _sequence(stop, _LABEL_CHARS)
+            first = f"{_capital(name)} began {_after(stop, context)}"
+            if began is not None:
+                first += f", in token {began[0] + 1:,} {quoted(began[1], max_chars=_LABEL_CHARS)}"
+            complete = f"It was complete with {_token(stop)}." if _token(stop) else ""
+            told = [f"{first}.", complete, _kept(stop, context)]
+        case StopKind.STOP_TOKEN:
+            one = f"Token {stop.value} is one of the stop token ids."
+            told = [one, _came(stop), _kept(stop, context)]
+        case StopKind.EOS:
+            odds = f" Its probability there was {probability}." if probability else ""
+            name = quoted(stop.token_text, max_chars=_LABEL_CHARS) if stop.token_text else ""
+            cut = "The tool call was not complete, so it was not made."
+            told = [
+                f"{name} is one of the model’s end tokens." if name else "An end token came.",
+                f"{_came(stop)}{odds}",
+                _released(stop) or (cut if end.unfinished_tool_call else "Nothing was cut off."),
+            ]
+        case StopKind.MAX_TOKENS:
+            most = end.usage.output_tokens if context.max_tokens is None else context.max_tokens
+            told = [f"The limit was {counted(most, 'token')}.", _came(stop), _released(stop)]
+        case StopKind.CONTEXT_FULL | StopKind.MEMORY_FULL:
+            told = [verdict_words(end, context).detail, _came(stop), _released(stop)]
+        case StopKind.TOOL_CALL:
+            told = [
+                "The text of a tool call was complete.",
+                _came(stop),
+                "The answer waits for the tool’s result.",
+            ]
+        case StopKind.CANCELLED | StopKind.ERROR:
+            told = [verdict_words(end, context).detail, _released(stop)]
+        case _:
+            assert_never(stop.kind)
+    return [step for step in told if step]
+
+
+def position(end: Ended, context: AnswerContext = UNKNOWN_CONTEXT) -> str:
+    """Return where an answer ended: ``token 11 of at most 512, after 26 characters of the answer``.
+
+    Tokens are numbered from 1; characters are counted, never numbered.
+    """
+    stop, output = end.stop, end.usage.output_tokens
+    number = output if stop.token_index is None else stop.token_index + 1
+    if not number:
+        # An answer from another program may have text without a count of its tokens.
+        return _after(stop, context) if stop.text_offset else "before the first token"
+    most = context.max_tokens
+    limit = "" if most is None else f" of at most {most:,}"
+    return f"token {number:,}{limit}, {_after(stop, context)}"
 
 
 def channel_name(channel: Channel) -> str:
@@ -307,6 +421,10 @@ def _sequence(stop: StopInfo, max_chars: int) -> str:
     return "a stop sequence" if stop.value is None else quoted(str(stop.value), max_chars=max_chars)
 
 
+def _capital(words: str) -> str:
+    return words[:1].upper() + words[1:]
+
+
 def _before(stop: StopInfo) -> str:
     where = _WHERE[stop.channel]
     if stop.text_offset == 0:
@@ -314,18 +432,56 @@ def _before(stop: StopInfo) -> str:
     return f" after {counted(stop.text_offset, 'character')}{where}"
 
 
-def _place(stop: StopInfo, max_tokens: int | None) -> str:
+def _after(stop: StopInfo, context: AnswerContext) -> str:
+    """Return where in its text an answer ended; one that goes on counts from where it begins."""
+    part = _part(stop, context)
+    if stop.text_offset == 0:
+        return f"at the beginning of the {part}"
+    return f"after {counted(stop.text_offset, 'character')} of the {part}"
+
+
+def _part(stop: StopInfo, context: AnswerContext) -> str:
+    is_rest = context.is_continued and stop.channel is Channel.TEXT
+    return "continuation" if is_rest else channel_name(stop.channel)
+
+
+def _place(stop: StopInfo, context: AnswerContext) -> str:
     if stop.token_index is None:
         return ""
+    most = context.max_tokens
+    limit = "" if most is None else f" of at most {most:,}"
     return (
-        f"It began after {counted(stop.text_offset, 'character')} of the "
-        f"{channel_name(stop.channel)} and was complete with token "
-        f"{stop.token_index + 1:,}{_of_at_most(max_tokens)}."
+        f"It began {_after(stop, context)} and was complete with token "
+        f"{stop.token_index + 1:,}{limit}."
     )
 
 
-def _of_at_most(max_tokens: int | None) -> str:
-    return "" if max_tokens is None else f" of at most {max_tokens}"
+def _token(stop: StopInfo) -> str:
+    if stop.token_index is None:
+        return ""
+    text = f" {quoted(stop.token_text, max_chars=_LABEL_CHARS)}" if stop.token_text else ""
+    return f"token {stop.token_index + 1:,}{text}"
+
+
+def _came(stop: StopInfo) -> str:
+    if stop.token_index is None:
+        return ""
+    return f"It came as token {stop.token_index + 1:,} of the answer."
+
+
+def _kept(stop: StopInfo, context: AnswerContext) -> str:
+    value = stop.value if isinstance(stop.value, str) else stop.token_text or ""
+    is_in_text = not stop.dropped.startswith(value)  # because the stop was to stay
+    kept = stop.text_offset + (len(value) if is_in_text else 0)
+    cut = f"; {counted(len(stop.dropped), 'character')} cut off" if stop.dropped else ""
+    return f"The {_part(stop, context)} keeps {counted(kept, 'character')}{cut}."
+
+
+def _released(stop: StopInfo) -> str:
+    if not stop.held:
+        return ""
+    held = quoted(stop.held, max_chars=_LABEL_CHARS)
+    return f"{held} was still held back, and was then released."
 
 
 def _in_brackets(text: str | None) -> str:

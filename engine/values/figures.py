@@ -1,7 +1,45 @@
-"""The figures of a finished generation in short form. Pure; any thread."""
+"""The figures of a finished generation, for people: each is made here, once. Pure; any thread."""
 
-from engine.values.events import BudgetEnd, Finished, tokens_per_s
+from dataclasses import dataclass
+
+from engine.stopping.record import StopKind
+from engine.stopping.verdict import UNKNOWN_CONTEXT, AnswerContext, position
+from engine.values.events import BudgetEnd, Finished, Speculation, tokens_per_s
 from engine.wording import counted, figure, seconds
+
+
+@dataclass(frozen=True, slots=True)
+class RunPhase:
+    """A part of a generation's time.
+
+    Attributes:
+        name: What was done.
+        took_s: How long it took, in seconds.
+        begins_s: When it began, in seconds after submission.
+        note: Details, such as the number of tokens and the speed.
+    """
+
+    name: str
+    took_s: float
+    begins_s: float
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class EndFact:
+    """One fact about an end.
+
+    Attributes:
+        name: Its name.
+        value: Its value in words.
+        text: Text that the model wrote or that the request named, exactly; the words follow it.
+        is_cut: Whether that text was cut off.
+    """
+
+    name: str
+    value: str = ""
+    text: str = ""
+    is_cut: bool = False
 
 
 def budget_words(end: BudgetEnd) -> str:
@@ -32,3 +70,116 @@ def figures(finished: Finished) -> tuple[str, ...]:
     if (end := finished.budget_end) is not None:
         found.append(f"thinking {budget_words(end)}")
     return tuple(found)
+
+
+def acceptance(found: Speculation) -> str:
+    """Return how many guesses were right, such as ``9 of 12 (75 %)``; empty without guesses."""
+    if not found.guessed:
+        return ""
+    share = 100 * found.accepted / found.guessed
+    return f"{found.accepted:,} of {found.guessed:,} ({share:.0f} %)"
+
+
+def phases(finished: Finished) -> list[RunPhase]:
+    """Return the phases of a finished generation, in order; those that did not begin are left out.
+
+    The list is empty where the durations are not known.
+    """
+    timing, usage = finished.timing, finished.usage
+    if not timing.total_s:
+        return []
+    waited = "for its turn" + (", and for the cache on disk" if usage.disk_tokens else "")
+    found: list[RunPhase] = []
+    begin = timing.queued_s
+    if begin > 0:  # another program's file does not have it
+        found.append(RunPhase("Waiting", begin, 0.0, waited))
+    if timing.prefill_s > 0:
+        found.append(RunPhase("Reading", timing.prefill_s, begin, _read(finished)))
+        begin += timing.prefill_s
+    if timing.first_token_s is not None:
+        begin = timing.first_token_s
+        speed = tokens_per_s(usage, timing)
+        rate = "" if speed is None else f", {figure(speed)} tokens/s"
+        tokens = f"{counted(usage.output_tokens, 'token')}{rate}"
+        found.append(RunPhase("Writing", timing.decode_s, begin, tokens))
+        begin += timing.decode_s
+    rest = max(0.0, timing.total_s - begin)
+    found.append(RunPhase("Finishing", rest, begin, "deciding the reason, releasing held text"))
+    return found
+
+
+def end_facts(finished: Finished, context: AnswerContext = UNKNOWN_CONTEXT) -> list[EndFact]:
+    """Return all facts about an end, for the panel, the report and whoever else lists them.
+
+    Args:
+        finished: The end.
+        context: What else is known of the answer.
+    """
+    stop, usage = finished.stop, finished.usage
+    is_matched = stop.kind in (StopKind.STOP_STRING, StopKind.STOP_TOKEN)
+    facts: list[EndFact] = []
+    if stop.kind is StopKind.STOP_STRING and stop.value is not None:
+        facts.append(EndFact("Matched", text=str(stop.value)))
+    elif stop.kind is StopKind.STOP_TOKEN:
+        facts.append(EndFact("Matched", f"token {stop.value}"))
+    facts.append(EndFact("Where", position(finished, context)))
+    if finished.context_length and stop.kind is StopKind.MEMORY_FULL:
+        facts.append(EndFact("Context", f"{finished.context_length:,} tokens"))
+    if stop.token_id is not None:
+        facts.append(EndFact("Last token", f"id {stop.token_id}", stop.token_text or ""))
+    if stop.held or not is_matched:  # what was held before a match is the match
+        facts.append(EndFact("Held at the end", "" if stop.held else "nothing", stop.held))
+    nothing = "" if stop.dropped else "nothing"
+    facts.append(EndFact("Cut off", nothing, stop.dropped, is_cut=True))
+    if usage.prompt_tokens:
+        facts.append(EndFact("Prompt", _prompt(finished)))
+    if usage.output_tokens:
+        facts.append(EndFact("Answer", _written(finished)))
+    guesses = finished.speculation
+    if guesses.guessed:
+        said = f"{acceptance(guesses)} confirmed, in {counted(guesses.passes, 'pass', 'passes')}"
+        facts.append(EndFact("Guessed tokens", said))
+    if guesses.forced:
+        facts.append(EndFact("Forced tokens", f"{guesses.forced:,}"))
+    speed, first = tokens_per_s(usage, finished.timing), finished.timing.first_token_s
+    if speed is not None:
+        facts.append(EndFact("Speed", f"{figure(speed)} tokens/s"))
+    if first is not None:
+        facts.append(EndFact("First token", f"after {seconds(first)}"))
+    for phase in phases(finished):
+        is_cut_short = phase.name == "Reading" and not _is_read(finished)
+        ended = ", not to the end" if is_cut_short else ""
+        facts.append(EndFact(phase.name, f"{seconds(phase.took_s)}{ended}"))
+    if finished.timing.total_s:
+        facts.append(EndFact("Total", seconds(finished.timing.total_s)))
+    return facts
+
+
+def _is_read(finished: Finished) -> bool:
+    """Return whether the whole prompt was read: an answer may end before that."""
+    cut_short = finished.stop.kind in (StopKind.CANCELLED, StopKind.ERROR)
+    return finished.timing.first_token_s is not None or not cut_short
+
+
+def _read(finished: Finished) -> str:
+    timing, usage = finished.timing, finished.usage
+    read = usage.prompt_tokens - usage.cached_tokens
+    cached = f", {usage.cached_tokens:,} more were cached" if usage.cached_tokens else ""
+    if not _is_read(finished):
+        return f"{counted(read, 'prompt token')}, not read to the end{cached}"
+    speed = f", {figure(read / timing.prefill_s)} tokens/s" if timing.prefill_s > 0 else ""
+    return f"{counted(read, 'prompt token')}{speed}{cached}"
+
+
+def _prompt(finished: Finished) -> str:
+    usage = finished.usage
+    cached = f", {usage.cached_tokens:,} cached" if usage.cached_tokens else ""
+    return f"{counted(usage.prompt_tokens, 'token')}{cached}"
+
+
+def _written(finished: Finished) -> str:
+    usage, end = finished.usage, finished.budget_end
+    said = counted(usage.output_tokens, "token")
+    if usage.thinking_tokens:
+        said += f", {usage.thinking_tokens:,} of them thinking"
+    return said if end is None else f"{said}, {budget_words(end)}"

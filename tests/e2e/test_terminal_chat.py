@@ -49,7 +49,7 @@ def test_a_conversation_shows_answers_reasons_and_obeys_commands(
     child.sendline(r'/stop add "3\n4"')
     child.expect(READY)
     child.sendline(COUNT)
-    child.expect('1\r\n2\r\n[^3]*Stopped by "3\\\\n4" after 4 characters')
+    child.expect('1\r\n2\r\n[^3]*Stopped by "3⏎4" after 4 characters')
     child.expect(READY)
     child.sendline("/quit")
     child.expect(pexpect.EOF)

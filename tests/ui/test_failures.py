@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from engine import UNEXPECTED
+from engine import UNEXPECTED, AnswerContext
 from engine.errors import (
     EngineClosed,
     EngineError,
@@ -72,18 +72,20 @@ def test_no_number_of_the_system_is_shown(number: int) -> None:
 @pytest.mark.parametrize(
     ("error", "word", "detail"),
     [
-        ("no token came", "Failed: no token came", "no token came"),
+        ("no token came", "Failed: No token came", "No token came."),
         ("RecursionError: maximum recursion depth exceeded", "Failed", UNEXPECTED),
         ("the engine stopped: jinja2.exceptions.UndefinedError: 'x'", "Failed", UNEXPECTED),
         (
             "RuntimeError: [metal::malloc] Unable to allocate memory",
             "Failed: The computer ran out of memory",
-            "The computer ran out of memory",
+            "The computer ran out of memory.",
         ),
     ],
 )
 def test_the_end_of_an_answer_shows_no_exception(error: str, word: str, detail: str) -> None:
-    said = verdict(Finished(StopInfo(StopKind.ERROR), Usage(), Timing(), error=error))
+    said = verdict(
+        Finished(StopInfo(StopKind.ERROR), Usage(), Timing(), error=error), AnswerContext()
+    )
     assert (said.words.label, said.words.detail) == (word, detail)
 
 

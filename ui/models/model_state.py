@@ -14,11 +14,19 @@ from typing import Literal
 
 from PySide6.QtCore import QObject, QTimer, Signal
 
-from engine import DraftLoadFailed, Engine, LoadCancelled, LoadProgress, ModelInfo, plain_cause
+from engine import (
+    DraftLoadFailed,
+    Engine,
+    LoadCancelled,
+    LoadProgress,
+    ModelInfo,
+    as_sentence,
+    plain_cause,
+)
 from engine.library.models import model_name
 from ui.kit.background.tasks import Tasks
 from ui.models.models_in_memory import ModelsInMemory
-from ui.words.failures import as_sentence, failure_words
+from ui.words.failures import failure_words
 
 _log = logging.getLogger(__name__)
 

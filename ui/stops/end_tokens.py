@@ -5,13 +5,12 @@ from collections.abc import Sequence
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QHBoxLayout, QPushButton, QVBoxLayout, QWidget
 
-from engine import ModelInfo
+from engine import ModelInfo, visible
 from ui.kit.controls.buttons import IconButton
 from ui.kit.look.theme import Theme, fixed_font
 from ui.kit.system.boxes import ask_number
 from ui.kit.text.elided import ElidedChip
 from ui.kit.text.labels import ElidedLabel, clear_layout_of, rescale
-from ui.words.visible import visible
 
 
 class EndTokens(QWidget):

@@ -6,12 +6,11 @@ from typing import Any
 
 from PySide6.QtCore import Qt
 
-from engine import StopScope, counted
+from engine import StopScope, counted, escaped, quoted, visible
 from ui.records.conversations import StopEntry
 from ui.stops.stop_history import StopHistory
 from ui.stops.stop_remarks import Remark
 from ui.stops.stop_tokens import StopTokens
-from ui.words.visible import escaped, quoted, visible
 
 _DISPLAY, _TOOL_TIP = Qt.ItemDataRole.DisplayRole, Qt.ItemDataRole.ToolTipRole
 
@@ -39,7 +38,7 @@ def spoken(entry: StopEntry) -> str:
     """Return what a screen reader says about a row."""
     state = "enabled" if entry.is_enabled else "disabled"
     where = SCOPE_WORDS[entry.scope].lower()
-    return f"Stop sequence {quoted(entry.sequence)}, {state}, applies {where}"
+    return f"Stop sequence {quoted(entry.sequence, 40)}, {state}, applies {where}"
 
 
 def enabled_cell(entry: StopEntry, role: int) -> Any:
@@ -101,8 +100,8 @@ def fired_cell(history: StopHistory, sequence: str, role: int) -> Any:
         return f"{use.fired}×" if use.fired else ""
     if role == _TOOL_TIP:
         return (
-            f"Ended {use.fired} of this conversation’s answers. Near misses in the last "
-            f"{counted(use.answers, 'answer')}: {use.near}"
+            f"Ended {use.fired:,} of this conversation’s answers. Near misses in the last "
+            f"{counted(use.answers, 'answer')}: {use.near:,}"
         )
     return None
 

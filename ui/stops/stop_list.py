@@ -10,13 +10,12 @@ from typing import Any
 from PySide6.QtCore import QObject, Qt, Signal
 from PySide6.QtGui import QUndoStack
 
-from engine import StopScope
+from engine import StopScope, quoted
 from ui.records.conversations import StopEntry
 from ui.stops.stop_cells import StopColumn
 from ui.stops.stop_input import refusal, typed_sequence
 from ui.stops.stop_list_change import StopListChange
 from ui.stops.stop_rows import Index, StopRows
-from ui.words.visible import quoted
 
 
 class StopListModel(StopRows):

@@ -4,12 +4,18 @@ import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from engine import counted, quoted, visible
 from ui.records.conversations import StopEntry
 from ui.stops.stop_history import StopHistory
-from ui.words.visible import quoted, unescaped, visible
+from ui.words.visible import unescaped
 
 _OPENAI_LIMIT = 4
 _FIX_CHARS = 20
+# What white space does to nearly every answer.
+_ENDS_EARLY = {
+    " ": "it ends nearly every answer after its first word, and ",
+    "\n": "it ends an answer after its first line, and ",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,8 +87,8 @@ def _shadows(entries: Sequence[StopEntry], row: int) -> list[Remark]:
 
 def _white_space(sequence: str) -> list[Remark]:
     if not sequence.strip():
-        words = "White space only: it will match almost anywhere, and some services refuse it."
-        return [Remark(words)]
+        ends = _ENDS_EARLY.get(sequence, "")
+        return [Remark(f"White space only: {ends}some services refuse it.")]
     bare = sequence.strip(" ")
     if bare == sequence:
         return []
@@ -129,8 +135,10 @@ def _from_history(sequence: str, history: StopHistory) -> list[Remark]:
     if use.would_have_fired:
         said.append(
             Remark(
-                f"Would have ended {use.would_have_fired} of the last {use.answers} "
-                f"{'answer' if use.answers == 1 else 'answers'}."
+                "Would have ended the last answer."
+                if use.answers == 1
+                else f"Would have ended {use.would_have_fired:,} of the last "
+                f"{counted(use.answers, 'answer')}."
             )
         )
     return said

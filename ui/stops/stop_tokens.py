@@ -5,9 +5,8 @@ from collections.abc import Awaitable, Callable, Sequence
 import shiboken6
 from PySide6.QtCore import QObject, Signal
 
-from engine import EngineError
+from engine import EngineError, visible
 from ui.kit.background.tasks import Tasks
-from ui.words.visible import visible
 
 Pieces = tuple[tuple[int, str], ...]
 Tokenize = Callable[[str], Awaitable[Pieces]]

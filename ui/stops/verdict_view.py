@@ -15,14 +15,13 @@ from PySide6.QtWidgets import (
 from engine import (
     Channel,
     Finished,
-    StopKind,
-    budget_words,
-    channel_name,
     counted,
+    end_facts,
     figure,
-    position,
+    quoted,
     seconds,
     tokens_per_s,
+    visible,
 )
 from ui.kit.controls.buttons import IconBadge
 from ui.kit.look.theme import Theme, fixed_font
@@ -35,10 +34,11 @@ from ui.records.exchange.report import markdown_report
 from ui.records.runs import Run, RunState
 from ui.records.sending.progress import progress_words
 from ui.words.tones import Tone
-from ui.words.visible import quoted, visible
 
 _TAIL_CHARS = 60
 _CUT_CHARS = 240
+# The figures that the tiles show.
+_IN_TILES = ("Speed", "First token")
 
 
 class VerdictView(QWidget):
@@ -174,7 +174,7 @@ class VerdictView(QWidget):
         self._tail_card.show()
 
     def _show_figures(self, run: Run, finished: Finished) -> None:
-        stop, usage, timing = finished.stop, finished.usage, finished.timing
+        usage, timing = finished.usage, finished.timing
         speed = tokens_per_s(usage, timing)
         first = timing.first_token_s
         self._tiles[0].show_value(f"{usage.output_tokens:,}")
@@ -182,33 +182,14 @@ class VerdictView(QWidget):
         self._tiles[2].show_value("–" if first is None else seconds(first))
         self._tiles_row.show()
         facts = self._new_facts()
-        if stop.kind is StopKind.STOP_STRING:
-            facts.add("Matched", visible(str(stop.value)), is_code=True)
-        elif stop.kind is StopKind.STOP_TOKEN:
-            facts.add("Matched", f"token {stop.value}")
-        facts.add("Position", position(stop, usage.output_tokens, run.max_tokens))
-        facts.add("Offset", f"character {stop.text_offset:,} of the {channel_name(stop.channel)}")
-        if stop.token_id is not None:
-            facts.add("Last token", f"{visible(stop.token_text or '')}  id {stop.token_id}", True)
-        if stop.held:
-            facts.add("Held", visible(stop.held), is_code=True)
-        else:
-            facts.add("Held", "nothing")
-        if stop.dropped:
-            facts.add_struck("Dropped", visible(stop.dropped))
-        else:
-            facts.add("Dropped", "nothing")
-        cached = f", {usage.cached_tokens:,} cached" if usage.cached_tokens else ""
-        facts.add("Prompt", f"{counted(usage.prompt_tokens, 'token')}{cached}")
-        if usage.thinking_tokens:
-            written = counted(usage.output_tokens, "token")
-            end = finished.budget_end
-            ended = "" if end is None else f", {budget_words(end)}"
-            facts.add("Thinking", f"{usage.thinking_tokens:,} of {written}{ended}")
-        facts.add("Waited", seconds(timing.queued_s))
-        facts.add("Prompt read", f"in {seconds(timing.prefill_s)}")
-        facts.add("Written", f"in {seconds(timing.decode_s)}")
-        facts.add("Total", seconds(timing.total_s))
+        for fact in end_facts(finished, run.context):
+            if fact.name in _IN_TILES:
+                continue
+            if fact.is_cut and fact.text:
+                facts.add_struck(fact.name, visible(fact.text))
+            else:
+                value = "  ".join(filter(None, (visible(fact.text), fact.value)))
+                facts.add(fact.name, value, is_code=bool(fact.text))
         self._show_circumstances(run, facts)
 
     def _show_circumstances(self, run: Run, facts: FactTable) -> None:

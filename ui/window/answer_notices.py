@@ -15,7 +15,6 @@ from ui.kit.controls.own_window import bring_forward
 from ui.preferences.preferences_state import PreferencesState
 from ui.records.conversations import Conversation
 from ui.records.runs import Run, RunState
-from ui.words.verdicts import verdict
 
 # In less time than this, a person has hardly turned to something else.
 LONG_S = 10.0
@@ -73,8 +72,9 @@ def _is_silent(run: Run) -> bool:
 
 def notice_words(run: Run) -> str:
     """Return why an answer ended and how long it is, without any of its text."""
-    if run.state is RunState.REFUSED or run.finished is None:
+    said = run.verdict
+    if run.state is RunState.REFUSED or run.finished is None or said is None:
         return "The question could not be answered."
     # Some desktops read HTML tags in a notification, and a stop sequence may look like a tag.
-    label = verdict(run.finished, run.max_tokens).words.label.translate(_PLAIN)
+    label = said.words.label.translate(_PLAIN)
     return f"{label} · {counted(run.finished.usage.output_tokens, 'token')}"

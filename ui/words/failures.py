@@ -12,6 +12,7 @@ from engine import (
     NoModel,
     PromptTooLong,
     QueueFull,
+    as_sentence,
     counted,
     plain_cause,
 )
@@ -55,14 +56,6 @@ def failure_words(error: BaseException) -> str:
             return as_sentence(os_cause(error))
         case _:
             return UNEXPECTED
-
-
-def as_sentence(words: str) -> str:
-    """Return words with a capital letter at the beginning and a full stop at the end."""
-    words = words.strip()
-    if words and words[-1] not in ".!?…":
-        words += "."
-    return words[:1].upper() + words[1:]
 
 
 def _invalid(error: InvalidRequest) -> str:

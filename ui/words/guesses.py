@@ -3,7 +3,7 @@
 Pure; knows no Qt. Any thread.
 """
 
-from engine import Speculation, TokenOrigin, counted
+from engine import Speculation, TokenOrigin, acceptance, counted
 
 ORIGIN_NAMES = {
     TokenOrigin.SAMPLED: "",
@@ -26,19 +26,6 @@ ORIGIN_WORDS = {
 """By a token's origin, what it means in words; empty for a token that the model drew alone."""
 
 
-def acceptance(found: Speculation) -> str:
-    """Return how many guesses were right, such as ``9 of 12 (75 %)``; empty without guesses."""
-    if not found.guessed:
-        return ""
-    share = 100 * found.accepted / found.guessed
-    return f"{found.accepted:,} of {found.guessed:,} ({share:.0f} %)"
-
-
-def passes(found: Speculation) -> str:
-    """Return in how many passes guesses were checked, such as ``1 pass`` or ``3 passes``."""
-    return f"{found.passes:,} {'pass' if found.passes == 1 else 'passes'}"
-
-
 def guess_words(found: Speculation, output_tokens: int) -> str:
     """Return in sentences what guessing did for an answer.
 
@@ -50,9 +37,8 @@ def guess_words(found: Speculation, output_tokens: int) -> str:
         return "No tokens were guessed: each of them took a pass of its own."
     said = []
     if found.guessed:
-        said.append(
-            f"Guesses were checked in {passes(found)}: the model confirmed {acceptance(found)}."
-        )
+        passes = counted(found.passes, "pass", "passes")
+        said.append(f"Guesses were checked in {passes}: the model confirmed {acceptance(found)}.")
     if found.forced:
         were = "was" if found.forced == 1 else "were"
         forced = counted(found.forced, "token")

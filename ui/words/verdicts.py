@@ -6,13 +6,13 @@ Renders the engine's record and decides nothing. Pure; knows no Qt. Any thread.
 from dataclasses import dataclass
 
 from engine import (
-    INTERRUPTED,
     UNRECORDED,
     WRITTEN,
+    AnswerContext,
     Finished,
     StopKind,
     VerdictWords,
-    figures,
+    interrupted,
     verdict_words,
 )
 from ui.words.tones import Tone
@@ -45,21 +45,20 @@ class Verdict:
     words: VerdictWords
 
 
-INTERRUPTED_VERDICT = Verdict("fault", Tone.FAULT, INTERRUPTED)
 WRITTEN_VERDICT = Verdict("pencil", Tone.QUIET, WRITTEN)
 UNRECORDED_VERDICT = Verdict("report", Tone.QUIET, UNRECORDED)
 
 
-def verdict(finished: Finished, max_tokens: int | None = None) -> Verdict:
+def interrupted_verdict(*, has_text: bool) -> Verdict:
+    """Return the verdict on an answer that was not over when the program ended."""
+    return Verdict("fault", Tone.FAULT, interrupted(has_text=has_text))
+
+
+def verdict(finished: Finished, context: AnswerContext) -> Verdict:
     """Return the verdict on a finished answer.
 
     Args:
         finished: The engine's last event.
-        max_tokens: The limit that the request had, if any.
+        context: What else is known of the answer.
     """
-    return Verdict(*_LOOKS[finished.stop.kind], verdict_words(finished, max_tokens))
-
-
-def answer_line(finished: Finished, max_tokens: int | None = None) -> str:
-    """Return the line under an answer: figures, then the reason by name."""
-    return " · ".join([*figures(finished), verdict_words(finished, max_tokens).label])
+    return Verdict(*_LOOKS[finished.stop.kind], verdict_words(finished, context))

@@ -1,38 +1,15 @@
-"""Makes white space and control characters visible; writes and reads escape sequences.
+"""Makes control characters visible in text that keeps its white space; reads escape sequences.
 
 Pure functions; knows no Qt. Any thread.
 """
 
 import re
 
-from engine import escaped as escape
-from engine import quoted as quote
+from engine import visible
 
-_SIGNS = {
-    ord(" "): "·",
-    ord("\t"): "⇥",
-    ord("\n"): "⏎",
-    ord("\r"): "␍",
-    0x00A0: "⍽",
-    0x3000: "□",
-    0x200B: "<ZWSP>",
-    0x200C: "<ZWNJ>",
-    0x200D: "<ZWJ>",
-    0x2028: "<LS>",
-    0x2029: "<PS>",
-    0xFEFF: "<BOM>",
-}
 # Characters that turn the direction of the text around them, and so may show it as another one.
 _DIRECTIONS = {
-    0x202A: "<LRE>",
-    0x202B: "<RLE>",
-    0x202C: "<PDF>",
-    0x202D: "<LRO>",
-    0x202E: "<RLO>",
-    0x2066: "<LRI>",
-    0x2067: "<RLI>",
-    0x2068: "<FSI>",
-    0x2069: "<PDI>",
+    code: visible(chr(code)) for code in (*range(0x202A, 0x202F), *range(0x2066, 0x206A))
 }
 _JOINERS = "\u200c\u200d"
 _CONTROL_PICTURES = {code: chr(0x2400 + code) for code in range(0x20)} | {0x7F: "␡"}
@@ -40,11 +17,6 @@ _MEANINGS = {"n": "\n", "t": "\t", "r": "\r", "\\": "\\", '"': '"', "'": "'", "0
 _HEX_DIGITS = {"x": 2, "u": 4, "U": 8}
 _NOT_ASCII = re.compile(r"[^\n -~]")
 _LINE_ENDS = re.compile(r"\r\n|[\r\n\u2029]")
-
-
-def visible(text: str) -> str:
-    """Return the text with a visible sign for each white space and control character."""
-    return text.translate(_CONTROL_PICTURES | _SIGNS | _DIRECTIONS)
 
 
 def with_control_pictures(text: str) -> str:
@@ -76,16 +48,6 @@ def _seen_or_escaped(char: str) -> str:
 def lines_of(text: str) -> list[str]:
     """Return the lines of a plain text, as a text view splits them."""
     return _LINE_ENDS.split(text)
-
-
-def escaped(text: str) -> str:
-    """Return the text as one line that ``unescaped`` turns back into exactly the same text."""
-    return escape(text)
-
-
-def quoted(text: str, limit: int = 40) -> str:
-    """Return the text in double quotes, escaped, shortened to ``limit`` characters."""
-    return quote(text, limit)
 
 
 def unescaped(typed: str) -> str:

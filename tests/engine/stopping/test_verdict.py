@@ -23,7 +23,7 @@ def finished(stop: StopInfo, *, error: str | None = None, call: str = "") -> Fin
         ),
         (
             StopInfo(StopKind.STOP_STRING, value="\n\nUser:", text_offset=1),
-            r'Stopped by "\n\nUser:" after 1 character',
+            'Stopped by "⏎⏎User:" after 1 character',
         ),
         (
             StopInfo(StopKind.STOP_STRING, value="A"),
@@ -35,7 +35,7 @@ def finished(stop: StopInfo, *, error: str | None = None, call: str = "") -> Fin
         ),
         (
             StopInfo(StopKind.STOP_TOKEN, value=21, token_text="\n", text_offset=2),
-            r'Stopped by token 21 ("\n") after 2 characters',
+            'Stopped by token 21 ("⏎") after 2 characters',
         ),
         (StopInfo(StopKind.EOS, token_text="<|im_end|>"), "Ended by itself (EOS token <|im_end|>)"),
         (StopInfo(StopKind.EOS), "Ended by itself (EOS)"),

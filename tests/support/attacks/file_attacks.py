@@ -44,7 +44,6 @@ from ui.records.messages import ConversationMessage
 from ui.records.presets import Preset, presets_from_json, presets_json
 from ui.records.storing import MemoryConversationStore
 from ui.stops import stop_list_text as stop_exchange
-from ui.words.verdicts import answer_line
 
 GOLDEN = Path(__file__).parents[2] / "api" / "golden"
 _MOST_BYTES = 1 << 28
@@ -132,7 +131,7 @@ def _read_run(path: Path) -> str:
     except (FileRefused, DamagedRun):
         return "refused"
     assert shown.run.finished is not None
-    answer_line(shown.run.finished, shown.run.max_tokens)
+    assert shown.run.verdict is not None
     return outcome
 
 

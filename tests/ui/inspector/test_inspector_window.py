@@ -74,7 +74,7 @@ def test_another_list_is_tried_as_it_is_typed(use: Use) -> None:
         await ask(window, COUNT, "6")
         inspector.tabs.setCurrentWidget(inspector.what_if)
         words = inspector.what_if.sentence.text
-        await eventually(lambda: words().startswith("Would stop at token 11 by #1"))
+        await eventually(lambda: words().startswith('Would stop at token 11 by "6"'))
         inspector.what_if.editor.input.setText("3")
         await eventually(lambda: "by the sequence being typed" in words())
         assert words() == "Would stop at token 5 by the sequence being typed, keeping 4 characters."

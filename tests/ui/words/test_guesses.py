@@ -2,8 +2,9 @@
 
 import pytest
 
+from engine import acceptance
 from engine.values.events import Speculation
-from ui.words.guesses import acceptance, guess_words
+from ui.words.guesses import guess_words
 
 
 def test_an_answer_without_guesses_says_so() -> None:

@@ -14,6 +14,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from engine import as_sentence
 from ui.chat.columns.chat_header import ChatHeader
 from ui.chat.columns.tools_in_chat import ToolsInChat
 from ui.chat.columns.welcome import Suggestion, Welcome
@@ -41,7 +42,6 @@ from ui.records.messages import ConversationMessage
 from ui.records.presets import Preset
 from ui.records.runs import Run
 from ui.records.storing import StoreProblem
-from ui.words.failures import as_sentence
 
 _WIDEST_PX = 812
 _KEEP_ONE = "Keep one of the answers to go on"

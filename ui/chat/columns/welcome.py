@@ -15,12 +15,12 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from engine import visible
 from ui.chat.session.answering_model import AnsweringModel
 from ui.kit.controls.buttons import IconBadge
 from ui.kit.look.theme import Theme
 from ui.kit.text.labels import label
 from ui.words.tones import Tone
-from ui.words.visible import visible
 
 
 @dataclass(frozen=True, slots=True)

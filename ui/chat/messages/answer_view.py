@@ -13,7 +13,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from engine import figures
+from engine import figures, quoted, visible
 from ui.chat.composing.message_editor import MessageEditor
 from ui.chat.messages.message_actions import MessageActions, below
 from ui.chat.messages.prompt_progress import PromptProgressBar
@@ -30,7 +30,6 @@ from ui.kit.text.searched import SearchedPart, SearchedText
 from ui.records.messages import ConversationMessage
 from ui.records.runs import Run, RunState
 from ui.words.tones import Tone
-from ui.words.visible import quoted, visible
 
 
 class AnswerView(QWidget):

@@ -2,11 +2,10 @@
 
 from PySide6.QtGui import QColor, QTextCharFormat, QTextCursor
 
-from engine import StopKind
+from engine import StopKind, visible
 from ui.kit.look.theme import Theme, fixed_font
 from ui.kit.text.flow_text import FlowText
 from ui.records.runs import Run
-from ui.words.visible import visible
 
 
 class RawText(FlowText):

@@ -10,12 +10,11 @@ from typing import Literal, Protocol
 
 from PySide6.QtCore import QObject, Signal
 
-from engine import LoadProgress, ModelInfo
+from engine import LoadProgress, ModelInfo, as_sentence
 from ui.kit.background.tasks import Tasks
 from ui.models.model_state import ModelState
 from ui.records.chosen_model import ChosenModel
 from ui.records.conversations import Conversation
-from ui.words.failures import as_sentence
 
 AnsweringStage = Literal["none", "unloaded", "loading", "ready", "failed", "gone"]
 

@@ -195,18 +195,21 @@ class ConversationSession(QObject):
         if same is not None:
             self.path_changed.emit(same)
 
-    def cancel(self) -> None:
+    def cancel(self, *, is_closing: bool = False) -> None:
         """End the running answer within one step of the model; its text is kept.
 
         Running calls are cancelled too, also on their server. An answer that the engine has not
         accepted yet, because its model is still loading, ends at once.
+
+        Args:
+            is_closing: Whether the program ends, so that no person stopped it.
         """
         self._calls.cancel()
-        self._pacing.cancel()
+        self._pacing.cancel(is_closing=is_closing)
 
     async def finish(self) -> None:
-        """Cancel the running answer, and wait for its end."""
-        self.cancel()
+        """Cancel the running answer, because the program ends, and wait for its end."""
+        self.cancel(is_closing=True)
         await self._tasks.finish()
 
     def _begin(

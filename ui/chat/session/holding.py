@@ -4,8 +4,9 @@ Pure; any thread.
 """
 
 from collections import deque
+from collections.abc import Sequence
 
-from engine import TokenTrace
+from engine import TokenTrace, quoted, seconds
 
 
 class HeldText:
@@ -51,3 +52,28 @@ class HeldText:
             surplus -= count
             released.append((count, since_s))
         return released
+
+
+def held_times(tokens: Sequence[TokenTrace]) -> list[tuple[str, float]]:
+    """Return the texts that the matcher held back, with the seconds for each, longest first."""
+    found: list[tuple[str, float]] = []
+    held = HeldText()
+    for token in tokens:
+        before = held.text
+        released = held.take(token, token.time_s)
+        waited_s = token.time_s - released[0][1] if released else 0.0
+        if before and not token.held.startswith(before):
+            found.append((before, waited_s))
+    if held.text and held.since_s is not None:
+        found.append((held.text, tokens[-1].time_s - held.since_s))
+    found.sort(key=lambda pair: -pair[1])
+    return found
+
+
+def held_words(tokens: Sequence[TokenTrace]) -> str:
+    """Return in words how long text was held back because it could have become a stop."""
+    waits = held_times(tokens)
+    if not waits:
+        return "No text was held back."
+    longest, took_s = waits[0]
+    return f"The longest wait was {seconds(took_s)}, of {quoted(longest, 40)}."

@@ -102,11 +102,15 @@ class OpenConversation(QObject):
         self.session.show_version(versions[place])
         return True
 
-    def cancel(self) -> None:
-        """Stop the running answer, or both answers."""
-        self.session.cancel()
+    def cancel(self, *, is_closing: bool = False) -> None:
+        """Stop the running answer, or both answers.
+
+        Args:
+            is_closing: Whether the program ends, so that no person stopped them.
+        """
+        self.session.cancel(is_closing=is_closing)
         if self.sides is not None:
-            self.sides.cancel()
+            self.sides.cancel(is_closing=is_closing)
 
     async def finish(self) -> None:
         """Cancel the running answers, and wait for their end."""

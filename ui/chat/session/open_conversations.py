@@ -92,9 +92,9 @@ class OpenConversations(QObject):
             self._open[conversation.id].cancel()
 
     def cancel_all(self) -> None:
-        """Stop every running answer."""
+        """Stop every running answer, because the program ends."""
         for opened in self._open.values():
-            opened.cancel()
+            opened.cancel(is_closing=True)
 
     def release_unseen(self) -> None:
         """Unload the conversations that were not shown for a while."""

@@ -147,10 +147,10 @@ class SideBySide(QObject):
             changed = self._conversation.tree.show(side.message)
             self._store.save_messages(self._conversation, changed)
 
-    def cancel(self) -> None:
-        """Stop both answers."""
+    def cancel(self, *, is_closing: bool = False) -> None:
+        """Stop both answers, because a person wants it or the program ends."""
         for side in self.sides:
-            side.session.cancel()
+            side.session.cancel(is_closing=is_closing)
 
     async def finish(self) -> None:
         """Cancel both answers, and wait for their end."""

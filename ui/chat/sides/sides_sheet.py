@@ -18,6 +18,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from engine import escaped
 from ui.chat.composing.sampling_fields import sampling_field
 from ui.kit.controls.check_box import CheckBox
 from ui.kit.controls.choice import Choice
@@ -30,7 +31,7 @@ from ui.records.chosen_model import ChosenModel
 from ui.records.conversations import StopEntry
 from ui.records.sending.variants import Variant
 from ui.stops.stop_input import refusal
-from ui.words.visible import escaped, unescaped
+from ui.words.visible import unescaped
 
 _WIDTH_PX, _TEXT_PX = 470, 76
 _MOST_TOKENS, _SHOWN_CHARS = 1_000_000, 300

@@ -2,10 +2,8 @@
 
 from dataclasses import dataclass
 
-from engine import TokenTrace, counted, verdict_words
-from ui.inspector.run.shown_run import ShownRun
-from ui.words.guesses import acceptance
-from ui.words.visible import quoted
+from engine import TokenTrace, acceptance, counted, quoted
+from ui.inspector.run.shown_run import ShownRun, ended_words
 
 _AROUND_CHARS = 160
 
@@ -75,16 +73,13 @@ def _facts(shown: ShownRun) -> list[tuple[str, str]]:
         ("Model", run.model_id),
         ("Stop list", "  ".join(map(quoted, run.stops)) or "none"),
         ("Limit", "none" if run.max_tokens is None else counted(run.max_tokens, "token")),
-        (
-            "Reason",
-            run.state if finished is None else verdict_words(finished, run.max_tokens).label,
-        ),
+        ("Reason", ended_words(run)),
         ("Tokens", "" if usage is None else f"{usage.output_tokens:,}"),
         ("Guessed tokens confirmed", "" if guesses is None else acceptance(guesses) or "none"),
         ("Forced tokens", "" if guesses is None else f"{guesses.forced:,}"),
         ("Passes that checked guesses", "" if guesses is None else f"{guesses.passes:,}"),
         ("Prompt", "" if usage is None else counted(usage.prompt_tokens, "token")),
-        ("Characters", f"{len(run.text):,}"),
+        ("Characters", f"{len(run.text) - run.continued_chars:,}"),
     ]
 
 

@@ -5,7 +5,7 @@ import asyncio
 from PySide6.QtGui import QShowEvent
 from PySide6.QtWidgets import QVBoxLayout, QWidget
 
-from engine import counted
+from engine import counted, quoted, visible
 from engine.recording.run_trace import RunTrace
 from ui.inspector.ending.near_misses import NearMiss, RuleReport, rule_reports
 from ui.inspector.run.pages import reading_page
@@ -15,7 +15,6 @@ from ui.kit.background.tasks import Tasks
 from ui.kit.look.theme import Theme
 from ui.kit.text.html import BREAK, SPACE, Html, code, colored, joined, paragraph, strong
 from ui.kit.text.labels import label
-from ui.words.visible import quoted, visible
 
 # The number of tokens, times the number of stops, that is searched within a few milliseconds.
 _AT_ONCE = 20_000
@@ -70,7 +69,7 @@ class MatcherTab(QWidget):
         if shown is None:
             self.note.setText("No run is shown.")
         elif trace is None:
-            stops = ", ".join(map(quoted, shown.run.stops)) or "none"
+            stops = ", ".join(quoted(one, 40) for one in shown.run.stops) or "none"
             self.note.setText(f"Its tokens were not recorded. The stop list was: {stops}.")
         elif not trace.rules.strings:
             self.note.setText("This run had no stop sequences.")
@@ -97,7 +96,7 @@ class MatcherTab(QWidget):
         color = colors.match if report.is_match else colors.text
         reached, rest = report.rule[: len(report.prefix)], report.rule[len(report.prefix) :]
         head = paragraph(
-            strong(f"#{report.number}", style=f"color:{color}"),
+            strong(f"Stop {report.number}", style=f"color:{color}"),
             SPACE,
             " ",
             code(
@@ -113,7 +112,8 @@ class MatcherTab(QWidget):
 
     def _miss(self, miss: NearMiss) -> Html:
         colors = self._theme.colors
-        where = f"{CHANNEL_NAMES[miss.channel]}, character {miss.offset + 1:,}"
+        before = counted(miss.offset, "character")
+        where = f"{CHANNEL_NAMES[miss.channel]}, after {before}"
         return paragraph(
             code(
                 visible(miss.before),

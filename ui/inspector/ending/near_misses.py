@@ -7,9 +7,8 @@ beginning that appeared and was ruled out within one token.
 import re
 from dataclasses import dataclass
 
-from engine import Channel, StopKind, counted
+from engine import Channel, StopKind, counted, quoted
 from ui.inspector.tape.tape import CHANNEL_NAMES, Tape
-from ui.words.visible import quoted
 
 MAX_MISSES = 20
 _AROUND_CHARS = 24

@@ -3,26 +3,22 @@
 Main thread.
 """
 
+import math
 from dataclasses import replace
 
 from PySide6.QtGui import QFont
 from PySide6.QtWidgets import QHBoxLayout, QPushButton, QVBoxLayout, QWidget
 
-from engine import (
-    StopKind,
-    figures,
-)
-from ui.inspector.ending.why import why
+from engine import StopKind, figures, quoted, steps
 from ui.inspector.run.inspector import Inspector
 from ui.inspector.run.shown_run import RunSource, ShownRun
-from ui.inspector.tape.tape import Tape
+from ui.inspector.tape.tape import Tape, percent
 from ui.kit.controls.buttons import IconBadge
 from ui.kit.look.theme import Theme
 from ui.kit.text.labels import label
-from ui.records.runs import RunState
+from ui.records.runs import Run, RunState
 from ui.records.sending.progress import progress_words
 from ui.words.tones import Tone
-from ui.words.visible import quoted
 
 
 class VerdictHead(QWidget):
@@ -72,13 +68,11 @@ class VerdictHead(QWidget):
             is_known = run.state is not RunState.UNRECORDED
             self.keep_on.setVisible(is_known and self._can_continue(shown))
         else:
-            tape = None if shown.trace is None else Tape(shown.trace)
-            steps = why(run, tape)
-            if finished.stop.kind is StopKind.ERROR:
-                steps = [said.words.detail, *steps]
-            elif shown.trace is None and shown.source is RunSource.CHAT:
-                steps.append("The tokens of this run were not recorded, or have been forgotten.")
-            self._say(said.icon, said.tone, said.words.sentence, steps)
+            told = why(run, None if shown.trace is None else Tape(shown.trace))
+            # A message that never reached the model has no tokens that could have been recorded.
+            if shown.trace is None and shown.source is RunSource.CHAT and finished.timing.total_s:
+                told.append("The tokens of this run were not recorded, or have been forgotten.")
+            self._say(said.icon, said.tone, said.words.sentence, told)
             self.figures.setText("  ·  ".join(figures(finished)))
             self._offer(shown)
 
@@ -127,7 +121,7 @@ class VerdictHead(QWidget):
         trace = shown.trace
         if trace is not None and trace.tokens and trace.tokens[-1].held:
             held = trace.tokens[-1].held
-            return f"Holding {quoted(held)} back: it could still become a stop."
+            return f"Holding {quoted(held, 40)} back: it could still become a stop."
         watched = ", ".join(quoted(stop, 16) for stop in shown.run.stops)
         return f"Watching for {watched}." if watched else "No stop sequences are set."
 
@@ -156,3 +150,19 @@ class VerdictHead(QWidget):
             actions.addWidget(action)
         actions.addStretch(1)
         words.addLayout(actions)
+
+
+def why(run: Run, tape: Tape | None) -> list[str]:
+    """Return the steps that led to a run's end; an empty list while it is running."""
+    finished, said = run.finished, run.verdict
+    if finished is None or said is None:
+        return []
+    if run.state is RunState.INTERRUPTED:
+        return [said.words.detail]
+    began, probability = None, ""
+    if tape is not None and tape.tokens:
+        if (row := tape.first_matched_row()) is not None:
+            began = (tape.tokens[row].index, tape.texts[row])
+        if (stats := tape.tokens[-1].stats) is not None:
+            probability = percent(math.exp(stats.logprob))
+    return steps(finished, run.context, began=began, probability=probability)

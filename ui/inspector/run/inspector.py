@@ -10,7 +10,7 @@ from pathlib import Path
 
 from PySide6.QtCore import QObject, QTimer, Signal
 
-from engine import Engine, TraceLevel, verdict_words
+from engine import Engine, TraceLevel
 from engine.recording.saved_run import DamagedRun, from_json, question_of
 from ui.chat.session.conversation_session import ConversationSession
 from ui.chat.session.open_conversation import OpenConversation
@@ -20,6 +20,7 @@ from ui.inspector.run.shown_prompt import ShownPrompt
 from ui.inspector.run.shown_run import (
     RunSource,
     ShownRun,
+    ended_words,
     saved_run,
     shown_answer,
     shown_recording,
@@ -29,7 +30,7 @@ from ui.kit.background.files import FileRefused, read_text, write_text
 from ui.kit.background.tasks import Tasks
 from ui.records.messages import ConversationMessage
 from ui.records.runs import Run
-from ui.server.requests import RequestAnswer, RequestEntry
+from ui.server.requests import RequestEntry
 
 GROWTH_MS = 100
 # A run with as many tokens as are kept takes about three megabytes.
@@ -132,10 +133,8 @@ class Inspector(QObject):
         shown, request = self.shown, self._request
         if request is None or shown is None or shown.source is not RunSource.REQUEST:
             return []
-        return [
-            f"Answer {number} of {len(request.answers)}: {_ending(answer)}"
-            for number, answer in enumerate(request.answers, 1)
-        ]
+        ends = [ended_words(shown_answer(request, answer).run) for answer in request.answers]
+        return [f"Answer {number} of {len(ends)}: {end}" for number, end in enumerate(ends, 1)]
 
     def open_file(self, path: Path) -> None:
         """Show the saved run in a file, or say why the file is not a saved run."""
@@ -285,8 +284,3 @@ class Inspector(QObject):
 def _shown_file(text: str, name: str) -> ShownRun:
     """Return a saved run as it is shown. Call it on another thread: a long run takes a moment."""
     return shown_recording(from_json(text), name, question_of(text))
-
-
-def _ending(answer: RequestAnswer) -> str:
-    """Return in a few words why an answer ended."""
-    return verdict_words(answer.finished, answer.request.max_tokens).label

@@ -75,6 +75,7 @@ def shown_answer(
         thinking=answer.thinking,
         tool_calls=list(answer.tool_calls),
         finished=answer.finished,
+        is_own=False,
         started_at=entry.began_at,
     )
     name = f"{entry.agent or entry.client}, {entry.method} {entry.path}"
@@ -123,6 +124,7 @@ def shown_recording(recording: Recording, name: str, question: str = "") -> Show
         thinking=played.thinking,
         tool_calls=list(played.calls),
         finished=finished,
+        is_own=False,
     )
     return ShownRun(run, trace, question, RunSource.FILE, name)
 

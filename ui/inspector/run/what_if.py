@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from PySide6.QtCore import QObject, QTimer, Signal
 
-from engine import StopKind, StopRules, counted, headline
+from engine import StopKind, StopRules, counted, headline, quoted
 from engine.recording.replay import Recording, Replayed, replay
 from engine.recording.saved_run import to_json
 from ui.kit.background.tasks import Tasks
@@ -162,7 +162,7 @@ def outcome_of(
         match stop.kind:
             case StopKind.STOP_STRING:
                 row = rows.get(str(stop.value))
-                by = "the sequence being typed" if row is None else f"#{row + 1}"
+                by = quoted(str(stop.value), 40) if row is not None else "the sequence being typed"
                 sentence = f"Would stop {at} by {by}, {kept}."
             case StopKind.EOS:
                 sentence = f"Would end by itself {at}, {kept}."

@@ -3,7 +3,7 @@
 Pure; any thread.
 """
 
-from engine import counted
+from engine import counted, visible
 from ui.inspector.run.tools import CaptureFinding, CaptureView
 from ui.kit.look.colors import Colors
 from ui.kit.text.html import (
@@ -20,7 +20,6 @@ from ui.kit.text.html import (
     visible_lines,
     with_code_spans,
 )
-from ui.words.visible import visible
 
 # Each row takes time to lay out, so a long stream shows only both ends and the faulty events.
 FIRST_EVENTS, LAST_EVENTS, MOST_WRONG = 24, 16, 16

@@ -7,10 +7,19 @@ from dataclasses import dataclass
 from enum import IntFlag
 from itertools import pairwise
 
-from engine import Channel, StopInfo, StopKind, StopRules, TokenTrace, Vocabulary, counted
+from engine import (
+    Channel,
+    StopInfo,
+    StopKind,
+    StopRules,
+    TokenTrace,
+    Vocabulary,
+    counted,
+    quoted,
+    visible,
+)
 from engine.recording.run_trace import RunTrace
 from ui.words.guesses import ORIGIN_WORDS
-from ui.words.visible import quoted, visible
 
 CHANNEL_NAMES = {
     Channel.TEXT: "Answer",
@@ -177,7 +186,7 @@ def token_words(token: TokenTrace, rules: StopRules) -> str:
     if token.special is not None:
         parts.append(f"special token {token.special}")
     elif text:
-        parts.append(quoted(text))
+        parts.append(quoted(text, 40))
     else:
         parts.append("no text yet")
     raw = token.raw
@@ -187,13 +196,13 @@ def token_words(token: TokenTrace, rules: StopRules) -> str:
     if said := ORIGIN_WORDS[token.origin]:
         parts.append(said)
     if token.held:
-        parts.append(f"held back after it: {quoted(token.held)}")
+        parts.append(f"held back after it: {quoted(token.held, 40)}")
     if token.stats is not None:
         stats = token.stats
         parts.append(f"probability {percent(math.exp(stats.logprob))}, rank {stats.rank + 1:,}")
     reached = [
-        f"#{number} {count} of {len(rule)}"
-        for number, (count, rule) in enumerate(zip(token.progress, rules.strings, strict=False), 1)
+        f"{count} of {counted(len(rule), 'character')} of {quoted(rule, 16)}"
+        for count, rule in zip(token.progress, rules.strings, strict=False)
         if count
     ]
     if reached:

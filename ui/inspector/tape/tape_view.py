@@ -17,14 +17,13 @@ from PySide6.QtGui import (
 )
 from PySide6.QtWidgets import QTextEdit
 
-from engine import Channel, TokenTrace, counted
+from engine import Channel, TokenTrace, counted, visible
 from engine.recording.run_trace import RunTrace
 from ui.inspector.run.pages import align
 from ui.inspector.tape.tape import CHANNEL_NAMES, Span, Tape, TokenMark
 from ui.inspector.tape.tape_marks import MarkKind, Range, TapeMarks
 from ui.kit.look.theme import Theme, fixed_font
 from ui.words.guesses import ORIGIN_WORDS
-from ui.words.visible import visible
 
 MAX_TOKENS = 1_000
 _LINE_FEED = "⏎"
@@ -268,7 +267,7 @@ class TapeView(QTextEdit):
             chip = self._chip()
             chip.setForeground(QColor(colors.on_accent))
             chip.setBackground(QColor(colors.accent))
-            cursor.insertText(f" #{(stop.rule_index or 0) + 1} ", chip)
+            cursor.insertText(f" stop {(stop.rule_index or 0) + 1} ", chip)
 
     def _plain(self) -> QTextCharFormat:
         if "plain" not in self._formats:

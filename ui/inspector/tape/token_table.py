@@ -9,26 +9,25 @@ from typing import Any
 
 from PySide6.QtCore import QAbstractTableModel, QModelIndex, QObject, QPersistentModelIndex, Qt
 
-from engine import TokenTrace, seconds
+from engine import TokenTrace, quoted, seconds, visible
 from engine.recording.run_trace import RunTrace
 from ui.inspector.tape.tape import CHANNEL_NAMES, chip_text, percent
 from ui.words.guesses import ORIGIN_NAMES
-from ui.words.visible import visible
 
 Index = QModelIndex | QPersistentModelIndex
 MAX_ROWS = 2_000
 COLUMNS = (
-    "#",
+    "Token",
     "Id",
     "Text",
-    "Channel",
+    "Part",
     "Origin",
-    "After",
+    "Time",
     "Probability",
     "Rank",
-    "Out",
-    "Held",
-    "Reached",
+    "Released",
+    "Held Back",
+    "Stops Reached",
 )
 _RIGHT = int(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
 _NUMBERS = frozenset({0, 1, 5, 6, 7, 8})
@@ -193,5 +192,6 @@ def cell(token: TokenTrace, column: int, rules: tuple[str, ...]) -> str:
         case 9:
             return visible(token.held)
         case _:
-            pairs = enumerate(zip(token.progress, rules, strict=False), 1)
-            return "  ".join(f"#{n} {count}/{len(rule)}" for n, (count, rule) in pairs if count)
+            pairs = zip(token.progress, rules, strict=False)
+            reached = (f"{quoted(rule, 16)} {count}/{len(rule)}" for count, rule in pairs if count)
+            return "  ".join(reached)

@@ -4,9 +4,9 @@ from PySide6.QtCore import QEvent, QRectF, Qt
 from PySide6.QtGui import QColor, QPainter, QPaintEvent, QShowEvent
 from PySide6.QtWidgets import QVBoxLayout, QWidget
 
-from engine import seconds
+from engine import RunPhase, phases, seconds
+from ui.chat.session.holding import held_words
 from ui.inspector.run.shown_run import ShownRun
-from ui.inspector.timing.phases import RunPhase, held_words, phases
 from ui.kit.look.theme import Theme, fixed_font
 from ui.kit.text.labels import label
 from ui.words.guesses import guess_words
@@ -14,6 +14,7 @@ from ui.words.guesses import guess_words
 _LINES, _NAME_CHARS, _TIME_CHARS = 2.4, 11, 9
 _MIDDLE = int(Qt.AlignmentFlag.AlignVCenter)
 _BAR_SHARE = 0.5  # of the height of a line
+_UNKNOWN = "The times of this answer are not known."
 
 
 class TimingTab(QWidget):
@@ -48,9 +49,12 @@ class TimingTab(QWidget):
         self.bars.show_phases(found)
         self.bars.setVisible(bool(found))
         if finished is not None:
-            self.note.setText(f"{seconds(finished.timing.total_s)} in all.")
+            total_s = finished.timing.total_s
+            self.note.setText(f"{seconds(total_s)} in all." if total_s else _UNKNOWN)
         elif shown is None:
             self.note.setText("No run is shown.")
+        elif shown.run.is_over:
+            self.note.setText(_UNKNOWN)
         else:
             self.note.setText("The times are known when the answer has ended.")
         self.guesses.setText(

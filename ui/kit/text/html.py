@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable
 from html import escape
 
-from ui.words.visible import visible
+from engine import visible
 
 
 class Html(str):

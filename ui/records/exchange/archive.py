@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from datetime import datetime
 from typing import Any
 
-from engine import INTERRUPTED
+from engine import figures
 from engine.files.fields import DamagedFile, Fields, parsed_json
 from ui.records import codec
 from ui.records.attachments import attachment_from, attachment_values
@@ -19,7 +19,6 @@ from ui.records.messages import ConversationMessage, Role, copied
 from ui.records.placement import Placement
 from ui.records.presets import Preset, preset_from, preset_values
 from ui.records.runs import Run, RunState
-from ui.words.verdicts import answer_line
 
 VERSION = 1
 
@@ -123,11 +122,14 @@ def _calls(run: Run) -> list[str]:
 
 
 def _ending(run: Run) -> str:
-    if run.finished is not None:
-        return answer_line(run.finished, run.max_tokens).replace("*", "\\*")
+    """Return the line under an answer: figures, then the reason by name."""
     if run.state is RunState.REFUSED:
         return f"Not sent: {run.refusal}"
-    return INTERRUPTED.label if run.state is RunState.INTERRUPTED else ""
+    said, finished = run.verdict, run.finished
+    if said is None or (finished is None and run.state is not RunState.INTERRUPTED):
+        return ""
+    known = () if finished is None else figures(finished)
+    return " · ".join((*known, said.words.label)).replace("*", "\\*")
 
 
 def _conversation_values(conversation: Conversation) -> dict[str, Any]:

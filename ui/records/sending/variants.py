@@ -2,10 +2,9 @@
 
 from dataclasses import dataclass
 
-from engine import SAMPLING_OPTIONS, counted
+from engine import SAMPLING_OPTIONS, counted, quoted
 from ui.records.chosen_model import ChosenModel
 from ui.records.conversations import Conversation, ConversationSettings, StopEntry, rules_of
-from ui.words.visible import quoted
 
 _STOPS_NAMED = 2
 

@@ -124,7 +124,7 @@ def test_a_permission_question_hides_no_characters_of_the_arguments(
     assert json.loads(words) == json.loads(turned)
     run.results.append(CallResult("c1", CallState.DONE, "\u202elive\u202c", "sums", "add", 0.1))
     cards.show_run(run)
-    assert cards.cards["c1"].result.toPlainText() == "<RLO>live<PDF>"
+    assert cards.cards["c1"].result.toPlainText() == "‹RLO›live‹PDF›"
 
 
 def test_at_the_limit_the_person_can_continue(cards: ToolCards, run: Run) -> None:

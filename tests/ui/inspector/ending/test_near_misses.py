@@ -14,7 +14,7 @@ def test_a_stop_that_came_near_says_how_near_and_why_not(record: Record) -> None
     assert (report.prefix, report.count) == ("User", 1)
     assert report.outcome == "4 of 5 characters, once"
     assert [miss.why for miss in report.misses] == [
-        '":" was expected next, but " " came.',
+        '":" was expected next, but "·" came.',
         "White space inside it differs.",
     ]
 

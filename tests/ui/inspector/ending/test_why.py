@@ -2,16 +2,16 @@
 
 from tests.ui.inspector.conftest import Record
 from tests.ui.inspector.reading import trace_of
-from ui.inspector.ending.why import why
+from ui.inspector.ending.verdict_head import why
 from ui.inspector.tape.tape import Tape
 
 
 def test_why_a_stop_ended_the_answer_is_told_in_three_steps(record: Record) -> None:
     shown = record(["ab", "cE", "N", "D!"], "END")
     assert why(shown.run, Tape(trace_of(shown))) == [
-        '"END" began in token 2 "cE", at character 4 of the answer.',
+        '"END" began after 3 characters of the answer, in token 2 "cE".',
         'It was complete with token 4 "D!".',
-        "The answer was kept up to character 3; 4 characters cut off.",
+        "The answer keeps 3 characters; 4 characters cut off.",
     ]
 
 

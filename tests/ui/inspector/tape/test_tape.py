@@ -81,7 +81,7 @@ def test_a_token_is_described_in_a_line(record: Record) -> None:
         "2 bytes 61 45",
         "answer",
         'held back after it: "E"',
-        "#1 1 of 3",
+        '1 of 3 characters of "END"',
     ):
         assert part in words
     assert "rank 1" in words

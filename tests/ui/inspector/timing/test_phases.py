@@ -4,10 +4,10 @@ import pytest
 
 from engine.stopping.record import Channel
 from engine.values.events import TokenTrace
+from engine.values.figures import phases
 from tests.ui.inspector.conftest import Record
 from tests.ui.inspector.reading import trace_of
-from ui.chat.session.holding import HeldText
-from ui.inspector.timing.phases import held_times, phases
+from ui.chat.session.holding import HeldText, held_times
 
 
 def test_the_phases_of_a_run_follow_each_other_and_fill_its_time(record: Record) -> None:

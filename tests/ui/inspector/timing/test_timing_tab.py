@@ -4,10 +4,10 @@ import pytest
 from PySide6.QtWidgets import QWidget
 from pytestqt.qtbot import QtBot
 
+from engine import RunPhase
 from tests.ui.inspector.conftest import Record
 from tests.ui.inspector.reading import columns
 from ui.inspector.run.shown_run import ShownRun
-from ui.inspector.timing.phases import RunPhase
 from ui.inspector.timing.timing_tab import PhaseBars, TimingTab
 from ui.kit.look.theme import Theme
 from ui.records.runs import Run

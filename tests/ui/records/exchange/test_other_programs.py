@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ui.inspector.ending.why import why
 
 from engine.files.fields import DamagedFile
-from ui.inspector.ending.why import why
 from ui.records.conversations import Conversation
 from ui.records.exchange.reading import find_conversations
 from ui.words.verdicts import answer_line

@@ -14,7 +14,13 @@ def a_run() -> Run:
 
 def test_the_report_names_reason_match_position_and_tokens() -> None:
     report = markdown_report(a_run(), "Why?")
-    for part in ("`stop_string`", "token 3 of at most 12", "8 (2 cached)", "demo-model", "Why?"):
+    for part in (
+        "`stop_string`",
+        "token 3 of at most 12",
+        "8 tokens, 2 cached",
+        "demo-model",
+        "Why?",
+    ):
         assert part in report
 
 
@@ -43,8 +49,11 @@ def test_guesses_are_reported_where_there_were_any() -> None:
 
 
 def test_the_end_of_thinking_by_its_budget_is_reported_with_its_token() -> None:
-    assert "| Thinking |" not in markdown_report(a_run())
+    assert "budget" not in markdown_report(a_run())
     run = Run(text="one")
     end = BudgetEnd(token_index=65, forced=3, budget=64)
     run.apply(Finished(STOP, Usage(8, 2, 80, 69), Timing(total_s=1), budget_end=end))
-    assert "| Thinking | ended by its budget of 64 at token 66 |" in markdown_report(run)
+    assert (
+        "80 tokens, 69 of them thinking, ended by its budget of 64 at token 66 |"
+        in markdown_report(run)
+    )

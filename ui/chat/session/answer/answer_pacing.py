@@ -90,16 +90,19 @@ class AnswerPacing(QObject):
         # A task that is cancelled before its first step never runs its own ending.
         self._task.add_done_callback(lambda _: self._end(answer))
 
-    def cancel(self) -> None:
+    def cancel(self, *, is_closing: bool = False) -> None:
         """End the answer within one step of the model; its text is kept.
 
         An answer that the engine has not accepted yet, because its model is still loading, ends at
         once.
+
+        Args:
+            is_closing: Whether the program ends, so that no person stopped it.
         """
         answer = self._answer
         if answer is None or answer.run.is_cancelling:
             return
-        answer.run.is_cancelling = True
+        answer.run.is_cancelling, answer.run.is_closing = True, is_closing
         if not answer.cancel() and self._task is not None:
             self._task.cancel()
         self._listeners.changed(answer.run)
