@@ -15,6 +15,7 @@ from engine import (
     StopKind,
     checked_strings,
     counted,
+    escaped,
     quoted,
 )
 from ui.words.visible import unescaped
@@ -97,7 +98,9 @@ class ChatSession:
             case "remove":
                 return self._remove_stop(value)
             case "" | "list":
-                lines = [f"{number}. {quoted(stop)}" for number, stop in enumerate(stops, 1)]
+                # As they are typed: what is listed here can be added again.
+                typed = (escaped(stop).replace('"', '\\"') for stop in stops)
+                lines = [f'{number}. "{stop}"' for number, stop in enumerate(typed, 1)]
                 return "\n".join(lines) if lines else "no stops; /stop add S adds one"
             case unknown:
                 return f"/stop {unknown} is not a command; use add, remove or list"

@@ -365,7 +365,7 @@ def steps(
             ]
         case StopKind.MAX_TOKENS:
             most = end.usage.output_tokens if context.max_tokens is None else context.max_tokens
-            told = [f"The limit was {counted(most, 'token')}.", _came(stop), _released(stop)]
+            told = [f"Its limit was {counted(most, 'token')}.", _came(stop), _released(stop)]
         case StopKind.CONTEXT_FULL | StopKind.MEMORY_FULL:
             told = [verdict_words(end, context).detail, _came(stop), _released(stop)]
         case StopKind.TOOL_CALL:

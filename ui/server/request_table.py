@@ -18,7 +18,7 @@ from PySide6.QtCore import (
     Signal,
 )
 
-from engine import figure, seconds, sentence
+from engine import escaped, figure, seconds, sentence
 from ui.server.requests import RequestEntry, RequestLog, stop_words
 
 INTERVAL_MS = 250
@@ -254,6 +254,7 @@ class RequestTable(QAbstractTableModel):
             entry.id,
             str(entry.status),
             stop_words(entry),
+            *(escaped(str(end.stop.value)) for end in entry.ends),  # as it is typed
         )
         return any(self._text in one.casefold() for one in said)
 

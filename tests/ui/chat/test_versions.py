@@ -90,7 +90,7 @@ def test_a_continued_answer_goes_on_from_its_text_and_keeps_the_short_one(
         assert short.text == "1 2 "
         assert whole.continued_chars == 4
         assert whole.finished is not None
-        assert whole.finished.stop.text_offset == 8, "counted in the whole answer"
+        assert whole.finished.stop.text_offset == 4, "counted from where its tokens begin"
 
     run(steps())
 

@@ -18,6 +18,6 @@ def test_why_a_stop_ended_the_answer_is_told_in_three_steps(record: Record) -> N
 def test_why_a_limit_ended_the_answer_says_what_was_released(record: Record) -> None:
     shown = record(["a", "E", "N"], "END", max_tokens=2)
     assert why(shown.run, Tape(trace_of(shown)))[0::2] == [
-        "The limit was 2 tokens.",
+        "Its limit was 2 tokens.",
         '"E" was still held back, and was then released.',
     ]

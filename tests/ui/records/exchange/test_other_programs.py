@@ -6,14 +6,22 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ui.inspector.ending.why import why
 
+from engine import figures
 from engine.files.fields import DamagedFile
+from ui.inspector.ending.verdict_head import why
 from ui.records.conversations import Conversation
 from ui.records.exchange.reading import find_conversations
-from ui.words.verdicts import answer_line
+from ui.records.runs import Run
 
 MOST = 8_000_000
+
+
+def line_under(run: Run) -> str:
+    """Return the figures and the reason of an answer, as the line under it shows them."""
+    assert run.finished is not None
+    assert run.verdict is not None
+    return " · ".join((*figures(run.finished), run.verdict.words.label))
 
 
 def node(key: str, parent: str | None, role: str = "", *parts: Any, **more: Any) -> dict[str, Any]:
@@ -327,7 +335,7 @@ def test_what_chatgpt_ran_and_why_it_stopped_come_in_and_the_rest_is_counted(
     ]
     assert (first.text, second.text, answer.text) == ("", "", "It is 42.")
     assert answer.finished is not None
-    assert answer_line(answer.finished) == "Cut off at the token limit"
+    assert line_under(answer) == "Cut off at the token limit"
     last = one.messages[-1].run
     assert last is not None
     assert (last.thinking, last.finished and last.finished.stop.kind) == ("Hm.", "cancelled")
@@ -372,7 +380,7 @@ def test_lm_studio_brings_its_stops_prompts_presets_and_reasons(tmp_path: Path) 
     assert run is not None
     assert run.finished is not None
     assert (run.text, run.thinking, run.stops) == ("Hi.", "Who?", ("###",))
-    assert answer_line(run.finished) == '12 tokens · Stopped by "###"'
+    assert line_under(run) == '12 tokens · Stopped by "###"'
     assert [(p.name, p.settings.system_prompt, p.stops[0].sequence) for p in found.presets] == [
         ("Terse", "Be terse.", "END")
     ]
