@@ -7,14 +7,13 @@ from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QFont
 from PySide6.QtWidgets import QButtonGroup, QFrame, QPushButton, QVBoxLayout
 
-from engine import StopKind
+from engine import StopKind, as_sentence
 from ui.chat.messages.answer_view import AnswerView
 from ui.chat.session.side_by_side import Side
 from ui.kit.look.theme import Theme
 from ui.kit.text.labels import label
 from ui.records.runs import Run, RunState
 from ui.words.differences import Spans
-from ui.words.failures import as_sentence
 
 
 class SideColumn(QFrame):
