@@ -75,15 +75,16 @@ def views(column: MessageColumn) -> list[AnswerView | QuestionView]:
 
 
 async def settled(column: MessageColumn) -> None:
-    """Wait until a few turns of the loop change nothing more."""
+    """Wait until a few turns of the loop change nothing more, and nothing is to be filled."""
     before, turns = None, 0
+    filling = column._near._filling
     async with asyncio.timeout(60):
         while turns < 6:
             await asyncio.sleep(0)
             QApplication.sendPostedEvents(None, int(QEvent.Type.LayoutRequest))
             bar = column.verticalScrollBar()
             now = bar.value(), bar.maximum(), column.width(), len(views(column))
-            turns = turns + 1 if now == before else 0
+            turns = turns + 1 if now == before and not filling.isActive() else 0
             before = now
 
 

@@ -3,11 +3,14 @@
 Main thread. A signal of the session leads to one edit of the document, at most 30 times a second.
 """
 
+from functools import cached_property
+
 from PySide6.QtCore import QPoint, Signal
 from PySide6.QtGui import QContextMenuEvent
 from PySide6.QtWidgets import (
     QButtonGroup,
     QHBoxLayout,
+    QLabel,
     QPushButton,
     QVBoxLayout,
     QWidget,
@@ -45,6 +48,7 @@ class AnswerView(QWidget):
         theme: The look.
         message: The answer.
         reasons: The reason lines of all answers, of which one is marked.
+        parent: The widget around it.
 
     Attributes:
         editor: The field for editing the text; None while it is not edited.
@@ -52,9 +56,7 @@ class AnswerView(QWidget):
         message: The answer.
         run: The run that made it.
         text_view: The view of its text.
-        thinking: Its reasoning.
         calls: The cards of its tool calls.
-        raw_view: Its raw text, hidden until a person wants to see it.
         pace: The speed, while the answer is written.
         reason: The line that says why it ended; a click shows more.
         proceed: The button that continues the answer.
@@ -66,8 +68,14 @@ class AnswerView(QWidget):
     left = Signal()
     menu_wanted = Signal(QPoint)
 
-    def __init__(self, theme: Theme, message: ConversationMessage, reasons: QButtonGroup) -> None:
-        super().__init__()
+    def __init__(
+        self,
+        theme: Theme,
+        message: ConversationMessage,
+        reasons: QButtonGroup,
+        parent: QWidget | None = None,
+    ) -> None:
+        super().__init__(parent)
         assert message.run is not None
         self.message = message
         self.editor: MessageEditor | None = None
@@ -76,11 +84,9 @@ class AnswerView(QWidget):
         layout = self._parts = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
         layout.setSpacing(8)
-        self.thinking = ThinkingView(theme)
         self.text_view = MarkdownView(markdown_style(theme, self.font()))
         self.text_view.setObjectName("answer_text")
         self.text_view.setAccessibleName("Answer")
-        self._progress = PromptProgressBar()
         self.pace = label("", "faint", 0.92)
         self.reason = ReasonLine(theme)
         reasons.addButton(self.reason)
@@ -99,29 +105,50 @@ class AnswerView(QWidget):
         foot.addWidget(self.reason, 1)
         foot.addWidget(self._retry)
         foot.addWidget(self.action_row)
-        self.raw_view = RawText(theme)
         self.calls = ToolCards(theme)
-        self._held = label("", "faint", 0.95, is_wrapped=True)
-        self._held.hide()
-        for part in (
-            self.thinking,
-            self.text_view,
-            self.raw_view,
-            self._held,
-            self.calls,
-            self._progress,
-        ):
-            layout.addWidget(part)
+        layout.addWidget(self.text_view)
+        layout.addWidget(self.calls)
         layout.addLayout(foot)
         self._connect_signals()
-        self.thinking.append(run.thinking)
+        self.append_thinking(run.thinking)
         self.text_view.set_markdown(run.text)
         self.refresh()
+
+    # -- parts that few answers have: each would take time where many answers are shown ----
+
+    @cached_property
+    def thinking(self) -> ThinkingView:
+        """Its reasoning."""
+        thinking = ThinkingView(self._theme)
+        self._parts.insertWidget(0, thinking)
+        return thinking
+
+    @cached_property
+    def raw_view(self) -> RawText:
+        """Its raw text, hidden until a person wants to see it."""
+        raw = RawText(self._theme)
+        self._parts.insertWidget(self._parts.indexOf(self.text_view) + 1, raw)
+        return raw
+
+    @cached_property
+    def _held(self) -> QLabel:
+        held = label("", "faint", 0.95, is_wrapped=True)
+        self._parts.insertWidget(self._parts.indexOf(self.calls), held)
+        return held
+
+    @cached_property
+    def _progress(self) -> PromptProgressBar:
+        progress = PromptProgressBar()
+        self._parts.insertWidget(self._parts.indexOf(self.calls) + 1, progress)
+        return progress
+
+    def _has(self, part: str) -> bool:
+        return part in self.__dict__
 
     @property
     def held_words(self) -> str:
         """The note about text that is held back; empty if there is none."""
-        return self._held.text() if self._held.isVisible() else ""
+        return self._held.text() if self._has("_held") and self._held.isVisible() else ""
 
     def show_busy(self, is_busy: bool) -> None:
         """Disable actions that begin an answer while one is running."""
@@ -133,7 +160,8 @@ class AnswerView(QWidget):
     def searched_parts(self) -> list[SearchedPart]:
         """Return the thinking, the text and the calls, for the search."""
         text = SearchedText(lambda: self.text_view, None, lambda: self.raw.setChecked(False))
-        return [self.thinking.searched_part(), text, *self.calls.searched_parts()]
+        thinking = [self.thinking.searched_part()] if self._has("thinking") else []
+        return [*thinking, text, *self.calls.searched_parts()]
 
     def contextMenuEvent(self, event: QContextMenuEvent) -> None:
         """Ask for the message's menu."""
@@ -146,7 +174,7 @@ class AnswerView(QWidget):
             self.editor = MessageEditor(self._theme, self.run.text, says="answer", sends="Save")
             self.editor.submitted.connect(lambda text, _: self._submit(text))
             self.editor.left.connect(self.end_editing)
-            self._parts.insertWidget(1, self.editor)
+            self._parts.insertWidget(self._parts.indexOf(self.text_view), self.editor)
         self._show_text()
         self.editor.input.setFocus()
 
@@ -166,21 +194,25 @@ class AnswerView(QWidget):
 
     def append_thinking(self, text: str) -> None:
         """Show more of the reasoning."""
-        self.thinking.append(text)
+        if text:
+            self.thinking.append(text)
 
     def refresh(self) -> None:
         """Show the run's stage, or the reason of its end."""
         run = self.run
-        self.thinking.show_stage(run)
+        if self._has("thinking"):
+            self.thinking.show_stage(run)
         self._show_text()
         self.calls.show_run(run)
-        self._held.setVisible(bool(run.held))
+        if run.held or self._has("_held"):
+            self._held.setVisible(bool(run.held))
         if run.held:
             self._held.setText(
                 f"{visible(run.held)}   held back for {run.held_s:.1f} s, because it could become "
                 "a stop sequence"
             )
-        self._progress.show_run(run)
+        if not run.is_over or self._has("_progress"):
+            self._progress.show_run(run)
         self.reason.setVisible(run.is_over)
         self.pace.setVisible(not run.is_over and bool(run.pace.words))
         self.pace.setText(run.pace.words)
@@ -214,7 +246,8 @@ class AnswerView(QWidget):
     def _show_text(self) -> None:
         is_raw, is_edited = self.raw.isChecked(), self.editor is not None
         self.text_view.setVisible(bool(self.run.text) and not is_raw and not is_edited)
-        self.raw_view.setVisible(is_raw and not is_edited)
+        if is_raw or self._has("raw_view"):
+            self.raw_view.setVisible(is_raw and not is_edited)
         if is_raw:
             self.raw_view.show_run(self.run)
 

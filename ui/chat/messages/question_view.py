@@ -34,8 +34,10 @@ class QuestionView(QWidget):
     left = Signal()
     menu_wanted = Signal(QPoint)
 
-    def __init__(self, theme: Theme, message: ConversationMessage) -> None:
-        super().__init__()
+    def __init__(
+        self, theme: Theme, message: ConversationMessage, parent: QWidget | None = None
+    ) -> None:
+        super().__init__(parent)
         self._theme = theme
         self.message = message
         self.editor: MessageEditor | None = None

@@ -1,6 +1,7 @@
 """The tool calls of an answer, each in a card. Main thread."""
 
 from collections.abc import Collection
+from functools import cached_property
 
 from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QLabel, QVBoxLayout, QWidget
@@ -27,7 +28,6 @@ class ToolCards(QWidget):
 
     Attributes:
         cards: The cards, by the ids of their calls.
-        paused: The row that says that the limit of calls was reached.
     """
 
     decided = Signal(str, object)
@@ -39,13 +39,18 @@ class ToolCards(QWidget):
         self.cards: dict[str, ToolCard] = {}
         self._growing: dict[str, GrowingCard] = {}
         self._unfinished: ToolCard | None = None
-        self.paused = PausedRow()
-        self.paused.proceed.clicked.connect(self.continue_wanted)
         self._column = QVBoxLayout(self)
         self._column.setContentsMargins(0, 0, 0, 0)
         self._column.setSpacing(8)
-        self._column.addWidget(self.paused)
         self.hide()
+
+    @cached_property
+    def paused(self) -> PausedRow:
+        """The row that says that the limit of calls was reached."""
+        paused = PausedRow()
+        paused.proceed.clicked.connect(self.continue_wanted)
+        self._column.addWidget(paused)
+        return paused
 
     def show_run(self, run: Run) -> None:
         """Show a run's calls in their present state."""
@@ -98,6 +103,7 @@ class ToolCards(QWidget):
             card.deleteLater()
 
     def _add(self, card: QWidget) -> None:
+        # Above the row about the limit, which is there once a call was made.
         self._column.insertWidget(self._column.indexOf(self.paused), card)
 
     def _pass_on(self, call_id: str, decision: Decision) -> None:

@@ -148,6 +148,8 @@ class Theme(QObject):
             font.setPointSizeF(self._usual_points * self._text_percent / 100)
             self._app.setFont(font)
         self._app.setPalette(_qt_palette(self.colors))
+        # Another sheet in the place of one would style each widget anew for each widget around it.
+        self._app.setStyleSheet("")
         self._app.setStyleSheet(stylesheet(self.colors, self._text_percent))
         _resize(fonts, ratio)
         self.changed.emit()

@@ -60,6 +60,7 @@ class MessageColumn(QScrollArea):
         self._place.moved.connect(self._show_place)
         self._place.grown.connect(self._show_place)
         theme.changing.connect(self._place.hold)
+        theme.changing.connect(self._near.drop_unseen)
         theme.changed.connect(self._fit)
         theme.changed.connect(self._mark_again)
 
@@ -178,24 +179,22 @@ class MessageColumn(QScrollArea):
 
     def _fit(self) -> None:
         self._stack.fit(self.viewport().width(), self.viewport().height())
-        if self.isVisible():
-            self._near.fill_near()
+        self._near.fill_near()
 
     # -- slots and views -------------------------------------------------------------------
 
     def _add_all(self, messages: Sequence[ConversationMessage]) -> None:
         self.setUpdatesEnabled(False)
         self._stack.add(messages)
-        if self.isVisible():
-            self._near.fill_near()
+        self._near.fill_near()
         self.setUpdatesEnabled(True)
 
     def _made_view(self, message: ConversationMessage) -> QuestionView | AnswerView:
         view: QuestionView | AnswerView
         if message.run is None:
-            view = QuestionView(self._theme, message)
+            view = QuestionView(self._theme, message, self._stack)
         else:
-            view = AnswerView(self._theme, message, self._reasons)
+            view = AnswerView(self._theme, message, self._reasons, self._stack)
             view.mark_shown(message.run is self._shown_run)
         if self._opened is not None:
             versions = self._opened.conversation.tree.versions(message)

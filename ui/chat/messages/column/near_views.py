@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from PySide6.QtCore import QObject, Signal
+from PySide6.QtCore import QObject, QTimer, Signal
 from PySide6.QtWidgets import QScrollArea
 
 from ui.chat.messages.answer_view import AnswerView
@@ -17,6 +17,8 @@ _MADE_WITHIN, _KEPT_WITHIN = 0.75, 1.75
 
 class NearViews(QObject):
     """The views of the messages near the screen.
+
+    What is seen is created at once; what is near follows, a view in each round of the event loop.
 
     Args:
         area: Scrolls the slots.
@@ -40,6 +42,8 @@ class NearViews(QObject):
         self._stack = stack
         self._make_view = make_view
         self._is_filling = False
+        self._filling = QTimer(self, singleShot=True, interval=0)
+        self._filling.timeout.connect(self._fill_next)
 
     def fill(self, slot: MessageSlot) -> None:
         """Create the view of a message, unless it has one."""
@@ -48,19 +52,40 @@ class NearViews(QObject):
             self.filled.emit(slot)
 
     def fill_near(self) -> None:
-        """Create the views near the screen, and drop those far from it."""
-        if self._is_filling:
+        """Create the views that are seen, and drop those far from the screen."""
+        if self._is_filling or not self._area.isVisible():
             return
         self._is_filling = True
         # A message that is lower than estimated leaves room for others beside it.
-        while empty := [slot for slot in self._near(_MADE_WITHIN) if slot.view is None]:
+        while empty := self._empty_within(0):
             for slot in empty:
                 self.fill(slot)
             self._stack.lay_out()
-        kept = set(self._near(_KEPT_WITHIN))
-        for slot in [one for one in self._stack.filled if one not in kept and one.can_be_emptied]:
-            self._stack.empty(slot)
+        self._drop_beyond(_KEPT_WITHIN)
         self._is_filling = False
+        if self._empty_within(_MADE_WITHIN):
+            self._filling.start()
+
+    def drop_unseen(self) -> None:
+        """Drop the views beyond the screen: all that is left is going to be laid out again."""
+        self._drop_beyond(0, now=True)
+
+    def _fill_next(self) -> None:
+        """Create the view next to the screen."""
+        seen_px = self._area.verticalScrollBar().value() + self._area.viewport().height() // 2
+        empty = self._empty_within(_MADE_WITHIN)
+        if empty and self._area.isVisible():
+            self.fill(min(empty, key=lambda slot: abs(slot.top + slot.height // 2 - seen_px)))
+            self._stack.lay_out()
+            self.fill_near()
+
+    def _empty_within(self, screens: float) -> list[MessageSlot]:
+        return [slot for slot in self._near(screens) if slot.view is None]
+
+    def _drop_beyond(self, screens: float, *, now: bool = False) -> None:
+        kept = set(self._near(screens))
+        for slot in [one for one in self._stack.filled if one not in kept and one.can_be_emptied]:
+            self._stack.empty(slot, now=now)
 
     def _near(self, screens: float) -> list[MessageSlot]:
         top, height = self._area.verticalScrollBar().value(), self._area.viewport().height()

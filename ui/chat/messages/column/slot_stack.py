@@ -7,6 +7,7 @@ out; a slot without one is a number in a sum.
 from bisect import bisect_right
 from collections.abc import Iterable
 
+import shiboken6
 from PySide6.QtCore import QCoreApplication, QEvent, QRectF, QTimer, Signal
 from PySide6.QtGui import QColor, QPainter, QPaintEvent
 from PySide6.QtWidgets import QWidget
@@ -75,21 +76,27 @@ class SlotStack(QWidget):
         self._place_from(index)
 
     def fill(self, slot: MessageSlot, view: QuestionView | AnswerView) -> None:
-        """Show the view of a message; ``lay_out`` gives it its height."""
+        """Show the view of a message, a child of the stack; ``lay_out`` gives it its height."""
         slot.view = view
         self.filled.add(slot)
-        view.setParent(self)
         # Laid out at its final width from the start, so that its height is right at once.
         view.setGeometry(self._side_px, slot.top, self._inner_px, slot.height)
         view.show()
 
-    def empty(self, slot: MessageSlot) -> None:
-        """Drop the view of a message, if it has one; the slot keeps its height."""
-        if slot.view is not None:
-            self.filled.discard(slot)
-            slot.view.hide()
-            slot.view.deleteLater()
-            slot.view = None
+    def empty(self, slot: MessageSlot, *, now: bool = False) -> None:
+        """Drop the view of a message, if it has one; the slot keeps its height.
+
+        Args:
+            slot: The slot.
+            now: Whether to delete the view at once, which nobody may be using then.
+        """
+        view, slot.view = slot.view, None
+        self.filled.discard(slot)
+        if view is not None and now:
+            shiboken6.delete(view)
+        elif view is not None:
+            view.hide()
+            view.deleteLater()
 
     def slot_of(self, message: ConversationMessage) -> MessageSlot | None:
         """Return the slot of a message; None for a message that is not shown."""
