@@ -74,12 +74,13 @@ def _library_tokens_of(tokenizer: Any, vocabulary: Vocabulary) -> ModelTokens:
         raise ValueError("what its tokens stand for depends on their neighbours")
     if not vocabulary.eos:
         raise ValueError("it has no EOS token")
-    # The model may have more ids than the tokenizer.
-    unused = range(len(vocabulary.raw), vocabulary.size)
+    # The model may have more ids than the tokenizer, whose own may have gaps.
+    beyond = range(len(vocabulary.raw), vocabulary.size)
+    unused = {*beyond, *(i for i, raw in enumerate(vocabulary.raw) if not raw)}
     added = getattr(tokenizer, "added_tokens_decoder", {}).items()
     special = {i for i, one in added if one.special or _TAG.fullmatch(str(one.content))}
     return ModelTokens(
-        [*vocabulary.raw, *(b"<[%d]>" % token_id for token_id in unused)],
-        sorted(special | vocabulary.special.keys() | set(unused)),
+        [raw or b"<[%d]>" % i for i, raw in enumerate([*vocabulary.raw, *(b"" for _ in beyond)])],
+        sorted(special | vocabulary.special.keys() | unused),
         sorted(vocabulary.eos),
     )

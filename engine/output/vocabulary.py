@@ -71,6 +71,7 @@ class Vocabulary:
         special: Ids whose text is not part of an answer, with that text.
         eos: Ids that end generation.
         strips_first_space: Whether the decoder drops one space at the very beginning.
+        size: How many ids there are: those that the model can produce and those of the tokenizer.
     """
 
     raw: Sequence[bytes] | None
@@ -136,13 +137,14 @@ def read_vocabulary(folder: Path, tokenizer: Any, eos: Iterable[int], size: int)
         folder: The model's folder; its ``tokenizer.json`` names the decoder.
         tokenizer: The Hugging Face tokenizer.
         eos: Ids that end generation.
-        size: Number of ids the model can produce.
+        size: Number of ids that the model says it can produce.
     """
     decoder: Any = None
     file = folder / "tokenizer.json"
     if file.is_file():
         decoder = json.loads(file.read_text(encoding="utf-8")).get("decoder")
-    count = len(tokenizer)
+    # A vocabulary may have gaps, so the number of its tokens says nothing about its largest id.
+    count = 1 + max(tokenizer.get_vocab().values(), default=-1)
     added: dict[int, Any] = dict(getattr(tokenizer, "added_tokens_decoder", {}))
     special = {i: str(token.content) for i, token in added.items() if token.special}
     for token_id in tokenizer.all_special_ids:

@@ -8,7 +8,7 @@ id of its script. Token boundaries, batches, caches and faults are thereby exact
 import json
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +46,7 @@ def write_tokenizer(
     plain: Iterable[str] = (),
     template: str = TEMPLATE,
     eos: str = END,
+    far: Mapping[str, int] | None = None,
 ) -> None:
     """Write tokenizer files: 256 bytes, the specials, and the pieces a test wants as tokens.
 
@@ -56,10 +57,13 @@ def write_tokenizer(
         plain: Added tokens that are no specials, such as ``<think>``.
         template: The chat template.
         eos: The text of the EOS token.
+        far: Special tokens by their ids, which leave a gap behind all other ids.
     """
+    far = far or {}
     folder.mkdir(parents=True, exist_ok=True)
     alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
-    tokenizer = Tokenizer(models.BPE({char: n for n, char in enumerate(alphabet)}, []))
+    letters = {char: n for n, char in enumerate(alphabet)}
+    tokenizer = Tokenizer(models.BPE({**letters, **far}, []))
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
     tokenizer.decoder = decoders.ByteLevel()
     specials = dict.fromkeys([START, END, GO, eos, *special])
@@ -68,6 +72,7 @@ def write_tokenizer(
     tokenizer.add_tokens(
         [AddedToken(text, special=False, normalized=False) for text in added if text]
     )
+    tokenizer.add_special_tokens([AddedToken(text, special=True) for text in far])
     tokenizer.save(str(folder / "tokenizer.json"))
     config = {
         "tokenizer_class": "PreTrainedTokenizerFast",
@@ -158,7 +163,10 @@ class Stage:
         self._context = context
         go = self.wrapper.convert_tokens_to_ids(GO)
         self.model = ScriptedModel(
-            len(self.wrapper), go, self.wrapper.eos_token_id, self._script_of
+            1 + max(self.wrapper.get_vocab().values()),
+            go,
+            self.wrapper.eos_token_id,
+            self._script_of,
         )
         if step_s:
             self.model.fault = lambda _: time.sleep(step_s)
@@ -209,12 +217,13 @@ class Stage:
         """Make the backend; called on the engine thread."""
         eos = set(self.wrapper.eos_token_ids)
         size = len(self.wrapper)
+        vocabulary = read_vocabulary(self.folder, self.wrapper._tokenizer, eos, size)
         info = ModelInfo(
             id="scripted",
             path=self.folder,
             architecture="scripted",
             context_length=self._context,
-            vocabulary_size=size,
+            vocabulary_size=vocabulary.size,
             eos=tuple(EosToken(i, str(self.wrapper.decode([i])), "tokenizer") for i in eos),
             can_think=bool(self.wrapper.has_thinking),
             can_call_tools=bool(self.wrapper.has_tool_calling),
@@ -225,6 +234,6 @@ class Stage:
         return MlxBackend(
             self.wrapper,
             info,
-            read_vocabulary(self.folder, self.wrapper._tokenizer, eos, size),
+            vocabulary,
             RunningBatch(self.model, limits),
         )

@@ -36,7 +36,7 @@ class ModelText:
 
     def detokenize(self, ids: Sequence[int]) -> str:
         """Return the text of ids."""
-        prompts.check_ids(self._tokenizer, ids, "tokens")
+        prompts.check_ids(ids, "tokens", self._vocabulary.size)
         return self._decoded(list(ids))
 
     def vocabulary_of(self, request: GenerationRequest, beginning: Beginning) -> Vocabulary:

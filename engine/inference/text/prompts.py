@@ -13,6 +13,7 @@ from typing import Any
 from engine.constraining.schema_bounds import is_nested_too_deeply
 from engine.errors import InvalidRequest, PromptTooLong
 from engine.inference.mlx_lm_internals import has_template_in_code, inner_tokenizer
+from engine.library.models import ModelInfo
 from engine.values.chat import Message, Tool
 from engine.values.request import Effort, GenerationRequest
 
@@ -26,24 +27,25 @@ _HEADER_TOKENS = 64
 _SHRINKING = 2
 
 
-def render(
-    tokenizer: Any, request: GenerationRequest, context: int, longest: int | None = None
-) -> list[int]:
+def render(tokenizer: Any, request: GenerationRequest, model: ModelInfo) -> list[int]:
     """Return the token ids of a request's prompt.
 
     Args:
         tokenizer: mlx-lm's tokenizer wrapper.
         request: With messages, or with a raw prompt.
-        context: Tokens that the model's context holds.
-        longest: Bytes of the longest token; None where it is not known.
+        model: The model, for its context, its vocabulary and the bytes of its longest token.
 
     Raises:
         InvalidRequest: The prompt is empty, or there is no template, or the template refuses it.
         PromptTooLong: It is so far beyond the context that counting its tokens was given up.
     """
-    _check_size(request, context, longest)
-    if request.prompt is not None:
-        tokens = _raw_tokens(tokenizer, request.prompt, context)
+    context = model.context_length
+    _check_size(request, context, model.longest_token_bytes)
+    if isinstance(request.prompt, str):
+        tokens = _bounded(tokenizer, request.prompt, "prompt", context, adds_special=True)
+    elif request.prompt is not None:
+        check_ids(request.prompt, "prompt", model.vocabulary_size)
+        tokens = list(request.prompt)
     else:
         text = _templated(tokenizer, request)
         tokens = text if isinstance(text, list) else _bounded(tokenizer, text, "messages", context)
@@ -157,25 +159,12 @@ def plain(tokenizer: Any, text: str, context: int) -> list[int]:
     return _bounded(tokenizer, text, "prompt", context)
 
 
-def _raw_tokens(tokenizer: Any, prompt: str | tuple[int, ...], context: int) -> list[int]:
-    if isinstance(prompt, str):
-        return _bounded(tokenizer, prompt, "prompt", context, adds_special=True)
-    check_ids(tokenizer, prompt, "prompt")
-    return list(prompt)
-
-
-def check_ids(tokenizer: Any, ids: Sequence[int], field: str) -> None:
-    """Make sure that a tokenizer knows some ids.
-
-    Args:
-        tokenizer: The model's tokenizer.
-        ids: The token ids.
-        field: The field of the request that contains them.
+def check_ids(ids: Sequence[int], field: str, size: int) -> None:
+    """Make sure that ids are in a vocabulary of ``size``.
 
     Raises:
-        InvalidRequest: One is unknown; the message names the field and the index in it.
+        InvalidRequest: One is not; the message names the field and the index in it.
     """
-    size = len(tokenizer)
     for index, token_id in enumerate(ids):
         if not 0 <= token_id < size:
             raise InvalidRequest(
