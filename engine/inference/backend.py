@@ -34,14 +34,11 @@ class Joined(NamedTuple):
         row: Its number.
         cached: How many tokens of its prompt came from a cache and are not read.
         from_disk: Those of them that came from disk.
-        budget_end: Where the reasoning that the prompt has opened ends at once, because its budget
-            is 0 tokens.
     """
 
     row: int
     cached: int
     from_disk: int = 0
-    budget_end: BudgetEnd | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,8 +100,7 @@ class Step:
             guesses were accepted has several, one after the other.
         failed: For each row that cannot go on after its token of this step: (row, reason).
         checked: The rows whose guesses were checked.
-        budget_ends: For each row whose reasoning has used up its budget: (row, where the reasoning
-            ends).
+        budget_ends: For each row whose reasoning went beyond its budget: (row, where it was ended).
         scored: For each row whose prompt is scored: (row, scores of the tokens that it has read).
     """
 

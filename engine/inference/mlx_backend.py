@@ -95,12 +95,7 @@ class MlxBackend:
         """Template and tokenise. Any thread, because this does not change a tokenizer."""
         if request.tool_choice.mode == "none":
             request = replace(request, tools=())
-        tokens = prompts.render(
-            self._tokenizer,
-            request,
-            self.info.context_length,
-            self.info.longest_token_bytes,
-        )
+        tokens = prompts.render(self._tokenizer, request, self.info)
         predicted = self._predicted(request.prediction)
         disk = self._batch.disk
         owner = request.cache_owner
@@ -182,13 +177,22 @@ class MlxBackend:
         constraint = self._constraints.hold(request, prompt.tokens, form, thinks=prompt.thinks)
         if constraint is not None:  # last, so that no other processor allows more tokens
             processors.append(sampling.ConstraintProcessor(constraint, len(prompt.tokens)))
+        sampler = sampling.sampler(
+            wanted,
+            self._defaults,
+            self.info.vocabulary_size,
+            is_foreseen=self._budgets.budget_of(request) is not None,
+        )
         budget = self._budgets.processor(
-            request, prompt, self.answer_format(request, prompt), is_held=constraint is not None
+            request,
+            prompt,
+            self.answer_format(request, prompt),
+            sampler,
+            is_held=constraint is not None,
         )
         if budget is not None:  # after all others: it forces tokens, whatever they allow
             processors.append(budget)
         sources, draft = self._guesses(prompt, request, constraint)
-        sampler = sampling.sampler(wanted, self._defaults, self.info.vocabulary_size)
         if isinstance(sampler, sampling.SeededSampler):
             sampler.skip(len(prompt.answered))
         try:
@@ -211,10 +215,8 @@ class MlxBackend:
         if constraint is not None:
             self._held[joined.row] = constraint
         if budget is not None:
-            for token_id in prompt.answered:
-                budget.take(token_id)
+            budget.resume(prompt.answered)
             self._budgets.join(joined.row, budget)
-            joined = joined._replace(budget_end=budget.end)
         return joined
 
     def _scorer(self, prompt: Prompt, request: GenerationRequest) -> PromptScorer | None:

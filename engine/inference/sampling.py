@@ -84,6 +84,22 @@ class SeededSampler:
         return mx.random.categorical(logprobs * (1 / self._temperature), key=now)
 
 
+def foreseen(sampler: Sampler, logits: mx.array) -> int:
+    """Return what a sampler will draw from logits of shape (1, vocabulary); waits for it.
+
+    The sampler has to be ``greedy`` or a ``SeededSampler``: others draw anew each time.
+    """
+    logprobs = logits - mx.logsumexp(logits, axis=-1, keepdims=True)
+    if isinstance(sampler, SeededSampler):
+        state = sampler.state
+        drawn: Any = sampler(logprobs)
+        sampler.state = state
+    else:
+        drawn = sampler(logprobs)
+    found: Any = drawn.item()
+    return int(found)
+
+
 @dataclass(frozen=True, slots=True)
 class SamplingDefaults:
     """The model's own sampling settings (``generation_config.json``); greedy if it has none."""
@@ -119,13 +135,16 @@ def sampling_defaults(folder: Path) -> SamplingDefaults:
     )
 
 
-def sampler(wanted: Sampling, defaults: SamplingDefaults, vocabulary_size: int) -> Sampler:
+def sampler(
+    wanted: Sampling, defaults: SamplingDefaults, vocabulary_size: int, *, is_foreseen: bool = False
+) -> Sampler:
     """Return the sampler of a request; it maps log-probabilities (1, vocabulary) to ids (1,).
 
     Args:
         wanted: The request's settings; None stands for the model's default.
         defaults: The model's settings.
         vocabulary_size: How many ids the model can produce.
+        is_foreseen: Whether ``foreseen`` has to tell what it will draw.
     """
     temperature = defaults.temperature if wanted.temperature is None else wanted.temperature
     top_p = defaults.top_p if wanted.top_p is None else wanted.top_p
@@ -135,8 +154,12 @@ def sampler(wanted: Sampling, defaults: SamplingDefaults, vocabulary_size: int) 
         top_k = 0
     if temperature < _LEAST_TEMPERATURE:
         return greedy
-    if wanted.seed is not None:
-        return SeededSampler(wanted.seed, temperature, top_p, max(top_k, 0), min_p)
+    seed = wanted.seed
+    if seed is None and is_foreseen:
+        # From the state that all processes of a model share, so that they draw alike.
+        seed = int(mx.random.randint(0, 1 << 31, (1,)).item())
+    if seed is not None:
+        return SeededSampler(seed, temperature, top_p, max(top_k, 0), min_p)
     return _shared_sampler(temperature, top_p, max(top_k, 0), min_p)
 
 

@@ -1,7 +1,9 @@
 """Ends the reasoning of an answer once it has as many tokens as its budget allows.
 
-The tokens that end reasoning, as the model's own template writes them, are forced, and the answer
-continues after them; the model cannot open reasoning again. The forced token at a position depends
+Where the budget is used up, the model's own draw is looked at first: if it ends the reasoning (or
+the answer), nothing is forced, so a budget that is not exceeded leaves no trace. Otherwise the
+tokens that end reasoning, as the model's own template writes them, are forced, and the answer
+continues after them. The model cannot open reasoning again. The forced token at a position depends
 only on the tokens before it, so a budget gives the same answer with guesses and without. Tokens are
 counted as the batch returns them. The engine waits for the device only where the budget may run
 out. Engine thread.
@@ -16,6 +18,7 @@ from typing import Any
 import mlx.core as mx
 
 from engine.inference.backend import Prompt, Step
+from engine.inference.sampling import Sampler, foreseen
 from engine.inference.text import prompts
 from engine.output.beginnings import read_token
 from engine.output.channels import Splitter
@@ -25,6 +28,8 @@ from engine.stopping.record import Channel
 from engine.values.events import BudgetEnd
 from engine.values.request import Effort, GenerationRequest
 
+# No pass over drafts is wider.
+_WIDEST_PASS = 32
 BUDGET_OF_EFFORT = {Effort.LOW: 1_024, Effort.MEDIUM: 8_192}
 """Most tokens of reasoning, if the template does not know efforts; other efforts have no limit."""
 
@@ -35,12 +40,24 @@ class Edges:
 
     Attributes:
         closing: The tokens that end reasoning and begin the text after it.
+        tag: Those among them with which the model itself ends it.
         opening: The tokens that open reasoning. Once the budget is used up, the last of them cannot
             follow the others.
     """
 
     closing: tuple[int, ...]
+    tag: tuple[int, ...]
     opening: tuple[int, ...]
+
+    def rest(self, written: int) -> tuple[int, ...]:
+        """Return what has to follow so many tokens of the tag: all, with its white space, if 0."""
+        if not written:
+            return self.closing
+        start = next(n for n in range(len(self.closing)) if self._has_tag_at(n))
+        return self.closing[start + written :]
+
+    def _has_tag_at(self, place: int) -> bool:
+        return self.closing[place : place + len(self.tag)] == self.tag
 
 
 class ReasoningCount:
@@ -104,32 +121,62 @@ class BudgetProcessor:
         edges: The tokens around reasoning.
         prompt_tokens: Length of the prompt; the answer follows it in the context.
         budget: The budget, for the record.
+        eos: The ids that end the answer.
+        sampler: The row's own.
     """
 
     def __init__(
-        self, count: ReasoningCount, edges: Edges, prompt_tokens: int, budget: int
+        self,
+        count: ReasoningCount,
+        edges: Edges,
+        prompt_tokens: int,
+        budget: int,
+        eos: frozenset[int],
+        sampler: Sampler,
     ) -> None:
         self._count = count
         self._edges = edges
         self._prompt_tokens = prompt_tokens
         self._budget = budget
+        self._eos = eos
+        self._sampler = sampler
+        # The tokens that were returned after the budget was used up, while some may be forced.
+        self._after: list[int] = []
+        # How many tokens of the tag the model wrote itself before the others were forced; None
+        # while it has not gone beyond its budget.
+        self._forced_after: int | None = None
         # Added to the logits, it rules out the token that opens reasoning.
         self._shut: mx.array | None = None
 
     @property
-    def end(self) -> BudgetEnd | None:
-        """Where the budget ends the reasoning, judging by the tokens that were returned."""
+    def is_stateful(self) -> bool:
+        """Whether a pass over several tokens has to draw them one after the other."""
         count = self._count
-        if count.ended_at is None or not count.is_inside:
-            return None
-        return BudgetEnd(count.ended_at, len(self._edges.closing), self._budget)
+        if count.ended_at is None:
+            return count.can_end_within(_WIDEST_PASS)
+        return count.is_inside and len(self._after) < len(self._edges.closing)
 
     def take(self, token_id: int) -> BudgetEnd | None:
-        """Take a token that the batch returned; return the end if the token uses up the budget."""
-        if self._count.ended_at is not None:
+        """Take a token that the batch returned; return the end if it is the first forced one."""
+        count = self._count
+        if count.ended_at is None:
+            count.take(token_id)
             return None
-        self._count.take(token_id)
-        return self.end
+        if not count.is_inside or len(self._after) > len(self._edges.closing):
+            return None
+        self._after.append(token_id)
+        if self._forced_after is None or len(self._after) - 1 != self._forced_after:
+            return None
+        forced = len(self._edges.rest(self._forced_after))
+        return BudgetEnd(count.ended_at + self._forced_after, forced, self._budget)
+
+    def resume(self, answered: Sequence[int]) -> None:
+        """Take the tokens of an answer that goes on in another batch."""
+        for token_id in answered:
+            self.take(token_id)
+        begun = self._after[: len(self._edges.closing)]
+        if begun and begun == [*self._edges.closing[: len(begun)]]:
+            self._forced_after = 0
 
     def __call__(self, context: mx.array, logits: mx.array) -> mx.array:
         """Return the logits of shape (1, vocabulary), those of other tokens at minus infinity."""
@@ -142,13 +189,30 @@ class BudgetProcessor:
             count = count.after(unread)
             if count.ended_at is None:
                 return logits
-        at = place - count.ended_at if count.ended_at is not None else 0
-        closing = self._edges.closing if count.is_inside else ()
-        if at < len(closing):
-            is_forced = mx.arange(logits.shape[-1]) == closing[at]
+        if not count.is_inside:
+            return self._kept_closed(context, logits)
+        at = place - count.ended_at
+        if not at:
+            self._forced_after = None
+        if self._forced_after is None or at <= self._forced_after:
+            self._forced_after = None
+            if at >= len(self._edges.tag):
+                return self._kept_closed(context, logits)
+            if self._ends_by_itself(logits, at):
+                return logits
+            self._forced_after = at
+        rest = self._edges.rest(self._forced_after)
+        at -= self._forced_after
+        if at < len(rest):
+            is_forced = mx.arange(logits.shape[-1]) == rest[at]
             # Overrides any bias or penalty on that token.
             return mx.where(is_forced, mx.zeros_like(logits), mx.array(-math.inf, logits.dtype))
         return self._kept_closed(context, logits)
+
+    def _ends_by_itself(self, logits: mx.array, written: int) -> bool:
+        """Return whether the model, unforced, draws the next token of the tag, or ends."""
+        drawn = foreseen(self._sampler, logits)
+        return drawn == self._edges.tag[written] or (not written and drawn in self._eos)
 
     def _kept_closed(self, context: mx.array, logits: mx.array) -> mx.array:
         """Return the logits without the token that would open reasoning; does not wait."""
@@ -191,7 +255,13 @@ class ThinkingBudgets:
         return BUDGET_OF_EFFORT.get(request.effort)
 
     def processor(
-        self, request: GenerationRequest, prompt: Prompt, family: Family, *, is_held: bool
+        self,
+        request: GenerationRequest,
+        prompt: Prompt,
+        family: Family,
+        sampler: Sampler,
+        *,
+        is_held: bool,
     ) -> BudgetProcessor | None:
         """Return the processor that enforces a budget; None where there is none, or no reasoning.
 
@@ -199,6 +269,7 @@ class ThinkingBudgets:
             request: The request.
             prompt: Its prompt.
             family: The family of the answer.
+            sampler: The answer's sampler, which can tell what it would draw.
             is_held: Whether a grammar constrains the answer.
         """
         budget = self.budget_of(request)
@@ -207,7 +278,8 @@ class ThinkingBudgets:
         if (edges := self._edges(request, family, is_held)) is None:
             return None
         count = ReasoningCount(family.splitter(prompt.beginning), self._vocabulary, budget)
-        return BudgetProcessor(count, edges, len(prompt.tokens), budget)
+        eos = frozenset() if request.stops.ignore_eos else self._vocabulary.eos
+        return BudgetProcessor(count, edges, len(prompt.tokens), budget, eos, sampler)
 
     def join(self, row: int, processor: BudgetProcessor) -> None:
         """Note the row that a processor is for."""
@@ -238,7 +310,9 @@ class ThinkingBudgets:
         before, after = ("", "") if family.has_headers else self._spaces_around(family)
         # A grammar begins right after the tag and decides itself about white space.
         after = "" if is_held else after
-        return Edges(self._ids((before, *closing, after)), self._beginning(opening))
+        # The model chooses itself what follows a message of reasoning.
+        tag = self._ids(closing[:1] if family.has_headers else closing)
+        return Edges(self._ids((before, *closing, after)), tag, self._beginning(opening))
 
     def _beginning(self, opening: Marks) -> tuple[int, ...]:
         """Return the first tokens of a tag that show that it opens reasoning.

@@ -109,7 +109,6 @@ class Row:
             self.prompt = replace(self.prompt, loaded=None, answered=())
             return []
         self._cached = cached = joined.cached
-        self.budget_end = joined.budget_end
         self._from_disk = joined.from_disk
         self._joined_at = now
         # Only the batch needs the cache that was read from disk.

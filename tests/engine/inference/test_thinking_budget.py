@@ -27,6 +27,8 @@ from tests.support.asking import request, run, scripted_answer
 from tests.support.models.guessing import GuessingStage, timeless
 from tests.support.scripted import TEMPLATE, Stage
 
+ANALYSIS = ["<|channel|>", "analysis", "<|message|>"]
+FINAL = ["<|channel|>", "final", "<|message|>"]
 THOUGHTS = [f"t{n} " for n in range(30)]
 # The script continues at its place, whatever was forced before it.
 WORDS = [f"w{n} " for n in range(8)]
@@ -59,6 +61,65 @@ def test_reasoning_that_ends_by_itself_is_left_alone(tmp_path: Path) -> None:
     assert (bound.thinking, bound.text) == (free.thinking, free.text)
     assert bound.finished.stop == free.finished.stop
     assert bound.finished.budget_end is None
+
+
+LONG_TAG = ["<|open|>", "think", "<|sep|>"]
+NATURAL = [
+    (["<think>", "a ", "b ", "</think>", "x "], {"plain": TAGS, "template": SPACED}, 2),
+    (["<think>", "a ", "\n", "</think>", "\n\n", "x "], {"plain": TAGS, "template": SPACED}, 2),
+    (["<think>", "a ", "b "], {"plain": TAGS, "template": SPACED}, 2),  # and the end of the answer
+    (
+        [*LONG_TAG, "a ", "b ", "<|close|>", "think", "<|sep|>", "x "],
+        {"special": ["<|open|>", "<|close|>", "<|sep|>", "<|message|>", "<|end_of_msg|>"]},
+        2,
+    ),
+]
+
+
+@pytest.mark.parametrize(("script", "options", "budget"), NATURAL)
+@pytest.mark.parametrize(
+    "sampling",
+    [Sampling(temperature=0), Sampling(temperature=0.5, seed=7), Sampling(temperature=0.5)],
+)
+def test_a_budget_of_exactly_the_natural_length_leaves_no_trace(
+    tmp_path: Path, script: list[str], options: dict[str, Any], budget: int, sampling: Sampling
+) -> None:
+    stage = Stage(tmp_path, {"go": script}, **options)
+    asked: dict[str, Any] = {"sampling": sampling, "trace": TraceLevel.FULL}
+    found = []
+    for thinking_budget in (None, budget):
+        events = played(stage, request("go", thinking_budget=thinking_budget, **asked))
+        [last] = [one for one in events if isinstance(one, Finished)]
+        assert last.budget_end is None
+        traces = [one for one in events if isinstance(one, TokenTrace)]
+        found.append(([(one.token_id, one.origin) for one in traces], last.stop, last.usage))
+    assert found[0] == found[1]
+    # One token less, and the end is forced.
+    less = played(stage, request("go", thinking_budget=budget - 1, **asked))
+    [last] = [one for one in less if isinstance(one, Finished)]
+    assert last.budget_end is not None
+
+
+def test_a_budget_of_exactly_the_natural_length_leaves_harmony_alone(tmp_path: Path) -> None:
+    script = [*ANALYSIS, "a ", "b ", "<|end|>", "<|start|>", "assistant", *FINAL, "x "]
+    answers = [
+        scripted_answer(harmony(tmp_path / str(budget), script), "go", thinking_budget=budget)
+        for budget in (2, 30)
+    ]
+    assert [(one.thinking, one.text) for one in answers] == [("a b ", "x ")] * 2
+    assert answers[0].finished.stop == answers[1].finished.stop
+    assert answers[0].finished.usage == answers[1].finished.usage
+    assert answers[0].finished.budget_end is None
+
+
+def test_the_model_may_begin_its_tag_and_go_beyond_its_budget_after_all(tmp_path: Path) -> None:
+    tags = ["<|open|>", "<|close|>", "<|sep|>", "<|message|>", "<|end_of_msg|>"]
+    script = [*LONG_TAG, "a ", "b ", "<|close|>", "other", *WORDS]
+    answer = scripted_answer(
+        Stage(tmp_path, {"go": script}, special=tags), "go", thinking_budget=2, max_tokens=12
+    )
+    assert answer.thinking == "a b "
+    assert answer.finished.budget_end == BudgetEnd(token_index=6, forced=2, budget=2)
 
 
 def test_the_budget_is_that_of_the_whole_answer(tmp_path: Path) -> None:
@@ -119,9 +180,6 @@ def test_a_tag_of_several_tokens_is_written_whole(tmp_path: Path) -> None:
     assert answer.thinking == "t0 t1 t2 "
     assert answer.finished.budget_end == BudgetEnd(6, 3, 3)
     assert answer.text == "t6 t7 "
-
-
-ANALYSIS = ["<|channel|>", "analysis", "<|message|>"]
 
 
 def test_harmony_continues_with_the_final_message(tmp_path: Path) -> None:
