@@ -96,8 +96,7 @@ def foreseen(sampler: Sampler, logits: mx.array) -> int:
         sampler.state = state
     else:
         drawn = sampler(logprobs)
-    found: Any = drawn.item()
-    return int(found)
+    return int(drawn.item())
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +156,8 @@ def sampler(
     seed = wanted.seed
     if seed is None and is_foreseen:
         # From the state that all processes of a model share, so that they draw alike.
-        seed = int(mx.random.randint(0, 1 << 31, (1,)).item())
+        drawn: Any = mx.random.randint(0, 1 << 31, (1,)).item()
+        seed = int(drawn)
     if seed is not None:
         return SeededSampler(seed, temperature, top_p, max(top_k, 0), min_p)
     return _shared_sampler(temperature, top_p, max(top_k, 0), min_p)
