@@ -11,6 +11,7 @@ is chosen by precedence.
 
 from engine.output.calls import OpenCalls
 from engine.output.channel_text import ChannelText
+from engine.output.endings import Ending
 from engine.output.setting import AnswerSetup
 from engine.output.spans import SpanTracker
 from engine.output.token_reader import TokenReader
@@ -110,7 +111,7 @@ class AnswerBuilder:
         """Return the record of an answer that ends with this token."""
         held = self.reader.release()
         if self._text.channel is Channel.TOOL:
-            held = self._end_call() or held
+            held = self._end_call(token_id) or held
         kind = self._kind()
         match = self._text.match
         if kind is StopKind.STOP_TOKEN or (kind is StopKind.STOP_STRING and match is None):
@@ -151,8 +152,11 @@ class AnswerBuilder:
             return StopKind.MAX_TOKENS
         return StopKind.MEMORY_FULL if self._is_short_of_memory else StopKind.CONTEXT_FULL
 
-    def _end_call(self) -> str:
+    def _end_call(self, token_id: int) -> str:
         """End the open call with the answer: it is complete, or is plain text, or was cut short.
+
+        Args:
+            token_id: The last token.
 
         Returns:
             The text of it that was held back, if it turned out to be plain text.
@@ -165,15 +169,30 @@ class AnswerBuilder:
         ):
             self._text.cut_call()  # by a stop, before its arguments
         elif ending is None or not ending.is_eos:
-            self._calls.unfinished = self._text.parse_call()
+            self._calls.unfinished = self._text.parse_call(self._kept_stop(token_id))
         elif self._text.close_call(self.reader.is_armed) and self._text.match is None:
             return self._text.flush()
         return ""
 
+    def _kept_stop(self, token_id: int) -> str:
+        """Return the stop that ends the answer, where it is kept."""
+        match, ending = self._text.match, self.reader.ending
+        if not self._rules.include_stop:
+            return ""
+        if match is not None:
+            return match.value
+        return "" if ending is None else self._text_of_stop(ending, token_id)
+
+    def _text_of_stop(self, ending: Ending, token_id: int) -> str:
+        is_string = ending.kind is StopKind.STOP_STRING
+        return self._rules.strings[ending.rule] if is_string else self.vocabulary.text_of(token_id)
+
     def _kept(self, match: Match) -> Match:
         """Keep or drop the matched stop; drop the rest of its last piece."""
         dropped = match.dropped + self.reader.take_rest()
-        if self._rules.include_stop and not self._calls.is_fresh:
+        if self._calls.has_stop:
+            dropped = dropped[len(match.value) :]
+        elif self._rules.include_stop and not self._calls.is_fresh:
             self._text.keep(match.value)
             dropped = dropped[len(match.value) :]
         return Match(match.rule, match.value, match.offset, dropped)
@@ -183,8 +202,7 @@ class AnswerBuilder:
         ending = self.reader.ending
         assert ending is not None, "decided by the ending"
         rule = ending.rule
-        is_string = ending.kind is StopKind.STOP_STRING
-        text = self._rules.strings[rule] if is_string else self.vocabulary.text_of(token_id)
+        text = self._text_of_stop(ending, token_id)
         offset = self._text.length
         dropped = self.reader.take_rest()
         if self._rules.include_stop and not self.reader.splitter.in_header:

@@ -77,10 +77,11 @@ class OpenCalls:
         is_fresh: Whether the last token completed a call; the caller clears it.
         name: The tool's name in the tag of the open call, if it has one.
         unfinished: Raw text of a call that the end cut short.
+        has_stop: Whether the text of the last call ends with the stop that was kept.
     """
 
     __slots__ = ("_begun", "_guard", "_new_reader", "_parse", "_reader", "_started", "_text",
-                 "count", "is_fresh", "name", "unfinished")  # fmt: skip
+                 "count", "has_stop", "is_fresh", "name", "unfinished")  # fmt: skip
 
     def __init__(
         self, parse: CallParser, new_reader: NewReader, guard: StopMatcher | None = None
@@ -93,7 +94,7 @@ class OpenCalls:
         self._text: list[str] = []
         self._begun = ""
         self.count = 0
-        self.is_fresh = False
+        self.is_fresh = self.has_stop = False
         self.name: str | None = None
         self.unfinished = ""
 
@@ -130,19 +131,21 @@ class OpenCalls:
             self._reader = None
         return events
 
-    def close(self) -> tuple[list[Event], str]:
+    def close(self, kept_stop: str = "") -> tuple[list[Event], str]:
         """Parse the collected text; return its calls, or the text itself if it is not a call.
 
         Text whose arguments are not one JSON object is not a call, so everything that shows calls
         can rely on their arguments.
+
+        Args:
+            kept_stop: The stop that ended the answer, if it is kept: it may complete the call.
         """
         raw = self._taken()
         begun, self._begun = self._begun, ""
-        try:
-            found = self._parse(begun + raw, self.name)
-            parsed = [(name, arguments_text(arguments)) for name, arguments in found]
-        except ValueError:
-            parsed = []
+        parsed = self._parsed(begun + raw)
+        if not parsed and kept_stop and (parsed := self._parsed(begun + raw + kept_stop)):
+            raw += kept_stop
+            self.has_stop = True
         if not parsed:
             return self._abandoned(), raw
         events: list[Event] = []
@@ -152,6 +155,13 @@ class OpenCalls:
             self.count += 1
             self.is_fresh = True
         return [*events, *self._abandoned()], ""
+
+    def _parsed(self, text: str) -> list[tuple[str, str]]:
+        try:
+            found = self._parse(text, self.name)
+            return [(name, arguments_text(arguments)) for name, arguments in found]
+        except ValueError:
+            return []
 
     def cut(self) -> list[Event]:
         """Keep the collected text as an unfinished call."""

@@ -151,10 +151,14 @@ class ChannelText:
             self.deliver(stray, is_armed)
         return bool(stray)
 
-    def parse_call(self) -> str:
-        """Parse the open call as it is; return its text if it is not a call."""
+    def parse_call(self, kept_stop: str = "") -> str:
+        """Parse the open call as it is; return its text if it is not a call.
+
+        Args:
+            kept_stop: As for ``OpenCalls.close``.
+        """
         count = self.calls.count
-        events, stray = self.calls.close()
+        events, stray = self.calls.close(kept_stop)
         self.events += events
         if self.calls.count > count and self.spans is not None:
             self.spans.drop_call()

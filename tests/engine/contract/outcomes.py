@@ -126,6 +126,8 @@ def _matched(case: Case, end: End, state: Reading, match: Match) -> _Sum:
         offset = len(within)
         text = "".join(char.char for char in within)
         whole = state.parsed(text) if (state.begun + text).strip() else None
+        if whole is None and keeps and (state.begun + text).strip():
+            whole = state.parsed(text + match.string)
         if whole is not None:
             kind, calls = StopKind.TOOL_CALL, calls + whole
         else:
@@ -188,6 +190,7 @@ def _ended(case: Case, end: End) -> _Sum:
     kind, calls, unfinished = end.kind, state.calls, ""
     is_stop = kind in (StopKind.STOP_TOKEN, StopKind.STOP_STRING)
     is_eos = kind is StopKind.EOS or (is_stop and end.token in made.eos)
+    own_text = "" if end.token is None else token_text(made, end.token)
     counts = end.count - 1 >= rules.min_tokens
     known = len(end.base.chars)
     match = find_match(state, rules, known) if counts else None
@@ -196,7 +199,10 @@ def _ended(case: Case, end: End) -> _Sum:
     is_open = state.header is None and state.channel is Channel.TOOL
     if is_open and match is None:
         raw = state.part_text
-        whole = state.parsed(raw) if (state.begun + raw).strip() or is_eos else None
+        is_text = bool((state.begun + raw).strip())
+        whole = state.parsed(raw) if is_text or is_eos else None
+        if whole is None and is_stop and is_text and rules.include_stop and not is_eos:
+            whole = state.parsed(raw + own_text)
         ends_by_tag = made.family.is_harmony or bool(made.family.tool and made.family.tool[1])
         is_cut = kind in (StopKind.CANCELLED, StopKind.MAX_TOKENS, StopKind.CONTEXT_FULL)
         if is_cut and (ends_by_tag or kind is StopKind.CANCELLED):
@@ -227,7 +233,7 @@ def _ended(case: Case, end: End) -> _Sum:
         kind = StopKind.TOOL_CALL
     if not is_stop:
         channel = offset = None
-    own = token_text(made, end.token) if is_stop and end.token is not None else ""
+    own = own_text if is_stop else ""
     keeps = rules.include_stop and is_stop and kind is not StopKind.TOOL_CALL
     keeps = keeps and state.header is None
     return _Sum(

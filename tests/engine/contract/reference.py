@@ -14,10 +14,14 @@ what goes out (``ends``, ``outcomes``). Where the page is silent these readings 
   A limit leaves it cut, unless calls of this family have no end tag. After EOS what is no call
   is text; else it is an unfinished call.
 - An end tag that is the stop leaves a text that is no call unfinished.
+- A call is whole as soon as its own text parses, with its closing mark or without; a stop that is
+  kept is part of its text, so it can complete a call, and is dropped behind one that is whole.
+- With ``ignore_eos``, an end of a call that is an EOS (``<|call|>``) closes the call and nothing
+  else: the answer goes on, and ends for the reason that it then has.
 - A cancel cuts matched text from the last characters and stays the reason.
 - A token that completes a tag is structure: a stop fires on it under scope ``all`` only, and only
-  if it is exactly the tag. Words of a header are no tag; a special token in one that is no tag
-  counts under scope ``all``.
+  if it is exactly the tag, in the channel which that tag opens or closes. Words of a header are no
+  tag; a special token in one that is no tag counts under scope ``all``.
 - ``held`` is text; the U+FFFD of a truncated character is none that was held.
 - Where both limits are reached on the same token, the request's own is reported.
 """
