@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -21,7 +22,7 @@ from ui.chat.messages.column.message_column import MessageColumn
 from ui.chat.storage.conversation_imports import ImportPreview
 from ui.records.attachments import Attachment
 from ui.records.conversations import Conversation, ConversationFolder, ConversationSettings
-from ui.records.exchange.found import FoundConversations
+from ui.records.exchange.found import FoundConversations, ListedConversation
 from ui.records.messages import ConversationMessage, question
 from ui.records.presets import Preset
 from ui.records.runs import GrowingCall, Run
@@ -203,11 +204,20 @@ class DailyWork:
 
     async def importing(self) -> None:
         """The content of another program's file."""
-        new = [_said(f"Talk {number} about stop sequences", WORDS) for number in range(1, 9)]
-        here = [_said("Known already", WORDS)]
+        names = [
+            *(f"Talk {number} about stop sequences" for number in range(1, 9)),
+            "Known already",
+        ]
+        listed = [
+            ListedConversation(number, name, 2, 1.7e9, f"chatgpt:{number}", "")
+            for number, name in enumerate([*names, "Known already"])
+        ]
         damaged = ["conversations.json, item 7: the message has no author"]
-        found = FoundConversations("ChatGPT", [*new, *here], damaged=damaged)
-        preview = ImportPreview("conversations.json", found, new, here)
+        left_out = Counter({"picture": 3, "hidden message": 1})
+        found = FoundConversations(
+            "ChatGPT", listed=listed, damaged=damaged, left_out=left_out, unread=["user.json"]
+        )
+        preview = ImportPreview("conversations.json", found, listed[:-1], listed[-1:])
         ImportDialog(self._window.theme, preview, lambda *_: None, self._window).open()
         await self._show_dialog("import-preview", self._window, ImportDialog)
 

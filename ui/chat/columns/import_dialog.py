@@ -19,12 +19,12 @@ from ui.kit.controls.check_box import CheckBox, CheckDelegate
 from ui.kit.controls.reading_order import move_focus
 from ui.kit.look.theme import Theme
 from ui.kit.text.labels import label
-from ui.records.conversations import Conversation
 from ui.records.exchange.archive import OURS
+from ui.records.exchange.found import ListedConversation
 
 _WIDTH_PX, _LIST_PX = 480, 220
 _MOST_DAMAGED = 5
-Take = Callable[[Sequence[Conversation], str], object]
+Take = Callable[[Sequence[ListedConversation], str], object]
 
 
 class ImportDialog(QDialog):
@@ -80,7 +80,7 @@ class ImportDialog(QDialog):
         self._take(self.wanted(), self._preview.found.program if self.folder.isChecked() else "")
         super().accept()
 
-    def wanted(self) -> list[Conversation]:
+    def wanted(self) -> list[ListedConversation]:
         """Return the checked conversations."""
         shown = self._shown()
         rows = range(self.list.count())
@@ -92,7 +92,7 @@ class ImportDialog(QDialog):
         """Move the focus by Tab in reading order."""
         return move_focus(self, is_next)
 
-    def _shown(self) -> list[Conversation]:
+    def _shown(self) -> list[ListedConversation]:
         copies = self._preview.here if self.copies.isChecked() else []
         return [*self._preview.new, *copies]
 
@@ -100,7 +100,7 @@ class ImportDialog(QDialog):
         self.list.blockSignals(True)
         self.list.clear()
         for one in self._shown():
-            said = counted(len(one.tree), "message")
+            said = counted(one.messages, "message")
             item = QListWidgetItem(f"{one.title}  ·  {said}, {_day(one.updated_at)}")
             item.setFlags(item.flags() | Qt.ItemFlag.ItemIsUserCheckable)
             item.setCheckState(Qt.CheckState.Checked)
@@ -113,7 +113,7 @@ class ImportDialog(QDialog):
         words = f"Import {counted(count, 'Conversation')}" if count else "Import"
         self.accept_button.setText(words)
         found = self._preview.found
-        is_bare = not found.conversations and bool(found.folders)
+        is_bare = not found.listed and bool(found.folders)
         self.accept_button.setEnabled(bool(count or found.presets or is_bare))
 
     def _fit(self, theme: Theme) -> None:
@@ -127,7 +127,7 @@ def _day(unix_s: float) -> str:
 
 def _sentence(preview: ImportPreview) -> str:
     found = preview.found
-    parts = [f"{preview.name} holds {counted(len(found.conversations), 'conversation')}"]
+    parts = [f"{preview.name} holds {counted(len(found.listed), 'conversation')}"]
     parts[0] += f" from {found.program}"
     if found.folders:
         parts.append(f"in {counted(len(found.folders), 'folder')}")

@@ -1,12 +1,14 @@
 """Imports conversations from files, archives and folders of this and other programs.
 
-Main thread; files are read and converted on another thread. A person sees the contents before the
-import; conversations that are here already are imported only if the person wants that.
+Main thread; files are read and converted in another process, one conversation at a time. A person
+sees the contents before the import; conversations that are here already are imported only if the
+person wants that.
 """
 
 import asyncio
+import contextlib
 import errno
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
@@ -25,8 +27,8 @@ from ui.chat.storage.trace_imports import Owner, TakenTraces, take_traces
 from ui.chat.storage.transfers import Transfer, Transfers
 from ui.records.conversations import Conversation, ConversationFolder
 from ui.records.exchange.archive import OURS
-from ui.records.exchange.found import FoundConversations, origin_of
-from ui.records.exchange.reading import find_conversations
+from ui.records.exchange.export_reader import ExportReader
+from ui.records.exchange.found import FoundConversations, ListedConversation, origin_of
 from ui.records.messages import ConversationMessage, runs_of
 from ui.records.storing import ConversationStore
 
@@ -46,12 +48,14 @@ class ImportPreview:
         found: Everything that is in it.
         new: Its conversations that are not here.
         here: Its conversations that were imported before, or exported from here.
+        path: Where it is.
     """
 
     name: str
     found: FoundConversations
-    new: list[Conversation] = field(default_factory=list)
-    here: list[Conversation] = field(default_factory=list)
+    new: list[ListedConversation] = field(default_factory=list)
+    here: list[ListedConversation] = field(default_factory=list)
+    path: Path = Path()
 
 
 class ConversationImports(QObject):
@@ -98,7 +102,7 @@ class ConversationImports(QObject):
         self._transfers.start(f"Reading {path.name}", lambda transfer: self._look(path, transfer))
 
     def take(
-        self, preview: ImportPreview, conversations: Sequence[Conversation], folder: str = ""
+        self, preview: ImportPreview, conversations: Sequence[ListedConversation], folder: str = ""
     ) -> None:
         """Import conversations of a file that was read.
 
@@ -109,7 +113,7 @@ class ConversationImports(QObject):
         """
         self._transfers.start(
             f"Importing {preview.name}",
-            lambda transfer: self._take(preview.found, conversations, folder, transfer),
+            lambda transfer: self._take(preview, conversations, folder, transfer),
         )
 
     def take_all_of(self, path: Path) -> None:
@@ -134,8 +138,8 @@ class ConversationImports(QObject):
             return
         known = {one.origin for one in self._conversations.every() if one.origin}
         known |= {origin_of(OURS, one.id) for one in self._conversations.every()}
-        preview = ImportPreview(path.name, found)
-        for one in found.conversations:
+        preview = ImportPreview(path.name, found, path=path)
+        for one in found.listed:
             (preview.here if one.origin in known else preview.new).append(one)
             known.add(one.origin)
         self.looked.emit(preview)
@@ -143,94 +147,131 @@ class ConversationImports(QObject):
     async def _take_all_of(self, path: Path, transfer: Transfer) -> None:
         found = await self._read(path, transfer)
         if found is not None:
-            await self._take(found, found.conversations, "", transfer)
+            preview = ImportPreview(path.name, found, path=path)
+            await self._take(preview, found.listed, "", transfer)
             if found.damaged:
                 self.refused.emit(f"Not all of {path.name} could be read: {found.damaged[0]}.")
 
     async def _read(self, path: Path, transfer: Transfer) -> FoundConversations | None:
         """Return the contents of a file; None if it was cancelled or refused."""
-        most = _most_bytes()
+        reader = ExportReader(path, _most_bytes())
         try:
-            reading = asyncio.ensure_future(asyncio.to_thread(find_conversations, path, most))
-            found = await transfer.result_of(reading)
+            with self._told(path):
+                reading = asyncio.ensure_future(asyncio.to_thread(reader.contents))
+                found = await transfer.result_of(reading)
+                if found is None or found.listed or found.presets or found.folders:
+                    return found
+                if found.damaged:
+                    self.refused.emit(f"Nothing in {path.name} can be read: {found.damaged[0]}.")
+                else:
+                    words = f"{path.name} contains no conversations. {found.left_out_words}"
+                    self.refused.emit(words.rstrip())
+        finally:
+            reader.close()
+        return None
+
+    @contextlib.contextmanager
+    def _told(self, path: Path) -> Iterator[None]:
+        """Tell why a file cannot be read."""
+        try:
+            yield
         except OSError as error:
             if error.errno == errno.EFBIG:
                 self.refused.emit(
                     f"{path.name} is too large: this computer can import files of up to "
-                    f"{most / 1e6:.0f} MB. Export fewer conversations to one file."
+                    f"{_most_bytes() / 1e6:.0f} MB. Export fewer conversations to one file."
                 )
             else:
                 self.refused.emit(f"{path.name} could not be read: {os_cause(error)}.")
-            return None
         except DamagedFile as error:
-            self.refused.emit(f"{path.name} is not a file of conversations: {error}.")
-            return None
-        if found is None or found.conversations or found.presets or found.folders:
-            return found
-        if found.damaged:
-            self.refused.emit(f"Nothing in {path.name} can be read: {found.damaged[0]}.")
-        else:
-            self.refused.emit(f"{path.name} contains no conversations.")
-        return None
+            self.refused.emit(f"{path.name} could not be imported: {error}.")
 
     async def _take(
         self,
-        found: FoundConversations,
-        conversations: Sequence[Conversation],
+        preview: ImportPreview,
+        listed: Sequence[ListedConversation],
         folder: str,
         transfer: Transfer,
     ) -> None:
-        self._take_folders(found, conversations, folder)
+        found = preview.found
+        target = self._take_folders(found, listed, folder)
         taken = 0
         wanted: defaultdict[str, list[Owner]] = defaultdict(list)
-        for number, conversation in enumerate(conversations):
-            if transfer.is_cancelled:
-                break  # conversations imported so far stay
-            transfer.advance(number, len(conversations))
-            await self.take_in(conversation)
-            taken += 1
-            answers = runs_of(conversation.tree)
-            for run in answers:
-                if run.copied_from:
-                    wanted[run.copied_from].append(Owner(run.id, conversation.id))
-            # For a copy of a conversation of this computer, the traces may exist only here.
-            here = (run for run in answers if run.copied_from not in found.traces.members)
-            self._traces.copy(here, conversation.id)
-            if number == 0:
-                self.added.emit(conversation)
-            elif number % 32 == 0:
-                self.grown.emit()
+        left_out = Counter[str]()
+        reader = ExportReader(preview.path, _most_bytes())
+        reader.is_ours = found.program == OURS
+        reading = reader.conversations([one.number for one in listed], left_out)
+        try:
+            with self._told(preview.path):
+                while not transfer.is_cancelled:  # conversations imported so far stay
+                    transfer.advance(taken, len(listed))
+                    step = asyncio.ensure_future(asyncio.to_thread(next, reading, None))
+                    conversation = await transfer.result_of(step)
+                    if conversation is None:
+                        break
+                    if target and self._conversations.folders.of(conversation) is None:
+                        place = conversation.placement
+                        conversation.placement = replace(place, folder_id=target)
+                    await self._take_one(conversation, found, wanted)
+                    taken += 1
+                    if taken == 1:
+                        self.added.emit(conversation)
+                    elif taken % 32 == 1:
+                        self.grown.emit()
+        finally:
+            reader.close()
         self._presets.take_new(found.presets)
         self.grown.emit()
         traces = await take_traces(found.traces, wanted, self._traces, transfer)
-        transfer.outcome = _outcome(found, taken, len(conversations), traces)
+        chosen = FoundConversations(found.program, left_out=left_out, unread=found.unread)
+        transfer.outcome = _outcome(chosen, taken, len(listed), traces, transfer.is_cancelled)
+
+    async def _take_one(
+        self,
+        conversation: Conversation,
+        found: FoundConversations,
+        wanted: defaultdict[str, list[Owner]],
+    ) -> None:
+        """Import one conversation, and note which traces belong to it."""
+        await self.take_in(conversation)
+        answers = runs_of(conversation.tree)
+        for run in answers:
+            if run.copied_from:
+                wanted[run.copied_from].append(Owner(run.id, conversation.id))
+        # For a copy of a conversation of this computer, the traces may exist only here.
+        here = (run for run in answers if run.copied_from not in found.traces.members)
+        self._traces.copy(here, conversation.id)
 
     def _take_folders(
-        self, found: FoundConversations, conversations: Sequence[Conversation], name: str
-    ) -> None:
-        """Create the folders of the conversations to import, and the empty folders."""
+        self, found: FoundConversations, listed: Sequence[ListedConversation], name: str
+    ) -> str:
+        """Create the folders of the conversations to import, and the empty folders.
+
+        Returns:
+            The id of the folder for conversations without one; empty for none.
+        """
         folders = self._conversations.folders
-        inside = {one.placement.folder_id for one in conversations}
-        not_wanted = {one.placement.folder_id for one in found.conversations} - inside
+        inside = {one.folder_id for one in listed}
+        not_wanted = {one.folder_id for one in found.listed} - inside
         for folder in found.folders:
             if folder.id not in not_wanted and folders.get(folder.id) is None:
                 folders.keep(folder)
         if not name:
-            return
+            return ""
         # A second import puts new conversations into the folders of the first.
         same = next((one for one in folders.all() if one.name == name), None)
         target = same or ConversationFolder(name)
         folders.keep(target)
-        for one in conversations:
-            if folders.of(one) is None:
-                one.placement = replace(one.placement, folder_id=target.id)
+        return target.id
 
 
 def _next(messages: Iterator[ConversationMessage]) -> list[ConversationMessage]:
     return list(islice(messages, _STEP_MESSAGES))
 
 
-def _outcome(found: FoundConversations, taken: int, wanted: int, traces: TakenTraces) -> str:
+def _outcome(
+    found: FoundConversations, taken: int, wanted: int, traces: TakenTraces, is_cancelled: bool
+) -> str:
     """Return the result of an import, in sentences.
 
     Args:
@@ -238,12 +279,14 @@ def _outcome(found: FoundConversations, taken: int, wanted: int, traces: TakenTr
         taken: How many conversations were imported.
         wanted: How many should have been imported.
         traces: The result for the recorded tokens of their answers.
+        is_cancelled: Whether a person cancelled it.
     """
     if not wanted:
         return ""
     whole = counted(wanted, "conversation")
     if taken < wanted:
-        said = f"Cancelled after {taken:,} of {whole} from {found.program}; these stay."
+        how = "Cancelled after" if is_cancelled else "Imported only"
+        said = f"{how} {taken:,} of {whole} from {found.program}; these stay."
     else:
         said = f"Imported {whole} from {found.program}."
     return " ".join(filter(None, (said, traces.words, found.left_out_words)))

@@ -10,6 +10,7 @@ from typing import Any
 
 from engine import figures
 from engine.files.fields import DamagedFile, Fields, parsed_json
+from engine.files.json_items import JsonItem
 from ui.records import codec
 from ui.records.attachments import attachment_from, attachment_values
 from ui.records.chosen_model import ChosenModel
@@ -26,6 +27,7 @@ VERSION = 1
 # The beginning of a file; the conversations follow, and ``archive_end`` closes it.
 ARCHIVE_BEGIN = f'{{\n"fullstop_conversations": {VERSION},\n"conversations": ['
 OURS = "Fullstop"
+LISTS = ("conversations", "folders", "presets")
 
 
 def archive_end(folders: Iterable[ConversationFolder] = (), presets: Iterable[Preset] = ()) -> str:
@@ -41,7 +43,7 @@ def archive_end(folders: Iterable[ConversationFolder] = (), presets: Iterable[Pr
 def archive_part(conversation: Conversation, *, is_first: bool) -> str:
     """Return a loaded conversation, all versions included, as a part of a file."""
     # With an indent, Python's encoder works in small steps, so that other threads can run.
-    text = json.dumps(_conversation_values(conversation), ensure_ascii=False, indent=1)
+    text = json.dumps(conversation_values(conversation), ensure_ascii=False, indent=1)
     return f"{'' if is_first else ','}\n{text}"
 
 
@@ -82,10 +84,38 @@ def archive_from(values: Any) -> FoundConversations:
     top = Fields(values)
     codec.check_version(top, "fullstop_conversations", VERSION)
     found = FoundConversations(OURS)
-    found.read_each(top.items("conversations"), _conversation, found.conversations)
+    found.read_each(top.items("conversations"), conversation_from, found.conversations)
     found.read_each(top.items("folders"), codec.folder_from, found.folders)
     found.read_each(top.items("presets"), preset_from, found.presets)
     return found
+
+
+def read_archive_item(item: JsonItem, found: FoundConversations) -> None:
+    """Read a part of a file that arrives in parts; a damaged one is noted.
+
+    Raises:
+        DamagedFile: It is not an archive, or one of a newer version.
+    """
+    if item.name == "fullstop_conversations":
+        codec.check_version(Fields({item.name: item.value()}), item.name, VERSION)
+        found.program = OURS
+        return
+    if item.name not in LISTS:
+        return
+    if item.number is None:
+        raise DamagedFile(f"{item.name}: must be a list")
+    try:
+        part = Fields(item.value(), item.place)
+        match item.name:
+            case "conversations":
+                found.conversations.append(conversation_from(part))
+            case "folders":
+                found.folders.append(codec.folder_from(part))
+            case _:
+                found.presets.append(preset_from(part))
+    except DamagedFile as error:
+        words = str(error)
+        found.note_damage(words if words.startswith(item.place) else f"{item.place}: {words}")
 
 
 def conversation_markdown(conversation: Conversation) -> str:
@@ -132,7 +162,8 @@ def _ending(run: Run) -> str:
     return " · ".join((*known, said.words.label)).replace("*", "\\*")
 
 
-def _conversation_values(conversation: Conversation) -> dict[str, Any]:
+def conversation_values(conversation: Conversation) -> dict[str, Any]:
+    """Return a loaded conversation, all versions included, as JSON values."""
     place = conversation.placement
     values: dict[str, Any] = {
         "id": conversation.id,
@@ -175,7 +206,8 @@ def _message_values(message: ConversationMessage) -> dict[str, Any]:
     return values
 
 
-def _conversation(fields: Fields) -> Conversation:
+def conversation_from(fields: Fields) -> Conversation:
+    """Return a conversation from its JSON values; raises ``DamagedFile`` if one is wrong."""
     conversation = Conversation(
         title=title_from_file(fields.maybe("title", str) or ""),
         settings=codec.settings_from(fields.inner("settings")) if fields.has("settings") else None,

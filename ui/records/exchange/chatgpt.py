@@ -17,6 +17,8 @@ from ui.records.attachments import Attachment
 from ui.records.conversations import Conversation
 from ui.records.exchange.found import FoundConversations
 from ui.records.exchange.other_programs import (
+    MOST_MESSAGES,
+    TOO_LARGE,
     Reason,
     Said,
     add_text,
@@ -60,6 +62,8 @@ def read_chatgpt(part: Fields, found: FoundConversations) -> None:
     """Read one conversation; damaged nodes are listed, and the others are read."""
     title = text_in(part, "title")
     nodes = part.take("mapping", dict)
+    if len(nodes) > MOST_MESSAGES:
+        raise part.wrong("mapping", TOO_LARGE)
     name = text_in(part, "conversation_id") or text_in(part, "id")
     if not name:
         raise part.wrong("conversation_id", "is missing")

@@ -17,13 +17,35 @@ _MOST_NAMED = 5
 _MOST_DAMAGED, _MOST_DAMAGE_CHARS, _MOST_NAME_CHARS = 1_000, 300, 60
 
 
+@dataclass(frozen=True, slots=True)
+class ListedConversation:
+    """A conversation in a file, for a person who chooses among them.
+
+    Attributes:
+        number: Its number in the file.
+        title: Its title.
+        messages: How many messages it has.
+        updated_at: Unix time of its last message, in seconds.
+        origin: What it comes from, so that it is not imported twice.
+        folder_id: Its folder; empty for none.
+    """
+
+    number: int
+    title: str
+    messages: int
+    updated_at: float
+    origin: str
+    folder_id: str
+
+
 @dataclass(slots=True)
 class FoundConversations:
     """The conversations and other data that were found in a file or a folder.
 
     Attributes:
         program: The program that wrote it.
-        conversations: The conversations that can be read.
+        conversations: The conversations, if they were read.
+        listed: The conversations that can be read.
         folders: The folders that they are in.
         presets: The presets.
         traces: The recorded tokens of answers; only our own archives have some.
@@ -34,6 +56,7 @@ class FoundConversations:
 
     program: str
     conversations: list[Conversation] = field(default_factory=list)
+    listed: list[ListedConversation] = field(default_factory=list)
     folders: list[ConversationFolder] = field(default_factory=list)
     presets: list[Preset] = field(default_factory=list)
     traces: ArchivedTraces = field(default_factory=UnpackedTraces)

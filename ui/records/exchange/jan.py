@@ -3,14 +3,18 @@
 https://jan.ai/docs/desktop/data-folder describes the folder. Pure; any thread.
 """
 
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
 from engine import StopKind, ToolCall
-from engine.files.fields import DamagedFile, Fields, parsed_json
+from engine.files.fields import DamagedFile, Fields
+from engine.files.json_items import MOST_ITEM_BYTES, json_value
 from ui.records.conversations import Conversation
 from ui.records.exchange.found import FoundConversations
 from ui.records.exchange.other_programs import (
+    MOST_MESSAGES,
+    TOO_LARGE,
     Reason,
     Said,
     call_of,
@@ -35,12 +39,14 @@ _SAMPLING = ("temperature", "top_p")
 _ENDS = {"stopped": StopKind.CANCELLED, "error": StopKind.ERROR}
 
 
-def read_jan(part: Fields, lines: str, name: str, found: FoundConversations) -> None:
+def read_jan(
+    part: Fields, lines: Iterable[bytes | None], name: str, found: FoundConversations
+) -> None:
     """Read a thread; damaged messages are listed, and the others are read.
 
     Args:
         part: The content of ``thread.json``.
-        lines: The content of ``messages.jsonl``.
+        lines: The lines of ``messages.jsonl``; None for one that is too large.
         name: The folder's name.
         found: Gets the conversation.
     """
@@ -50,16 +56,21 @@ def read_jan(part: Fields, lines: str, name: str, found: FoundConversations) -> 
     for assistant in part.items("assistants")[:1]:
         _settings(conversation, assistant, f"{name}/{THREAD}: assistants[0]", found)
     said: list[Said] = []
-    # Only a line feed ends a line: texts in JSON may contain other line separators.
-    for number, line in enumerate(lines.split("\n"), 1):
-        if not line.strip():
-            continue
+    size = 0
+    for number, line in enumerate(lines, 1):
         try:
-            one = _said(Fields(parsed_json(line)), found)
+            if line is None:
+                raise DamagedFile(f"it is larger than {MOST_ITEM_BYTES >> 20} MB")
+            if not line.strip():
+                continue
+            one = _said(Fields(json_value(line)), found)
         except DamagedFile as error:
             found.note_damage(f"{name}/{MESSAGES}, line {number}: {_plain(error)}")
             continue
         if one is not None:
+            size += len(one.text) + len(one.thinking)
+            if size > MOST_ITEM_BYTES or len(said) == MOST_MESSAGES:
+                raise DamagedFile(TOO_LARGE)
             said.append(one)
     # Some versions write the newest message first.
     if all(one.when for one in said):

@@ -36,6 +36,9 @@ from ui.records.tooling.calls import CallResult, CallState
 # Larger Unix times are in milliseconds: as seconds they would be thousands of years away.
 _LEAST_MS = 100_000_000_000
 _MOST_NAME_CHARS = 200
+# Each takes a few KB of memory.
+MOST_MESSAGES = 50_000
+TOO_LARGE = f"it is too large: a conversation may have up to {MOST_MESSAGES:,} messages, of 16 MB"
 # Models that write their reasoning into the answer, and programs that do not take it apart.
 _THOUGHT = re.compile(r"\A\s*<think(?:ing)?>(.*?)(?:</think(?:ing)?>|\Z)\s*", re.DOTALL)
 
@@ -273,5 +276,8 @@ def text_in(fields: Fields, name: str) -> str:
 
 def parts_of(fields: Fields, name: str) -> Iterator[tuple[str, Any]]:
     """Yield the items of a list, of any type, each with its place."""
-    for number, value in enumerate(fields.maybe(name, list) or []):
+    values = fields.maybe(name, list) or []
+    if len(values) > MOST_MESSAGES:
+        raise fields.wrong(name, TOO_LARGE)
+    for number, value in enumerate(values):
         yield f"{name}[{number}]", value

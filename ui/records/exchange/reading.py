@@ -1,10 +1,11 @@
 """Finds conversations of any known program in a file, a ZIP archive or a folder.
 
-All reading is limited: members of an archive are unpacked in memory, up to the limit.
-Any thread; blocks while the disk works.
+Everything is read as a stream: one conversation at a time, each with a limit. Members of an archive
+are unpacked in memory, up to a limit. Any thread; blocks while the disk works.
 """
 
 import contextlib
+import errno
 import os
 import zipfile
 from collections.abc import Callable, Iterator
@@ -12,12 +13,12 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from engine import counted
-from engine.files.bounded import read_bounded
+from engine.files.bounded import open_regular
 from engine.files.causes import os_cause
-from engine.files.fields import DamagedFile, Fields, parsed_json
-from engine.files.text_memory import text_memory
-from ui.records.conversations import ConversationFolder
-from ui.records.exchange.archive import OURS, archive_from
+from engine.files.fields import DamagedFile, Fields
+from engine.files.json_items import MOST_ITEM_BYTES, JsonItem, json_items, json_value
+from ui.records.conversations import Conversation, ConversationFolder
+from ui.records.exchange.archive import LISTS, OURS, read_archive_item
 from ui.records.exchange.archived_traces import names_beside, trace_members, traces_beside
 from ui.records.exchange.chatgpt import CHATGPT, read_chatgpt
 from ui.records.exchange.claude import CLAUDE, read_claude
@@ -30,54 +31,139 @@ from ui.records.exchange.lm_studio import (
     read_lm_studio,
     read_preset,
 )
-from ui.records.exchange.zipped import DAMAGED_ARCHIVE, member_content, traces_in
+from ui.records.exchange.zipped import DAMAGED_ARCHIVE, member_pieces, traces_in
 from ui.records.placement import Placement
 
 # More files than any export has, but few enough to list quickly.
 _MOST_NAMES = 200_000
+# More than any person has, but few enough to show.
+MOST_CONVERSATIONS = 50_000
+_PIECE_BYTES = 1 << 18
 _OF_THE_SYSTEM = (".DS_Store", "Thumbs.db", "desktop.ini")
 _LISTS = ("conversations.json", "conversations-")
 _UNKNOWN = (
     "it holds no conversations of Fullstop, ChatGPT, Claude, LM Studio or Jan. Choose the file or "
     "folder that the other program exported"
 )
+_Reader = Callable[[Fields, FoundConversations], None]
+_SHAPES: tuple[tuple[str, str, _Reader], ...] = (
+    ("mapping", CHATGPT, read_chatgpt),
+    ("chat_messages", CLAUDE, read_claude),
+)
 
 
 def find_conversations(path: Path, most_bytes: int) -> FoundConversations:
-    """Return the conversations of a file, an archive or a folder.
+    """Return everything in a file, an archive or a folder, with all of its conversations.
 
     Args:
         path: The file or folder.
-        most_bytes: The most bytes of text to read; the values take many times as much memory.
+        most_bytes: The most bytes of text to read.
 
     Raises:
         OSError: It cannot be read; ``EFBIG`` if a file is too large.
         DamagedFile: It contains no conversations, or none of them can be read.
     """
-    if path.is_dir():
-        folder = _Folder(path, most_bytes)
-        return _with_traces(_read(folder), path, folder.names)
-    with path.open("rb") if path.is_file() else contextlib.nullcontext() as file:
-        is_archive = file is not None and file.read(4) == b"PK\x03\x04"
-    if is_archive:
+    with ExportReading(path, most_bytes) as reading:
+        conversations = list(reading.conversations())
+        reading.found.conversations = conversations
+        return reading.found
+
+
+class ExportReading:
+    """Reads the conversations of a file, an archive or a folder, one after the other.
+
+    Args:
+        path: The file or folder.
+        most_bytes: The most bytes of text to read.
+
+    Attributes:
+        found: Everything else that is in it, as far as it was read; complete at the end.
+
+    Raises:
+        OSError: It cannot be read.
+        DamagedFile: It is a damaged archive, or has too many files.
+    """
+
+    def __init__(self, path: Path, most_bytes: int) -> None:
+        self.found = FoundConversations("")
+        self._path = path
+        self._is_archive = False
+        self._open = contextlib.ExitStack()
+        if path.is_dir():
+            self._source: _Source = _Folder(path, most_bytes)
+            return
+        with path.open("rb") if path.is_file() else contextlib.nullcontext() as file:
+            self._is_archive = file is not None and file.read(4) == b"PK\x03\x04"
+        if not self._is_archive:
+            self._source = _Alone(path, most_bytes)
+            return
         try:
-            with zipfile.ZipFile(path) as archive:
-                found = _read(_Archive(archive, most_bytes))
-                if found.program == OURS:
-                    found.traces = traces_in(archive, path)
-                return found
+            archive = self._open.enter_context(zipfile.ZipFile(path))
         except DAMAGED_ARCHIVE as error:
             raise DamagedFile("the archive is damaged") from error
-    found = _read(_Alone(path, most_bytes))
-    # Some file managers unpack archives on their own; the traces are then beside the file.
-    return _with_traces(found, path.parent, names_beside(path))
+        self._source = _Archive(archive, most_bytes)
 
+    def __enter__(self) -> "ExportReading":
+        return self
 
-def _with_traces(found: FoundConversations, folder: Path, names: list[str]) -> FoundConversations:
-    """Add the traces among the files of a folder to the contents of our own archive."""
-    if found.program == OURS:
-        found.traces = traces_beside(folder, names)
-    return found
+    def __exit__(self, *_: object) -> None:
+        self._open.close()
+
+    def conversations(self) -> Iterator[Conversation]:
+        """Yield the conversations; damaged and too large ones are noted instead.
+
+        Raises:
+            OSError: It cannot be read; ``EFBIG`` if a file is too large.
+            DamagedFile: It contains no conversations.
+        """
+        found = self.found
+        count = 0
+        for _ in self._steps():
+            read, found.conversations = found.conversations, []
+            for conversation in read:
+                count += 1
+                if count > MOST_CONVERSATIONS:
+                    found.left_out["more conversation"] += 1
+                else:
+                    yield conversation
+        if not found.program:
+            raise DamagedFile(_UNKNOWN)
+        if found.program == OURS:
+            self._take_traces()
+        found.unread += [name for name in self._source.names if self._is_unread(name)]
+
+    def _take_traces(self) -> None:
+        path = self._path
+        if isinstance(self._source, _Archive):
+            self.found.traces = traces_in(self._source.archive, path)
+        elif isinstance(self._source, _Folder):
+            self.found.traces = traces_beside(path, self._source.names)
+        else:
+            # Some file managers unpack archives on their own; the traces are then beside the file.
+            self.found.traces = traces_beside(path.parent, names_beside(path))
+
+    def _is_unread(self, name: str) -> bool:
+        parts = PurePosixPath(name).parts
+        return not (
+            name in self._source.read
+            or name.endswith("/")
+            or trace_members([name])
+            or parts[-1] in _OF_THE_SYSTEM
+            or "__MACOSX" in parts
+        )
+
+    def _steps(self) -> Iterator[None]:
+        """Read into ``found``; yield after each part."""
+        source, names = self._source, self._source.names
+        if threads := [name for name in names if PurePosixPath(name).name == THREAD]:
+            yield from _threads(source, threads, self.found)
+        elif kept := [name for name in names if name.endswith((SUFFIX, PRESET_SUFFIX))]:
+            yield from _kept_by_lm_studio(source, kept, self.found)
+        elif len(names) == 1 and (isinstance(source, _Alone) or names[0].endswith(".json")):
+            yield from _one_file(source, names[0], self.found)
+        else:
+            for name in sorted(one for one in names if _is_list(PurePosixPath(one).name)):
+                yield from _one_file(source, name, self.found)
 
 
 class _Source:
@@ -94,29 +180,36 @@ class _Source:
         self._left = self._most = most_bytes
         self.read: set[str] = set()
 
-    def text(self, name: str) -> str:
-        """Return a text.
+    def pieces(self, name: str) -> Iterator[bytes]:
+        """Yield a text in pieces.
 
         Raises:
-            OSError: It cannot be read.
-            DamagedFile: It is not text, or takes too much memory.
+            OSError: It cannot be read; ``EFBIG`` if all texts together are too large.
+            DamagedFile: It is damaged, or all texts together are too large.
         """
         self.read.add(name)
-        raw = self._content(name, self._left)
-        self._left -= len(raw)
-        if (why := text_memory(raw).excess(self._most)) is not None:
-            raise DamagedFile(f"it takes too much memory: {why}")
-        try:
-            return raw.decode("utf-8-sig")
-        except UnicodeDecodeError as error:
-            raise DamagedFile("it is not text") from error
+        for piece in self._pieces(name):
+            self._left -= len(piece)
+            if self._left < 0:
+                raise self._too_large()
+            yield piece
 
     def json(self, name: str) -> Any:
-        """Return the value of a JSON file; raises as ``text`` does."""
-        return parsed_json(self.text(name))
+        """Return the value of a small JSON file; raises as ``pieces`` does."""
+        kept: list[bytes] = []
+        size = 0
+        for piece in self.pieces(name):
+            size += len(piece)
+            if size > MOST_ITEM_BYTES:
+                raise DamagedFile(f"it is too large: it may have up to {MOST_ITEM_BYTES >> 20} MB")
+            kept.append(piece)
+        return json_value(b"".join(kept))
 
-    def _content(self, name: str, most_bytes: int) -> bytes:
+    def _pieces(self, name: str) -> Iterator[bytes]:
         raise NotImplementedError
+
+    def _too_large(self) -> Exception:
+        return OSError(errno.EFBIG, f"it is larger than {self._most >> 20} MiB")
 
 
 class _Alone(_Source):
@@ -125,8 +218,8 @@ class _Alone(_Source):
         self._path = path
         self.names = [path.name]
 
-    def _content(self, name: str, most_bytes: int) -> bytes:
-        return read_bounded(self._path, most_bytes)
+    def _pieces(self, name: str) -> Iterator[bytes]:
+        return _file_pieces(self._path)
 
 
 class _Folder(_Source):
@@ -141,86 +234,89 @@ class _Folder(_Source):
             if len(self.names) > _MOST_NAMES:
                 raise DamagedFile(f"the folder has more than {counted(_MOST_NAMES, 'file')}")
 
-    def _content(self, name: str, most_bytes: int) -> bytes:
-        return read_bounded(self._folder / name, most_bytes)
+    def _pieces(self, name: str) -> Iterator[bytes]:
+        return _file_pieces(self._folder / name)
 
 
 class _Archive(_Source):
     def __init__(self, archive: zipfile.ZipFile, most_bytes: int) -> None:
         super().__init__(most_bytes)
-        self._archive = archive
+        self.archive = archive
         self.names = archive.namelist()
         if len(self.names) > _MOST_NAMES:
             raise DamagedFile(f"the archive has more than {counted(_MOST_NAMES, 'file')}")
 
-    def _content(self, name: str, most_bytes: int) -> bytes:
-        return member_content(self._archive, name, most_bytes)
+    def _pieces(self, name: str) -> Iterator[bytes]:
+        return member_pieces(self.archive, name, _PIECE_BYTES)
+
+    def _too_large(self) -> Exception:
+        return DamagedFile(f"it unpacks to more than {self._most / 1e6:.0f} MB")
 
 
-def _read(source: _Source) -> FoundConversations:
-    names = source.names
-    found = _read_known(source, names)
-    found.unread += [
-        name
-        for name in names
-        if name not in source.read
-        and not name.endswith("/")
-        and not trace_members([name])
-        and PurePosixPath(name).name not in _OF_THE_SYSTEM
-        and "__MACOSX" not in PurePosixPath(name).parts
-    ]
-    return found
-
-
-def _read_known(source: _Source, names: list[str]) -> FoundConversations:
-    if threads := [name for name in names if PurePosixPath(name).name == THREAD]:
-        return _threads(source, threads)
-    if kept := [name for name in names if name.endswith((SUFFIX, PRESET_SUFFIX))]:
-        return _kept_by_lm_studio(source, kept)
-    if len(names) == 1 and (isinstance(source, _Alone) or names[0].endswith(".json")):
-        return _one_file(source, names[0])
-    lists = [one for one in names if _is_list(PurePosixPath(one).name)]
-    if not lists:
-        raise DamagedFile(_UNKNOWN)
-    found: FoundConversations | None = None
-    for name in sorted(lists):
-        more = _one_file(source, name)
-        if found is None:
-            found = more
-        else:
-            found.conversations += more.conversations
-            found.damaged += more.damaged
-            found.left_out += more.left_out
-    assert found is not None
-    return found
+def _file_pieces(path: Path) -> Iterator[bytes]:
+    with open_regular(path) as file:
+        while piece := file.read(_PIECE_BYTES):
+            yield piece
 
 
 def _is_list(name: str) -> bool:
     return name.startswith(_LISTS) and name.endswith(".json")
 
 
-def _one_file(source: _Source, name: str) -> FoundConversations:
-    values = source.json(name)
-    if isinstance(values, dict) and "fullstop_conversations" in values:
-        return archive_from(values)
-    listed = values if isinstance(values, list) else [values]
-    shapes: tuple[tuple[str, str, Callable[[Fields, FoundConversations], None]], ...] = (
-        ("mapping", CHATGPT, read_chatgpt),
-        ("chat_messages", CLAUDE, read_claude),
-    )
-    for field, program, read in shapes:
-        if any(isinstance(one, dict) and field in one for one in listed):
-            found = FoundConversations(program)
-            for number, one in enumerate(listed):
-                _attempt(found, f"conversations[{number}]", one, read)
-            return found
-    if isinstance(values, dict) and _is_lm_studio(values):
-        found = FoundConversations(LM_STUDIO)
+def _one_file(source: _Source, name: str, found: FoundConversations) -> Iterator[None]:
+    """Read a file that is a list of conversations, our archive, or one conversation."""
+    fields: dict[str, Any] = {}
+    is_ours, count, unknown = False, 0, 0
+    try:
+        for item in json_items(source.pieces(name), LISTS):
+            count += 1
+            if item.number is not None and not item.name:
+                unknown += not _take_listed(item, found)
+            elif item.name == "fullstop_conversations" or is_ours:
+                is_ours = True
+                read_archive_item(item, found)
+            else:
+                fields[item.place] = item.value()
+            yield
+    except DamagedFile as error:
+        if not found.program:
+            raise
+        found.note_damage(f"{name}: {error}; nothing behind that was read")
+    if fields:
+        _take_fields(fields, name, found)
+        yield
+    if unknown and found.program:
+        found.left_out["unknown part"] += unknown
+
+
+def _take_listed(item: JsonItem, found: FoundConversations) -> bool:
+    """Read an item of a list of conversations; return whether it could be one."""
+    where = f"conversations{item.place}"
+    try:
+        value = item.value()
+    except DamagedFile as error:
+        found.note_damage(f"{where}: {error}")
+        return True
+    for field, program, read in _SHAPES:
+        if isinstance(value, dict) and field in value:
+            found.program = found.program or program
+            _attempt(found, where, value, read)
+            return True
+    return False
+
+
+def _take_fields(values: dict[str, Any], name: str, found: FoundConversations) -> None:
+    """Read a file that is an object: one conversation."""
+    for field, program, read in _SHAPES:
+        if field in values:
+            found.program = program
+            _attempt(found, "conversations[0]", values, read)
+            return
+    if _is_lm_studio(values):
+        found.program = LM_STUDIO
         read_lm_studio(Fields(values), name, found)
-        return found
-    if isinstance(values, dict) and not name.startswith(_LISTS):
+    elif not name.startswith(_LISTS):
         raise DamagedFile("fullstop_conversations: is missing; " + _UNKNOWN)
-    raise DamagedFile(_UNKNOWN)
 
 
 def _is_lm_studio(values: dict[str, Any]) -> bool:
@@ -230,20 +326,17 @@ def _is_lm_studio(values: dict[str, Any]) -> bool:
     )
 
 
-def _attempt(
-    found: FoundConversations,
-    where: str,
-    values: Any,
-    read: Callable[[Fields, FoundConversations], None],
-) -> None:
+def _attempt(found: FoundConversations, where: str, values: Any, read: _Reader) -> None:
     try:
         read(Fields(values, where), found)
     except DamagedFile as error:
         found.note_damage(str(error))
 
 
-def _kept_by_lm_studio(source: _Source, names: list[str]) -> FoundConversations:
-    found = FoundConversations(LM_STUDIO)
+def _kept_by_lm_studio(
+    source: _Source, names: list[str], found: FoundConversations
+) -> Iterator[None]:
+    found.program = LM_STUDIO
     folders: dict[str, ConversationFolder] = {}
     names = sorted(names, key=lambda name: name.endswith(PRESET_SUFFIX))
     places = [PurePosixPath(name).parts for name in names if name.endswith(SUFFIX)]
@@ -251,26 +344,25 @@ def _kept_by_lm_studio(source: _Source, names: list[str]) -> FoundConversations:
     # In an archive of the folder, everything is inside the folder itself.
     skipped = 1 if len(tops) == 1 and all(len(one) > 1 for one in places) else 0
     for name, values in _each(source, names, found):
-        before = len(found.conversations)
         try:
             read = read_preset if name.endswith(PRESET_SUFFIX) else read_lm_studio
             read(Fields(values), name, found)
         except DamagedFile as error:
             found.note_damage(f"{name}: {error}")
         inside = "/".join(PurePosixPath(name).parts[skipped:-1])
-        if inside and len(found.conversations) > before:
+        if inside and found.conversations:
             folder = folders.get(inside)
             if folder is None:
                 # The id is the same each time: a second import finds the folder of the first.
                 identity = origin_of(LM_STUDIO, inside)
                 folder = folders[inside] = ConversationFolder(inside, id=identity)
+                found.folders.append(folder)
             found.conversations[-1].placement = Placement(folder.id)
-    found.folders = list(folders.values())
-    return found
+        yield
 
 
-def _threads(source: _Source, names: list[str]) -> FoundConversations:
-    found = FoundConversations(JAN)
+def _threads(source: _Source, names: list[str], found: FoundConversations) -> Iterator[None]:
+    found.program = JAN
     every = set(source.names)
     for name, values in _each(source, names, found):
         place = PurePosixPath(name).parent
@@ -279,13 +371,31 @@ def _threads(source: _Source, names: list[str]) -> FoundConversations:
             found.left_out["empty conversation"] += 1
             continue
         try:
-            lines = source.text(beside)
-            read_jan(Fields(values, name), lines, place.name, found)
+            read_jan(Fields(values, name), _lines(source.pieces(beside)), place.name, found)
         except DamagedFile as error:
             found.note_damage(f"{beside}: {error}")
         except OSError as error:
             found.note_damage(f"{beside}: {os_cause(error)}")
-    return found
+        yield
+
+
+def _lines(pieces: Iterator[bytes]) -> Iterator[bytes | None]:
+    """Yield the lines of a text; None for one that is too large."""
+    kept: list[bytes] = []
+    size = 0
+    for piece in pieces:
+        # Only a line feed ends a line: texts in JSON may contain other line separators.
+        first, *others = piece.split(b"\n")
+        for number, part in enumerate([first, *others]):
+            if number:
+                yield b"".join(kept) if size <= MOST_ITEM_BYTES else None
+                kept, size = [], 0
+            size += len(part)
+            if size > MOST_ITEM_BYTES:
+                kept.clear()
+            else:
+                kept.append(part)
+    yield b"".join(kept) if size <= MOST_ITEM_BYTES else None
 
 
 def _each(
@@ -294,8 +404,10 @@ def _each(
     """Yield the values of the files that can be read; the others are listed as damaged."""
     for name in names:
         try:
-            yield name, source.json(name)
+            value = source.json(name)
         except DamagedFile as error:
             found.note_damage(f"{name}: {error}")
         except OSError as error:
             found.note_damage(f"{name}: {os_cause(error)}")
+        else:
+            yield name, value

@@ -8,7 +8,7 @@ import struct
 import time
 import zipfile
 import zlib
-from collections.abc import Collection, Generator, Mapping
+from collections.abc import Collection, Generator, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,6 +22,7 @@ from ui.records.exchange.archived_traces import (
 
 SUFFIX = ".zip"
 CONVERSATIONS = "conversations.json"
+_PIECE_BYTES = 1 << 18
 # Python unpacks other methods without a limit: 100 KB of bzip2 may become gigabytes.
 _METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 DAMAGED_ARCHIVE = (
@@ -79,16 +80,28 @@ def trace_member(run_id: str, written_at: float) -> zipfile.ZipInfo:
 
 
 def member_content(archive: zipfile.ZipFile, name: str, most_bytes: int) -> bytes:
-    """Return a part of an archive.
+    """Return a part of an archive; raises as ``member_pieces`` does, or if it is too large."""
+    kept: list[bytes] = []
+    size = 0
+    for piece in member_pieces(archive, name, _PIECE_BYTES):
+        size += len(piece)
+        if size > most_bytes:
+            raise DamagedFile(f"it unpacks to more than {most_bytes / 1e6:.0f} MB")
+        kept.append(piece)
+    return b"".join(kept)
+
+
+def member_pieces(archive: zipfile.ZipFile, name: str, piece_bytes: int) -> Iterator[bytes]:
+    """Yield a part of an archive, piece by piece.
 
     Args:
         archive: The open archive.
         name: The name of the part.
-        most_bytes: The most bytes that it may have.
+        piece_bytes: The size of a piece. The size that an archive states may be wrong.
 
     Raises:
         OSError: It cannot be read.
-        DamagedFile: It is damaged, too large, or compressed by a method that is not supported.
+        DamagedFile: It is damaged, or compressed by a method that is not supported.
     """
     try:
         if archive.getinfo(name).compress_type not in _METHODS:
@@ -97,15 +110,12 @@ def member_content(archive: zipfile.ZipFile, name: str, most_bytes: int) -> byte
                 "its folder"
             )
         with archive.open(name) as file:
-            # The size that an archive states may be wrong.
-            content = file.read(most_bytes + 1)
+            while piece := file.read(piece_bytes):
+                yield piece
     except DAMAGED_ARCHIVE as error:
         raise DamagedFile("the archive is damaged") from error
     except RuntimeError as error:
         raise DamagedFile("the archive has a password; unpack it first") from error
-    if len(content) > most_bytes:
-        raise DamagedFile(f"it unpacks to more than {most_bytes / 1e6:.0f} MB")
-    return content
 
 
 def _moment(info: zipfile.ZipInfo) -> float:

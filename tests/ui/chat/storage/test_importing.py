@@ -1,7 +1,7 @@
 """Imports of any size never hold up the main thread, and what cannot be imported says why."""
 
+import json
 import os
-import threading
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -13,9 +13,9 @@ from tests.ui.driving import eventually
 from ui.chat.session.open_conversations import MOST_OPEN
 from ui.chat.session.workspace import Workspace
 from ui.chat.storage import conversation_imports as library
+from ui.chat.storage.conversation_imports import ImportPreview
 from ui.records.conversations import Conversation
 from ui.records.exchange.archive import conversations_json
-from ui.records.exchange.found import FoundConversations
 from ui.records.messages import ConversationMessage
 
 
@@ -27,24 +27,18 @@ def test_a_long_import_lets_the_window_go_on_and_leaves_the_memory(
     path.write_text(conversations_json([said(99, 600), *many]), encoding="utf-8")
 
     async def steps(workspace: Workspace, store: SqliteConversationStore) -> None:
-        turns, counts, sizes, threads = Turns(), [], [], []
-        real_save, real_read = store.save_messages, library.find_conversations
+        turns, counts, sizes = Turns(), [], []
+        real_save = store.save_messages
 
         def save(conversation: Conversation, messages: Sequence[ConversationMessage]) -> None:
             counts.append(turns.count)
             sizes.append(len(messages))
             real_save(conversation, messages)
 
-        def read(path: Path, most_bytes: int) -> FoundConversations:
-            threads.append(threading.get_ident())
-            return real_read(path, most_bytes)
-
         monkeypatch.setattr(store, "save_messages", save)
-        monkeypatch.setattr(library, "find_conversations", read)
         workspace.files.import_from(path)
         await workspace.files.finish()
         await turns.end()
-        assert threads != [threading.get_ident()]
         assert max(sizes) <= 50
         assert sum(sizes) == 640
         assert len(set(counts)) == len(counts), "the window's loop turned between the steps"
@@ -53,31 +47,56 @@ def test_a_long_import_lets_the_window_go_on_and_leaves_the_memory(
     use(steps)
 
 
-def test_an_import_that_this_computer_s_memory_cannot_hold_is_refused_in_words(
+def test_what_is_too_large_is_named_and_the_other_conversations_come_in(
     use: Use, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     text = conversations_json([said(1, 2)])
-    too_large, too_wide, fitting = (tmp_path / f"{name}.json" for name in ("large", "wide", "fit"))
-    most = len(text.encode()) + 400
+    too_large, some = tmp_path / "large.json", tmp_path / "some.json"
     too_large.write_text(text + " " * 500)
-    too_wide.write_text(text + " " * 100 + "👋")
-    fitting.write_text(text)
-    monkeypatch.setattr(library, "_most_bytes", lambda: most)
+    monkeypatch.setattr(library, "_most_bytes", lambda: len(text.encode()) + 400)
+    question = {"author": {"role": "user"}, "content": {"parts": ["Hello?"]}}
+    listed = [{"conversation_id": "1", "mapping": {"q": {"message": question}}}]
+    values = "[" + ",".join(['{"a":{}}'] * 180_000) + "]"
+    some.write_text(f'[{{"mapping":{values}}},{json.dumps(listed[0])}]', encoding="utf-8")
 
     async def steps(workspace: Workspace, store: SqliteConversationStore) -> None:
         refused: list[str] = []
         workspace.files.refused.connect(refused.append)
         before = workspace.conversations.rowCount()
-        for path in (too_large, too_wide):
-            workspace.files.import_from(path)
-            await workspace.files.finish()
-        assert "large.json is too large: this computer can import files of up to" in refused[0]
-        assert "wide.json is not a file of conversations: it takes too much memory" in refused[1]
-        assert workspace.conversations.rowCount() == before
-        workspace.files.import_from(fitting)
+        workspace.files.import_from(too_large)
         await workspace.files.finish()
-        assert len(refused) == 2
+        assert refused.pop().startswith("large.json is too large: this computer can import files")
+        assert workspace.conversations.rowCount() == before
+        monkeypatch.setattr(library, "_most_bytes", lambda: 1 << 30)
+        looked: list[ImportPreview] = []
+        workspace.files.imports.looked.connect(looked.append)
+        workspace.files.imports.look_into(some)
+        await workspace.files.finish()
+        assert looked[0].found.damaged == [
+            "conversations[0]: it is too large: it has too many values"
+        ]
+        workspace.files.imports.take(looked[0], looked[0].new)
+        await workspace.files.finish()
+        assert refused == []
         assert workspace.conversations.rowCount() == before + 1
+
+    use(steps)
+
+
+def test_an_export_that_ends_its_process_leaves_the_window_and_says_so(
+    use: Use, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "many.json"
+    path.write_text(conversations_json([said(1, 2)]))
+    monkeypatch.setattr("ui.records.exchange.export_reader._MODULE", "no.such.module")
+
+    async def steps(workspace: Workspace, store: SqliteConversationStore) -> None:
+        refused: list[str] = []
+        workspace.files.refused.connect(refused.append)
+        workspace.files.imports.look_into(path)
+        await workspace.files.finish()
+        (words,) = refused
+        assert words.startswith("many.json could not be imported: it takes too much memory to read")
 
     use(steps)
 

@@ -24,8 +24,8 @@ from ui.records.exchange.archive import (
     conversations_from_json,
     conversations_json,
 )
+from ui.records.exchange.export_reader import ExportReader
 from ui.records.exchange.found import FoundConversations
-from ui.records.exchange.reading import find_conversations
 from ui.records.exchange.report import markdown_report
 from ui.records.messages import ConversationMessage
 from ui.records.placement import Placement
@@ -232,12 +232,14 @@ def test_an_import_cancelled_while_its_file_is_read_adds_nothing(
 ) -> None:
     begun, go_on = threading.Event(), threading.Event()
 
-    def slow(path: Path, most_bytes: int) -> FoundConversations:
+    real = ExportReader.contents
+
+    def slow(reader: ExportReader) -> FoundConversations:
         begun.set()
         go_on.wait(60)
-        return find_conversations(path, most_bytes)
+        return real(reader)
 
-    monkeypatch.setattr("ui.chat.storage.conversation_imports.find_conversations", slow)
+    monkeypatch.setattr(ExportReader, "contents", slow)
 
     async def steps() -> None:
         files, conversations = library()

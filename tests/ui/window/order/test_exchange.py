@@ -86,7 +86,7 @@ def test_an_import_lists_its_conversations_and_adds_none_twice(
         bar = window.statusBar()
         assert isinstance(bar, TransferBar)
         assert bar.isVisible()
-        assert bar.words.text() == ("Imported 1 conversation from ChatGPT. Left out: 2 pictures.")
+        assert bar.words.text() == ("Imported 1 conversation from ChatGPT. Left out: 1 picture.")
         assert not bar.cancel.isVisible()
         again = await look(window)
         assert "1 of them is here already." in again.words.text()

@@ -1,0 +1,286 @@
+"""Reads a large JSON text as a stream: item by item, each with a limit. Pure; any thread.
+
+A list's items, and those of chosen lists in an object, are found by their brackets and parsed one
+at a time, so that a text of any size takes the memory of its largest item. Whether an item is valid
+JSON is seen when it is parsed.
+"""
+
+import re
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from engine.files.fields import DamagedFile, parsed_json
+from engine.files.text_memory import text_memory, value_bytes
+
+MOST_ITEM_BYTES = 16 << 20
+MOST_ITEM_VALUE_BYTES = 96 << 20
+# Far more than a parser follows.
+_DEEPEST = 10_000
+# Brackets and strings: 16 MB of any export have fewer than half of the first.
+_MOST_ITEM_TOKENS, _MOST_TOKENS = 3_000_000, 30_000_000
+_STRING = rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"'
+# A complete string, a bracket, or the beginning of a string that goes on in the next piece.
+_TOKEN = re.compile(_STRING + rb'|[\[\]{}"]', re.DOTALL)
+_REST_OF_STRING = re.compile(rb'[^"\\]*+(?:\\.[^"\\]*+)*+', re.DOTALL)
+_SCALAR = re.compile(rb"[^\s,:\[\]{}\"]*+")
+_SPACE = re.compile(rb"\s*+")
+_LINE = re.compile(r"line (\d+)")
+_BOM = b"\xef\xbb\xbf"
+
+
+@dataclass(frozen=True, slots=True)
+class JsonItem:
+    """A part of a JSON text.
+
+    Attributes:
+        name: The name of the list that it is in, or of the object's field; empty for the items of
+            a text that is a list.
+        number: Its number in the list; None for a field.
+        raw: Its text; None if it is larger than ``MOST_ITEM_BYTES``.
+        line: The line on which it begins, from 1.
+    """
+
+    name: str
+    number: int | None
+    raw: bytes | None
+    line: int
+
+    @property
+    def place(self) -> str:
+        """Where it is, for an error."""
+        return self.name if self.number is None else f"{self.name}[{self.number}]"
+
+    def value(self) -> Any:
+        """Return its value.
+
+        Raises:
+            DamagedFile: It is not valid JSON, or its values take too much memory.
+        """
+        if self.raw is None:
+            size = f"{MOST_ITEM_BYTES >> 20} MB"
+            raise DamagedFile(f"it is too large: this part may have up to {size}")
+        return json_value(self.raw, self.line)
+
+
+def json_value(raw: bytes, line: int = 1) -> Any:
+    """Return the value of a JSON text; that of an item of a larger text begins on a later line.
+
+    Raises:
+        DamagedFile: It is not valid JSON, or its values take too much memory.
+    """
+    if (why := text_memory(raw).excess(2 * MOST_ITEM_BYTES)) is not None:
+        raise DamagedFile(f"it takes too much memory: {why}")
+    if value_bytes(raw) > MOST_ITEM_VALUE_BYTES:
+        raise DamagedFile("it is too large: it has too many values")
+    try:
+        text = raw.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise DamagedFile("it is not text") from error
+    try:
+        return parsed_json(text)
+    except DamagedFile as error:
+        words = _LINE.sub(lambda found: f"line {int(found[1]) + line - 1}", str(error))
+        raise DamagedFile(words) from error
+
+
+def json_items(pieces: Iterator[bytes], lists: Collection[str] = ()) -> Iterator[JsonItem]:
+    """Yield the items of a list; of an object its fields, and the items of some of its lists.
+
+    Args:
+        pieces: The text in pieces of any size.
+        lists: The fields whose items are yielded one by one.
+
+    Raises:
+        DamagedFile: It is neither a list nor an object, or ends too early.
+    """
+    scanner = _Scanner(pieces)
+    opening = scanner.opening()
+    if opening == b"[":
+        yield from _list_items(scanner, "")
+    else:
+        yield from _fields(scanner, lists)
+    if scanner.next_byte():
+        raise scanner.invalid()
+
+
+def _list_items(scanner: "_Scanner", name: str) -> Iterator[JsonItem]:
+    if scanner.takes(b"]"):
+        return
+    number = 0
+    while True:
+        scanner.next_byte()
+        line = scanner.line
+        yield JsonItem(name, number, scanner.value(), line)
+        number += 1
+        if scanner.takes(b"]"):
+            return
+        scanner.expect(b",")
+
+
+def _fields(scanner: "_Scanner", lists: Collection[str]) -> Iterator[JsonItem]:
+    if scanner.takes(b"}"):
+        return
+    while True:
+        if scanner.next_byte() != b'"':
+            raise scanner.invalid()
+        key = parsed_json((scanner.value() or b'""').decode("utf-8", "replace"))
+        scanner.expect(b":")
+        if scanner.next_byte() == b"[" and key in lists:
+            scanner.takes(b"[")
+            yield from _list_items(scanner, key)
+        else:
+            line = scanner.line
+            yield JsonItem(key, None, scanner.value(), line)
+        if scanner.takes(b"}"):
+            return
+        scanner.expect(b",")
+
+
+class _Scanner:
+    """The place in a text that arrives in pieces."""
+
+    def __init__(self, pieces: Iterator[bytes]) -> None:
+        self._pieces = pieces
+        self._data = b""
+        self._at = 0
+        self._tokens = 0
+        self.line = 1
+        while len(self._data) < len(_BOM) and self._refill():
+            pass
+        self._at = len(_BOM) if self._data.startswith(_BOM) else 0
+
+    def opening(self) -> bytes:
+        """Take and return the first bracket."""
+        first = self.next_byte()
+        if first not in (b"[", b"{"):
+            raise self.invalid()
+        self._at += 1
+        return first
+
+    def next_byte(self) -> bytes:
+        """Return the next byte that is not white space, without taking it; empty at the end."""
+        while True:
+            found = _SPACE.match(self._data, self._at)
+            assert found is not None
+            self._take(found.end())
+            if self._at < len(self._data) or not self._refill():
+                return self._data[self._at : self._at + 1]
+
+    def takes(self, byte: bytes) -> bool:
+        """Take the next byte if it is this one."""
+        if self.next_byte() != byte:
+            return False
+        self._at += 1
+        return True
+
+    def expect(self, byte: bytes) -> None:
+        """Take the next byte, which must be this one."""
+        if not self.takes(byte):
+            raise self.invalid()
+
+    def invalid(self) -> DamagedFile:
+        """Return the error for this place."""
+        return DamagedFile(f"line {self.line} is not valid JSON")
+
+    def value(self) -> bytes | None:
+        """Take one value and return its text; None if that is too large to be kept."""
+        first, kept = self.next_byte(), _Kept()
+        if first == b'"':
+            self._at += 1
+            kept.add(first)
+            self._string(kept)
+        elif first in (b"[", b"{"):
+            self._container(kept)
+        else:
+            self._scalar(kept)
+        return kept.text()
+
+    def _scalar(self, kept: "_Kept") -> None:
+        is_empty = True
+        while True:
+            found = _SCALAR.match(self._data, self._at)
+            assert found is not None
+            is_empty = is_empty and not found[0]
+            kept.add(found[0])
+            self._take(found.end())
+            if self._at < len(self._data) or not self._refill():
+                break
+        if is_empty:
+            raise self.invalid()
+
+    def _container(self, kept: "_Kept") -> None:
+        depth, tokens = 0, 0
+        while True:
+            start, is_cut = self._at, False
+            number = 0
+            for number, token in enumerate(_TOKEN.finditer(self._data, start), 1):  # noqa: B007
+                first = self._data[token.start()]
+                if first in b"[{":
+                    depth += 1
+                    if depth > _DEEPEST:
+                        raise DamagedFile("it is nested too deeply")
+                elif first in b"]}":
+                    depth -= 1
+                elif token.end() - token.start() == 1:
+                    is_cut = True
+                if is_cut or not depth:
+                    break
+            else:
+                token = None
+            tokens += number
+            self._tokens += number
+            if tokens > _MOST_ITEM_TOKENS or self._tokens > _MOST_TOKENS:
+                raise DamagedFile(f"line {self.line} has too many values to be read")
+            end = len(self._data) if token is None else token.end()
+            kept.add(self._data[start:end])
+            self._take(end)
+            if is_cut:
+                self._string(kept)
+            elif token is not None:
+                return
+            elif not self._refill():
+                raise self.invalid()
+
+    def _string(self, kept: "_Kept") -> None:
+        """Take the rest of a string, whose beginning was taken."""
+        while True:
+            found = _REST_OF_STRING.match(self._data, self._at)
+            assert found is not None
+            end = found.end()
+            is_over = self._data[end : end + 1] == b'"'
+            kept.add(self._data[self._at : end + is_over])
+            self._take(end + is_over)
+            if is_over:
+                return
+            # What is left is a backslash without its character, or nothing.
+            if not self._refill():
+                raise self.invalid()
+
+    def _take(self, end: int) -> None:
+        self.line += self._data.count(b"\n", self._at, end)
+        self._at = end
+
+    def _refill(self) -> bool:
+        """Read the next piece; return whether there was one."""
+        piece = next(self._pieces, b"")
+        self._data, self._at = self._data[self._at :] + piece, 0
+        return bool(piece)
+
+
+class _Kept:
+    """The text of a value, until it is too large."""
+
+    def __init__(self) -> None:
+        self._parts: list[bytes] = []
+        self._size = 0
+
+    def add(self, part: bytes) -> None:
+        self._size += len(part)
+        if self._size > MOST_ITEM_BYTES:
+            self._parts.clear()
+        else:
+            self._parts.append(part)
+
+    def text(self) -> bytes | None:
+        return None if self._size > MOST_ITEM_BYTES else b"".join(self._parts)

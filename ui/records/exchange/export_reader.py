@@ -1,0 +1,137 @@
+"""Reads an export in a process that may die of it. Blocks; any thread but the window's.
+
+Each file has its own reader, which another thread may close.
+"""
+
+import os
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from json import dumps
+from pathlib import Path
+from typing import Any
+
+from engine.files.fields import DamagedFile, Fields
+from engine.files.patient_json import parse_json
+from engine.processes.helper_process import (
+    HelperDied,
+    HelperNotStarted,
+    HelperProcess,
+)
+from ui.records import codec
+from ui.records.conversations import Conversation
+from ui.records.exchange.archive import OURS, conversation_from
+from ui.records.exchange.archived_traces import ArchivedTraces, UnpackedTraces
+from ui.records.exchange.found import FoundConversations, ListedConversation
+from ui.records.exchange.zipped import ZippedTraces
+from ui.records.messages import runs_of
+from ui.records.presets import preset_from
+
+# Named and not imported, because the program itself does not need the module.
+_MODULE = "ui.records.exchange.export_process"
+_PATIENCE_S = 600.0
+_MEMORY = "it takes too much memory to read. Export fewer conversations to one file"
+_TOO_SLOW = "it takes too long to read. Export fewer conversations to one file"
+_ENDED = "it takes too much memory to read, or is damaged. Export fewer conversations to one file"
+_NOT_STARTED = "the process that reads exports does not start"
+
+
+class ExportReader:
+    """Reads one file, archive or folder.
+
+    Args:
+        path: The file or folder.
+        most_bytes: The most bytes of text to read.
+
+    Attributes:
+        is_ours: Whether it is our own archive, whose runs have their ids from before.
+    """
+
+    def __init__(self, path: Path, most_bytes: int) -> None:
+        self._path = path
+        self._most_bytes = most_bytes
+        self._process = HelperProcess(_MODULE)
+        self.is_ours = False
+
+    def contents(self) -> FoundConversations:
+        """Return what is in it, with a list of its conversations.
+
+        Raises:
+            OSError: It cannot be read; ``EFBIG`` if a file is too large.
+            DamagedFile: It contains no conversations, or cannot be read in a limited process.
+            HelperClosed: The reader was closed.
+        """
+        try:
+            answer = Fields(self._ask(self._question()))
+        finally:
+            self._process.rest()
+        found = FoundConversations(answer.take("program", str))
+        found.listed = [
+            ListedConversation(number, *values)
+            for number, values in enumerate(answer.take("listed", list))
+        ]
+        found.folders = [codec.folder_from(one) for one in answer.items("folders")]
+        found.presets = [preset_from(one) for one in answer.items("presets")]
+        found.damaged = answer.take("damaged", list)
+        found.left_out = Counter(answer.take("left_out", dict))
+        found.unread = answer.take("unread", list)
+        self.is_ours = found.program == OURS
+        if self.is_ours:
+            found.traces = self._traces(answer.inner("traces").each(str))
+        return found
+
+    def conversations(
+        self, numbers: Iterable[int], left_out: Counter[str]
+    ) -> Iterator[Conversation]:
+        """Yield some of the conversations; raises as ``contents`` does.
+
+        Args:
+            numbers: Their numbers in the file.
+            left_out: Gets at the end what has no place here.
+        """
+        question = {**self._question(), "numbers": sorted(numbers)}
+        try:
+            while "conversations" in (answer := self._ask(question)):
+                question = {}
+                for one in Fields(answer).items("conversations"):
+                    conversation = conversation_from(one)
+                    if not self.is_ours:  # the ids of its runs are as new as the runs
+                        for run in runs_of(conversation.tree):
+                            run.copied_from = ""
+                    yield conversation
+        finally:
+            self._process.rest()
+        left_out.update(answer["left_out"])
+
+    def close(self) -> None:
+        """End the reading, from any thread."""
+        self._process.close()
+
+    def _question(self) -> dict[str, Any]:
+        return {"path": os.path.abspath(self._path), "most_bytes": self._most_bytes}
+
+    def _traces(self, members: dict[str, str]) -> ArchivedTraces:
+        if self._path.is_dir():
+            return UnpackedTraces(self._path, members)
+        with self._path.open("rb") as file:
+            if file.read(2) == b"PK":
+                return ZippedTraces(self._path, members)
+        return UnpackedTraces(self._path.parent, members)
+
+    def _ask(self, question: dict[str, Any]) -> dict[str, Any]:
+        data = dumps(question).encode()
+        try:
+            self._process.start()
+            raw = self._process.ask(len(data), (data,), _PATIENCE_S)
+        except HelperDied as death:
+            is_slow = death.code is None or death.took_too_much_time
+            raise DamagedFile(_TOO_SLOW if is_slow else _ENDED) from death
+        except HelperNotStarted as error:
+            raise DamagedFile(_NOT_STARTED) from error
+        answer: dict[str, Any] = parse_json(raw.decode("utf-8", "surrogatepass"))
+        if "errno" in answer:
+            raise OSError(answer["errno"], answer["cause"], str(self._path))
+        if "memory" in answer:
+            raise DamagedFile(_MEMORY)
+        if "refused" in answer:
+            raise DamagedFile(answer["refused"])
+        return answer
