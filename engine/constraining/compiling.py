@@ -14,6 +14,12 @@ _MOST_WORDS = 120
 # Part of the library's error where a place has too many alternatives: each optional property that
 # may come next takes four of at most 2,000 items.
 _TOO_WIDE = "Current row has"
+# Of a grammar that reads the same text in many ways, each token takes more work than the one
+# before, by the third power of the items in a row. A client's own grammar can be of that kind; one
+# made from a JSON schema cannot, and has wide rows where an object has hundreds of optional
+# properties. With these limits a token takes up to some 40 ms of processor time.
+_MOST_ROW_ITEMS, _MOST_STEP_ITEMS = 800, 3_000
+_TOO_MANY_READINGS = "Too many items"
 _QUOTATION = re.compile(r"\n +\d+ \| |\n<")
 
 
@@ -96,10 +102,15 @@ def new_matcher(tokenizer: Any, grammar: str) -> Any:
     """
     from llguidance import LLMatcher, LLParserLimits
 
-    limits = LLParserLimits(verbose_errors=False)
+    # Grammars as JSON contain a client's own; no rule of Lark begins with a brace.
+    is_own = grammar.startswith("{")
+    limits = LLParserLimits(
+        verbose_errors=False,
+        max_items_in_row=_MOST_ROW_ITEMS if is_own else None,
+        step_max_items=_MOST_STEP_ITEMS if is_own else None,
+    )
     try:
-        # No rule of Lark begins with a brace.
-        whole = grammar if grammar.startswith("{") else LLMatcher.grammar_from_lark(grammar)
+        whole = grammar if is_own else LLMatcher.grammar_from_lark(grammar)
         matcher = LLMatcher(tokenizer, whole, log_level=0, limits=limits)
         # All copies share these results. Computing them for a schema with thousands of properties
         # takes longer than one token may. The forced text is computed on a copy: it changes the
@@ -137,8 +148,16 @@ def is_panic(error: BaseException) -> bool:
     return type(error).__name__ == "PanicException"
 
 
+TOO_AMBIGUOUS = (
+    "its grammar can read the same text in too many ways, or has too many alternatives in one "
+    "place, so that following it takes too much computing: make it less ambiguous"
+)
+
+
 def in_words(error: str) -> str:
     """Return the library's error about a grammar in plain words, without its quotation of it."""
+    if _TOO_MANY_READINGS in error or f"max is {_MOST_ROW_ITEMS}" in error:
+        return TOO_AMBIGUOUS
     if _TOO_WIDE in error:
         return (
             "it has too many optional properties or alternatives in one place (about 500 optional "

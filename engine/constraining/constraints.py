@@ -6,7 +6,7 @@ Knows no MLX and no batch. ``form_compiler`` compiles the grammars.
 from collections.abc import Sequence
 from typing import Any
 
-from engine.constraining.drafting import form_field
+from engine.constraining.drafting import form_field, text_form_of
 from engine.constraining.form import Form, FormMissing, is_constrained
 from engine.constraining.form_compiler import FormCompiler
 from engine.constraining.grammars import may_call
@@ -96,7 +96,9 @@ class Constraints:
         if form is None or not is_constrained(request):
             return None
         phase = self._first_phase(request, prompt, thinks)
-        return TokenConstraint(form.matcher, self.compiler.tokens, phase)
+        own = text_form_of(request)
+        is_own = own is not None and own.grammar is not None
+        return TokenConstraint(form.matcher, self.compiler.tokens, phase, is_own=is_own)
 
     def _check_beginning(self, request: GenerationRequest) -> None:
         field = form_field(request)

@@ -4,17 +4,24 @@ Tells before each token which tokens are allowed. A matcher of llguidance follow
 itself. Knows no MLX and no batch. Engine thread.
 """
 
+import contextlib
 import re
-from collections.abc import Iterable, Mapping
+import time
+from collections.abc import Iterable, Iterator, Mapping
 from enum import Enum, auto
 from typing import Any
 
-from engine.constraining.compiling import in_words, is_panic
+from engine.constraining.compiling import TOO_AMBIGUOUS, in_words, is_panic
 from engine.output.families.family import Family
 from engine.output.vocabulary import Vocabulary
 
 _GAP = ("\n", "\n\n")
 _GAP_TOKENS = 2
+# Most processor time of all answers with a grammar of the client's own, for one step of the batch:
+# for one of them, and together. The streams of others wait meanwhile.
+_MOST_ANSWER_S, _MOST_STEP_S = 0.02, 0.04
+# An answer whose grammar takes longer than this for a token is not worth guesses.
+_COSTLY_S = 0.0005
 # How the library writes a special token among bytes.
 _SPECIAL = re.compile(rb"\xff\[(\d+)\]")
 
@@ -99,10 +106,21 @@ class TokenConstraint:
 
     Attributes:
         failure: Why the answer can no longer follow its grammar; None while it can.
+        spent_s: The processor time that its grammar took since the last ``settle``.
+        is_own: Whether it is a grammar of the client's own, whose work can grow with the answer.
     """
 
-    def __init__(self, matcher: Any, tokens: ConstraintTokens, phase: ConstraintPhase) -> None:
+    def __init__(
+        self,
+        matcher: Any,
+        tokens: ConstraintTokens,
+        phase: ConstraintPhase,
+        *,
+        is_own: bool = False,
+    ) -> None:
         self.failure: str | None = None
+        self.spent_s = 0.0
+        self.is_own = is_own
         self._matcher = matcher
         self._tokens = tokens
         self._phase = phase
@@ -133,7 +151,8 @@ class TokenConstraint:
             self._phase = ConstraintPhase.ENDED
         elif self.failure is None:
             try:
-                fits = self._matcher.consume_token(token_id)
+                with self._timed():
+                    fits = self._matcher.consume_token(token_id)
             except BaseException as error:
                 self._fail(_panic(error))
             else:
@@ -151,7 +170,8 @@ class TokenConstraint:
             return None
         if not self._forced:
             try:
-                self._forced = self._tokens.forced(self._matcher)
+                with self._timed():
+                    self._forced = self._tokens.forced(self._matcher)
             except BaseException as error:
                 self._fail(_panic(error))
         return self._forced[0] if self._forced else None
@@ -171,7 +191,8 @@ class TokenConstraint:
         if self._phase is ConstraintPhase.ENDED or self.failure is not None:
             return self._tokens.only_eos
         try:
-            bits = bytearray(self._matcher.compute_bitmask())
+            with self._timed():
+                bits = bytearray(self._matcher.compute_bitmask())
         except BaseException as error:
             return self._fail(_panic(error))
         if self._matcher.is_error():
@@ -189,7 +210,8 @@ class TokenConstraint:
 
     def fork(self) -> "TokenConstraint":
         """Return an independent copy in the same state."""
-        fork = TokenConstraint(self._matcher.deep_copy(), self._tokens, self._phase)
+        matcher = self._matcher.deep_copy()
+        fork = TokenConstraint(matcher, self._tokens, self._phase, is_own=self.is_own)
         fork.failure, fork._gap, fork._forced = self.failure, self._gap, list(self._forced)
         return fork
 
@@ -206,7 +228,8 @@ class TokenConstraint:
         matcher = self._matcher.deep_copy()
         found: list[int] = []
         try:
-            while len(found) < most:
+            # Looking far ahead in such a grammar could take longer than the answer itself.
+            while not self.is_costly and len(found) < most:
                 run = self._tokens.forced(matcher)
                 if not run and habits:
                     habit = habits.get(matcher.compute_bitmask())
@@ -224,15 +247,42 @@ class TokenConstraint:
         if not self._is_decided or self.only() is not None:
             return None
         try:
-            bits: bytes = self._matcher.compute_bitmask()
+            with self._timed():
+                bits: bytes = self._matcher.compute_bitmask()
         except BaseException as error:
             _panic(error)
             return None
         return bits
 
+    @property
+    def is_costly(self) -> bool:
+        """Whether the grammar has become slow to follow, as those become that are ambiguous."""
+        return self.is_own and self.spent_s > _COSTLY_S
+
+    @contextlib.contextmanager
+    def _timed(self) -> Iterator[None]:
+        began_s = time.thread_time()
+        try:
+            yield
+        finally:
+            self.spent_s += time.thread_time() - began_s
+
     def _fail(self, reason: str) -> bytes:
         self.failure = in_words(reason)
         return self._tokens.only_eos
+
+
+def settle(constraints: Iterable[TokenConstraint]) -> None:
+    """After a step, end the answers whose own grammars took too much of it, the costliest first."""
+    spending = [one for one in constraints if one.is_own]
+    total_s = sum(one.spent_s for one in spending)
+    for one in sorted(spending, key=lambda one: -one.spent_s):
+        if one.spent_s <= _MOST_ANSWER_S and total_s <= _MOST_STEP_S:
+            break
+        total_s -= one.spent_s
+        one.failure = one.failure or TOO_AMBIGUOUS
+    for one in spending:
+        one.spent_s = 0.0
 
 
 def _panic(error: BaseException) -> str:

@@ -15,7 +15,7 @@ import mlx.core as mx
 
 from engine.constraining.constraints import Constraints
 from engine.constraining.form import Form
-from engine.constraining.token_constraint import TokenConstraint
+from engine.constraining.token_constraint import TokenConstraint, settle
 from engine.inference import sampling
 from engine.inference.backend import Joined, Prompt, PromptCacheUse, Step
 from engine.inference.batching.mlx_batch import RunningBatch
@@ -269,6 +269,7 @@ class MlxBackend:
 
     def _failed(self) -> list[tuple[int, str]]:
         """Return the rows whose answer can no longer meet its constraint, and why."""
+        settle(self._held.values())
         failures = ((row, held.failure) for row, held in self._held.items())
         return [(row, failure) for row, failure in failures if failure is not None]
 

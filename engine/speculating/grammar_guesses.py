@@ -40,7 +40,8 @@ class GrammarGuesses:
     origin = TokenOrigin.FORCED
 
     def __init__(self, constraint: TokenConstraint, text_of: Callable[[int], str]) -> None:
-        self._constraint = constraint
+        # None once the grammar has become slow to follow: then it is not followed twice.
+        self._constraint: TokenConstraint | None = constraint
         self._text_of = text_of
         # Whether the answer is inside a string or a number, where earlier choices predict nothing.
         self._is_inside = False
@@ -52,18 +53,23 @@ class GrammarGuesses:
     def extend(self, tokens: Sequence[int]) -> None:
         """Take the next tokens of the answer."""
         for token_id in tokens:
-            self._take(token_id)
+            if self._constraint is not None:
+                self._take(token_id, self._constraint)
 
-    def _take(self, token_id: int) -> None:
+    def _take(self, token_id: int, constraint: TokenConstraint) -> None:
         if guesses := self._guesses:
             is_hit = guesses[0] == token_id
             self._hits.note(is_hit)
             del guesses[: 1 if is_hit else None]
-        if not self._is_inside and (mask := self._constraint.choice()) is not None:
+        if not self._is_inside and (mask := constraint.choice()) is not None:
             self._learn(mask, token_id)
         if self._is_inside and not _STRUCTURE.isdisjoint(self._text_of(token_id)):
             self._is_inside = False
-        self._constraint.advance(token_id)
+        constraint.advance(token_id)
+        if constraint.is_costly:
+            self._constraint = None
+            self._guesses = []
+        constraint.spent_s = 0.0
 
     def _learn(self, mask: bytes, token_id: int) -> None:
         self._is_inside = int.from_bytes(mask).bit_count() > _FEW
@@ -84,6 +90,8 @@ class GrammarGuesses:
 
     def _looked_ahead(self) -> list[int]:
         """Return the expected tokens; those that are left from the last look are still right."""
+        if self._constraint is None:
+            return []
         if self._is_inside and self._constraint.only() is not None:
             self._is_inside = False  # a pattern has reached a constant part
         if not self._guesses and not self._is_inside:

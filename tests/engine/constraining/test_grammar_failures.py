@@ -7,12 +7,13 @@ from typing import Any
 import pytest
 
 from engine.constraining import form_compiler
-from engine.constraining.token_constraint import TokenConstraint
+from engine.constraining.token_constraint import ConstraintPhase, TokenConstraint, settle
 from engine.errors import InvalidRequest
 from engine.scheduling.generation import Answer
 from engine.scheduling.service import Engine
 from engine.stopping.record import StopKind
 from engine.values.events import Finished
+from engine.values.request import OutputConstraint, TextForm
 from tests.engine.constraining.forms import POINT, ask_all, closed, held
 from tests.support.asking import ask, request, run
 from tests.support.scripted import Stage
@@ -55,6 +56,63 @@ def test_an_answer_that_leaves_its_grammar_ends_in_an_error_and_spares_the_other
     assert "could not be constrained" in (bad.finished.error or "")
     assert free.text == "abcde"
     assert again.text == '{"x":7}'
+
+
+# Every token takes more work than the one before it.
+AMBIGUOUS = 'start: s\ns: s s s s | s s s | s s | "a"\n'
+
+
+def test_an_answer_ends_in_words_when_its_grammar_takes_too_much_work_and_spares_the_others(
+    tmp_path: Path,
+) -> None:
+    stage = Stage(tmp_path, {"go": ["a"] * 400, "free": ["b"] * 200})
+    own = OutputConstraint(text_form=TextForm(grammar=AMBIGUOUS))
+
+    async def play() -> list[Answer]:
+        engine = Engine(loader=stage.load)
+        await engine.load(tmp_path)
+        answers = await ask_all(engine, [request("go", constraint=own)] * 4 + [request("free")])
+        await engine.aclose()
+        return answers
+
+    *bad, free = run(play())
+    for answer in bad:
+        assert answer.finished.stop.kind is StopKind.ERROR
+        assert "the same text in too many ways" in (answer.finished.error or "")
+        assert 0 < len(answer.text) < 100
+    assert free.text == "b" * 200
+
+
+class Following:
+    """A matcher of which only the costs count."""
+
+
+@pytest.mark.parametrize(
+    ("spent_ms", "failed"),
+    [
+        ([1, 1, 1], []),
+        ([1, 21, 1], [1]),  # one takes too much
+        ([12, 15, 14], [1]),  # the costliest ends, the others may go on
+        ([1.3] * 32, [0, 1]),
+        ([11, 12, 13, 14, 15], [3, 4]),
+    ],
+)
+def test_of_the_answers_that_hold_up_a_step_together_the_costliest_end(
+    spent_ms: list[float], failed: list[int]
+) -> None:
+    answers = [
+        TokenConstraint(Following(), None, ConstraintPhase.ANSWER, is_own=True)  # type: ignore[arg-type]
+        for _ in spent_ms
+    ]
+    schema = TokenConstraint(Following(), None, ConstraintPhase.ANSWER)  # type: ignore[arg-type]
+    for answer, spent in zip(answers, spent_ms, strict=True):
+        answer.spent_s = spent / 1000
+    schema.spent_s = 1.0  # made from a schema, whose work does not grow
+    settle([*answers, schema])
+    assert [n for n, one in enumerate(answers) if one.failure is not None] == failed
+    assert schema.failure is None
+    settle(answers)  # what was spent before does not count again
+    assert sum(one.failure is not None for one in answers) == len(failed)
 
 
 def test_a_grammar_is_compiled_once(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
