@@ -17,6 +17,7 @@ from api.dialects.openai.tool_choice import chosen_tools
 from api.dialects.openai.unhonoured import UNHONOURED
 from api.dialects.responses.sealing import opened
 from api.dialects.responses.wire import (
+    AdditionalToolsItem,
     CompactionItem,
     CustomCallItem,
     CustomCallOutputItem,
@@ -229,7 +230,7 @@ def _messages(params: ResponseParams) -> tuple[Message, ...]:
                 if (summary := opened(item.encrypted_content)) is not None:
                     has_summary = True
                     turns.append(Message("user", f"{_SUMMARY}\n\n{summary}"))
-            case ReasoningItem():
+            case ReasoningItem() | AdditionalToolsItem():
                 pass
             case ItemReference():
                 raise not_kept()

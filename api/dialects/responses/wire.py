@@ -8,7 +8,7 @@ import json
 from collections.abc import Sequence
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, PrivateAttr
+from pydantic import Field, PrivateAttr, model_validator
 from pydantic.json_schema import SkipJsonSchema
 from pydantic_core import PydanticCustomError
 
@@ -115,6 +115,24 @@ class CustomCallOutputItem(WireModel):
     output: Parts
 
 
+class ResponseTool(WireModel):
+    """A tool: a function, a custom tool, or a namespace of such tools; others are left out."""
+
+    type: str
+    name: str | None = None
+    description: str | None = None
+    parameters: dict[str, Any] | None = None
+    format: CustomFormat | None = None
+    tools: list["ResponseTool"] | None = None
+
+
+class AdditionalToolsItem(WireModel):
+    """More tools, which are offered beside those of the field ``tools``."""
+
+    type: Literal["additional_tools"]
+    tools: list[ResponseTool]
+
+
 class ReasoningItem(WireModel):
     """The reasoning of an earlier answer."""
 
@@ -141,6 +159,7 @@ Item = Annotated[
     | FunctionCallOutputItem
     | CustomCallItem
     | CustomCallOutputItem
+    | AdditionalToolsItem
     | ReasoningItem
     | CompactionItem
     | ItemReference,
@@ -165,17 +184,6 @@ def _known_items(item: Any) -> list[Any]:
         is_reference = "id" in item and "role" not in item
         return [{**item, "type": "item_reference" if is_reference else "message"}]
     return foreign_items(item) if isinstance(kind, str) and kind in FOREIGN_ITEMS else [item]
-
-
-class ResponseTool(WireModel):
-    """A tool: a function, a custom tool, or a namespace of such tools; others are left out."""
-
-    type: str
-    name: str | None = None
-    description: str | None = None
-    parameters: dict[str, Any] | None = None
-    format: CustomFormat | None = None
-    tools: list["ResponseTool"] | None = None
 
 
 class ResponseReasoning(WireModel):
@@ -223,6 +231,22 @@ class ResponseParams(LastTurnParams, GenerationParams):
     prompt: Any = None
     background: bool | None = None
     prompt_logprobs: SkipJsonSchema[Any] = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _with_additional_tools(cls, value: Any) -> Any:
+        """Offer the tools among the items as well; the items themselves may be dropped later."""
+        items = value.get("input") if isinstance(value, dict) else None
+        added = [
+            tool
+            for item in (items if isinstance(items, list) else ())
+            if isinstance(item, dict) and item.get("type") == "additional_tools"
+            for tool in (item["tools"] if isinstance(item.get("tools"), list) else ())
+        ]
+        if not added or not isinstance(value.get("tools"), list | None):
+            return value
+        return {**value, "tools": [*(value.get("tools") or ()), *added]}
+
     # How many items at the beginning of ``input`` come from kept answers; None until they are
     # added.
     _recalled: int | None = PrivateAttr(default=None)
@@ -249,7 +273,11 @@ class ResponseParams(LastTurnParams, GenerationParams):
             earlier: The items of kept answers.
             own: Its own items, without references.
         """
-        copy = self.model_copy(update={"input": [*earlier, *own]})
+        added = [
+            tool for one in earlier if isinstance(one, AdditionalToolsItem) for tool in one.tools
+        ]
+        tools = [*(self.tools or ()), *(one for one in added if one not in (self.tools or ()))]
+        copy = self.model_copy(update={"input": [*earlier, *own], "tools": tools})
         copy._recalled = len(earlier)  # noqa: SLF001 - its own
         return copy
 

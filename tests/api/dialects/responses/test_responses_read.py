@@ -114,7 +114,7 @@ def test_a_request_that_mentions_reasoning_asks_for_it(
 
 
 def test_tools_of_unknown_kinds_are_left_out() -> None:
-    found = request(tools=[{"type": "web_search"}, TOOL, {"type": "namespace", "name": "n"}])
+    found = request(tools=[{"type": "web_search"}, TOOL, {"type": "sundial", "name": "n"}])
 
     assert found.tools == (Tool("weather", "", SCHEMA),)
 
@@ -244,3 +244,11 @@ def test_the_output_of_an_unknown_call_is_refused(kind: str) -> None:
         turns({"role": "user", "content": "?"}, {"type": kind, "call_id": "c2", "output": "x"})
 
     assert caught.value.field == ("input", 1, "call_id")
+
+
+def test_tools_among_the_items_are_offered_beside_the_others() -> None:
+    more = {"type": "additional_tools", "role": "developer", "tools": [TOOL | {"name": "time"}]}
+    found = request(input=[more, {"role": "user", "content": "?"}], tools=[TOOL])
+
+    assert [tool.name for tool in found.tools] == ["weather", "time"]
+    assert found.messages == (Message("user", "?"),)
