@@ -15,7 +15,9 @@ from api.dialects.shared.parameters.tools import left_out_tools
 from api.dialects.shared.reading import read, read_as_asked
 from api.dialects.shared.requested import Asked
 from api.transport.bodies.request_body import body_of
+from api.transport.config import ImageRule
 from api.transport.context import (
+    IMAGES_HEADER,
     LEFT_OUT,
     Service,
     addressed,
@@ -25,7 +27,7 @@ from api.transport.context import (
     request_id_of,
     service_of,
 )
-from api.transport.errors import ApiError, from_engine
+from api.transport.errors import ApiError, ErrorKind, from_engine
 from api.transport.json_text import json_text, long_json_text
 from api.transport.observing import note_wanted
 from api.transport.running import batches_of, collected, running
@@ -89,10 +91,25 @@ async def _asked(request: web.Request, route: AnswerRoute[Any] | QueryRoute) -> 
         route.request,
         route.read,
         strict=service.config.strict,
+        images=_image_rule(request, service),
         recall=partial(route.recall, service),
     )
     request[LEFT_OUT] = left_out_tools(asked.params)
     return asked
+
+
+def _image_rule(request: web.Request, service: Service) -> ImageRule:
+    """Return what becomes of images: agents that cannot send a field of ours send a header."""
+    match request.headers.get(IMAGES_HEADER):
+        case None:
+            return service.config.images
+        case "refuse" | "refuse-new" | "note" as rule:
+            return rule
+        case _:
+            raise ApiError(
+                ErrorKind.INVALID_REQUEST,
+                f"the header {IMAGES_HEADER} must be refuse, refuse-new or note",
+            )
 
 
 async def _answered(

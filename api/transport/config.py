@@ -6,6 +6,7 @@ Pure values; knows no web framework. Any thread.
 import math
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from api.transport.address import is_loopback
 
@@ -18,6 +19,11 @@ _ABOVE_ZERO = (
     "idle_timeout_s",
     "write_timeout_s",
 )
+
+
+# What becomes of pictures, which no model here can see: the request is refused; only if the picture
+# is in its last message, otherwise a note stands in the picture's place; or always a note.
+ImageRule = Literal["refuse", "refuse-new", "note"]
 
 
 class ConfigError(ValueError):
@@ -48,6 +54,7 @@ class ServerConfig:
         tls_key: PEM file of its private key; None if that is in the certificate's file.
         strict: Refuse what the hosted APIs refuse: other model names, more than four stops in Chat,
             stops that are only white space in Messages.
+        images: What becomes of pictures in requests that do not say it themselves.
         thinking_budget: Most tokens of reasoning for a request that sets no budget; None for no
             limit.
         max_body_bytes: Largest request body.
@@ -75,6 +82,7 @@ class ServerConfig:
     tls_cert: Path | None = None
     tls_key: Path | None = None
     strict: bool = False
+    images: ImageRule = "refuse-new"
     thinking_budget: int | None = None
     max_body_bytes: int = 32 * 1024 * 1024
     max_connections: int = 512

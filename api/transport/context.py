@@ -108,6 +108,7 @@ REQUEST_ID_HEADERS = ("request-id", "x-request-id")
 REQUEST_ID = web.RequestKey("request_id", str)
 # The types of the tools that a request was read without, and the header that names them.
 LEFT_OUT = web.RequestKey("left_out", tuple)
+IMAGES_HEADER = "x-fullstop-images"
 LEFT_OUT_HEADER = "x-fullstop-tools-left-out"
 # Set once the end of a stream has been written: a client that disconnects then has the whole
 # answer.

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from api.transport.config import ServerConfig
+from api.transport.config import ImageRule, ServerConfig
 from engine import Limits
 from ui.preferences.declaring import declare
 from ui.preferences.groups import DEFAULT_PORT
@@ -135,6 +135,12 @@ class ServeOptions:
     )
     strict: bool = declare(
         False, help="refuse what the hosted services refuse, such as more than four stops"
+    )
+    images: ImageRule = declare(
+        _SERVER.images,
+        help="what becomes of pictures, which no model here can see: refuse, refuse-new (only in "
+        "the last message; a note stands for earlier pictures and for those of tools, so that "
+        "agents go on), or note (always a note)",
     )
     thinking_budget: int | None = declare(
         None,

@@ -62,9 +62,14 @@ def prompt_from_wire(params: CountTokensParams) -> GenerationRequest:
     _refuse_unsupported(params)
     system = "\n\n".join(block.text for block in params.system or [])
     messages = [Message("system", system)] if system else []
-    reader = TurnReader(has_notes=wants_image_notes(params.fullstop))
+    reader = TurnReader(
+        has_notes=wants_image_notes(params.fullstop, is_new=False),
+        has_new_notes=wants_image_notes(params.fullstop, is_new=True),
+    )
+    last = len(params.messages) - 1
     for index, message in enumerate(params.messages):
-        for turn in reader.turns(message, ("messages", index, "content")):
+        path = ("messages", index, "content")
+        for turn in reader.turns(message, path, is_new=index == last):
             append_turn(messages, turn)
     tools = _tools(params)
     choice = _tool_choice(params, tools)

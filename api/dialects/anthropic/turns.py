@@ -26,30 +26,41 @@ class TurnReader:
 
     Args:
         has_notes: Whether a note replaces an image.
+        has_new_notes: Whether one replaces an image that the person has just sent.
     """
 
-    def __init__(self, *, has_notes: bool) -> None:
+    def __init__(self, *, has_notes: bool, has_new_notes: bool) -> None:
         self._reader = BlockReader(has_notes=has_notes)
+        self._reader_of_new = BlockReader(has_notes=has_new_notes)
         self._tool_names: dict[str, str] = {}
 
-    def turns(self, message: MessageParam, path: FieldPath) -> Iterator[Message]:
-        """Yield the engine's turns for one message; each tool result becomes its own turn."""
+    def turns(self, message: MessageParam, path: FieldPath, *, is_new: bool) -> Iterator[Message]:
+        """Yield the engine's turns for one message; each tool result becomes its own turn.
+
+        Args:
+            message: The message.
+            path: The path of its content in the request.
+            is_new: Whether it is the last one.
+        """
         match message.role:
             case "assistant":
                 yield self._assistant_turn(message.content, path)
             case "user" | "system":
-                yield from self._turns_with_results(message, path)
+                reader = self._reader_of_new if is_new else self._reader
+                yield from self._turns_with_results(message, path, reader)
             case _:
                 assert_never(message.role)
 
-    def _turns_with_results(self, message: MessageParam, path: FieldPath) -> Iterator[Message]:
+    def _turns_with_results(
+        self, message: MessageParam, path: FieldPath, reader: BlockReader
+    ) -> Iterator[Message]:
         texts: list[str] = []
         for index, block in enumerate(message.content):
             match block:
                 case TextPart():
                     texts.append(block.text)
                 case ImageBlock() | DocumentBlock() | SearchResultBlock():
-                    texts.append(self._reader.text_of(block, (*path, index)))
+                    texts.append(reader.text_of(block, (*path, index)))
                 case ToolResultBlock():
                     if texts:
                         yield Message(message.role, "\n".join(texts))

@@ -58,11 +58,16 @@ def requests_from_wire(
         _refuse_beside_prediction(params)
     tool_names: dict[str, str] = {}
     tools, tool_choice = chosen_tools(_choice(params), offered_tools(params))
-    has_notes = wants_image_notes(params.fullstop)
+    last = len(params.messages) - 1
     effort = _effort(params)
     asked = GenerationRequest(
         messages=tuple(
-            _turn(message, tool_names, ("messages", index, "content"), has_notes)
+            _turn(
+                message,
+                tool_names,
+                ("messages", index, "content"),
+                wants_image_notes(params.fullstop, is_new=index == last and message.role == "user"),
+            )
             for index, message in enumerate(params.messages)
         ),
         tools=tools,

@@ -57,10 +57,7 @@ def chat_from_wire(params: ChatParams, *, strict: bool = False) -> list[Generati
     """
     if not params.messages:
         return []
-    has_notes = wants_image_notes(params.fullstop)
-    wanted = GenerationRequest(
-        messages=_turns(params.messages, has_notes), tools=_functions(params), **_common(params)
-    )
+    wanted = GenerationRequest(messages=_turns(params), tools=_functions(params), **_common(params))
     return [wanted]
 
 
@@ -70,7 +67,7 @@ def prompt_from_wire(params: PromptParams, *, strict: bool = False) -> list[Gene
     Takes and raises what ``ReadRequest`` does.
     """
     refuse(params, _REFUSED)
-    notes = _notes(params.images, ("images",), wants_image_notes(params.fullstop))
+    notes = _notes(params.images, ("images",), wants_image_notes(params.fullstop, is_new=True))
     prompt = "\n".join((params.prompt or "", *notes))
     if params.raw and params.system:
         raise invalid(("system",), "cannot be used with raw; write it into the prompt")
@@ -169,11 +166,14 @@ def _constraint(form: object) -> OutputConstraint | None:
             raise invalid(("format",), 'must be "json" or a JSON schema')
 
 
-def _turns(messages: list[OllamaTurn], has_notes: bool) -> tuple[Message, ...]:
+def _turns(params: ChatParams) -> tuple[Message, ...]:
     """Return the conversation; results without an id are matched to calls by their order."""
     turns: list[Message] = []
     open_calls: list[ToolCall] = []
-    for index, message in enumerate(messages):
+    last = len(params.messages or ()) - 1
+    for index, message in enumerate(params.messages or ()):
+        is_new = index == last and message.role == "user"
+        has_notes = wants_image_notes(params.fullstop, is_new=is_new)
         notes = _notes(message.images, ("messages", index, "images"), has_notes)
         text = "\n".join((message.content or "", *notes))
         if message.role == "tool":

@@ -192,11 +192,12 @@ def _messages(params: ResponseParams) -> tuple[Message, ...]:
     turns = [Message("system", params.instructions)] if params.instructions else []
     tool_names: dict[str, str] = {}
     has_summary = False
-    has_notes = wants_image_notes(params.fullstop)
     results = (FunctionCallOutputItem, CustomCallOutputItem)
     answered = {item.call_id for item in params.input if isinstance(item, results)}
     for index, item in enumerate(params.input):
         path = ("input", index - params.recalled)
+        is_new = index == len(params.input) - 1 and isinstance(item, MessageItem)
+        has_notes = wants_image_notes(params.fullstop, is_new=is_new)
         match item:
             case MessageItem(role="system" | "developer"):
                 _add_system(turns, _text(item.content, (*path, "content"), has_notes))

@@ -5,10 +5,11 @@ answers each on its standard output; ends with its input. A question is a line o
 body as it was sent:
 
     {"model": "module:class", "encoding": null, "most_bytes": n, "context": n or null,
-     "longest": n or null, "read": "module:function", "strict": true}
+     "longest": n or null, "read": "module:function", "strict": true,
+     "images": "note"}
 
-"read" and "strict" are present if the engine's requests are wanted too. An answer is a pickled
-tuple: ("read", size of the unpacked body, wire model, requests, refusal of the engine) or
+"read", "strict" and "images" are present if the engine's requests are wanted too. An answer is a
+pickled tuple: ("read", size of the unpacked body, wire model, requests, refusal of the engine) or
 ("refused", the error's class, its arguments by name). The server's threads block one another, so as
 much work as possible is done here. The turns of a wire model are left out once they have become
 requests. There are no requests if the body refers to earlier answers, which this process does not
@@ -97,7 +98,9 @@ def _read(asked: dict[str, Any], bodies: list[bytes]) -> bytes:
     answer: tuple[Any, ...] = ("read", size, params, None, None)
     if "read" in asked and not params.needs_recall:
         try:
-            found = asked_by(params, _named(asked["read"]), strict=asked["strict"])
+            found = asked_by(
+                params, _named(asked["read"]), strict=asked["strict"], images=asked["images"]
+            )
         except RecursionError:
             raise invalid((), "the body is nested too deeply") from None
         params = params.without_turns()

@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 from api.dialects.shared.body import WireModel, parsed
 from api.dialects.shared.requested import Asked, ReadRequest, asked_by
 from api.transport.bodies.request_body import SentBody
+from api.transport.config import ImageRule
 from api.transport.errors import ApiError, ContextOverflow, ErrorKind, invalid
 from engine import GenerationRequest
 
@@ -54,6 +55,7 @@ async def read_as_asked(
     reader: ReadRequest[_Model],
     *,
     strict: bool,
+    images: ImageRule = "refuse",
     recall: Callable[[_Model], _Model] = lambda params: params,
 ) -> Asked[_Model]:
     """Return a body as a wire model, with the generations that it asks for.
@@ -63,6 +65,7 @@ async def read_as_asked(
         model: The type to parse it as.
         reader: Converts it to the engine's requests; a function of a module.
         strict: Refuse what the hosted API refuses.
+        images: What becomes of images if the request does not say it.
         recall: Adds the items of earlier answers that it refers to.
 
     Raises:
@@ -70,10 +73,13 @@ async def read_as_asked(
     """
     if not body.is_large:
         return await _in_turn(
-            body, lambda: asked_by(recall(parsed(body.small or b"", model)), reader, strict=strict)
+            body,
+            lambda: asked_by(
+                recall(parsed(body.small or b"", model)), reader, strict=strict, images=images
+            ),
         )
     size, params, wanted, refusal = await _read_apart(
-        body, model, {"read": _place_of(reader), "strict": strict}
+        body, model, {"read": _place_of(reader), "strict": strict, "images": images}
     )
     if wanted is None:
         # It refers to earlier answers, which only this process knows.
@@ -84,7 +90,7 @@ async def read_as_asked(
                 f"bytes, and this one has {size:,}; send the whole conversation instead",
             )
         whole = recall(_checked(params, model))
-        return await asyncio.to_thread(asked_by, whole, reader, strict=strict)
+        return await asyncio.to_thread(asked_by, whole, reader, strict=strict, images=images)
     return Asked(_checked(params, model), wanted, refusal)
 
 

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
 from api.dialects.shared.body import WireModel
+from api.dialects.shared.parameters.extension import with_image_rule
+from api.transport.config import ImageRule
 from engine import GenerationRequest, InvalidRequest
 
 _Params = TypeVar("_Params", bound=WireModel)
@@ -54,17 +56,25 @@ class Asked(Generic[_Params]):
         return self.wanted
 
 
-def asked_by(params: _Params, read: ReadRequest[_Params], *, strict: bool) -> Asked[_Params]:
+def asked_by(
+    params: _Params,
+    read: ReadRequest[_Params],
+    *,
+    strict: bool,
+    images: ImageRule = "refuse",
+) -> Asked[_Params]:
     """Return the generations that a body asks for, or what the engine would refuse.
 
     Args:
         params: The request.
         read: The dialect's reader.
         strict: Refuse what the hosted API refuses.
+        images: What becomes of images if the request does not say it.
 
     Raises:
         ApiError: A feature is not supported, or a field is wrong; the error names it.
     """
+    params = with_image_rule(params, images)
     try:
         return Asked(params, read(params, strict=strict))
     except InvalidRequest as refusal:

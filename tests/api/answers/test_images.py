@@ -1,10 +1,11 @@
-"""An image in a conversation is refused with its block's name, or replaced by a note on request."""
+"""An image in a conversation is refused with its block's name, or replaced by a note."""
 
 from typing import Any
 
 import pytest
 
 from engine.values.chat import Message
+from tests.api.conftest import Serve
 from tests.support.answers.watched import watched
 
 PNG = "iVBORw0KGgo="
@@ -193,9 +194,10 @@ def test_an_unknown_kind_of_image_is_not_quoted_to_the_model(
 @pytest.mark.parametrize("is_streamed", [False, True], ids=["whole", "streamed"])
 @pytest.mark.parametrize(("path", "body", "place", "turn"), ASKED, ids=NAMES)
 def test_an_image_is_refused_with_the_name_of_its_block_and_the_remedy(
-    site: Any, path: str, body: dict[str, Any], place: str, turn: Message, is_streamed: bool
+    shared_site: Any, path: str, body: dict[str, Any], place: str, turn: Message, is_streamed: bool
 ) -> None:
-    reply = site.send("POST", path, body | {"stream": is_streamed})
+    refused = {"fullstop": {"images": "refuse"}, "stream": is_streamed}
+    reply = shared_site.send("POST", path, body | refused)
     error = reply.json["error"]
     said = error if isinstance(error, str) else error["message"]
 
@@ -230,7 +232,8 @@ def test_the_address_of_an_image_is_not_fetched(site: Any, monkeypatch: pytest.M
     assert asked[0].messages == (Message("user", PLAIN_NOTE),)
 
 
-def test_the_tokens_of_a_note_are_counted(site: Any) -> None:
+def test_the_tokens_of_a_note_are_counted(serve: Serve) -> None:
+    site = serve(images="refuse")
     ask = {"model": MESSAGES["model"], "messages": MESSAGES["messages"]}
     path = "/v1/messages/count_tokens"
     used = site.send("POST", "/v1/messages", MESSAGES | WANTED).json["usage"]
@@ -258,3 +261,62 @@ def test_an_unknown_way_to_treat_images_is_refused(site: Any) -> None:
 
     assert reply.status == 400
     assert reply.json["error"]["message"].startswith("fullstop.images: ")
+
+
+@pytest.mark.parametrize(("path", "body", "place", "turn"), ASKED, ids=NAMES)
+def test_only_an_image_that_the_person_just_sent_is_refused_by_default(
+    shared_site: Any,
+    monkeypatch: pytest.MonkeyPatch,
+    path: str,
+    body: dict[str, Any],
+    place: str,
+    turn: Message,
+) -> None:
+    asked = watched(shared_site, monkeypatch)
+    is_new = body in (CHAT, OLLAMA, GENERATE)
+    reply = shared_site.send("POST", path, body)
+
+    assert reply.status == (400 if is_new else 200)
+    assert ("cannot see this image" in reply.body.decode()) is is_new
+    if body is GENERATE:
+        return
+    # Agents repeat the picture with everything that comes after it.
+    turns = "input" if "input" in body else "messages"
+    later = body | {turns: [*body[turns], {"role": "user", "content": "Go on"}]}
+    assert shared_site.send("POST", path, later).status == 200
+    assert turn in asked[-1].messages
+
+
+@pytest.mark.parametrize(("path", "body", "place", "turn"), ASKED, ids=NAMES)
+def test_a_header_puts_a_note_in_the_place_of_every_image(
+    shared_site: Any,
+    monkeypatch: pytest.MonkeyPatch,
+    path: str,
+    body: dict[str, Any],
+    place: str,
+    turn: Message,
+) -> None:
+    asked = watched(shared_site, monkeypatch)
+    header = {"x-fullstop-images": "note"}
+
+    assert shared_site.send("POST", path, body, header).status == 200
+    assert turn in asked[0].messages
+    # The request itself has the last word.
+    refused = body | {"fullstop": {"images": "refuse"}}
+    assert shared_site.send("POST", path, refused, header).status == 400
+
+
+def test_the_servers_rule_for_images_holds_for_large_bodies_too(
+    serve: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for rule, status in (("refuse", 400), ("note", 200)):
+        site = serve(images=rule)
+        for more in ({}, {"unknown": "x" * 300_000}):
+            assert site.send("POST", "/v1/chat/completions", CHAT | more).status == status
+
+
+def test_an_unknown_rule_in_the_header_is_refused(site: Any) -> None:
+    reply = site.send("POST", "/v1/responses", RESPONSES, {"x-fullstop-images": "see"})
+
+    assert reply.status == 400
+    assert "x-fullstop-images must be refuse, refuse-new or note" in reply.body.decode()

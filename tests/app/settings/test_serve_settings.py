@@ -70,6 +70,7 @@ def test_every_setting_can_be_given_in_every_place(tmp_path: Path) -> None:
         "tls_cert": "/c",
         "tls_key": "/k",
         "strict": True,
+        "images": "note",
         "verbose": True,
         "log": "json",
         "plain_decoding": True,
@@ -88,7 +89,8 @@ def test_every_setting_can_be_given_in_every_place(tmp_path: Path) -> None:
             .replace("= /r", "= '/r'")
             .replace("= 127.0.0.2", "= '127.0.0.2'")
             .replace("= secret", "= 'secret'")
-            .replace("= json", "= 'json'"),
+            .replace("= json", "= 'json'")
+            .replace("= note", "= 'note'"),
         )
     )
     from_environment = resolved(

@@ -6,14 +6,16 @@ Without it, answers contain only the vendor's fields. Pure; knows no vendor and 
 
 import json
 from dataclasses import replace
-from typing import Literal
+from typing import Literal, TypeVar
 
 from pydantic import Field
 
 from api.dialects.shared.body import WireModel
 from api.dialects.shared.parameters.stop_options import own_stop_options, with_own_stop_options
+from api.transport.config import ImageRule
 from engine import InvalidRequest, StopRules, StopScope
 
+_Params = TypeVar("_Params", bound=WireModel)
 _Scope = Literal["text", "text+thinking", "all"]
 
 
@@ -25,7 +27,8 @@ class FullstopOptions(WireModel):
         stop_scopes: Where to search for single stop strings, by stop string.
         report: Whether the answer includes the stop record.
         images: How to treat images, and documents that are not text, which no model here can read:
-            refuse the request, or put a note in their place.
+            refuse the request (``refuse-new``: only for those in its last message), or put a note
+            in their place. None leaves it to the server.
         additional_properties: Whether JSON that must follow a schema may have keys that the schema
             neither names nor forbids, as JSON Schema defines it. If not, only named keys are
             allowed.
@@ -33,7 +36,7 @@ class FullstopOptions(WireModel):
 
     stop_scopes: dict[str, _Scope] = Field(default_factory=dict)
     report: bool = False
-    images: Literal["refuse", "note"] = "refuse"
+    images: ImageRule | None = None
     additional_properties: bool = False
 
 
@@ -63,9 +66,26 @@ def is_report_wanted(options: FullstopOptions | None) -> bool:
     return options is not None and options.report
 
 
-def wants_image_notes(options: FullstopOptions | None) -> bool:
-    """Whether a request asks for notes in place of images."""
-    return options is not None and options.images == "note"
+def with_image_rule(params: _Params, rule: ImageRule) -> _Params:
+    """Return a request with the server's rule for images, unless it has one of its own."""
+    if "fullstop" not in type(params).model_fields:
+        return params
+    options: FullstopOptions = getattr(params, "fullstop", None) or FullstopOptions()
+    if options.images is not None:
+        return params
+    return params.model_copy(update={"fullstop": options.model_copy(update={"images": rule})})
+
+
+def wants_image_notes(options: FullstopOptions | None, *, is_new: bool) -> bool:
+    """Whether a note is put in the place of an image.
+
+    Args:
+        options: The request's object ``fullstop``.
+        is_new: Whether the person has just sent it, and can be told that it is not seen. Programs
+            repeat earlier images with each request, and those of tools, and could never go on.
+    """
+    rule = None if options is None else options.images
+    return rule == "note" or (rule == "refuse-new" and not is_new)
 
 
 def allows_more_keys(options: FullstopOptions | None) -> bool:
