@@ -166,10 +166,10 @@ def _started(
         more: The person's own arguments.
         folder: A temporary folder.
     """
-    setup = agent.set_up(target)
+    setup = with_folder(agent.set_up(target), str(folder))
     for name, text in setup.files.items():
         (folder / name).write_text(text, encoding="utf-8")
-    words = [program, *with_folder(setup, str(folder)), *more]
+    words = [program, *setup.arguments, *more]
     try:
         with _passing_on() as passing:
             process = subprocess.Popen(words, env=_environment(setup.variables))

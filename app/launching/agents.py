@@ -12,7 +12,9 @@ KEY_VARIABLE = "FULLSTOP_API_KEY"
 NO_KEY = "unused"
 """The key for a server that requires none: many agents refuse to start without a key."""
 FOLDER_MARK = "{folder}"
-"""Placeholder in arguments for the temporary folder of the files."""
+"""Placeholder in arguments and variables for the temporary folder of the files."""
+IMAGES = {"x-fullstop-images": "note"}
+"""The header at which an image becomes a note, instead of an error that ends the conversation."""
 
 _PROVIDER = "fullstop"
 _NAME = "Fullstop"
@@ -40,7 +42,8 @@ class Setup:
     """How an agent's program is started.
 
     Attributes:
-        variables: Environment variables; the key is always a whole value.
+        variables: Environment variables; the key is always a whole value, and the folder comes
+            first.
         arguments: Options that come before the person's own.
         files: Contents of files in a temporary folder, by name.
     """
@@ -102,6 +105,7 @@ def _codex(target: Target) -> Setup:
         f"{provider}.base_url": f"{target.url}/v1",
         f"{provider}.wire_api": "responses",
         f"{provider}.env_key": KEY_VARIABLE,
+        **{f"{provider}.http_headers.{name}": value for name, value in IMAGES.items()},
     }
     # Values are TOML, whose strings are written like JSON's.
     settings = [f"{name}={json.dumps(value)}" for name, value in values.items()]
@@ -127,6 +131,7 @@ def _opencode(target: Target) -> Setup:
                 "options": {
                     "baseURL": f"{target.url}/v1",
                     "apiKey": f"{{env:{KEY_VARIABLE}}}",
+                    "headers": IMAGES,
                 },
                 "models": {target.model: model},
             }
@@ -166,6 +171,7 @@ def _goose(target: Target) -> Setup:
     variables = {
         "GOOSE_PROVIDER": "openai",
         "GOOSE_MODEL": target.model,
+        "OPENAI_CUSTOM_HEADERS": ",".join(f"{name}={value}" for name, value in IMAGES.items()),
         "OPENAI_HOST": target.url,
         "OPENAI_BASE_PATH": "v1/chat/completions",
         "OPENAI_API_KEY": target.key,
@@ -176,13 +182,21 @@ def _goose(target: Target) -> Setup:
 
 
 def _qwen(target: Target) -> Setup:
-    # https://qwenlm.github.io/qwen-code-docs/en/users/configuration/auth/
+    # https://qwenlm.github.io/qwen-code-docs/en/users/configuration/settings/
+    file = "fullstop-qwen.json"
     variables = {
         "OPENAI_BASE_URL": f"{target.url}/v1",
         "OPENAI_API_KEY": target.key,
         "OPENAI_MODEL": target.model,
+        # Defaults, which the person's own settings come before.
+        "QWEN_CODE_SYSTEM_DEFAULTS_PATH": f"{FOLDER_MARK}/{file}",
     }
-    return Setup(variables, ("--auth-type", "openai", "--model", target.model))
+    generation: dict[str, object] = {"customHeaders": IMAGES}
+    if target.context is not None:
+        generation["contextWindowSize"] = target.context
+    settings = {"model": {"generationConfig": generation}}
+    arguments = ("--auth-type", "openai", "--model", target.model)
+    return Setup(variables, arguments, {file: json.dumps(settings)})
 
 
 AGENTS = {

@@ -49,6 +49,15 @@ def _written(word: str) -> str:
     return shlex.quote(word)
 
 
-def with_folder(setup: Setup, folder: str) -> tuple[str, ...]:
-    """Return the arguments of a setup whose files are in a folder."""
-    return tuple(word.replace(FOLDER_MARK, folder) for word in setup.arguments)
+def with_folder(setup: Setup, folder: str) -> Setup:
+    """Return a setup whose files are in a folder."""
+
+    def placed(word: str) -> str:
+        has_mark = word.startswith(FOLDER_MARK)
+        return f"{folder}{word.removeprefix(FOLDER_MARK)}" if has_mark else word
+
+    return replace(
+        setup,
+        variables={name: placed(value) for name, value in setup.variables.items()},
+        arguments=tuple(map(placed, setup.arguments)),
+    )

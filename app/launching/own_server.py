@@ -29,6 +29,7 @@ def own_server(folder: Path, model: str | None) -> Iterator[str]:
     """
     log = folder / "server.log"
     words = [sys.executable, "-P", "-m", "app", "serve", "--host", "127.0.0.1", "--port", "0"]
+    words += ["--images", "note"]  # for agents that can send no header
     if model is not None:
         words += ["--model", model]
     with log.open("wb") as output:

@@ -22,7 +22,7 @@ def test_an_agent_gets_the_address_the_model_and_the_key(name: str) -> None:
     told = json.dumps([setup.variables, setup.arguments, setup.files])
     assert TARGET.url in told
     assert TARGET.model in told
-    assert "65536" in told or name == "qwen"  # it has no setting for it
+    assert "65536" in told
     assert TARGET.key in setup.variables.values()
     assert all(TARGET.key not in word for word in setup.arguments)
 
@@ -46,5 +46,18 @@ def test_lines_without_a_key_send_a_placeholder() -> None:
 
 def test_the_files_of_an_agent_are_in_a_temporary_folder() -> None:
     setup = AGENTS["aider"].set_up(TARGET)
-    assert with_folder(setup, "/tmp/x")[-1] == "/tmp/x/fullstop-aider.json"
+    assert with_folder(setup, "/tmp/x").arguments[-1] == "/tmp/x/fullstop-aider.json"
     assert json.loads(setup.files["fullstop-aider.json"])["openai/owner/some model"]
+    setup = AGENTS["qwen"].set_up(TARGET)
+    place = with_folder(setup, "/tmp/x").variables["QWEN_CODE_SYSTEM_DEFAULTS_PATH"]
+    assert place == "/tmp/x/fullstop-qwen.json"
+    assert '="${TMPDIR:-/tmp}/fullstop-qwen.json"' in lines(AGENTS["qwen"], TARGET)
+
+
+@pytest.mark.parametrize("name", sorted(set(AGENTS) - {"aider"}))
+def test_an_agent_that_sends_pictures_gets_notes_in_their_place(name: str) -> None:
+    # aider sends a picture only if its settings say that the model sees.
+    setup = AGENTS[name].set_up(TARGET)
+    told = json.dumps([setup.variables, setup.arguments, setup.files])
+    assert "images" in told
+    assert "note" in told
