@@ -17,21 +17,30 @@ from engine import (
     GenerationRequest,
     ModelInfo,
     ModelStatus,
+    OfferedModel,
 )
 from ui.models.model_library import ModelLibrary
 
 
 def offer_found(engine: Engine, library: ModelLibrary) -> None:
-    """Let requests name the models that the library found."""
+    """Let requests name the models that the library found, and those that are still in memory.
+
+    A model whose folder is gone goes on answering under its name until it is unloaded.
+    """
     if library.is_looking or not library.has_looked:
         return
-    offers = offered_models(one.found for one in library.models)
-    engine.offer(
-        [
-            replace(one, folder=one.folder.resolve(), draft=library.draft_of(one.folder))
-            for one in offers
-        ]
-    )
+    offers = [
+        replace(one, folder=one.folder.resolve(), draft=library.draft_of(one.folder))
+        for one in offered_models(one.found for one in library.models)
+    ]
+    there = {one.folder for one in offers}
+    left = [
+        one.offered or OfferedModel(one.id, one.folder)
+        for one in engine.models
+        if one.is_loaded and one.folder not in there
+    ]
+    names = {one.id for one in left}
+    engine.offer([*left, *(one for one in offers if one.id not in names)])
 
 
 class SharedModels:

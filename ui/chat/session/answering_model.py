@@ -8,13 +8,15 @@ import os
 from pathlib import Path
 from typing import Literal, Protocol
 
-from PySide6.QtCore import QObject, Signal
+from PySide6.QtCore import QObject, QTimer, Signal
 
 from engine import LoadProgress, ModelInfo, as_sentence
 from ui.kit.background.tasks import Tasks
 from ui.models.model_state import ModelState
 from ui.records.chosen_model import ChosenModel
 from ui.records.conversations import Conversation
+
+_LOOK_MS = 3000
 
 AnsweringStage = Literal["none", "unloaded", "loading", "ready", "failed", "gone"]
 
@@ -55,7 +57,13 @@ class AnsweringModel(QObject):
         self._conversation = Conversation()
         self._gone: ChosenModel | None = None
         self._before: tuple[Conversation, ChosenModel | None] | None = None
+        self._has_begun_scan = False
+        self._looking_for: tuple[Conversation, ChosenModel] | None = None
         self._tasks = Tasks()
+        # A folder may be renamed or unplugged at any time.
+        self._watch = QTimer(self, interval=_LOOK_MS)
+        self._watch.timeout.connect(self._look)
+        self._watch.start()
         loaded.chosen.connect(self._take_choice)
         loaded.changed.connect(self._refresh)
 
@@ -69,6 +77,13 @@ class AnsweringModel(QObject):
     @property
     def stage(self) -> AnsweringStage:
         """The stage of the conversation's model."""
+        stage, choice = self._stage, self.choice
+        is_needed = stage == "unloaded" or (stage == "ready" and self._rests)
+        return "gone" if is_needed and choice is not None and choice == self._gone else stage
+
+    @property
+    def _stage(self) -> AnsweringStage:
+        """The stage of the model, wherever its folder is."""
         choice = self.choice
         if choice is None:
             return self.loaded.stage
@@ -79,7 +94,22 @@ class AnsweringModel(QObject):
             return self.loaded.stage
         if self.is_stuck:
             return "failed"
-        return "gone" if choice == self._gone else "unloaded"
+        return "unloaded"
+
+    @property
+    def has_lost_folder(self) -> bool:
+        """Whether the model answers although its folder is gone; once unloaded, it is gone, too."""
+        choice = self.choice
+        return choice is not None and choice == self._gone and self.stage == "ready"
+
+    @property
+    def has_answered(self) -> bool:
+        """Whether the model has answered the conversation before."""
+        choice = self.choice
+        runs = (one.run for one in self._conversation.tree)
+        return choice is not None and any(
+            run is not None and run.model_id == choice.name and bool(run.text) for run in runs
+        )
 
     @property
     def name(self) -> str:
@@ -117,7 +147,7 @@ class AnsweringModel(QObject):
     @property
     def is_idle(self) -> bool:
         """Whether its memory was freed until the next message."""
-        return self.stage == "ready" and self.loaded.is_unloaded and not self._is_beside
+        return self.stage == "ready" and self._rests
 
     @property
     def can_answer(self) -> bool:
@@ -169,9 +199,14 @@ class AnsweringModel(QObject):
 
     async def finish(self) -> None:
         """Wait until the background work has ended."""
+        self._watch.stop()
         await self._tasks.finish()
 
     # -- inside ----------------------------------------------------------------------------
+
+    @property
+    def _rests(self) -> bool:
+        return self.loaded.is_unloaded and not self._is_beside
 
     @property
     def _is_beside(self) -> bool:
@@ -196,10 +231,16 @@ class AnsweringModel(QObject):
         if self.choice is None and (info := self.loaded.info) is not None:
             # It stays this one, whatever is loaded for others; saved with the first message.
             self._conversation.model = ChosenModel(info.id, info.path.resolve())
-        choice = self.choice
-        if choice is not None and not self.loaded.is_at(choice.folder):
-            self._tasks.start(self._look_for(self._conversation, choice), "look for a model")
+        self._look()
         self.changed.emit()
+
+    def _look(self) -> None:
+        """Check on another thread whether the model's folder is there; once at a time."""
+        choice = self.choice
+        if choice is None or self._looking_for == (self._conversation, choice):
+            return
+        self._looking_for = self._conversation, choice
+        self._tasks.start(self._look_for(self._conversation, choice), "look for a model")
 
     def _settle_choice(self) -> None:
         """Go back to the earlier model if the chosen one could not be loaded."""
@@ -216,11 +257,21 @@ class AnsweringModel(QObject):
         self.chosen.emit(conversation)
 
     async def _look_for(self, conversation: Conversation, choice: ChosenModel) -> None:
+        try:
+            await self._find(conversation, choice)
+        finally:
+            if self._looking_for == (conversation, choice):
+                self._looking_for = None
+
+    async def _find(self, conversation: Conversation, choice: ChosenModel) -> None:
         folder = choice.folder
         is_there = folder is not None and await asyncio.to_thread(_is_model, folder)
-        if not is_there and (library := self.library) is not None:
+        answers = self._stage == "ready" and not self._rests
+        if not (is_there or answers) and (library := self.library) is not None:
             if not library.has_looked:
-                library.refresh()  # the end of the scan leads here again
+                if not self._has_begun_scan:
+                    self._has_begun_scan = True
+                    library.refresh()  # the end of the scan leads here again
                 return
             # The model may have been moved, and an imported conversation has only its name.
             folder = library.folder_named(choice.name)

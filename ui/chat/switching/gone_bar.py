@@ -1,4 +1,4 @@
-"""The line above the chat when the conversation's model is gone from this computer. Main thread."""
+"""The line above the chat when the folder of the conversation's model is gone. Main thread."""
 
 from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QPushButton, QVBoxLayout
@@ -48,17 +48,23 @@ class GoneBar(QFrame):
 
     def _refresh(self) -> None:
         answering = self._answering
-        is_gone, loaded = answering.stage == "gone", answering.loaded.info
+        answers = answering.has_lost_folder
+        is_gone, loaded = answers or answering.stage == "gone", answering.loaded.info
         self.setVisible(is_gone)
         if not is_gone:
             return
-        self.words.setText(f"{answering.name} is no longer on this computer.")
         folder = None if answering.choice is None else answering.choice.folder
-        where = "" if folder is None else f" It was in {folder}."
-        self.detail.setText(
-            f"It answered this conversation.{where} Choose another model to continue; the messages "
-            "stay."
-        )
+        if loaded is not None and folder is not None and loaded.path == folder:
+            loaded = None  # it is the one that is gone
+        where = [] if folder is None else [f"It was in {folder}."]
+        if answers:
+            self.words.setText(f"The folder of {answering.name} is gone.")
+            says = [*where, "It goes on answering until it is unloaded."]
+        else:
+            self.words.setText(f"{answering.name} is no longer on this computer.")
+            before = ["It answered this conversation."] if answering.has_answered else []
+            says = [*before, *where, "Choose another model to continue; the messages stay."]
+        self.detail.setText(" ".join(says))
         self.use.setVisible(loaded is not None)
         if loaded is not None:
             self.use.setText(f"Use {loaded.id}")

@@ -181,7 +181,9 @@ class Lanes:
                 self._load(command)
             case Unload(model=None) if self._register.default.slot.offered is not None:
                 removed = self._register.default
-                self._register.choose(self._register.new(None))
+                none = self._register.new(None)
+                none.slot.status.tell(EngineStatus())
+                self._register.choose(none)
                 removed.do(command)
             case Shutdown():
                 raise AssertionError("served by the loop")

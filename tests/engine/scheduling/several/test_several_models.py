@@ -274,3 +274,22 @@ def test_a_model_takes_requests_again_when_its_room_is_no_longer_needed(
         await engine.aclose()
 
     run(play(), 120)
+
+
+def test_no_model_is_the_default_one_once_the_default_one_is_unloaded(
+    models: list[OfferedModel],
+) -> None:
+    async def play() -> None:
+        engine = Engine()
+        engine.offer(models)
+        await engine.load(models[0].folder)
+        assert engine.model is not None
+        await engine.unload()
+        assert (engine.model, engine.status.state) == (None, "none")
+        assert engine.model_status() is None
+        with pytest.raises(NoModel):
+            await ask(engine, _ASKED)
+        assert (await ask(engine, _ASKED, model=models[0].id)).text
+        await engine.aclose()
+
+    run(play())

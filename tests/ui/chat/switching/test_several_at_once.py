@@ -1,7 +1,10 @@
 """The window's engine holds several models: each conversation is answered by its own."""
 
+import shutil
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from engine.scheduling.service import Engine
 from tests.support.scripted import Stage
@@ -124,5 +127,53 @@ def test_an_empty_chat_keeps_its_model_while_others_are_loaded(
             assert several.header.name.text() == "alpha"
             assert (await several.ask()).model_id == "alpha"
             assert several.workspace.current.conversation is empty
+
+    run(play())
+
+
+@pytest.mark.parametrize("is_default", [True, False])
+def test_a_loaded_model_goes_on_answering_under_its_name_when_its_folder_is_gone(
+    theme: Theme, run: RunOnLoop, tmp_path: Path, demo_model_path: Path, is_default: bool
+) -> None:
+    async def play() -> None:
+        async with SeveralModels(theme, tmp_path, demo_model_path, at_once=True) as several:
+            await several.load("alpha")
+            if not is_default:
+                several.workspace.model.begin_to_load(several.folder / "beta")
+                await eventually(lambda: loaded(several) == {"alpha", "beta"})
+            (several.folder / "alpha").rename(several.folder / "gamma")
+            library, bar = several.window.model_library, several.window.chat.gone
+            library.refresh()
+            await eventually(lambda: not library.is_looking)
+            await eventually(bar.isVisible)
+            assert bar.words.text() == "The folder of alpha is gone."
+            assert "It goes on answering until it is unloaded." in bar.detail.text()
+            assert several.header.name.text() == "alpha"
+            assert bar.use.isVisible() is not is_default
+            answer = await several.ask()
+            assert (answer.model_id, answer.text) == ("alpha", "1, 2, 3")
+            (several.folder / "gamma").rename(several.folder / "alpha")  # it is plugged in again
+            several.answering.look_again()
+            await eventually(lambda: not bar.isVisible())
+
+    run(play())
+
+
+def test_a_model_that_is_gone_is_not_said_to_have_answered_an_empty_chat(
+    theme: Theme, run: RunOnLoop, tmp_path: Path, demo_model_path: Path
+) -> None:
+    async def play() -> None:
+        async with SeveralModels(theme, tmp_path, demo_model_path, at_once=True) as several:
+            await several.load("alpha")
+            await eventually(lambda: several.workspace.model.stage == "ready")
+            several.workspace.model.unload()
+            await eventually(lambda: several.answering.stage == "unloaded")
+            shutil.rmtree(several.folder / "alpha")
+            several.window.model_library.refresh()
+            bar = several.window.chat.gone
+            await eventually(bar.isVisible)
+            assert bar.words.text() == "alpha is no longer on this computer."
+            assert "answered this conversation" not in bar.detail.text()
+            assert bar.detail.text().startswith("It was in ")
 
     run(play())
