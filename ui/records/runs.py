@@ -5,11 +5,13 @@ Plain records without Qt; changed on the main thread only.
 
 import time
 import uuid
+from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from engine import (
     AnswerContext,
+    Channel,
     Event,
     Finished,
     PromptProgress,
@@ -66,6 +68,22 @@ _CONTINUED = (
 )
 
 
+@dataclass(frozen=True, slots=True)
+class StopChange:
+    """How the stops of one answer differ from its conversation's list, which stays as it is.
+
+    Attributes:
+        without: The stop sequence or stop token that is left out; None for none.
+        extra: The stop sequence that counts in addition; empty for none.
+    """
+
+    without: str | int | None = None
+    extra: str = ""
+
+
+NO_CHANGE = StopChange()
+
+
 @dataclass(eq=False)
 class GrowingCall:
     """A tool call that the model is writing.
@@ -88,7 +106,7 @@ class Run:
     Attributes:
         stops: The stop sequences it ran with, in their order.
         rules: All of its stops with their scopes; None if only the sequences are known.
-        without: The stop of its conversation that was left out for this run; None for none.
+        stop_change: How its stops differ from its conversation's list. Not stored.
         max_tokens: Its limit, None for none.
         model_id: The model that answered.
         state: Its stage.
@@ -124,7 +142,7 @@ class Run:
 
     stops: tuple[str, ...] = ()
     rules: StopRules | None = None
-    without: str | int | None = None
+    stop_change: StopChange = NO_CHANGE
     max_tokens: int | None = None
     model_id: str = ""
     state: RunState = RunState.QUEUED
@@ -210,7 +228,7 @@ class Run:
     @property
     def can_be_continued(self) -> bool:
         """Whether the model could go on where this answer ends."""
-        if not self.text.strip() or self.tool_calls:
+        if not self.text_past_stop().strip() or self.tool_calls:
             return False
         if self.state in (RunState.INTERRUPTED, RunState.UNRECORDED, RunState.WRITTEN):
             return True
@@ -224,6 +242,31 @@ class Run:
         stop = self.finished.stop
         is_stop = stop.kind in (StopKind.STOP_STRING, StopKind.STOP_TOKEN)
         return stop.value if is_stop else None
+
+    def text_past_stop(self, structure: Collection[str] = ()) -> str:
+        """Return the text with which the answer goes on: past the stop that ended it, if one did.
+
+        What the stop cut off comes back as it was written, not as the model would write it now.
+
+        Args:
+            structure: Texts of special tokens and tags, which are no part of an answer.
+        """
+        finished = self.finished
+        if finished is None or self.stopped_by is None:
+            return self.text
+        stop = finished.stop
+        named = stop.value if isinstance(stop.value, str) else stop.token_text
+        is_text = stop.channel is Channel.TEXT and named not in structure
+        return self.text + stop.dropped if is_text else self.text
+
+    @property
+    def change_past_stop(self) -> StopChange:
+        """How the stops of the answer's rest differ: the stop that ended it does not count again.
+
+        What was left out or added for this answer stays so for the rest of it.
+        """
+        past = self.stopped_by
+        return self.stop_change if past is None else replace(self.stop_change, without=past)
 
     def take_model(self, rules: StopRules, model_id: str) -> None:
         """Note which model answers, once it is loaded, and the stops that it runs with."""

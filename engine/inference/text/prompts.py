@@ -213,7 +213,17 @@ def _templated(tokenizer: Any, request: GenerationRequest) -> str | list[int]:
     except Exception as error:  # templates raise whatever their authors chose
         why = str(error)[:_MOST_SHOWN]
         raise InvalidRequest("messages", f"the model's chat template refused: {why}") from error
-    return found if isinstance(found, str) else list(found)
+    if not isinstance(found, str):
+        return list(found)
+    return _with_end_of(request.messages[-1].content, found) if request.continues_message else found
+
+
+def _with_end_of(begun: str, text: str) -> str:
+    """Return a prompt that ends as the begun answer does: many templates trim its white space."""
+    words = begun.strip()
+    if not words or text.endswith(begun) or not text.rstrip().endswith(words):
+        return text
+    return text.rstrip() + begun[len(begun.rstrip()) :]
 
 
 def knows_option(tokenizer: Any, name: str) -> bool:

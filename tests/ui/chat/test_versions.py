@@ -14,9 +14,10 @@ from tests.ui.driving import RunOnLoop, ScriptedEngine, eventually, session
 from ui.chat.session.conversation_session import ConversationSession
 from ui.records.conversations import Conversation, ConversationSettings, StopEntry
 from ui.records.messages import ConversationMessage, copied
-from ui.records.runs import Run
+from ui.records.runs import Run, StopChange
 from ui.records.storing import MemoryConversationStore
 
+EOS = "<|im_end|>"
 END = Finished(StopInfo(StopKind.EOS), Usage(7, 0, 3), Timing())
 LIMIT = Finished(StopInfo(StopKind.MAX_TOKENS, text_offset=4), Usage(7, 0, 3), Timing())
 
@@ -131,6 +132,58 @@ def test_the_stop_that_ended_an_answer_does_not_count_once_and_stays_in_the_list
 
         await answered(scripted, chat, lambda: chat.send("And now"), "5 ", stopped_by(value))
         assert scripted.requests[-1].stops == scripted.requests[0].stops
+
+    run(steps())
+
+
+@pytest.mark.parametrize(
+    ("stop", "goes_on_from"),
+    [
+        (StopInfo(StopKind.STOP_STRING, "6", text_offset=4, dropped="6\n7"), "1 2 6\n7"),
+        (StopInfo(StopKind.STOP_STRING, "\n\n", text_offset=4, dropped="\n\n"), "1 2 \n\n"),
+        # A kept stop is in the text already; only the rest of its piece was cut off.
+        (StopInfo(StopKind.STOP_STRING, "2 ", text_offset=2, dropped="x"), "1 2 x"),
+        (StopInfo(StopKind.STOP_TOKEN, 21, 21, "the", text_offset=4, dropped="the"), "1 2 the"),
+        # The text of a special token is no part of an answer.
+        (StopInfo(StopKind.STOP_TOKEN, 2, 2, EOS, text_offset=4, dropped=EOS), "1 2 "),
+        (StopInfo(StopKind.STOP_STRING, EOS, 2, EOS, text_offset=4, dropped=EOS), "1 2 "),
+        (StopInfo(StopKind.CANCELLED, text_offset=4), "1 2 "),
+    ],
+)
+def test_an_answer_goes_on_past_its_stop_with_the_text_that_was_cut_off(
+    run: RunOnLoop, scripted: ScriptedEngine, stop: StopInfo, goes_on_from: str
+) -> None:
+    async def steps() -> None:
+        chat = session(scripted, Conversation(stops=STOPS))
+        end = Finished(stop, Usage(7, 0, 3), Timing())
+        await answered(scripted, chat, lambda: chat.send("Go"), "1 2 ", end)
+        short = chat.conversation.messages[1]
+        longer = await answered(scripted, chat, lambda: chat.continue_answer(short), " 8")
+        assert scripted.requests[-1].messages[-1] == Message("assistant", goes_on_from)
+        assert longer.text == f"{goes_on_from} 8"
+        assert longer.continued_chars == len(goes_on_from)
+        assert short.text == "1 2 "
+
+    run(steps())
+
+
+def test_an_extra_stop_is_in_force_for_its_answer_alone(
+    run: RunOnLoop, scripted: ScriptedEngine
+) -> None:
+    async def steps() -> None:
+        chat = session(scripted, Conversation(stops=STOPS))
+        only = StopChange(extra="7")
+        asked = await answered(scripted, chat, lambda: chat.send("Go", change=only), "1 2 ", LIMIT)
+        assert asked.stops == ("6", "END", "7")
+        await answered(scripted, chat, lambda: chat.continue_answer(chat.conversation.messages[1]),
+                       "3", stopped_by("7"))  # fmt: skip
+        assert scripted.requests[-1].stops.strings == ("6", "END", "7"), "the same answer goes on"
+        await answered(scripted, chat, lambda: chat.continue_answer(chat.conversation.messages[1]),
+                       "8")  # fmt: skip
+        assert scripted.requests[-1].stops.strings == ("6", "END"), "past the extra stop"
+        await answered(scripted, chat, lambda: chat.send("I have 16 apples"), "16")
+        assert scripted.requests[-1].stops.strings == ("6", "END")
+        assert chat.conversation.stops == STOPS
 
     run(steps())
 

@@ -72,11 +72,12 @@ def test_the_first_suggestion_ends_in_a_visible_stop(use: Use, qtbot: QtBot) -> 
         assert panel.sentence.text() == sentence_of_stop("6")
         facts = panel.facts_text()
         assert "Matched: 6" in facts
-        assert "Dropped: 6" in facts
-        assert "Offset: character 10 of the answer" in facts
-        table = window.stop_panel.editor.table
-        assert table.isVisible()
-        assert table.model().index(0, 1).data() == "6"
+        assert "Cut off: 6" in facts
+        assert "Where: token 11 of at most 400, after 10 characters of the answer" in facts
+        assert "Stop list: 6" in facts
+        assert window.stop_panel.editor.table.isVisible()
+        opened = window.workspace.current
+        assert opened.stops.entries() == list(opened.conversation.stops) == []
 
     use(steps)
 

@@ -40,7 +40,7 @@ from ui.records.conversations import ConversationSettings
 from ui.records.finding import words_of
 from ui.records.messages import ConversationMessage
 from ui.records.presets import Preset
-from ui.records.runs import Run
+from ui.records.runs import Run, StopChange
 from ui.records.storing import StoreProblem
 
 _WIDEST_PX = 812
@@ -277,11 +277,10 @@ class ChatPanel(QWidget):
 
     def _try(self, suggestion: Suggestion) -> None:
         if suggestion.stop:
-            self._workspace.current.stops.ensure(suggestion.stop)
             self.stops_wanted.emit()
         self._set_thinking(suggestion.is_thinking)
-        # An existing draft stays in the composer.
-        if self._workspace.send(suggestion.question):
+        # An existing draft stays in the composer, and the stop is not added to the list.
+        if self._workspace.send(suggestion.question, change=StopChange(extra=suggestion.stop)):
             self.focus_composer()
 
     def _show_reason(self, run: Run) -> None:

@@ -30,7 +30,7 @@ class Suggestion:
     Attributes:
         title: Its title.
         question: The question to send.
-        stop: The stop sequence to add to the stop list first; empty for none.
+        stop: The stop sequence that counts for its answer alone; empty for none.
         is_thinking: Whether the model should reason first.
     """
 

@@ -22,7 +22,7 @@ from ui.kit.background.tasks import Tasks
 from ui.records.attachments import Attachment
 from ui.records.conversations import Conversation
 from ui.records.messages import ConversationMessage, question, runs_of
-from ui.records.runs import Run
+from ui.records.runs import NO_CHANGE, Run, StopChange
 from ui.records.sending.asking import new_run, request_for, sent_messages
 from ui.records.sending.tool_results import Adapt, result_cuts, results_of, with_cuts
 from ui.records.tooling.calls import Decision
@@ -102,14 +102,22 @@ class ConversationSession(QObject):
         """The running answer, if there is one."""
         return self._pacing.run
 
-    def send(self, text: str, files: Sequence[Attachment] = ()) -> Run | None:
-        """Ask a question; return the run of its answer, or None if another one is still running."""
+    def send(
+        self, text: str, files: Sequence[Attachment] = (), change: StopChange = NO_CHANGE
+    ) -> Run | None:
+        """Ask a question; return the run of its answer, or None if another one is still running.
+
+        Args:
+            text: The question.
+            files: The files that are attached to it.
+            change: How the stops of its answer differ from the conversation's list.
+        """
         asked = question(text, files)
         if self.is_running or not asked.text.strip():
             return None
         self.conversation.add(asked)
         self.message_appended.emit(asked)
-        return self._begin(asked, [asked])
+        return self._begin(asked, [asked], change=change)
 
     def edit(
         self, replaced: ConversationMessage, text: str, files: Sequence[Attachment] = ()
@@ -138,33 +146,25 @@ class ConversationSession(QObject):
             return None
         return self._begin(answer.parent)
 
-    def continue_answer(
-        self, answer: ConversationMessage, without: str | int | None = None
-    ) -> Run | None:
+    def continue_answer(self, answer: ConversationMessage) -> Run | None:
         """Let the model continue an answer; the short one stays as a version.
 
-        The stop that ended it is left out for the rest, because it would end there again.
-
-        Args:
-            answer: The answer to continue.
-            without: Another stop of the conversation to leave out this time.
+        If a stop ended it, the stop's own text comes first, and the stop is left out for the rest.
         """
         run = answer.run
         if self.is_running or answer.parent is None or run is None:
             return None
         if not run.can_be_continued:
             return None
-        past = run.stopped_by if without is None else without
-        return self._begin(answer.parent, continued=run, without=past, replaced=answer)
+        change = run.change_past_stop
+        return self._begin(answer.parent, continued=run, change=change, replaced=answer)
 
-    def answer_without_stop(
-        self, answer: ConversationMessage, without: str | int | None = None
-    ) -> Run | None:
+    def answer_without_stop(self, answer: ConversationMessage) -> Run | None:
         """Answer a question again without the stop that ended its answer, this time only."""
-        if self.is_running or answer.parent is None or answer.run is None:
+        run = answer.run
+        if self.is_running or answer.parent is None or run is None:
             return None
-        past = answer.run.stopped_by if without is None else without
-        return self._begin(answer.parent, without=past, replaced=answer)
+        return self._begin(answer.parent, change=run.change_past_stop, replaced=answer)
 
     def continue_calls(self, answer: ConversationMessage) -> bool:
         """Run the calls of an answer that was paused or cut off; return whether that was begun."""
@@ -217,7 +217,7 @@ class ConversationSession(QObject):
         asked: ConversationMessage,
         unsaved: Sequence[ConversationMessage] = (),
         continued: Run | None = None,
-        without: str | int | None = None,
+        change: StopChange = NO_CHANGE,
         replaced: ConversationMessage | None = None,
     ) -> Run:
         """Add an answer to a question, store what is new, and start generating it.
@@ -226,13 +226,13 @@ class ConversationSession(QObject):
             asked: The question.
             unsaved: Messages that are not saved yet.
             continued: The run whose text the answer continues.
-            without: A stop of the conversation to leave out this time.
+            change: How its stops differ from the conversation's list.
             replaced: The answer that this one replaces; the messages after it stay visible.
         """
         conversation, model = self.conversation, self._model.info
-        begun = "" if continued is None else continued.text
-        request = self._traces.traced(request_for(conversation, model, asked, begun, without))
-        run = new_run(request, model, continued, without)
+        begun = "" if continued is None else continued.text_past_stop(self._structure(continued))
+        request = self._traces.traced(request_for(conversation, model, asked, begun, change))
+        run = new_run(request, model, continued, change, begun)
         if model is None and conversation.model is not None:
             run.model_id, run.is_loading = conversation.model.name, True
         is_first = not any(m.parent is asked for m in conversation.tree)
@@ -246,7 +246,7 @@ class ConversationSession(QObject):
         offered = None if tools is None else partial(tools.offered, run)
         fit = partial(self._fit_results, sent_messages(conversation, asked))
         asking = RequestForModel(
-            request, conversation.settings, without, self._model.held, offered, fit
+            request, conversation.settings, change.without, self._model.held, offered, fit
         )
         answer = RunningAnswer(self._engine, run, asking, self._traces)
         self._pacing.begin(answer, message, self._store.settled)
@@ -258,6 +258,15 @@ class ConversationSession(QObject):
         self._store.save_messages(conversation, [*unsaved, message, *followers])
         self.is_running_changed.emit(True)
         return run
+
+    def _structure(self, run: Run) -> set[str]:
+        """Return texts of tokens that are no part of an answer, as far as they are known."""
+        model, trace = self._model.info, self._traces.get(run.id)
+        known = set() if model is None else {token.text for token in model.eos}
+        if trace is not None:
+            known |= {token.special for token in trace.tokens if token.special}
+            known |= set(trace.setting.family.tags.values())
+        return known
 
     def _end_answer(self, message: ConversationMessage) -> None:
         run = message.run
@@ -324,6 +333,6 @@ class ConversationSession(QObject):
         self._store.save_messages(self.conversation, [answer])
         self.run_changed.emit(run)
         if goes_on:
-            self.went_on.emit(self._begin(answer))
+            self.went_on.emit(self._begin(answer, change=run.stop_change))
         else:
             self.is_running_changed.emit(False)

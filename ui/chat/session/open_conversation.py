@@ -143,7 +143,7 @@ class OpenConversation(QObject):
         run = self.session.run
         if run is None or model is None:
             return False
-        return run.rules != stop_rules(self.conversation, model, run.without)
+        return run.rules != stop_rules(self.conversation, model, run.stop_change)
 
     def apply_stops(self) -> None:
         """Continue the running answer with the present stop list.
@@ -168,11 +168,10 @@ class OpenConversation(QObject):
             return
         if run.finished.stop.kind is not StopKind.CANCELLED:
             return  # the answer ended before it was cancelled
-        # A stop that was left out for this answer is also left out for the rest of it.
         if run.can_be_continued:
-            begun = self.session.continue_answer(answer, run.without)
+            begun = self.session.continue_answer(answer)
         else:
-            begun = self.session.answer_without_stop(answer, run.without)
+            begun = self.session.answer_without_stop(answer)
         if begun is not None:
             self.shown_run = begun
             self.went_on.emit(begun)

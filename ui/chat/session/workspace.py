@@ -27,7 +27,7 @@ from ui.records.attachments import Attachment
 from ui.records.conversations import Conversation, ConversationFolder
 from ui.records.messages import ConversationMessage
 from ui.records.presets import Preset
-from ui.records.runs import Run
+from ui.records.runs import NO_CHANGE, Run, StopChange
 from ui.records.sending.asking import cache_owner
 from ui.records.storing import ConversationStore
 from ui.server.server_switch import ServerControl, ServerSwitch
@@ -158,12 +158,20 @@ class Workspace(QObject):
         """Answer a question that has no answer yet; return whether an answer was begun."""
         return self._can_ask() and self._begun(self.current.session.answer(question))
 
-    def send(self, text: str, files: Sequence[Attachment] = ()) -> bool:
-        """Send a message in the open conversation; return whether it was sent."""
+    def send(
+        self, text: str, files: Sequence[Attachment] = (), change: StopChange = NO_CHANGE
+    ) -> bool:
+        """Send a message in the open conversation; return whether it was sent.
+
+        Args:
+            text: The message.
+            files: The files that are attached to it.
+            change: How the stops of its answer differ from the conversation's list.
+        """
         if not self._can_ask():
             return False
         title = text if text.strip() else ", ".join(file.name for file in files)
-        return self._begun(self.current.session.send(text, files), title)
+        return self._begun(self.current.session.send(text, files, change), title)
 
     def send_unseen(self, opened: OpenConversation, text: str, files: Sequence[Attachment]) -> None:
         """Send a message in a conversation that is not shown; its draft is over."""

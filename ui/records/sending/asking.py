@@ -5,7 +5,7 @@ from dataclasses import replace
 from engine import PERSON, CacheOwner, GenerationRequest, Message, ModelInfo, StopKind, StopRules
 from ui.records.conversations import Conversation, ConversationSettings, rules_of
 from ui.records.messages import ConversationMessage
-from ui.records.runs import Run, RunState
+from ui.records.runs import NO_CHANGE, Run, RunState, StopChange
 from ui.records.sending.turns import has_tools, questions_joined, turns_of, without_tools
 
 
@@ -14,7 +14,7 @@ def request_for(
     model: ModelInfo | None,
     question: ConversationMessage,
     begun: str = "",
-    without: str | int | None = None,
+    change: StopChange = NO_CHANGE,
 ) -> GenerationRequest:
     """Return the request that answers a question of a conversation.
 
@@ -23,7 +23,7 @@ def request_for(
         model: The loaded model.
         question: The question to answer.
         begun: The text that the answer continues; empty for a new answer.
-        without: A stop sequence or stop token to leave out this time.
+        change: How its stops differ from the conversation's list.
     """
     settings = conversation.settings
     messages: list[Message] = []
@@ -36,13 +36,13 @@ def request_for(
         GenerationRequest(
             messages=tuple(messages),
             sampling=settings.sampling,
-            stops=stop_rules(conversation, None, without),
+            stops=stop_rules(conversation, None, change),
             max_tokens=settings.max_tokens,
             cache_owner=cache_owner(conversation),
         ),
         settings,
         model,
-        without,
+        change.without,
     )
 
 
@@ -84,7 +84,8 @@ def new_run(
     request: GenerationRequest,
     model: ModelInfo | None,
     continued: Run | None,
-    without: str | int | None,
+    change: StopChange,
+    begun: str = "",
 ) -> Run:
     """Return the record of an answer that is about to begin.
 
@@ -92,35 +93,38 @@ def new_run(
         request: The request to the engine.
         model: The loaded model.
         continued: The run whose text the answer continues; None for a new answer.
-        without: The stop of the conversation that is left out this time.
+        change: How its stops differ from the conversation's list.
+        begun: The text that the answer continues.
     """
     run = Run(
         stops=request.stops.strings,
         rules=request.stops,
-        without=without,
+        stop_change=change,
         max_tokens=request.max_tokens,
         model_id=model.id if model else "",
     )
     if continued is not None:
-        run.text, run.thinking = continued.text, continued.thinking
-        run.thinking_s, run.continued_chars = continued.thinking_s, len(continued.text)
+        run.text, run.thinking = begun, continued.thinking
+        run.thinking_s, run.continued_chars = continued.thinking_s, len(begun)
     return run
 
 
 def stop_rules(
-    conversation: Conversation, model: ModelInfo | None, without: str | int | None = None
+    conversation: Conversation, model: ModelInfo | None, change: StopChange = NO_CHANGE
 ) -> StopRules:
-    """Return the stops of the next answer; one of them may be left out this time.
+    """Return the stops of the next answer.
 
     Args:
         conversation: The conversation.
         model: The model that answers; None while it is not loaded.
-        without: The stop that is left out.
+        change: How they differ from the conversation's list this time.
     """
     rules = rules_of(conversation.stops).with_options(conversation.settings.stop_options)
+    extra = (change.extra,) if change.extra and change.extra not in rules.strings else ()
+    without = change.without
     return replace(
         rules,
-        strings=tuple(one for one in rules.strings if one != without),
+        strings=tuple(one for one in (*rules.strings, *extra) if one != without),
         scopes=tuple(one for one in rules.scopes if one[0] != without),
         token_ids=tuple(one for one in _known(conversation.settings, model) if one != without),
     )
