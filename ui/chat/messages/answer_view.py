@@ -159,9 +159,13 @@ class AnswerView(QWidget):
 
     def searched_parts(self) -> list[SearchedPart]:
         """Return the thinking, the text and the calls, for the search."""
-        text = SearchedText(lambda: self.text_view, None, lambda: self.raw.setChecked(False))
+        text = SearchedText(self._whole_text, None, lambda: self.raw.setChecked(False))
         thinking = [self.thinking.searched_part()] if self._has("thinking") else []
         return [*thinking, text, *self.calls.searched_parts()]
+
+    def _whole_text(self) -> MarkdownView:
+        self.text_view.render_rest()
+        return self.text_view
 
     def contextMenuEvent(self, event: QContextMenuEvent) -> None:
         """Ask for the message's menu."""

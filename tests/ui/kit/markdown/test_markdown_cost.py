@@ -27,6 +27,7 @@ from ui.kit.markdown.writing.highlighting import (
     Runs,
     highlighted_lines,
 )
+from ui.kit.text.flow_text import Highlight
 
 TABLE = "| Name | Value |\n|:--|--:|\n" + "".join(f"| **row** `{n}` | {n} |\n" for n in range(60))
 CODE = "```python\n" + "".join(f"    value_{n} = 'text {n}'  # why\n" for n in range(60))
@@ -102,6 +103,29 @@ def test_a_piece_of_code_costs_no_colors_of_the_lines_above(
     for end in range(1, 30):
         growing.lines(code + "    another = call(1, 2, 'word')"[:end], "python", LIGHT_CODE)
     assert max(lexed) < 100
+
+
+def test_a_long_text_is_rendered_in_pieces_and_ends_like_one_rendered_whole(
+    theme: Theme, qapp: QApplication
+) -> None:
+    text = f"needle\n\n{RICH}\n\n" * (100_000 // len(RICH)) + "the end"
+    sliced, whole = (MarkdownView(markdown_style(theme, qapp.font())) for _ in range(2))
+    lengths: list[int] = []
+    sliced.document().contentsChange.connect(lambda _, __, added: lengths.append(added))
+    for view in (sliced, whole):
+        view.resize(500, 20)
+        view.set_markdown(text)
+        view.finish()
+    assert sliced.markdown == text
+    assert max(lengths) < len(text) / 3
+    assert "the end" not in sliced.toPlainText()
+    whole.highlight(Highlight(("needle",)))  # looking for words needs all of them
+    assert whole.toPlainText().endswith("the end")
+    while not sliced.toPlainText().endswith("the end"):
+        qapp.processEvents()
+    assert sliced.toPlainText() == whole.toPlainText()
+    assert sliced.height() == whole.height()
+    assert len(sliced.copy_buttons) == len(whole.copy_buttons)
 
 
 @pytest.mark.parametrize("text", [RICH, TABLE, CODE], ids=["rich", "table", "code"])

@@ -20,6 +20,7 @@ class FoundMarks:
         self._found: tuple[ConversationMessage, tuple[str, ...]] | None = None
         self._query: Query | None = None
         self._current: tuple[ConversationMessage, int] | None = None
+        self._are_shown = False
 
     def forget_found(self) -> None:
         """Stop highlighting the words of a search."""
@@ -46,6 +47,7 @@ class FoundMarks:
         Returns:
             The distance of the current or first place from the top; None for none.
         """
+        self._are_shown = self._are_shown or self._query is not None or self._found is not None
         if self._query is not None:
             message, place = self._current or (None, None)
             current = place if slot.message is message else None
@@ -56,11 +58,13 @@ class FoundMarks:
 
     def mark_all(self, slots: Iterable[MessageSlot]) -> None:
         """Highlight the places in messages again, and remove outdated highlights."""
-        for slot in slots:
-            if self._query is None and self._found is None:
-                slot.show_found(())
-            else:
+        if self._query is not None or self._found is not None:
+            for slot in slots:
                 self.mark(slot)
+        elif self._are_shown:
+            self._are_shown = False
+            for slot in slots:
+                slot.show_found(())
 
     def unfold_current(self, slot: MessageSlot) -> None:
         """Unfold the part with the current place of a message."""

@@ -26,11 +26,13 @@ from ui.kit.markdown.writing.decorations import Decorations
 from ui.kit.markdown.writing.growing_text import GrowingText
 from ui.kit.markdown.writing.inline_writer import NOTE_PREFIX, REFERENCE_PREFIX
 from ui.kit.markdown.writing.markdown_style import Decoration, MarkdownStyle, text_width
-from ui.kit.text.flow_text import FlowText
+from ui.kit.text.flow_text import FlowText, Highlight
 from ui.kit.text.places import anchor_position, link_targets
 
 # Rendering the open text may take this share of the time, so that a huge block stays smooth.
 _PAUSE_PER_COST = 3.0
+# More of a text than this is rendered piece by piece, with other events in between.
+_PIECE_CHARS = 12_000
 
 
 class MarkdownView(FlowText):
@@ -47,11 +49,15 @@ class MarkdownView(FlowText):
         self._style = style
         self._text = GrowingText(self.document(), style, lambda: self.viewport().width())
         self._is_whole = False
+        self._rest = ""  # of a long text: what is not rendered yet
+        self._is_complete = False
         self._buttons = CodeButtons(self.viewport())
         self._rendered_at_s = 0.0
         self._cost_s = 0.0
         self._later = QTimer(self, singleShot=True)
         self._later.timeout.connect(self._render)
+        self._rendering_rest = QTimer(self, singleShot=True, interval=0)
+        self._rendering_rest.timeout.connect(self._render_piece)
         self._geometry = Decorations(self.document(), style)
         self._sideways = Sideways(self.document(), self.viewport(), self._show_moved)
         self.document().documentLayout().documentSizeChanged.connect(self._place_buttons)
@@ -61,7 +67,7 @@ class MarkdownView(FlowText):
     @property
     def markdown(self) -> str:
         """The text exactly as it was given."""
-        return self._text.source
+        return self._text.source + self._rest
 
     @property
     def decorations(self) -> tuple[Decoration, ...]:
@@ -97,40 +103,66 @@ class MarkdownView(FlowText):
         return link_targets(self.document())
 
     def set_markdown(self, text: str) -> None:
-        """Show another text."""
+        """Show another text; the rest of a long one follows in the next rounds of the loop."""
         self._later.stop()
+        self._rendering_rest.stop()
         self._sideways.clear()
-        self._text.show(text)
-        self._show_written()
-        self._add_buttons()
-        self._is_whole = True
+        self._is_complete = True
+        piece, self._rest = _piece_of(text)
+        self._text.show(piece)
+        if self._rest:
+            self._is_whole = False
+            self._show_written()
+            self._rendering_rest.start()
+        else:
+            self._finish_written()
 
     def append_markdown(self, text: str) -> None:
         """Show more text. Rendering is delayed if the last rendering was slow."""
         if not text:
             return
         warm_up(text)
+        self._is_whole = self._is_complete = False
+        if self._rest:
+            self._rest += text
+            return
         self._text.append(text)
-        self._is_whole = False
         wait_s = self._rendered_at_s + self._cost_s * _PAUSE_PER_COST - time.monotonic()
         if wait_s <= 0:
             self._render()
         elif not self._later.isActive():
             self._later.start(round(wait_s * 1000) + 1)
 
+    def render_rest(self) -> None:
+        """Show all of a long text that is still being rendered."""
+        if self._rest:
+            self.render_now()
+
     def render_now(self) -> None:
         """Show the text whose rendering was delayed."""
         self._later.stop()
+        self._rendering_rest.stop()
+        self._text.append(self._rest)
+        self._rest = ""
         self._render()
+        if self._is_complete:
+            self.finish()
 
     def finish(self) -> None:
         """Show the rest of the text, which is complete now."""
+        self._is_complete = True
+        if self._rest:
+            return
         self._later.stop()
         if not self._is_whole:
             self._text.finish()
-            self._show_written()
-            self._add_buttons()
-            self._is_whole = True
+            self._finish_written()
+
+    def highlight(self, wanted: Highlight) -> QRectF | None:
+        """Highlight every occurrence of words, in the whole text."""
+        if wanted.words:
+            self.render_rest()
+        return super().highlight(wanted)
 
     def set_style(self, style: MarkdownStyle) -> None:
         """Show the same text in other fonts and colors."""
@@ -150,6 +182,21 @@ class MarkdownView(FlowText):
         self._geometry = Decorations(self.document(), style)
         self.document().setDefaultFont(style.font)
         self.setTabStopDistance(TAB_CHARS * text_width(style.fixed, "0"))
+
+    def _render_piece(self) -> None:
+        """Show the next piece of a long text."""
+        piece, self._rest = _piece_of(self._rest)
+        self._text.append(piece)
+        self._render()
+        if self._rest:
+            self._rendering_rest.start()
+        elif self._is_complete:
+            self.finish()
+
+    def _finish_written(self) -> None:
+        self._show_written()
+        self._add_buttons()
+        self._is_whole = True
 
     def _render(self) -> None:
         began_s = time.monotonic()
@@ -288,3 +335,11 @@ class MarkdownView(FlowText):
     def _place_buttons(self, _: QSizeF) -> None:
         if not self._text.is_writing:
             self._buttons.place(self._text.decorations, self.area, self._style.code_head_px)
+
+
+def _piece_of(text: str) -> tuple[str, str]:
+    """Return the beginning of a text that is rendered at once, and the rest."""
+    if len(text) <= 2 * _PIECE_CHARS:
+        return text, ""
+    at = text.find("\n", _PIECE_CHARS) + 1 or len(text)
+    return text[:at], text[at:]
