@@ -23,6 +23,7 @@ from api.transport.context import SERVICE
 from api.transport.metrics.counting import Metrics
 from api.transport.observing import RequestObserver
 from api.transport.served_engine import ServedEngine
+from engine.files.causes import os_cause
 
 _CLOSE_TIMEOUT_S = 1.0
 _TURNS_TO_MAKE_A_CONNECTION = 3
@@ -170,7 +171,7 @@ class ApiServer:
             if error.errno == errno.EADDRINUSE:
                 raise PortTaken(host, port) from error
             raise CannotListen(
-                error.errno, f"cannot listen on {host} port {port}: {error.strerror}"
+                error.errno, f"cannot listen on {host} port {port}: {os_cause(error)}"
             ) from error
         return listener
 

@@ -23,6 +23,7 @@ from threading import BoundedSemaphore
 
 from api.transport.config import ConfigError
 from engine.files.bounded import read_bounded
+from engine.files.causes import os_cause
 from engine.files.later import Later
 from engine.files.whole_file import write_whole
 
@@ -93,7 +94,7 @@ def prepared(folder: Path) -> Path:
         if not os.access(folder, os.R_OK | os.W_OK | os.X_OK):
             raise PermissionError(0, "it is not writable")
     except OSError as error:
-        reason = f"{folder} cannot be used: {error.strerror}"
+        reason = f"{folder} cannot be used: {os_cause(error)}"
         raise ConfigError("kept_responses_folder", reason) from error
     return folder
 
@@ -188,7 +189,7 @@ class ResponseFolder:
             try:
                 work()
             except OSError as error:
-                why = error.strerror or error
+                why = os_cause(error)
                 self._tell(f"answers are kept only in memory for now: {why}")
             finally:
                 self._room.release()
@@ -233,7 +234,7 @@ class ResponseFolder:
             try:
                 (self._folder / name).unlink(missing_ok=True)
             except OSError as error:
-                self._tell(f"a kept answer cannot be deleted: {error.strerror or error}")
+                self._tell(f"a kept answer cannot be deleted: {os_cause(error)}")
 
     def _tell(self, what: str) -> None:
         if not self._was_told:

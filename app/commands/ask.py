@@ -19,7 +19,18 @@ from app.process.interrupts import Interrupts
 from app.settings.options import AskOptions
 from app.terminal.printer import Printer
 from app.terminal.streamed_answer import AnswerSink, Discard, answer
-from engine import Answer, EngineError, InvalidRequest, Limits, Message, StopKind, figures, sentence
+from engine import (
+    Answer,
+    EngineError,
+    InvalidRequest,
+    Limits,
+    Message,
+    StopKind,
+    figures,
+    plain_cause,
+    sentence,
+)
+from engine.files.causes import os_cause
 from engine.files.whole_file import write_whole
 from engine.recording.replay import Recording
 from engine.recording.saved_run import to_json
@@ -81,7 +92,7 @@ async def _ask(options: AskOptions, prompt: str) -> int:
         except InvalidRequest as error:
             raise CommandError(str(error), exits.USAGE) from error
         except EngineError as error:
-            raise CommandError(str(error)) from error
+            raise CommandError(plain_cause(str(error))) from error
         if options.is_json:
             print(json.dumps(as_json(given), ensure_ascii=False), flush=True)
         else:
@@ -99,7 +110,7 @@ def _keeper(path: Path | None, prompt: str) -> Callable[[Recording], None] | Non
         try:
             write_whole(path, to_json(recording, prompt))
         except OSError as error:
-            raise CommandError(f"--save-run: cannot write {path}: {error.strerror}") from error
+            raise CommandError(f"--save-run: cannot write {path}: {os_cause(error)}") from error
 
     return keep
 

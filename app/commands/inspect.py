@@ -16,6 +16,7 @@ from api.conformance.captures.report import as_json, as_text, has_faults
 from api.conformance.captures.values import Capture, Finding
 from app.process import exits
 from app.process.exits import CommandError
+from engine.files.causes import os_cause
 
 _Judged = tuple[Capture, Sequence[Finding]]
 
@@ -114,7 +115,7 @@ def _read(name: str) -> bytes:
             with open(name, "rb") as file:
                 content = file.read(MOST_BYTES + 1)
     except OSError as error:
-        raise CommandError(f"{name} cannot be read: {error.strerror}", exits.USAGE) from error
+        raise CommandError(f"{name} cannot be read: {os_cause(error)}", exits.USAGE) from error
     if len(content) > MOST_BYTES:
         raise CommandError(f"{name} is larger than {MOST_BYTES >> 20} MiB", exits.USAGE)
     return content

@@ -26,6 +26,7 @@ from app.process import exits
 from app.process.exits import CommandError
 from app.settings import serve_settings
 from app.settings.serve_options import ServeOptions
+from engine.files.causes import os_cause
 
 _PASSED_ON = (signal.SIGTERM, signal.SIGHUP)
 _PROXIES = ("http_proxy", "https_proxy", "all_proxy")
@@ -176,7 +177,7 @@ def _started(
             passing.append(process)
             code = process.wait()
     except OSError as error:
-        raise CommandError(f"{program} cannot be started: {error.strerror}") from error
+        raise CommandError(f"{program} cannot be started: {os_cause(error)}") from error
     return code if code >= 0 else 128 - code
 
 

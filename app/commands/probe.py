@@ -42,6 +42,7 @@ from app.commands.probing import probed
 from app.process import exits
 from app.process.exits import CommandError
 from app.terminal.printer import Printer
+from engine.files.causes import os_cause
 from engine.files.whole_file import WholeFile, write_whole
 
 _ALL = "all"
@@ -178,7 +179,7 @@ def _expected(path: Path | None) -> Expected:
     try:
         return read_expected(path.read_text(encoding="utf-8"))
     except OSError as error:
-        said = f"--expected-failures: {path} cannot be read: {error.strerror}"
+        said = f"--expected-failures: {path} cannot be read: {os_cause(error)}"
         raise CommandError(said, exits.USAGE) from error
     except ExpectedFileWrong as error:
         raise CommandError(f"--expected-failures: {path}, {error}", exits.USAGE) from error
@@ -197,7 +198,7 @@ def _compare(old: Path, new: Path, *, is_json: bool) -> int:
                 raise CommandError(f"--diff: {path} is too large", exits.USAGE)
             found.append(parsed(content.decode("utf-8")))
         except OSError as error:
-            said = f"--diff: {path} cannot be read: {error.strerror}"
+            said = f"--diff: {path} cannot be read: {os_cause(error)}"
             raise CommandError(said, exits.USAGE) from error
         except ValueError as error:
             raise CommandError(f"--diff: {path} is not JSON", exits.USAGE) from error
@@ -250,4 +251,4 @@ def _write(name: str, path: Path, text: str) -> None:
 
 
 def _not_written(name: str, path: Path, error: OSError) -> CommandError:
-    return CommandError(f"--{name}: {path} cannot be written: {error.strerror}", exits.USAGE)
+    return CommandError(f"--{name}: {path} cannot be written: {os_cause(error)}", exits.USAGE)

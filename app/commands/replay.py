@@ -22,6 +22,7 @@ from engine import (
     headline,
     sentence,
 )
+from engine.files.causes import os_cause
 from engine.files.text_memory import text_memory
 from engine.recording.replay import Recording, Replayed, replay
 from engine.recording.saved_run import from_json
@@ -60,7 +61,7 @@ def _read(file: Path) -> Recording:
             raise CommandError(f"{file} takes too much memory: {why}", exits.USAGE)
         return from_json(content.decode("utf-8"))
     except OSError as error:
-        raise CommandError(f"{file} cannot be read: {error.strerror}") from error
+        raise CommandError(f"{file} cannot be read: {os_cause(error)}") from error
     except UnicodeDecodeError as error:
         raise CommandError(f"{file} is not a saved run: it is not UTF-8") from error
     except EngineError as error:

@@ -15,7 +15,7 @@ from dataclasses import fields
 from typing import Any
 
 from api.server.access import tls
-from api.server.server import ApiServer
+from api.server.server import ApiServer, CannotListen
 from api.server.telemetry.starting import telemetry_for
 from api.transport.config import ConfigError, ServerConfig
 from api.transport.response_folder import prepared
@@ -35,6 +35,7 @@ from app.settings.serve_options import ServeOptions
 from app.terminal import server_lines
 from engine import DiskCache, Limits, ModelInfo
 from engine.distributed.world import Meeting
+from engine.files.causes import os_cause
 
 _log = logging.getLogger(__name__)
 _OPTIONS = {
@@ -149,7 +150,8 @@ async def _serve_until(
                 async with line:
                     await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
         except OSError as error:
-            raise CommandError(f"cannot serve: {error.strerror or error}") from error
+            own = error.strerror if isinstance(error, CannotListen) else os_cause(error)
+            raise CommandError(f"cannot serve: {own}") from error
         finally:
             for task in (loading, ending):
                 task.cancel()

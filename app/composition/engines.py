@@ -19,6 +19,7 @@ from engine import (
     Limits,
     Loader,
     ModelLoadFailed,
+    plain_cause,
 )
 from engine.library.models import check_folder
 
@@ -96,14 +97,15 @@ async def load(engine: Engine, folder: Path, draft: Path | None = None) -> None:
         await engine.load(folder, draft=draft)
     except DraftLoadFailed as error:
         raise CommandError(
-            f"{error}. --draft-model takes the folder of an MLX model, or the name of a downloaded "
-            "model, whose vocabulary is that of --model; without it no draft model is used."
+            f"{plain_cause(str(error))}. --draft-model takes the folder of an MLX model, or the "
+            "name of a downloaded model, whose vocabulary is that of --model; without it no draft "
+            "model is used."
         ) from error
     except ModelLoadFailed as error:
         raise CommandError(
-            f"the model cannot be loaded: {error}. --model takes the folder of an MLX model "
-            "(config.json, *.safetensors, tokenizer.json), or the name of a downloaded model "
-            "(fullstop models lists them); without --model the demo model is used."
+            f"the model cannot be loaded: {plain_cause(str(error))}. --model takes the folder of "
+            "an MLX model (config.json, *.safetensors, tokenizer.json), or the name of a "
+            "downloaded model (fullstop models lists them); without --model the demo model is used."
         ) from error
     except EngineError as error:
-        raise CommandError(str(error)) from error
+        raise CommandError(plain_cause(str(error))) from error

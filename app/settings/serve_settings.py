@@ -19,6 +19,7 @@ from app.process.exits import CommandError
 from app.settings.checking import checks_of, made
 from app.settings.serve_options import PREFIX, ServeOptions
 from engine.files.bounded import read_bounded
+from engine.files.causes import os_cause
 from ui.preferences.declaring import declared
 
 FILE_NAME = "serve.toml"
@@ -78,7 +79,7 @@ def _read(file: Path) -> dict[str, Any]:
             f"{file} does not exist; --settings takes a TOML file", exits.USAGE
         ) from None
     except OSError as error:
-        raise CommandError(f"{file} cannot be read: {error.strerror}", exits.USAGE) from error
+        raise CommandError(f"{file} cannot be read: {os_cause(error)}", exits.USAGE) from error
     except UnicodeDecodeError:
         raise CommandError(f"{file} is not UTF-8 text; save it as UTF-8", exits.USAGE) from None
     except tomllib.TOMLDecodeError as error:

@@ -30,6 +30,7 @@ from engine.distributed.messages import (
 )
 from engine.distributed.world import BadLaunch, Meeting, World
 from engine.errors import EngineError, ModelLoadFailed
+from engine.files.causes import os_cause
 from engine.inference.importing.wrapping import importing_mlx_lm
 from engine.library.models import check_folder
 
@@ -162,7 +163,7 @@ def _connected(world: World, hosts: list[str], port: int) -> socket.socket:
         try:
             return socket.create_connection((host, port), timeout=_CONNECT_S)
         except OSError as error:
-            faults.append(f"{host}: {error.strerror or error}")
+            faults.append(f"{host}: {os_cause(error)}")
     raise BadLaunch(
         f"{world.name_of(world.rank)} cannot reach rank 0 on port {port} ({'; '.join(faults)}); "
         "firewalls must let it through"

@@ -10,6 +10,7 @@ import struct
 import threading
 
 from engine.distributed.messages import Keepalive, Message, decoded, encoded
+from engine.files.causes import os_cause
 
 _LENGTH = struct.Struct(">I")
 # A prompt of a million tokens is an eighth of this.
@@ -126,4 +127,4 @@ class Link:
 def _in_words(error: OSError) -> str:
     if isinstance(error, ConnectionError):
         return "its process has ended"
-    return error.strerror or str(error)
+    return os_cause(error)

@@ -1,9 +1,39 @@
-"""Says in plain words why the operating system refused something. Pure; any thread.
+"""Says in plain words why the operating system or the network refused something. Pure; any thread.
 
 The text of an ``OSError`` ("[Errno 28] No space left on device: '/a/b'") is meant for logs.
 """
 
 import errno
+import re
+import socket
+
+_TOO_LONG = "it took too long"
+_NO_ADDRESS = "the address was not found: check it, and the connection to the internet"
+_NOT_TRUSTED = "the other side could not be trusted: its certificate was not accepted"
+_CLOSED = "the connection was closed by the other side"
+_BROKEN = "the connection failed"
+# What the libraries of systems say of a name that has no address.
+_UNKNOWN_NAME = re.compile(
+    r"Name or service not known|nodename nor servname|name resolution|getaddrinfo failed", re.I
+)
+_NETWORK_LIBRARIES = frozenset(
+    {"httpx", "httpx2", "httpcore", "httpcore2", "requests", "urllib3", "aiohttp", "anyio"}
+)
+# Parts of the names of their exceptions.
+_KINDS = (
+    ("Timeout", _TOO_LONG),
+    ("TimedOut", _TOO_LONG),
+    ("SSL", _NOT_TRUSTED),
+    ("Certificate", _NOT_TRUSTED),
+    ("Proxy", "the proxy does not let it through: check the proxy settings"),
+    ("RemoteProtocol", _CLOSED),
+    ("ReadError", _CLOSED),
+    ("Disconnected", _CLOSED),
+    ("Chunked", _CLOSED),
+    ("Incomplete", _CLOSED),
+    ("Connect", "nothing answers at that address"),
+)
+_LONGEST_CHAIN = 10
 
 _WORDS = {
     errno.ENOSPC: "the disk is full",
@@ -26,19 +56,25 @@ _WORDS = {
     errno.EADDRINUSE: "another program is using the port",
     errno.EADDRNOTAVAIL: "this computer does not have that address",
     errno.ECONNREFUSED: "nothing answers at that address",
-    errno.ECONNRESET: "the connection was closed by the other side",
-    errno.ECONNABORTED: "the connection was closed by the other side",
-    errno.EPIPE: "the connection was closed by the other side",
+    errno.ECONNRESET: _CLOSED,
+    errno.ECONNABORTED: _CLOSED,
+    errno.EPIPE: _CLOSED,
     errno.EHOSTUNREACH: "that address cannot be reached",
     errno.ENETUNREACH: "the network cannot be reached",
-    errno.ETIMEDOUT: "it took too long",
+    errno.ETIMEDOUT: _TOO_LONG,
 }
 
 
 def os_cause(error: OSError) -> str:
     """Return why the operating system refused, as the end of a sentence without its stop."""
     if isinstance(error, TimeoutError):
-        return "it took too long"
+        return _TOO_LONG
+    if isinstance(error, socket.gaierror) or _UNKNOWN_NAME.search(str(error)):
+        return _NO_ADDRESS
+    if type(error).__module__ == "ssl":
+        return _NOT_TRUSTED
+    if type(error).__module__.partition(".")[0] in _NETWORK_LIBRARIES:
+        return network_cause(error)
     if error.strerror is None:
         # Our own errors carry one sentence, which is written for people.
         return str(error).rstrip(".") or "the system gave no reason"
@@ -46,3 +82,27 @@ def os_cause(error: OSError) -> str:
     if words is not None:
         return words
     return (error.strerror or "the system gave no reason").rstrip(".").lower()
+
+
+def is_of_network(error: BaseException) -> bool:
+    """Return whether a library for the network raised an error, or the system's network did."""
+    library = type(error).__module__.partition(".")[0]
+    return library in _NETWORK_LIBRARIES or isinstance(error, ConnectionError | socket.gaierror)
+
+
+def network_cause(error: BaseException) -> str:
+    """Return why a connection failed, as the end of a sentence without its stop.
+
+    Libraries wrap the system's error, whose cause is looked for; their own texts are for logs.
+    """
+    kinds: list[str] = []
+    link: BaseException | None = error
+    while link is not None and len(kinds) < _LONGEST_CHAIN:
+        library = type(link).__module__.partition(".")[0]
+        if isinstance(link, OSError) and library not in _NETWORK_LIBRARIES and str(link):
+            return os_cause(link)
+        if _UNKNOWN_NAME.search(str(link)):
+            return _NO_ADDRESS
+        kinds.append(type(link).__name__)
+        link = link.__cause__ or link.__context__
+    return next((words for part, words in _KINDS if any(part in kind for kind in kinds)), _BROKEN)

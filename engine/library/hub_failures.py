@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from engine.errors import EngineError, ModelLoadFailed
+from engine.files.causes import is_of_network, network_cause, os_cause
 from engine.library.download_progress import DownloadFailed
 from engine.library.verifying import Damaged
 from engine.wording import size_in_words
 
-_NETWORK_LIBRARIES = frozenset({"httpx", "httpx2", "httpcore", "requests"})
 _TOO_MANY_REQUESTS = 429
 
 
@@ -58,12 +58,13 @@ def unanswered_in_words(repository: str = "") -> Iterator[None]:
     except ValueError as error:
         raise HubFailed("the hub's answer cannot be read; try again later") from error
     except Exception as error:
-        if not isinstance(error, OSError) and not _is_of_network(error):
+        if not isinstance(error, OSError) and not is_of_network(error):
             raise
         if type(error).__name__.endswith("Timeout"):
             raise HubFailed("the hub did not answer in time; try again later") from error
         raise HubFailed(
-            f"the hub cannot be reached ({_cause(error)}); check the connection to the internet"
+            f"the hub cannot be reached ({network_cause(error)}); check the connection to the "
+            "internet"
         ) from error
 
 
@@ -94,16 +95,14 @@ def failures_in_words(repository: str, cache: Path) -> Iterator[None]:
                 "room and resume"
             ) from error
         if error.filename is not None:
-            raise DownloadFailed(f"{error.filename} cannot be written: {error.strerror}") from error
+            raise DownloadFailed(
+                f"{error.filename} cannot be written: {os_cause(error)}"
+            ) from error
         raise DownloadFailed(_broken(error)) from error
     except Exception as error:
-        if not _is_of_network(error):
+        if not is_of_network(error):
             raise
         raise DownloadFailed(_broken(error)) from error
-
-
-def _is_of_network(error: Exception) -> bool:
-    return type(error).__module__.split(".")[0] in _NETWORK_LIBRARIES
 
 
 def _gated(repository: str) -> str:
@@ -118,15 +117,13 @@ def _not_found(repository: str) -> str:
 
 
 def _broken(error: Exception) -> str:
-    return f"the connection broke: {_cause(error)}. The partial download is kept: resume later"
-
-
-def _cause(error: Exception) -> str:
-    return (str(error).splitlines()[0] if str(error) else type(error).__name__).rstrip(".")
+    return (
+        f"the connection broke: {network_cause(error)}. The partial download is kept: resume later"
+    )
 
 
 def _status(error: Any) -> str:
     response = getattr(error, "response", None)
     if response is None:
-        return str(error).splitlines()[0]
+        return "it gave no reason"
     return f"{response.status_code} {response.reason_phrase}".strip()

@@ -12,6 +12,7 @@ from typing import Any
 
 from engine.errors import ModelLoadFailed
 from engine.files.bounded import read_bounded
+from engine.files.causes import os_cause
 from engine.library.cache_size import CacheSize, is_count
 from engine.wording import counted, escaped
 
@@ -111,7 +112,7 @@ def read_json(path: Path) -> dict[str, Any]:
     except FileNotFoundError:
         raise ModelLoadFailed(f"{path} is missing: is {path.parent} a model folder?") from None
     except OSError as error:
-        raise ModelLoadFailed(f"{path} cannot be read: {error.strerror}") from error
+        raise ModelLoadFailed(f"{path} cannot be read: {os_cause(error)}") from error
     except RecursionError as error:
         raise ModelLoadFailed(f"{path} is damaged: it is nested too deeply") from error
     except ValueError as error:

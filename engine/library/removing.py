@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from engine.errors import EngineError
+from engine.files.causes import os_cause
 from engine.library.found import FoundModel, Origin
 
 _REPOSITORY = "models--"
@@ -74,7 +75,7 @@ def remove(removal: Removal) -> None:
             raise RemovalFailed(f"{removal.folder} changes meanwhile; try again") from None
     except OSError as error:
         place = error.filename or removal.folder
-        raise RemovalFailed(f"{place} cannot be deleted: {error.strerror}") from error
+        raise RemovalFailed(f"{place} cannot be deleted: {os_cause(error)}") from error
     if removal.folder.name.startswith(_REPOSITORY):
         locks = removal.folder.parent / _LOCKS / removal.folder.name
         shutil.rmtree(locks, ignore_errors=True)
@@ -116,7 +117,7 @@ def remove_replaced_revision(folder: Path) -> int:
         except FileNotFoundError:
             continue
         except OSError as error:
-            raise RemovalFailed(f"{file} cannot be deleted: {error.strerror}") from error
+            raise RemovalFailed(f"{file} cannot be deleted: {os_cause(error)}") from error
         freed += size
     return freed
 

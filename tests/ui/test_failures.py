@@ -41,7 +41,11 @@ UI = Path(__file__).parents[2] / "ui"
         (InvalidRequest("odd", "must be even"), "The setting odd must be even."),
         (NoModel("no model is loaded"), "No model is loaded. Load one and try again."),
         (QueueFull(9), "Too many requests are waiting. Try again in a moment."),
-        (EngineClosed("the engine is gone"), "The model’s engine has stopped. Try again."),
+        (
+            EngineClosed("the engine has been shut down"),
+            "The model’s engine has stopped. Try again.",
+        ),
+        (EngineClosed("the engine is gone"), "The engine is gone."),
         (EngineError("the disk is slow"), "The disk is slow."),
         (ModelLoadFailed("there is no config.json"), "There is no config.json."),
         (ModelLoadFailed("ValueError: Expected shape (3,) but received (4,)"), UNEXPECTED),

@@ -11,6 +11,7 @@ from typing import NoReturn
 
 from api.transport.config import ConfigError, ServerConfig
 from engine.files.bounded import read_bounded
+from engine.files.causes import os_cause
 
 _CERTIFICATE = re.compile(r"-----BEGIN CERTIFICATE-----.+?-----END CERTIFICATE-----", re.DOTALL)
 _KEY = re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----")
@@ -63,7 +64,7 @@ def _text(setting: str, file: Path) -> str:
     try:
         return read_bounded(file, _LARGEST_BYTES).decode("latin-1")
     except OSError as error:
-        raise ConfigError(setting, f"{file} cannot be read: {error.strerror}") from None
+        raise ConfigError(setting, f"{file} cannot be read: {os_cause(error)}") from None
 
 
 def _refuse_passphrase() -> NoReturn:

@@ -19,7 +19,6 @@ from app.desktop.tools.offers import listed_prompts, listed_resources, listed_to
 from app.desktop.tools.server_log import ServerLog, printable
 from app.desktop.tools.session_words import SessionWords
 from app.desktop.tools.stdio import ProgramTransport
-from engine.files.causes import os_cause
 from ui.records.tooling.servers import (
     PromptInfo,
     ResourceInfo,
@@ -199,9 +198,6 @@ class ServerSession:
             self._fail(f"{self._words.name} was not ready within {limit}.{self._words.last_words}")
         except asyncio.CancelledError:
             self.stage = ServerStage.STOPPED
-        except OSError as error:
-            cause = str(error) if error.strerror is None else f"{os_cause(error).capitalize()}."
-            self._fail(f"{self._words.name} could not be started. {cause}")
         except BaseExceptionGroup as group:
             self._fail(self._words.failed(_first(group)))
         except Exception as error:

@@ -5,6 +5,7 @@ import logging
 from mcp import MCPError
 
 from app.desktop.tools.server_log import ServerLog, printable
+from engine.files.causes import network_cause, os_cause
 from ui.records.tooling.servers import ToolServerConfig
 
 _log = logging.getLogger(__name__)
@@ -48,10 +49,12 @@ class SessionWords:
             return self.ended
         _log.info("the tool server %s failed", self._config.name, exc_info=error)
         if isinstance(error, OSError):
-            return f"{self.name} could not be started. {error}"
+            # Our own errors are sentences.
+            cause = str(error) if error.strerror is None else f"{os_cause(error).capitalize()}."
+            return f"{self.name} could not be started. {cause}"
         if isinstance(error, MCPError):
             return f"{self.name} could not be used: {printable(str(error), 300)}"
-        said = printable(str(error), 300) or type(error).__name__
         if self._config.is_program:
+            said = printable(str(error), 300) or type(error).__name__
             return f"{self.name} does not speak MCP as it should: {said}"
-        return f"{self.name} could not be reached at its address: {said}"
+        return f"{self.name} could not be reached at its address: {network_cause(error)}."

@@ -153,9 +153,9 @@ def test_files_that_cannot_be_read_or_contain_something_else_are_named(
     empty.write_bytes(b"\xff\xfe\0")
     broken.write_bytes(files.cert.read_bytes().replace(b"\nMII", b"\nAAA"))
     cases = (
-        (nowhere, files.key, "tls_cert", "No such file"),
-        (files.cert, nowhere, "tls_key", "No such file"),
-        (tmp_path, files.key, "tls_cert", "Is a directory"),
+        (nowhere, files.key, "tls_cert", "no such file"),
+        (files.cert, nowhere, "tls_key", "no such file"),
+        (tmp_path, files.key, "tls_cert", "it is a folder"),
         (empty, files.key, "tls_cert", "contains no certificate"),
         (files.key, files.key, "tls_cert", "contains no certificate"),
         (files.cert, files.cert, "tls_key", "contains no private key"),

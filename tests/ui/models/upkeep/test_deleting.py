@@ -173,7 +173,7 @@ def test_files_that_cannot_be_deleted_are_named(
             choose(opened, "Delete…")
             await asked(opened, "This frees")
             opened.answer("Delete")
-            await asked(opened, "cannot be deleted: Permission denied")
+            await asked(opened, "cannot be deleted: you have no permission")
             assert opened.has(REPOSITORY)
 
     run(play())
