@@ -1,7 +1,6 @@
 """The view of the models on this computer: downloads, then a card for each. Main thread."""
 
-from collections.abc import Callable
-from pathlib import Path
+from functools import partial
 
 from PySide6.QtCore import Signal
 from PySide6.QtGui import QFont
@@ -24,6 +23,7 @@ from ui.kit.text.labels import label
 from ui.models.download_row import DownloadRow
 from ui.models.model_card import ModelCard
 from ui.models.model_library import ModelLibrary
+from ui.models.model_words import removal_words
 from ui.models.upkeep import Upkeep
 
 
@@ -37,6 +37,7 @@ class LocalModels(QWidget):
             and the folder of the draft model, None for none.
         find_wanted: A person wants to find models on the hub.
         deletion_wanted: A person wants to delete a model; carries the ``FoundModel``.
+        removal_wanted: A person wants to remove an added folder from the list; carries it.
 
     Args:
         theme: The look.
@@ -53,6 +54,7 @@ class LocalModels(QWidget):
     draft_wanted = Signal(object, object)
     find_wanted = Signal()
     deletion_wanted = Signal(object)
+    removal_wanted = Signal(object)
 
     def __init__(self, theme: Theme, library: ModelLibrary, upkeep: Upkeep) -> None:
         super().__init__()
@@ -141,7 +143,7 @@ class LocalModels(QWidget):
                 is_loaded=library.is_loaded(model.found),
                 is_unloaded=library.model.is_unloaded,
                 stuck_why=library.model.in_memory.stuck_at(model.found.folder),
-                remove=None if added is None else _removal(library, added),
+                removal="" if added is None else removal_words(added, library.only_in(added)),
                 drafts=library.drafts_for(model.found),
                 newer=self._newer(model.found),
             )
@@ -151,6 +153,7 @@ class LocalModels(QWidget):
             card.load_wanted.connect(self.load_wanted)
             card.restart_wanted.connect(lambda one: library.model.load_again(one.found.folder))
             card.unload_wanted.connect(self.unload_wanted)
+            card.removal_wanted.connect(partial(self.removal_wanted.emit, added))
             card.resume_wanted.connect(library.downloads.start)
             self._cards.addWidget(card)
             self.cards.append(card)
@@ -189,10 +192,6 @@ class LocalModels(QWidget):
 
     def _choose_folder(self) -> None:
         choose_folder(self, "Add a Folder of Models", self._library.add_folder)
-
-
-def _removal(library: ModelLibrary, folder: Path) -> Callable[[], None]:
-    return lambda: library.remove_folder(folder)
 
 
 def _focused_name(card: QWidget) -> str:

@@ -1,6 +1,6 @@
 """One model of the list: its facts, whether it fits, and its actions. Main thread."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 
 from PySide6.QtCore import Signal
@@ -39,6 +39,7 @@ class ModelCard(QFrame):
             the folder of the draft model, None for none.
         update_wanted: A person wants its newest revision; carries the ``FoundModel``.
         deletion_wanted: A person wants to delete it; carries the ``FoundModel``.
+        removal_wanted: A person wants to remove the added folder from the list.
 
     Args:
         theme: The look.
@@ -47,7 +48,8 @@ class ModelCard(QFrame):
         is_loaded: Whether it is in memory, or is loaded again for the next message.
         is_unloaded: Whether its memory was freed until the next message.
         stuck_why: Why it was given up; empty if it was not.
-        remove: Removes its folder from the list; None if it cannot be removed.
+        removal: The menu's words that remove the added folder in which it was found; empty if it
+            was found elsewhere.
         drafts: The models that can be its draft model.
         newer: The hub's newer version, if there is one.
 
@@ -62,6 +64,7 @@ class ModelCard(QFrame):
     draft_wanted = Signal(object, object)
     update_wanted = Signal(object)
     deletion_wanted = Signal(object)
+    removal_wanted = Signal()
 
     def __init__(
         self,
@@ -71,7 +74,7 @@ class ModelCard(QFrame):
         *,
         is_loaded: bool,
         is_unloaded: bool,
-        remove: Callable[[], None] | None,
+        removal: str,
         stuck_why: str = "",
         drafts: Sequence[FoundModel] = (),
         newer: HubModel | None = None,
@@ -81,7 +84,7 @@ class ModelCard(QFrame):
         self.model = model
         self._stuck_why = stuck_why
         found = model.found
-        self._remove = remove
+        self._removal = removal
         self._drafts = drafts
         name = ElidedLabel(found.name)
         name.setProperty("role", "title")
@@ -167,9 +170,9 @@ class ModelCard(QFrame):
         add_entry(menu, show_in_files_words(), lambda: show_in_files(self, found.folder))
         add_entry(menu, "Copy Path", lambda: copy_text(folder))
         self._add_drafts(menu)
-        if self._remove is not None:
+        if self._removal:
             menu.addSeparator()
-            add_entry(menu, "Remove This Folder from the List", self._remove)
+            add_entry(menu, literal(self._removal), self.removal_wanted.emit)
         if found.origin in DELETED:
             menu.addSeparator()
             add_entry(menu, "Delete…", lambda: self.deletion_wanted.emit(found))

@@ -13,7 +13,7 @@ from PySide6.QtCore import QObject, Signal
 
 from engine import ModelLoadFailed
 from engine.library.discovery import ModelFolders, discover
-from engine.library.found import FoundModel
+from engine.library.found import FoundModel, Origin
 from engine.library.memory import Fit, Memory, MemoryNeed, memory, need
 from ui.kit.background.tasks import Tasks
 from ui.models.downloads import Downloads
@@ -109,11 +109,17 @@ class ModelLibrary(QObject):
         self.changed.emit()
         self._tasks.start(self._look(), "look for models")
 
-    def add_folder(self, folder: Path) -> None:
-        """Look for models in one more folder, now and from now on."""
-        known = self._preferences.now.models.folders
+    def add_folder(self, folder: Path, place: int | None = None) -> None:
+        """Look for models in one more folder, now and from now on.
+
+        Args:
+            folder: The folder.
+            place: Where it goes among the others, the first of which has precedence; None for last.
+        """
+        known = list(self._preferences.now.models.folders)
         if str(folder) not in known:
-            self._preferences.change_models(folders=(*known, str(folder)))
+            known.insert(len(known) if place is None else place, str(folder))
+            self._preferences.change_models(folders=tuple(known))
         self.refresh()
 
     def remove_folder(self, folder: Path) -> None:
@@ -124,9 +130,21 @@ class ModelLibrary(QObject):
 
     def added_folder_of(self, found: FoundModel) -> Path | None:
         """Return the added folder that contains a model; None if no added folder does."""
+        if found.origin is not Origin.FOLDER:
+            return None
         return next(
             (f for f in self.folders if f == found.folder or f in found.folder.parents), None
         )
+
+    def only_in(self, folder: Path) -> list[FoundModel]:
+        """Return the models that are found in an added folder alone, and leave the list with it."""
+        others = [one for one in self.folders if one != folder]
+        return [
+            one.found
+            for one in self.models
+            if self.added_folder_of(one.found) is not None
+            and not any(f == one.found.folder or f in one.found.folder.parents for f in others)
+        ]
 
     def is_loaded(self, found: FoundModel) -> bool:
         """Whether a model is loaded."""

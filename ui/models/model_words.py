@@ -1,6 +1,7 @@
 """What the window says about models: sizes, fit, progress. Pure; no Qt. Any thread."""
 
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 from engine import LoadProgress, counted, size_in_words
@@ -26,6 +27,8 @@ _PHASES = {
 
 # A model that was given up because it was stuck.
 STUCK, RESTART = "Not Responding", "Restart This Model"
+# How many models a question names.
+_NAMED = 3
 
 
 def sentence(text: str) -> str:
@@ -88,6 +91,28 @@ def deletion_question(name: str, freed_bytes: int) -> str:
     return (
         f"Delete {name}? This frees {size_in_words(freed_bytes)} and cannot be undone: to use the "
         "model again, you would have to download it again."
+    )
+
+
+def removal_words(folder: Path, models: Sequence[FoundModel]) -> str:
+    """Return the words of a menu that remove an added folder from the list.
+
+    Args:
+        folder: The folder.
+        models: The models that leave the list with it.
+    """
+    if len(models) < 2:
+        return f"Remove the Folder “{folder.name}” from the List"
+    return f"Remove the Folder “{folder.name}” and Its {len(models)} Models from the List…"
+
+
+def removal_question(folder: Path, models: Sequence[FoundModel]) -> str:
+    """Return the question that a person is asked before a folder of several models is removed."""
+    names = [one.name for one in models]
+    more = f", and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    return (
+        f"Remove {folder} from the list, with all {len(names)} models in it "
+        f"({', '.join(names[:_NAMED])}{more})? Nothing is deleted."
     )
 
 

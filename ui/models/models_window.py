@@ -23,7 +23,7 @@ from ui.models.finding.offers import Offer, fit_sentence
 from ui.models.loaded_model import LoadedModel
 from ui.models.local_models import LocalModels
 from ui.models.model_library import LibraryModel, ModelLibrary
-from ui.models.model_words import deletion_question, fit_words, sentence
+from ui.models.model_words import deletion_question, fit_words, removal_question, sentence
 from ui.models.question_bar import QuestionBar
 from ui.models.upkeep import Upkeep
 
@@ -106,6 +106,7 @@ class ModelsWindow(OwnWindow):
         self.local.draft_wanted.connect(self._choose_draft)
         self.local.find_wanted.connect(self.show_finding)
         self.local.deletion_wanted.connect(self._ask_deletion)
+        self.local.removal_wanted.connect(self._ask_removal)
         self._upkeep.deletion_ready.connect(self._confirm_deletion)
         self._upkeep.told.connect(lambda words: self.question.tell(words, takes_focus=False))
         details.download_wanted.connect(self._download)
@@ -162,6 +163,23 @@ class ModelsWindow(OwnWindow):
             [("Delete", lambda: self._upkeep.delete(found, removal))],
             prefers_cancel=True,
         )
+
+    # -- removing a folder -----------------------------------------------------------------
+
+    def _ask_removal(self, folder: Path) -> None:
+        """Remove an added folder from the list; ask first if more than one model leaves with it."""
+        models = self._library.only_in(folder)
+        if len(models) < 2:
+            self._remove(folder)
+        else:
+            remove = ("Remove", partial(self._remove, folder))
+            self.question.ask(removal_question(folder, models), [remove], prefers_cancel=True)
+
+    def _remove(self, folder: Path) -> None:
+        place = self._library.folders.index(folder)
+        self._library.remove_folder(folder)
+        undo = ("Undo", partial(self._library.add_folder, folder, place))
+        self.question.offer(f"{folder} was removed from the list. Nothing was deleted.", undo)
 
     # -- loading ---------------------------------------------------------------------------
 

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from PySide6.QtWidgets import QPushButton
+from PySide6.QtGui import QAction
+from PySide6.QtWidgets import QPushButton, QToolButton
 
 from engine.library.loading import LoadProgress, OnLoadProgress
 from engine.library.memory import Fit, MemoryNeed
@@ -16,6 +17,7 @@ from tests.support.scripted import Stage
 from tests.ui.driving import RunOnLoop, eventually
 from tests.ui.models.opened import OpenedModels
 from ui.kit.look.theme import Theme
+from ui.models.model_card import ModelCard
 from ui.models.model_library import LibraryModel
 from ui.models.model_words import (
     facts,
@@ -59,6 +61,49 @@ def test_a_folder_that_is_added_is_listed_kept_and_may_be_left_again(
             await eventually(lambda: not opened.has("a-model"))
             assert (folder / "model.safetensors").exists()
             assert opened.window.preferences.now.models.last_used[-1][0] == str(folder)
+
+    run(play())
+
+
+def entry(card: ModelCard, beginning: str) -> QAction:
+    """Return the entry of a card's menu that begins like this."""
+    [more] = card.findChildren(QToolButton)
+    return next(one for one in more.menu().actions() if one.text().startswith(beginning))
+
+
+def test_a_folder_of_several_models_leaves_the_list_after_a_question_and_comes_back_by_undo(
+    theme: Theme, run: RunOnLoop, tmp_path: Path, demo_model_path: Path
+) -> None:
+    for name in ("many/one", "many/two", "alone/three"):
+        shutil.copytree(demo_model_path, tmp_path / name)
+    many, alone = tmp_path / "many", tmp_path / "alone" / "three"
+
+    async def play() -> None:
+        async with OpenedModels(theme, tmp_path, demo_model_path) as opened:
+            library, question = opened.window.model_library, opened.models.question
+            library.add_folder(many)
+            library.add_folder(alone)
+            await eventually(lambda: opened.has("two") and opened.has("three"))
+            remove = entry(opened.card("one"), "Remove")
+            assert remove.text() == "Remove the Folder “many” and Its 2 Models from the List…"
+            remove.trigger()
+            assert "with all 2 models in it (one, two)" in question.words.text()
+            opened.answer("Cancel")
+            assert library.folders == (many, alone)
+            entry(opened.card("one"), "Remove").trigger()
+            opened.answer("Remove")
+            await eventually(lambda: not opened.has("one") and not opened.has("two"))
+            assert opened.has("three")
+            opened.answer("Undo")
+            await eventually(lambda: opened.has("one") and opened.has("two"))
+            assert library.folders == (many, alone)
+            remove = entry(opened.card("three"), "Remove")
+            assert remove.text() == "Remove the Folder “three” from the List"
+            remove.trigger()
+            await eventually(lambda: not opened.has("three"))
+            assert opened.has("one")
+            opened.answer("Undo")
+            await eventually(lambda: opened.has("three"))
 
     run(play())
 
