@@ -68,6 +68,7 @@ if TYPE_CHECKING:
         verdict_words,
     )
     from engine.values.chat import Message, Tool, ToolCall
+    from engine.values.embedding import EmbeddingRequest, Embeddings
     from engine.values.events import (
         Event,
         Finished,
@@ -166,6 +167,7 @@ _NAMES_BY_MODULE = {
         "verdict_words",
     ),
     "engine.values.chat": ("Message", "Tool", "ToolCall"),
+    "engine.values.embedding": ("EmbeddingRequest", "Embeddings"),
     "engine.values.events": (
         "Event",
         "Finished",

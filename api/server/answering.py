@@ -58,7 +58,7 @@ def answering(dialect: Dialect, route: AnswerRoute[Any]) -> Handler:
     return answer
 
 
-def replying(route: QueryRoute) -> Handler:
+def replying(dialect: Dialect, route: QueryRoute) -> Handler:
     """Return the handler of a route whose answers are made without generating."""
 
     async def reply(request: web.Request) -> web.StreamResponse:
@@ -70,7 +70,10 @@ def replying(route: QueryRoute) -> Handler:
             params = await _asked(request, route)
         elif route.request is not None:
             params = await read(body_of(request), route.request)
-        body = await route.reply(service, params)
+        try:
+            body = await route.reply(service, params)
+        except EngineError as refusal:
+            raise from_engine(refusal, {**dialect.field_names, **route.own_names}) from None
         if isinstance(body, str):  # JSON already
             return web.json_response(text=body)
         return web.Response() if body is None else _json(body)

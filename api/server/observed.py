@@ -194,6 +194,8 @@ class _Ending:
                 wants_stream=self._observation.wants_stream,
                 wanted=self._observation.wanted,
                 failure=self._observation.failure,
+                embedding=self._observation.embedding,
+                embedded_tokens=self._observation.embedded_tokens,
             )
         )
 

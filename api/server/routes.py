@@ -77,12 +77,13 @@ def _routes_of(dialect: Dialect) -> Iterator[Route]:
         yield Route(
             query.method,
             query.path,
-            replying(query),
+            replying(dialect, query),
             query.summary,
             dialect,
             request=query.request,
             answer=query.answer,
             media_type=None,
+            operation=query.operation,
         )
 
 

@@ -16,6 +16,7 @@ from api.transport.bodies.kept_bodies import Body, KeptBytes
 from api.transport.errors import ErrorKind
 from api.transport.served_engine import ServedAnswer
 from engine import (
+    EmbeddingRequest,
     Event,
     Finished,
     GenerationRequest,
@@ -131,6 +132,8 @@ class RequestEnded:
         wants_stream: Whether the client asked for a stream.
         wanted: The generations that the engine was asked for, accepted or not.
         failure: The kind of error that the client received; None if there was none.
+        embedding: The texts that were to become vectors, if the request asked for that.
+        embedded_tokens: How many tokens they have; None if they became no vectors.
     """
 
     began: RequestBegan
@@ -146,6 +149,8 @@ class RequestEnded:
     wants_stream: bool = False
     wanted: Sequence[GenerationRequest] = ()
     failure: ErrorKind | None = None
+    embedding: EmbeddingRequest | None = None
+    embedded_tokens: int | None = None
 
     @property
     def ends(self) -> tuple[Finished, ...]:
@@ -194,6 +199,8 @@ class Observation:
         self.wants_stream = False
         self.wanted: Sequence[GenerationRequest] = ()
         self.failure: ErrorKind | None = None
+        self.embedding: EmbeddingRequest | None = None
+        self.embedded_tokens: int | None = None
         self.runs: list[ObservedRun] = []
 
     def listen_to(self, generation: ServedAnswer, *, hides_traces: bool) -> None:
@@ -257,6 +264,22 @@ def note_wanted(
         observation.wants_stream = wants_stream
         observation.wanted = wanted
         observation.asked_model = asked_model
+
+
+def note_embedding(request: EmbeddingRequest, asked_model: str) -> None:
+    """Record that texts are to become vectors, before the engine accepts them."""
+    observation = _current.get()
+    if observation is not None:
+        observation.embedding = request
+        observation.asked_model = asked_model
+
+
+def note_embedded(model: str, tokens: int) -> None:
+    """Record which model has made vectors, and of how many tokens."""
+    observation = _current.get()
+    if observation is not None:
+        observation.model = model
+        observation.embedded_tokens = tokens
 
 
 def note_failure(kind: ErrorKind) -> None:

@@ -1,4 +1,4 @@
-"""Runs the generations of one request: all or none, and never longer than the client waits.
+"""Runs what one request asks the engine for: all or none, and never longer than the client waits.
 
 Knows no vendor and no HTTP. Runs on the server's loop.
 """
@@ -8,11 +8,20 @@ from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 
-from api.transport.context import Service, asker, model_name
+from api.transport.context import Service, asker, engine_name, model_name
 from api.transport.errors import failure_of
-from api.transport.observing import note_generation, traced
+from api.transport.observing import note_embedded, note_embedding, note_generation, traced
 from api.transport.served_engine import ServedAnswer
-from engine import CacheOwner, Event, Finished, GenerationRequest, PromptProgress, merge_deltas
+from engine import (
+    CacheOwner,
+    EmbeddingRequest,
+    Embeddings,
+    Event,
+    Finished,
+    GenerationRequest,
+    PromptProgress,
+    merge_deltas,
+)
 
 
 @asynccontextmanager
@@ -37,6 +46,27 @@ async def running(
     finally:
         for generation in generations:
             service.ended(generation)
+
+
+async def embedded(
+    service: Service, wanted: EmbeddingRequest, asked_model: str
+) -> tuple[Embeddings, str]:
+    """Return the vectors of texts, and the model that made them; ends when the client leaves.
+
+    Args:
+        service: The service that the server answers from.
+        wanted: The texts.
+        asked_model: The model that the client named; empty if it named none.
+
+    Raises:
+        EngineError: The engine refused them.
+    """
+    request = replace(wanted, model=engine_name(service, asked_model))
+    note_embedding(request, asked_model)
+    found = await service.engine.embed(request)
+    model = model_name(service, asked_model)
+    note_embedded(model, sum(found.tokens))
+    return found, model
 
 
 async def collected(generation: ServedAnswer) -> tuple[list[Event], Finished]:

@@ -9,6 +9,8 @@ from typing import Protocol
 
 from engine import (
     CacheOwner,
+    EmbeddingRequest,
+    Embeddings,
     EngineStatus,
     Event,
     Finished,
@@ -95,6 +97,10 @@ class ServedEngine(Protocol):
 
     async def detokenize(self, ids: Sequence[int], name: str | None = None) -> str:
         """Return the text of ids; loads a model that is not in memory."""
+        ...
+
+    async def embed(self, request: EmbeddingRequest) -> Embeddings:
+        """Return the vectors of texts; raises like ``generate_together``."""
         ...
 
     async def forget_prompts(self, owner: CacheOwner) -> tuple[int, int]:

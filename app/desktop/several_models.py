@@ -11,6 +11,8 @@ from dataclasses import replace
 from app.composition.offers import offered_models
 from engine import (
     CacheOwner,
+    EmbeddingRequest,
+    Embeddings,
     Engine,
     EngineStatus,
     Generation,
@@ -106,6 +108,10 @@ class SharedModels:
     async def detokenize(self, ids: Sequence[int], name: str | None = None) -> str:
         """Return the text of ids."""
         return await self._engine.detokenize(ids)
+
+    async def embed(self, request: EmbeddingRequest) -> Embeddings:
+        """Return the vectors of texts."""
+        return await self._engine.embed(replace(request, model=None))
 
     async def forget_prompts(self, owner: CacheOwner) -> tuple[int, int]:
         """Clear the prompt cache in memory, including the window's own prompts."""

@@ -10,6 +10,8 @@ from pathlib import Path
 
 from engine import (
     CacheOwner,
+    EmbeddingRequest,
+    Embeddings,
     EngineStatus,
     Event,
     Finished,
@@ -96,6 +98,10 @@ class RecordedEngine:
     async def detokenize(self, ids: Sequence[int], name: str | None = None) -> str:
         """Refuse: a recording knows only its own ids."""
         raise NoModel("a recorded answer has no model that writes text")
+
+    async def embed(self, request: EmbeddingRequest) -> Embeddings:
+        """Refuse: a recording cannot read texts."""
+        raise NoModel("a recorded answer has no model that reads texts")
 
     async def forget_prompts(self, owner: CacheOwner) -> tuple[int, int]:
         """Do nothing, because nothing is cached."""

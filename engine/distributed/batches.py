@@ -10,10 +10,11 @@ from typing import Any
 
 from engine.distributed.followers import Followers
 from engine.distributed.messages import Close, Insert, Leave, StepBatch
-from engine.errors import EngineError
+from engine.errors import EngineError, InvalidRequest
 from engine.inference.backend import BatchLimits, Joined, Step
 from engine.inference.batching.mlx_batch import RunningBatch
 from engine.inference.batching.scoring import PromptScorer
+from engine.inference.embedding import TextReader
 from engine.values.prompt_scores import PromptScoring
 from engine.values.request import PERSON, CacheOwner
 
@@ -79,6 +80,10 @@ class LeadingBatch(RunningBatch):
             return super()._step(chunk, lane, together)
         except Exception as error:
             raise self._followers.blame(error) from error
+
+    def text_reader(self, texts: Sequence[Sequence[int]], **wanted: Any) -> TextReader:
+        """Refuse: the others are told of rows alone."""
+        raise InvalidRequest("model", "a model that several processes share makes no vectors")
 
     def leave(self, rows: Mapping[int, int]) -> None:
         """Take rows out everywhere; caches are kept under the tokens that rank 0 sampled."""

@@ -3,7 +3,7 @@
 An implementation belongs to the engine thread; methods that other threads may call say so.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
@@ -21,6 +21,7 @@ from engine.output.vocabulary import Vocabulary
 from engine.speculating.counting import CheckedGuesses
 from engine.speculating.prediction import PredictedText
 from engine.stopping.record import Channel
+from engine.values.embedding import EmbeddingRequest, Vector
 from engine.values.events import BudgetEnd
 from engine.values.prompt_scores import PromptScores
 from engine.values.request import GenerationRequest
@@ -193,6 +194,28 @@ class Backend(Protocol):
         """Drop the caches of an owner's earlier prompts; return how many, and their bytes.
 
         Running answers have copies of their own and continue.
+        """
+        ...
+
+    def embedding_texts(self, request: EmbeddingRequest) -> list[list[int]]:
+        """Return the tokens of each text that becomes a vector; on any thread.
+
+        Raises ``InvalidRequest`` where a text is empty, or longer than the context.
+        """
+        ...
+
+    def embed(
+        self, texts: Sequence[Sequence[int]], dimensions: int | None, most_tokens: int
+    ) -> Iterator[Sequence[tuple[int, Vector]]]:
+        """Read texts, a part with every item; yield the vectors that it completed.
+
+        A part takes no longer than the answers in the batch allow, and is empty where they allow
+        none. Raises ``InvalidRequest`` where the model has no such vectors.
+
+        Args:
+            texts: The tokens of each text.
+            dimensions: The length of the vectors; None for all that the model has.
+            most_tokens: The length of a text for which there is memory.
         """
         ...
 

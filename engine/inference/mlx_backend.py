@@ -7,7 +7,7 @@ the rows together; ``engine.inference.mlx_loading`` loads the model.
 
 import functools
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -16,6 +16,7 @@ import mlx.core as mx
 from engine.constraining.constraints import Constraints
 from engine.constraining.form import Form
 from engine.constraining.token_constraint import TokenConstraint, settle
+from engine.errors import InvalidRequest
 from engine.inference import sampling
 from engine.inference.backend import Joined, Prompt, PromptCacheUse, Step
 from engine.inference.batching.mlx_batch import RunningBatch
@@ -24,6 +25,7 @@ from engine.inference.caching.disk.chains import LoadedBeginning
 from engine.inference.caching.disk.model_disk_cache import LEAST_TOKENS
 from engine.inference.drafting.draft_model import DraftGuesses, DraftModel
 from engine.inference.drafting.drafted_rows import DraftedRows
+from engine.inference.embedding import pooling_of
 from engine.inference.mlx_lm_internals import inner_tokenizer, tool_format
 from engine.inference.text import prompts
 from engine.inference.text.call_parsing import call_parser
@@ -40,6 +42,7 @@ from engine.speculating.grammar_guesses import GrammarGuesses
 from engine.speculating.lookup import PromptLookup
 from engine.speculating.prediction import PredictedText, PredictionGuesses
 from engine.speculating.sources import GuessSource
+from engine.values.embedding import EmbeddingRequest, Vector
 from engine.values.request import GenerationRequest
 from engine.values.tokens import TokenStats
 
@@ -252,6 +255,49 @@ class MlxBackend:
         """Return the bias that keeps the model from opening a tool call by a tag of one token."""
         start = self.family.call_start_id
         return [] if start is None else [(start, -math.inf)]
+
+    # -- texts as vectors ------------------------------------------------------------------
+
+    def embedding_texts(self, request: EmbeddingRequest) -> list[list[int]]:
+        """Return the tokens of each text that becomes a vector. Any thread."""
+        request.check()
+        return [
+            prompts.embedding_tokens(
+                self._tokenizer,
+                text,
+                f"inputs[{place}]",
+                self.info,
+                truncates=request.truncates,
+            )
+            for place, text in enumerate(request.inputs)
+        ]
+
+    def embed(
+        self, texts: Sequence[Sequence[int]], dimensions: int | None, most_tokens: int
+    ) -> Iterator[Sequence[tuple[int, Vector]]]:
+        """Read texts, a part with every item; yield the vectors that it completed."""
+        longest = max(map(len, texts))
+        if longest > most_tokens:
+            raise InvalidRequest(
+                f"inputs[{[len(one) for one in texts].index(longest)}]",
+                f"the text has {longest:,} tokens, and there is memory for {most_tokens:,}; "
+                "shorten it",
+            )
+        reader = self._batch.text_reader(
+            texts,
+            pooling=pooling_of(self.info.path, self.info.id),
+            dimensions=dimensions,
+            vocabulary_size=self.info.vocabulary_size,
+        )
+
+        def parts() -> Iterator[Sequence[tuple[int, Vector]]]:
+            while not reader.is_done:
+                self._batch.read_texts(reader)
+                yield reader.take()
+
+        return parts()
+
+    # -- the batch, step by step -----------------------------------------------------------
 
     def step(self) -> Step:
         """Decode one token of each running row and read one chunk of the waiting prompts."""

@@ -25,6 +25,7 @@ from engine.scheduling.thread.commands import (
     Command,
     CountTokens,
     Detokenize,
+    Embed,
     EngineStatus,
     ForgetPrompts,
     Load,
@@ -37,6 +38,7 @@ from engine.scheduling.thread.commands import (
     UnloadWhenIdle,
 )
 from engine.scheduling.thread.restarting import RestartingThread
+from engine.values.embedding import EmbeddingRequest, Embeddings
 from engine.values.request import CacheOwner, GenerationRequest
 
 
@@ -287,6 +289,26 @@ class Engine:
         model = self._choice.find(name)
         text: str = await self._reply_to(lambda reply: Detokenize(ids, reply, model))
         return text
+
+    async def embed(self, request: EmbeddingRequest) -> Embeddings:
+        """Return the vectors of some texts, read between the steps of running answers.
+
+        Cancelling the caller ends the reading within a fraction of a second. Loads a model that is
+        not in memory.
+
+        Raises:
+            InvalidRequest: The request can never succeed; the message names the field.
+            EngineError: As for ``generate``.
+        """
+        request.check()
+        command = Embed(request, Reply.here(), self._choice.find(request.model))
+        self._thread.send(command)
+        try:
+            found: Embeddings = await command.reply.future
+        except asyncio.CancelledError:
+            command.gives_up.set()
+            raise
+        return found
 
     async def forget_prompts(self, owner: CacheOwner) -> tuple[int, int]:
         """Drop an owner's earlier prompts in memory, for all models; running answers continue.

@@ -8,6 +8,7 @@ from api.dialects.chat.tokens import ROUTES as TOKENS
 from api.dialects.chat.wire import ChatCompletion, ChatCompletionParams, ChatEvent
 from api.dialects.chat.write import ChatEncoder, write_completion
 from api.dialects.openai.answers import ErrorAnswer
+from api.dialects.openai.embeddings import ROUTES as EMBEDDINGS
 from api.dialects.openai.errors import FIELD_NAMES, error_to_wire
 from api.dialects.openai.output_format import form_names
 from api.dialects.shared.dialect import AnswerRoute, Dialect
@@ -49,5 +50,5 @@ DIALECT = Dialect(
             own_names=_own_names,
         ),
     ),
-    queries=TOKENS,
+    queries=(*TOKENS, *EMBEDDINGS),
 )

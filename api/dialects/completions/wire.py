@@ -5,55 +5,20 @@ Only the shapes: ``read`` knows what a request means, ``write`` makes the answer
 are ignored. Any thread.
 """
 
-from typing import Annotated, Any, Literal, NotRequired
+from typing import Annotated, Literal, NotRequired
 
-from pydantic import BeforeValidator, Field, WithJsonSchema
-from pydantic_core import PydanticCustomError
+from pydantic import Field
 from typing_extensions import TypedDict
 
 from api.dialects.openai.answers import ChoiceEnding, CompletionUsage, ErrorAnswer
-from api.dialects.openai.parameters import ScoringParams, StreamOptions
+from api.dialects.openai.parameters import Prompts, ScoringParams, StreamOptions
 from api.dialects.openai.prompt_logprobs import PromptLogprobs
-
-
-def _as_prompts(value: Any) -> Any:
-    """Read one prompt as a list of one."""
-    if isinstance(value, str):
-        return [value]
-    if isinstance(value, list) and value:
-        if _are_ids(value):
-            return [value]
-        if all(isinstance(one, str) for one in value) or all(_are_ids(one) for one in value):
-            return value
-    raise PydanticCustomError(
-        "prompt_type",
-        "must be a string, a list of strings, a list of token ids or a list of such lists",
-    )
-
-
-def _are_ids(value: Any) -> bool:
-    if not isinstance(value, list) or not value:
-        return False
-    return all(type(one) is int or (type(one) is float and one.is_integer()) for one in value)
-
-
-_IDS = {"type": "array", "items": {"type": "integer"}, "minItems": 1}
-_PROMPT = WithJsonSchema(
-    {
-        "anyOf": [
-            {"type": "string"},
-            {"type": "array", "items": {"type": "string"}, "minItems": 1},
-            _IDS,
-            {"type": "array", "items": _IDS, "minItems": 1},
-        ]
-    }
-)
 
 
 class CompletionParams(ScoringParams):
     """``POST /v1/completions``."""
 
-    prompt: Annotated[list[str | list[int]], BeforeValidator(_as_prompts), _PROMPT]
+    prompt: Prompts
     max_tokens: int | None = Field(default=None, ge=0)
     n: int | None = Field(default=None, ge=1, le=128)
     best_of: int | None = Field(default=None, ge=1)

@@ -1,6 +1,7 @@
 """Ollama's API as one value, from which the server is built. Pure; any thread."""
 
 from api.dialects.ollama.ask import ask
+from api.dialects.ollama.embeddings import ROUTES as EMBEDDINGS
 from api.dialects.ollama.errors import error_to_wire
 from api.dialects.ollama.queries import (
     admit,
@@ -85,6 +86,7 @@ DIALECT = Dialect(
         ),
     ),
     queries=(
+        *EMBEDDINGS,
         QueryRoute(
             method="POST",
             path="/api/show",

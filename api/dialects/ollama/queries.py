@@ -7,6 +7,7 @@ from api.dialects.ollama.read import keep_alive_s, wants_thinking
 from api.dialects.ollama.wire import (
     AnswerParams,
     ChatParams,
+    ModelParams,
     OllamaAnswer,
     OllamaModel,
     OllamaModels,
@@ -21,9 +22,17 @@ from api.transport.listing import abilities_of, listed_model, listed_models
 from engine import NoModel
 
 
-def model_of(params: AnswerParams) -> str:
+def model_of(params: ModelParams) -> str:
     """Return the name of the model that a request is for."""
     return models.untagged(params.model)
+
+
+async def loaded_as_asked(service: Service, params: ModelParams) -> str:
+    """Return the name of a request's model; one that is not in memory is loaded."""
+    keep_alive_s(params)  # wrong fields are refused before anything is done
+    name = await _checked(service, params.model)
+    await loaded_model(service, model_of(params))
+    return name
 
 
 async def admit(service: Service, params: AnswerParams) -> None:
@@ -34,7 +43,7 @@ async def admit(service: Service, params: AnswerParams) -> None:
         raise invalid(("think",), f"{models.tagged(name)} does not support thinking")
 
 
-def keep_as_wanted(service: Service, params: AnswerParams) -> None:
+def keep_as_wanted(service: Service, params: ModelParams) -> None:
     """Free the model's memory if a request asks for it, once the accepted requests have ended.
 
     If one model answers all requests, clients may unload it, but not set how long it stays loaded.

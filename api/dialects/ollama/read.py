@@ -8,6 +8,7 @@ from typing import Any
 from api.dialects.ollama.wire import (
     AnswerParams,
     ChatParams,
+    ModelParams,
     OllamaOptions,
     OllamaTurn,
     PromptParams,
@@ -85,7 +86,7 @@ def is_streamed(params: AnswerParams) -> bool:
     return params.stream is not False
 
 
-def keep_alive_s(params: AnswerParams) -> float | None:
+def keep_alive_s(params: ModelParams) -> float | None:
     """Return how long the model stays loaded after a request; None if the request does not say.
 
     0 unloads it at once; a negative or very large number keeps it loaded forever.

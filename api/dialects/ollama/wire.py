@@ -80,15 +80,20 @@ class OllamaTool(WireModel):
     function: FunctionParam | None = None
 
 
-class AnswerParams(WireModel):
-    """The fields that ``/api/chat`` and ``/api/generate`` have in common."""
+class ModelParams(WireModel):
+    """Which model is used, and how long it then stays in memory."""
 
     model: ModelName = ""
+    keep_alive: Annotated[Any, _KEEP_ALIVE] = None
+
+
+class AnswerParams(ModelParams):
+    """The fields that ``/api/chat`` and ``/api/generate`` have in common."""
+
     stream: bool | None = None
     format: Annotated[Any, _FORMAT] = None
     options: OllamaOptions | None = None
     think: bool | str | None = None
-    keep_alive: Annotated[Any, _KEEP_ALIVE] = None
     logprobs: bool | None = None
     top_logprobs: int | None = Field(default=None, ge=0, le=20)
     fullstop: FullstopOptions | None = None

@@ -5,8 +5,9 @@ Only the shapes; ``decoding`` knows what they mean. Unknown fields are ignored. 
 
 from typing import Annotated, Any
 
-from pydantic import Field, WithJsonSchema
+from pydantic import BeforeValidator, Field, WithJsonSchema
 from pydantic.json_schema import SkipJsonSchema
+from pydantic_core import PydanticCustomError
 
 from api.dialects.openai.unhonoured import UNHONOURED
 from api.dialects.shared.body import WireModel
@@ -25,6 +26,44 @@ SCHEMA_OR_TEXT = WithJsonSchema(
     {"anyOf": [{"type": "object"}, {"type": "string"}, {"type": "null"}]}
 )
 FORMAT_TYPE = WithJsonSchema({"enum": ["text", "json_object", "json_schema"]})
+
+
+def _as_prompts(value: Any) -> Any:
+    """Read one prompt as a list of one."""
+    if isinstance(value, str):
+        return [value]
+    if isinstance(value, list) and value:
+        if _are_ids(value):
+            return [value]
+        if all(isinstance(one, str) for one in value) or all(_are_ids(one) for one in value):
+            return value
+    raise PydanticCustomError(
+        "prompt_type",
+        "must be a string, a list of strings, a list of token ids or a list of such lists",
+    )
+
+
+def _are_ids(value: Any) -> bool:
+    if not isinstance(value, list) or not value:
+        return False
+    return all(type(one) is int or (type(one) is float and one.is_integer()) for one in value)
+
+
+_IDS = {"type": "array", "items": {"type": "integer"}, "minItems": 1}
+_PROMPT = WithJsonSchema(
+    {
+        "anyOf": [
+            {"type": "string"},
+            {"type": "array", "items": {"type": "string"}, "minItems": 1},
+            _IDS,
+            {"type": "array", "items": _IDS, "minItems": 1},
+        ]
+    }
+)
+
+
+# A prompt or several, each as text or as token ids.
+Prompts = Annotated[list[str | list[int]], BeforeValidator(_as_prompts), _PROMPT]
 
 
 class ChatTemplateKwargs(WireModel):

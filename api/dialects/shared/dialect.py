@@ -205,6 +205,8 @@ class QueryRoute:
         read: Converts the body to generations; ``reply`` then gets both, as ``Asked``.
         answer: The type of the answer's body; None if answers have no body.
         recall: Adds to a request the items of earlier answers that it refers to.
+        operation: What the model is asked to do, as in ``AnswerRoute``; empty for other routes.
+        own_names: The route's own names of engine fields; all others have the dialect's names.
     """
 
     method: Literal["DELETE", "GET", "HEAD", "POST"]
@@ -215,6 +217,8 @@ class QueryRoute:
     read: ReadRequest[Any] | None = None
     answer: Any = None
     recall: Callable[[Service, Any], Any] = recalls_nothing
+    operation: Literal["", "embeddings"] = ""
+    own_names: Mapping[str, str] = field(default_factory=dict)
 
 
 class AskRequest(Protocol):

@@ -41,6 +41,7 @@ class Generators:
         is_cut_anywhere: Whether the model's cache can be cut after any token.
 
     Attributes:
+        model: As given.
         lanes: The generators; the list stays the same, its items change with ``renew``.
         lane_of: The lane of each row that has not decoded a token yet.
     """
@@ -48,7 +49,7 @@ class Generators:
     def __init__(
         self, model: Any, limits: BatchLimits, scored: ScoredRows, *, is_cut_anywhere: bool
     ) -> None:
-        self._model = model
+        self.model = model
         self._chunk = limits.prefill_chunk
         self._rows = limits.rows
         self._scored = scored
@@ -60,7 +61,7 @@ class Generators:
     def _made(self) -> list[Any]:
         lanes = [
             BatchGenerator(
-                self._model,
+                self.model,
                 completion_batch_size=self._rows,
                 prefill_batch_size=min(READ_TOGETHER, self._rows),
                 prefill_step_size=self._chunk,
@@ -130,7 +131,7 @@ class Generators:
             # opened.
             maybe_set_recommended_wired_limit()
         self.lanes.clear()
-        del self._model
+        del self.model
 
     def _close_lanes(self) -> None:
         # The last one first: each restores the memory limit that it found.

@@ -23,6 +23,7 @@ from engine.inference.caching.disk.chains import LoadedBeginning
 from engine.inference.caching.disk.model_disk_cache import ModelDiskCache
 from engine.inference.caching.prompt_keeper import PromptKeeper
 from engine.inference.caching.stretches import is_cut_anywhere
+from engine.inference.embedding import TextReader
 from engine.inference.mlx_lm_internals import DecodingRows, decoding_rows, prompt_tokens_read
 from engine.inference.sampling import greedy
 from engine.speculating.lengths import CostCurve
@@ -51,6 +52,7 @@ class RunningBatch:
         # Tokens of the prompts that joined the running rows in the last step.
         self._joined_tokens = 0
         self._stepped_at_s = 0.0
+        self._most_read = limits.prefill_chunk
         self._is_cut_anywhere = is_cut_anywhere(make_prompt_cache(model))
         self._scored = ScoredRows()
         self._generators = generators = Generators(
@@ -167,7 +169,7 @@ class RunningBatch:
         self._stepped_at_s = time.perf_counter()
 
     def read_beside(self, read: Callable[[float], object]) -> None:
-        """Let another model read, unless the streams are behind their pace.
+        """Let something else be read, unless the streams are behind their pace.
 
         Args:
             read: Reads for about the given number of seconds.
@@ -182,6 +184,29 @@ class RunningBatch:
         self._plan.pace.waited(took_s, decoding)
         # The time of the next step does not include it.
         self._stepped_at_s += took_s
+
+    def text_reader(self, texts: Sequence[Sequence[int]], **wanted: Any) -> TextReader:
+        """Return what reads texts that become vectors, through ``read_texts``.
+
+        Args:
+            texts: The tokens of each text.
+            wanted: The other arguments of ``TextReader``.
+
+        Raises:
+            InvalidRequest: The model shows no hidden states.
+        """
+        most = self._most_read
+        with self._generators.stream():
+            return TextReader(self._generators.model, texts, most_tokens=most, **wanted)
+
+    def read_texts(self, reader: TextReader) -> None:
+        """Read a part of some texts, unless the streams are behind their pace."""
+
+        def read(most_s: float) -> None:
+            with self._generators.stream():
+                reader.read(most_s)
+
+        self.read_beside(read)
 
     def _guessed(self) -> Step | None:
         """Check guesses, if that pays; None where the plain loop is due."""

@@ -159,6 +159,55 @@ def plain(tokenizer: Any, text: str, context: int) -> list[int]:
     return _bounded(tokenizer, text, "prompt", context)
 
 
+def embedding_tokens(
+    tokenizer: Any,
+    text: str | tuple[int, ...],
+    field: str,
+    model: ModelInfo,
+    *,
+    truncates: bool,
+) -> list[int]:
+    """Return the ids of a text that becomes a vector, with the tokenizer's own first and last ones.
+
+    Args:
+        tokenizer: mlx-lm's tokenizer wrapper.
+        text: The text, or its ids, which nothing is added to.
+        field: Its field in the request.
+        model: The model, for its context, its vocabulary and the bytes of its longest token.
+        truncates: Whether a text that is too long loses its end, but not the tokenizer's last ones.
+
+    Raises:
+        InvalidRequest: It is empty, or has an unknown id.
+        PromptTooLong: It is longer than the context.
+    """
+    context, longest = model.context_length, model.longest_token_bytes
+    if isinstance(text, tuple):
+        check_ids(text, field, model.vocabulary_size)
+        tokens, last = list(text), 0
+    else:
+        if truncates and longest is not None:
+            text = text[: context * longest]
+        tokens = _bounded(tokenizer, text, field, context, adds_special=True)
+        last = _added_after(tokenizer)
+    if not tokens or (isinstance(text, str) and not text):
+        raise InvalidRequest(field, "the text is empty")
+    if len(tokens) > context:
+        if not truncates:
+            raise PromptTooLong(field, len(tokens), context)
+        tokens = [*tokens[: context - last], *tokens[len(tokens) - last :]]
+    return tokens
+
+
+def _added_after(tokenizer: Any) -> int:
+    """Return how many tokens a tokenizer adds after a text."""
+    plain_ids = encoded(tokenizer, "a")
+    whole = encoded(tokenizer, "a", adds_special=True)
+    for start in range(len(whole) - len(plain_ids) + 1):
+        if whole[start : start + len(plain_ids)] == plain_ids:
+            return len(whole) - start - len(plain_ids)
+    return 0
+
+
 def check_ids(ids: Sequence[int], field: str, size: int) -> None:
     """Make sure that ids are in a vocabulary of ``size``.
 

@@ -96,6 +96,10 @@ class Scheduler:
         """Return the memory that the caches of the answers in the batch take."""
         return rows_bytes(model, self.rows)
 
+    def room_of_one(self, backend: Backend) -> int:
+        """Return how many tokens one text may have while nothing else runs."""
+        return self._memory.room(backend.info, self.rows).context_of(1)
+
     def submit(
         self,
         backend: Backend,

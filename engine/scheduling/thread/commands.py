@@ -17,6 +17,7 @@ from engine.scheduling.offering import OfferedModel
 from engine.scheduling.outbox import settle
 from engine.scheduling.queue.row import Row
 from engine.stopping.record import StopKind
+from engine.values.embedding import EmbeddingRequest
 from engine.values.request import CacheOwner, GenerationRequest
 
 
@@ -65,17 +66,31 @@ class Submit:
     model: OfferedModel | None = None
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Embed:
+    """Turn texts into vectors and reply with ``Embeddings``.
+
+    Any thread may set ``gives_up`` where nobody waits any more.
+    """
+
+    request: EmbeddingRequest
+    reply: Reply
+    model: OfferedModel | None = None
+    gives_up: threading.Event = field(default_factory=threading.Event)
+
+
 @dataclass(frozen=True, slots=True)
 class Rendered:
-    """The result of rendering: a tuple with the ``Prompt`` of each choice, or the error.
+    """The result of rendering or tokenising a request.
 
     Attributes:
-        request: The request that was rendered.
-        outcome: The prompts, or the error.
+        request: The request.
+        outcome: A tuple with the ``Prompt`` of each choice, a list with the tokens of each text to
+            embed, or the error.
         is_fetched: Whether the parts of them that are on disk have been read.
     """
 
-    request: Submit
+    request: Submit | Embed
     outcome: object
     is_fetched: bool = False
 
@@ -208,6 +223,7 @@ class Shutdown:
 
 Command = (
     Submit
+    | Embed
     | Resume
     | Rendered
     | Cancel
@@ -229,8 +245,10 @@ def refuse(command: Command, why: EngineError) -> None:
     match command:
         case Submit():
             settle(command.generations, why)
-        case Rendered():
-            settle(command.request.generations, why)
+        case Rendered(request=Submit() as request):
+            settle(request.generations, why)
+        case Rendered(request=Embed() as request):
+            request.reply.send(why)
         case Resume():
             for row in command.rows:
                 row.end_for_reader(StopKind.ERROR, str(why))
@@ -241,6 +259,7 @@ def refuse(command: Command, why: EngineError) -> None:
             | RenderPrompt()
             | Tokenize()
             | Detokenize()
+            | Embed()
             | ForgetPrompts()
         ):
             if command.reply is not None:

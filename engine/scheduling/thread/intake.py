@@ -82,8 +82,9 @@ class Intake:
 
     def _send_rendered(self, rendered: Rendered) -> None:
         """Hand rendered prompts to the engine thread; called on another thread."""
-        if not self._inbox.send(rendered) and rendered.request in self._rendering:
-            settle(rendered.request.generations, self._inbox.why_closed)
+        request = rendered.request
+        if not self._inbox.send(rendered) and isinstance(request, Submit) and self.holds(request):
+            settle(request.generations, self._inbox.why_closed)
 
     def finish(self, backend: Backend | None, rendered: Rendered) -> None:
         """Hand a rendered request to the scheduler, unless it was cancelled meanwhile.
@@ -91,7 +92,7 @@ class Intake:
         If files hold the beginning of its prompt, another thread reads them first.
         """
         command, outcome = rendered.request, rendered.outcome
-        if command not in self._rendering:
+        if not isinstance(command, Submit) or command not in self._rendering:
             return
         if isinstance(outcome, tuple) and backend is not None and not rendered.is_fetched:
             done = partial(self._send_fetched, command)
@@ -147,7 +148,7 @@ class Intake:
 
         self._preparation.aside(lambda: _answer(backend, question), send)
 
-    def holds(self, request: Submit) -> bool:
+    def holds(self, request: object) -> bool:
         """Whether a request is being rendered here."""
         return request in self._rendering
 

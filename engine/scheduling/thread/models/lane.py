@@ -23,6 +23,7 @@ from engine.scheduling.thread.commands import (
     Command,
     CountTokens,
     Detokenize,
+    Embed,
     ForgetPrompts,
     Load,
     Rendered,
@@ -36,6 +37,7 @@ from engine.scheduling.thread.commands import (
     UnloadWhenIdle,
     refuse,
 )
+from engine.scheduling.thread.embedding_queue import EmbeddingQueue
 from engine.scheduling.thread.intake import Intake
 from engine.scheduling.thread.models.model_slot import Hang, ModelSlot, Source
 from engine.scheduling.thread.models.postponed import PostponedCommands, needs_model
@@ -75,6 +77,7 @@ class Lane:
         slot: Holds the model.
         scheduler: Runs the batch.
         intake: Checks requests and has them rendered.
+        embedding: Reads texts that become vectors.
 
     Attributes:
         slot: As given.
@@ -90,6 +93,7 @@ class Lane:
         slot: ModelSlot,
         scheduler: Scheduler,
         intake: Intake,
+        embedding: EmbeddingQueue,
     ) -> None:
         self._pulse = pulse
         self.slot = slot
@@ -98,6 +102,7 @@ class Lane:
         self.is_leaving = False
         self._scheduler = scheduler
         self._intake = intake
+        self._embedding = embedding
         self._postponed = PostponedCommands(limits)
         # The command that is being carried out.
         self._at_hand: Command | None = None
@@ -112,17 +117,18 @@ class Lane:
     @property
     def _is_free(self) -> bool:
         """Whether nothing uses the model."""
-        return self._scheduler.is_idle and self._intake.is_idle
+        return self._scheduler.is_idle and self._intake.is_idle and not self._embedding
 
     @property
     def waits_for_prompts(self) -> bool:
         """Whether nothing can be done until a prompt has been rendered."""
-        return self._scheduler.is_idle and not self._intake.is_idle
+        is_reading = self._embedding.is_due or not self._scheduler.is_idle
+        return not is_reading and not self._is_free
 
     @property
     def has_rows(self) -> bool:
-        """Whether answers are in the batch."""
-        return bool(self._scheduler.rows)
+        """Whether answers are in the batch, or texts are read beside it."""
+        return bool(self._scheduler.rows) or self._embedding.is_due
 
     @property
     def has_answers(self) -> bool:
@@ -150,19 +156,22 @@ class Lane:
         backend = self.slot.backend
         return 0 if backend is None else self._scheduler.rows_bytes(backend.info)
 
-    def is_rendering(self, request: Submit) -> bool:
+    def is_rendering(self, request: Submit | Embed) -> bool:
         """Whether a request is being rendered for this model."""
-        return self._intake.holds(request)
+        return self._intake.holds(request) or self._embedding.holds(request)
 
     # -- one step --------------------------------------------------------------------------
 
     def decode(self) -> Step | BaseException | None:
         """Run one step of the batch, which changes no answer; None if there is nothing to run."""
         backend = self.slot.backend
-        if backend is None or not self._scheduler.rows:
+        if backend is None or not self.has_rows:
             return None
         self._pulse.begin(self)
-        return self._scheduler.decoded(backend)
+        outcome = self._scheduler.decoded(backend) if self._scheduler.rows else None
+        if self._embedding.is_due:
+            self._embedding.read()
+        return outcome
 
     def resume(self) -> None:
         """Note that another model was stepped since the last step of this one."""
@@ -184,6 +193,7 @@ class Lane:
         """Publish the numbers of answers if they changed."""
         scheduler = self._scheduler
         waiting = len(scheduler.waiting) + len(scheduler.behind) + self._intake.choices
+        waiting += len(self._embedding)
         if self._postponed:
             waiting += self._postponed.choices
         slot = self.slot
@@ -213,6 +223,15 @@ class Lane:
                     settle(command.generations, slot.no_model())
                 else:
                     self._intake.begin(slot.backend, command)
+            case Embed():
+                slot.stay()
+                if slot.backend is None:
+                    refuse(command, slot.no_model())
+                elif not command.gives_up.is_set():
+                    self._embedding.begin(slot.backend, command)
+            case Rendered(request=Embed()):
+                most = 0 if slot.backend is None else self._scheduler.room_of_one(slot.backend)
+                self._embedding.finish(slot.backend, command, most)
             case Rendered():
                 self._intake.finish(slot.backend, command)
             case Resume():
@@ -230,6 +249,7 @@ class Lane:
                 if command.cancels_running and slot.backend is not None:
                     self._scheduler.cancel_all(slot.backend)
                     self._intake.cancel_all(RequestCancelled("cancelled before it was taken"))
+                    self._embedding.refuse_all(RequestCancelled("cancelled for another model"))
                 self._change_model()
             case CountTokens() | RenderPrompt() | Tokenize() | Detokenize():
                 if slot.backend is None:
@@ -382,6 +402,7 @@ class Lane:
                 refuse(load, ModelLoadFailed(hang.cause))
             if self._at_hand is not None:
                 refuse(self._at_hand, why)
+            self._embedding.refuse_all(why)
         else:
             rows = self._scheduler.hand_over()
             for row in rows:
@@ -395,6 +416,7 @@ class Lane:
             if load is not None:
                 left.commands.append(load)
         left.commands += self._intake.hand_over()
+        left.commands += self._embedding.hand_over()
         change, slot.change = slot.change, None
         if change is not None:
             left.commands.append(change)
@@ -420,6 +442,7 @@ class Lane:
         Any thread, while the engine thread waits, is stuck, or has ended.
         """
         self._intake.cancel_all(why)
+        self._embedding.refuse_all(why)
         left = self._postponed.take_all()
         change, self.slot.change = self.slot.change, None
         for command in [*left, *([] if change is None else [change])]:

@@ -31,6 +31,7 @@ from engine.scheduling.thread.commands import (
     Unload,
     UnloadAfter,
 )
+from engine.scheduling.thread.embedding_queue import EmbeddingQueue
 from engine.scheduling.thread.inbox import Inbox
 from engine.scheduling.thread.intake import Intake
 from engine.scheduling.thread.models.lane import Lane, LeftLane
@@ -92,7 +93,8 @@ class Lanes:
         slot.idle.most_s = self._idle_s
         scheduler = Scheduler(self._limits, self._outbox, lambda: self._loading.machine(lane))
         intake = Intake(self._limits, scheduler, self._inbox, self._preparation)
-        lane = Lane(self._pulse, self._limits, slot, scheduler, intake)
+        embedding = EmbeddingQueue(self._limits, self._preparation, self._inbox.send)
+        lane = Lane(self._pulse, self._limits, slot, scheduler, intake, embedding)
         return lane
 
     def _forgotten(self, lane: Lane) -> None:
@@ -110,14 +112,14 @@ class Lanes:
     @property
     def waits_for_prompts(self) -> bool:
         """Whether nothing can be done until a prompt has been rendered."""
-        if any(lane.has_answers for lane in self._lanes):
+        if any(lane.has_answers or lane.has_rows for lane in self._lanes):
             return False
         is_waiting = any(lane.waits_for_prompts for lane in self._lanes)
         return is_waiting and not self._loading.can_go_on
 
     @property
     def has_rows(self) -> bool:
-        """Whether answers are in a batch."""
+        """Whether answers are in a batch, or texts are read beside one."""
         return any(lane.has_rows for lane in self._lanes)
 
     @property

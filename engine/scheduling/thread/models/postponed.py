@@ -15,6 +15,7 @@ from engine.scheduling.thread.commands import (
     Command,
     CountTokens,
     Detokenize,
+    Embed,
     RenderPrompt,
     Resume,
     Submit,
@@ -23,7 +24,7 @@ from engine.scheduling.thread.commands import (
 )
 from engine.stopping.record import StopKind
 
-_NEEDS_MODEL = (Submit, Resume, CountTokens, RenderPrompt, Tokenize, Detokenize)
+_NEEDS_MODEL = (Submit, Resume, CountTokens, RenderPrompt, Tokenize, Detokenize, Embed)
 
 
 def needs_model(command: Command) -> bool:

@@ -1,0 +1,119 @@
+"""OpenAI's Embeddings API: texts as vectors of any loaded model.
+
+https://platform.openai.com/docs/api-reference/embeddings
+Runs on the server's loop.
+"""
+
+import asyncio
+import base64
+from collections.abc import Mapping
+from typing import Annotated, Literal
+
+from pydantic import Field
+from typing_extensions import TypedDict
+
+from api.dialects.openai.parameters import Prompts
+from api.dialects.shared.body import WireModel
+from api.dialects.shared.dialect import QueryRoute
+from api.dialects.shared.parameters.fields import ModelName
+from api.dialects.shared.parameters.refusing import EMPTY, RefusedParameter, refuse, with_refused
+from api.transport.context import Service, check_model
+from api.transport.json_text import long_json_text
+from api.transport.running import embedded
+from engine import EmbeddingRequest, Embeddings
+
+# This many numbers are encoded so fast that no stream is delayed.
+_FEW_NUMBERS = 4_000
+# Parameters of vLLM that would change the vectors.
+_REFUSED: Mapping[str, RefusedParameter] = {
+    "messages": RefusedParameter("embedding a conversation", EMPTY),
+    "add_special_tokens": RefusedParameter("texts without the tokenizer's own tokens", (True,)),
+    "normalize": RefusedParameter("vectors of other lengths than 1", (True,)),
+    "truncate_prompt_tokens": RefusedParameter("cutting texts"),
+}
+
+
+@with_refused(_REFUSED)
+class EmbeddingParams(WireModel):
+    """``POST /v1/embeddings``."""
+
+    model: ModelName = ""
+    texts: Prompts = Field(alias="input")
+    dimensions: int | None = Field(default=None, ge=1)
+    encoding_format: Literal["float", "base64"] | None = None
+
+
+class EmbeddingObject(TypedDict):
+    """The vector of one text."""
+
+    object: Literal["embedding"]
+    index: int
+    embedding: Annotated[
+        list[float] | str,
+        Field(description="numbers, or their 32-bit floats (little-endian) in base64"),
+    ]
+
+
+class EmbeddingUsage(TypedDict):
+    """How many tokens were read."""
+
+    prompt_tokens: int
+    total_tokens: int
+
+
+class EmbeddingAnswer(TypedDict):
+    """The answer of ``POST /v1/embeddings``."""
+
+    object: Literal["list"]
+    data: list[EmbeddingObject]
+    model: str
+    usage: EmbeddingUsage
+
+
+async def embed(service: Service, params: EmbeddingParams) -> EmbeddingAnswer | str:
+    """Answer ``POST /v1/embeddings``."""
+    refuse(params, _REFUSED)
+    check_model(service, params.model)
+    wanted = EmbeddingRequest(
+        tuple(one if isinstance(one, str) else tuple(one) for one in params.texts),
+        params.dimensions,
+    )
+    found, model = await embedded(service, wanted, params.model)
+    if sum(map(len, found.vectors)) <= _FEW_NUMBERS:
+        return _answer(params, found, model)
+    return await asyncio.to_thread(lambda: long_json_text(_answer(params, found, model)))
+
+
+def _answer(params: EmbeddingParams, found: Embeddings, model: str) -> EmbeddingAnswer:
+    count = sum(found.tokens)
+    return {
+        "object": "list",
+        "data": [
+            {
+                "object": "embedding",
+                "index": index,
+                "embedding": (
+                    base64.b64encode(vector.tobytes()).decode()
+                    if params.encoding_format == "base64"
+                    else list(vector)
+                ),
+            }
+            for index, vector in enumerate(found.vectors)
+        ],
+        "model": model,
+        "usage": {"prompt_tokens": count, "total_tokens": count},
+    }
+
+
+ROUTES = (
+    QueryRoute(
+        method="POST",
+        path="/v1/embeddings",
+        summary="OpenAI Embeddings: texts as vectors",
+        request=EmbeddingParams,
+        reply=embed,
+        answer=EmbeddingAnswer,
+        operation="embeddings",
+        own_names={"inputs": "input"},
+    ),
+)

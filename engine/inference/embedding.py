@@ -1,0 +1,233 @@
+"""Reads texts and turns the model's hidden states into one vector for each. Engine thread.
+
+The hidden states are those after the model's last norm, before the vocabulary. Texts are padded at
+their right, which no token of a causal model looks at: each vector is the same as for its text
+alone. Long texts are read in parts, so that a batch beside it never waits for long.
+"""
+
+import json
+import time
+from array import array
+from collections.abc import Callable, Sequence
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+import mlx.core as mx
+from mlx_lm.models.cache import make_prompt_cache
+
+from engine.errors import InvalidRequest, ModelLoadFailed
+from engine.library.models import read_json
+from engine.values.embedding import Vector
+
+# Texts of about the same length are read together, up to this many tokens with their padding.
+_TOKENS_TOGETHER = 4096
+_TEXTS_TOGETHER = 32
+# How many tokens are read in the first pass, and in every pass at least.
+_LEAST = 64
+# Modules of sentence-transformers that change nothing here: the model itself, pooling, and the
+# scaling to length 1.
+_KNOWN_MODULES = ("Transformer", "Pooling", "Normalize")
+# Where architectures keep the part of the model before the vocabulary.
+_TRUNKS = ("model", "backbone", "transformer")
+
+
+class Pooling(StrEnum):
+    """Which hidden states make the vector of a text."""
+
+    LAST = "last"
+    MEAN = "mean"
+    FIRST = "first"
+
+
+def pooling_of(folder: Path, name: str) -> Pooling:
+    """Return how a model's hidden states become a vector.
+
+    A folder of sentence-transformers says so (``1_Pooling/config.json``). Other models that were
+    trained for embeddings, which their names say, take the last token; all others, the mean.
+
+    Args:
+        folder: The model.
+        name: Its name.
+
+    Raises:
+        InvalidRequest: The model's vectors need more than its hidden states.
+    """
+    modules = folder / "modules.json"
+    if modules.is_file():
+        kinds = set(_kinds_of_modules(modules))
+        if unknown := sorted(kinds - set(_KNOWN_MODULES)):
+            raise InvalidRequest(
+                "model",
+                f"{name} makes its vectors with {', '.join(unknown)}, which is not supported",
+            )
+    try:
+        stated = read_json(folder / "1_Pooling" / "config.json")
+    except ModelLoadFailed:
+        stated = {}
+    for key, pooling in (
+        ("pooling_mode_lasttoken", Pooling.LAST),
+        ("pooling_mode_mean_tokens", Pooling.MEAN),
+        ("pooling_mode_cls_token", Pooling.FIRST),
+    ):
+        if stated.get(key) is True:
+            return pooling
+    return Pooling.LAST if "embed" in name.lower() else Pooling.MEAN
+
+
+def _kinds_of_modules(path: Path) -> list[str]:
+    try:
+        modules = json.loads(path.read_bytes())
+        return [str(one["type"]).rpartition(".")[2] for one in modules]
+    except (ValueError, TypeError, LookupError, OSError):
+        return []
+
+
+class TextReader:
+    """Reads the texts of one request, a part at a time.
+
+    Args:
+        model: The model; called as mlx-lm calls it.
+        texts: The token ids of each text, at least one each.
+        pooling: Which hidden states make a vector.
+        dimensions: The length of the vectors; None for all that the model has.
+        vocabulary_size: How many ids the model can produce.
+        most_tokens: Most tokens that are read in one pass.
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        texts: Sequence[Sequence[int]],
+        *,
+        pooling: Pooling,
+        dimensions: int | None,
+        vocabulary_size: int,
+        most_tokens: int,
+    ) -> None:
+        self._model = model
+        self._trunk = trunk_of(model)
+        self._texts = texts
+        self._pooling = pooling
+        self._dimensions = dimensions
+        self._vocabulary_size = vocabulary_size
+        self._most = most_tokens
+        self._chunk = min(_LEAST, most_tokens)
+        self._groups = _groups(texts)
+        self._found: list[tuple[int, Vector]] = []
+        self._begin()
+
+    @property
+    def is_done(self) -> bool:
+        """Whether all texts have been read."""
+        return not self._groups
+
+    def take(self) -> list[tuple[int, Vector]]:
+        """Return the vectors that are new since the last call, each with its text's place."""
+        found, self._found = self._found, []
+        return found
+
+    def read(self, most_s: float) -> None:
+        """Read for about this many seconds, at least one part of the texts."""
+        begin_s = ended_s = time.perf_counter()
+        took_s = 0.0
+        while not self.is_done and ended_s + took_s - begin_s <= most_s:
+            self._pass(self._chunk)
+            now_s = time.perf_counter()
+            took_s, ended_s = now_s - ended_s, now_s
+            # A small part takes hardly less time than a larger one, so the pace is found by trying.
+            if took_s < most_s / 2:
+                self._chunk = min(self._most, self._chunk * 2)
+            elif took_s > most_s:
+                self._chunk = max(_LEAST, self._chunk // 2)
+
+    def _begin(self) -> None:
+        """Prepare the next group of texts."""
+        if not self._groups:
+            return
+        group = self._groups[0]
+        longest = max(len(self._texts[one]) for one in group)
+        padded = [[*self._texts[one], *[0] * (longest - len(self._texts[one]))] for one in group]
+        self._inputs = mx.array(padded)
+        self._lengths = mx.array([len(self._texts[one]) for one in group])[:, None]
+        self._cache = make_prompt_cache(self._model)
+        self._read = 0
+        self._sums: mx.array | None = None
+
+    def _pass(self, most: int) -> None:
+        """Read the next part of a group of texts.
+
+        Args:
+            most: About how many tokens of all of them together.
+        """
+        rows, longest = self._inputs.shape
+        # A single token would be read in another way by some kinds of caches.
+        width = max(2, min(longest - self._read, most // rows))
+        inputs = self._inputs[:, self._read : self._read + width]
+        hidden = self._trunk(inputs, cache=self._cache)
+        if (
+            not isinstance(hidden, mx.array)
+            or hidden.ndim != 3
+            or (hidden.shape[-1] == self._vocabulary_size)
+        ):
+            raise InvalidRequest("model", "this model's architecture shows no hidden states")
+        if self._dimensions is not None and self._dimensions > hidden.shape[-1]:
+            raise InvalidRequest(
+                "dimensions",
+                f"must be at most {hidden.shape[-1]}, which this model's vectors have, not "
+                f"{self._dimensions}",
+            )
+        places = mx.arange(self._read, self._read + inputs.shape[1])[None]
+        match self._pooling:
+            case Pooling.LAST:
+                wanted = places == self._lengths - 1
+            case Pooling.MEAN:
+                wanted = places < self._lengths
+            case Pooling.FIRST:
+                wanted = mx.broadcast_to(places == 0, (rows, inputs.shape[1]))
+        sums = mx.where(wanted[:, :, None], hidden.astype(mx.float32), 0.0).sum(axis=1)
+        self._sums = sums if self._sums is None else self._sums + sums
+        mx.eval(self._sums, [one.state for one in self._cache])
+        self._read += inputs.shape[1]
+        if self._read >= longest:
+            self._finish()
+
+    def _finish(self) -> None:
+        assert self._sums is not None
+        vectors = self._sums[:, : self._dimensions]
+        lengths = mx.maximum(mx.linalg.norm(vectors, axis=-1, keepdims=True), 1e-12)
+        rows: Any = (vectors / lengths).tolist()
+        self._found += [
+            (place, array("f", row)) for place, row in zip(self._groups.pop(0), rows, strict=True)
+        ]
+        self._cache = []
+        self._begin()
+
+
+def trunk_of(model: Any) -> Callable[..., Any]:
+    """Return the part of a model that gives the hidden states.
+
+    Raises:
+        InvalidRequest: Its architecture has none that is known.
+    """
+    while (inner := getattr(model, "language_model", None)) is not None:
+        model = inner
+    found: Callable[..., Any] | None = next(
+        (part for name in _TRUNKS if callable(part := getattr(model, name, None))), None
+    )
+    if found is None:
+        raise InvalidRequest("model", "this model's architecture shows no hidden states")
+    return found
+
+
+def _groups(texts: Sequence[Sequence[int]]) -> list[list[int]]:
+    """Return the places of texts that are read together, shortest texts first."""
+    groups: list[list[int]] = []
+    for place in sorted(range(len(texts)), key=lambda one: len(texts[one])):
+        group = groups[-1] if groups else []
+        tokens = (len(group) + 1) * len(texts[place])
+        if group and len(group) < _TEXTS_TOGETHER and tokens <= _TOKENS_TOGETHER:
+            group.append(place)
+        else:
+            groups.append([place])
+    return groups
