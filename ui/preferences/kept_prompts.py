@@ -31,7 +31,7 @@ class KeptPromptsRow(QWidget):
     Args:
         kept: The kept files.
         preferences: The preferences; changing them may delete files.
-        what: The name of the kept data, for screen readers.
+        what: What is kept, as a button names it; one letter of it follows an ampersand.
 
     Attributes:
         said: The label with the size.
@@ -42,15 +42,16 @@ class KeptPromptsRow(QWidget):
         self,
         kept: KeptPrompts,
         preferences: PreferencesState,
-        what: str = "what the model has read of conversations",
+        what: str,
     ) -> None:
         super().__init__()
         self._kept = kept
         self._tasks = Tasks()
         self._looking: asyncio.Task[None] | None = None
         self.said = label("…", "muted")
-        self.forget = QPushButton("&Forget Now")
-        self.forget.setAccessibleName(f"Forget {what}")
+        self._what = what.replace("&", "")
+        self.forget = QPushButton(f"Forget {what}")
+        self.forget.setAccessibleName(f"Forget {self._what} of conversations")
         self.forget.setEnabled(False)
         self.forget.clicked.connect(self._forget)
         layout = QHBoxLayout(self)
@@ -87,5 +88,5 @@ class KeptPromptsRow(QWidget):
         self.forget.setEnabled(False)
         size = await asyncio.wrap_future(self._kept.measured())
         self.said.setText(size_in_words(size))
-        self.said.setAccessibleName(f"Kept now: {size_in_words(size)}")
+        self.said.setAccessibleName(f"{self._what} on Disk: {size_in_words(size)}")
         self.forget.setEnabled(size > 0)

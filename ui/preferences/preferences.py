@@ -81,13 +81,13 @@ class Preferences:
     )
     kept_prompts_gb: int = declare(
         5,
-        help="gigabytes of disk for what the model has read of conversations, so that it need not "
-        "be read again after a restart; 0 for none",
+        help="gigabytes of disk for the cached prompts of conversations, which then need not be "
+        "read again after a restart; 0 for none",
         least=0,
         most=1_000,
         place=STORAGE,
-        label="What the model has read",
-        says="Disk space for what the model has read of conversations",
+        label="Cached prompts",
+        says="Disk space for the cached prompts of conversations",
         choices={
             0: "Keep None",
             1: "Keep up to 1 GB",
@@ -119,7 +119,7 @@ class Preferences:
 
     @property
     def kept_prompts_bytes(self) -> int:
-        """Bytes of disk for what the model has read of conversations."""
+        """Bytes of disk for the cached prompts of conversations."""
         return self.kept_prompts_gb * 1_000_000_000
 
     @property

@@ -68,11 +68,10 @@ class PreferencesDialog(QDialog):
         self._preferences = preferences
         self._take_texts: list[Callable[[], None]] = []
         self.controls: dict[str, QWidget] = {}
-        self.kept = None if kept is None else KeptPromptsRow(kept, preferences)
+        self.kept = None if kept is None else KeptPromptsRow(kept, preferences, "Cached &Prompts")
         self.traces = None
         if traces is not None:
-            what = "the recorded tokens of conversations"
-            self.traces = KeptPromptsRow(traces, preferences, what)
+            self.traces = KeptPromptsRow(traces, preferences, "Recorded &Tokens")
         self.tabs = QTabWidget()
         self.tabs.setAccessibleName("Preferences")
         for title, hint in PAGES.items():
@@ -118,7 +117,7 @@ class PreferencesDialog(QDialog):
                 page.add(one.setting.label, control)
                 measured = {KEPT_PROMPTS: self.kept, KEPT_TRACES: self.traces}.get(one.path)
                 if measured is not None:
-                    page.add("Kept now", measured)
+                    page.add(f"{one.setting.label} on disk", measured)
         if hint:
             page.add_hint(hint)
         return page

@@ -47,7 +47,7 @@ def test_it_says_how_much_is_kept_and_forgets_it(
         row = dialog.kept
         assert row is not None
         await eventually(lambda: row.said.text() == "2.0 kB")
-        assert row.said.accessibleName() == "Kept now: 2.0 kB"
+        assert row.said.accessibleName() == "Cached Prompts on Disk: 2.0 kB"
         await eventually(row.forget.isEnabled)
         qtbot.mouseClick(row.forget, Qt.MouseButton.LeftButton)
         await eventually(lambda: row.said.text() == "0 bytes")
