@@ -16,7 +16,7 @@ from api.dialects.ollama.wire import (
 from api.dialects.shared.parameters.effort import asks_for_thinking, effort_of
 from api.dialects.shared.parameters.extension import allows_more_keys, scoped, wants_image_notes
 from api.dialects.shared.parameters.images import note_of
-from api.dialects.shared.parameters.refusing import FALSY, RefusedParameter, refuse
+from api.dialects.shared.parameters.refusing import FALSY, RefusedParameter, refusals, refuse
 from api.dialects.shared.parameters.sampling import sampling_of
 from api.dialects.shared.parameters.stops import stop_strings
 from api.dialects.shared.parameters.tools import function_of
@@ -31,16 +31,22 @@ from engine import (
     TraceLevel,
 )
 
-_REFUSED = {
-    "suffix": RefusedParameter("filling in the middle", FALSY),
-    "template": RefusedParameter("a chat template in a request", FALSY),
-    "context": RefusedParameter("the context of an earlier answer", FALSY),
-}
-_REFUSED_OPTIONS = {
-    "typical_p": RefusedParameter("typical_p", (1,)),
-    "tfs_z": RefusedParameter("tfs_z", (1,)),
-    "mirostat": RefusedParameter("mirostat", (0,)),
-}
+_REFUSED = refusals(
+    "Ollama",
+    {
+        "suffix": RefusedParameter("filling in the middle", FALSY),
+        "template": RefusedParameter("a chat template in a request", FALSY),
+        "context": RefusedParameter("the context of an earlier answer", FALSY),
+    },
+)
+_REFUSED_OPTIONS = refusals(
+    "Ollama",
+    {
+        "typical_p": RefusedParameter("typical_p", (1,)),
+        "tfs_z": RefusedParameter("tfs_z", (1,)),
+        "mirostat": RefusedParameter("mirostat", (0,)),
+    },
+)
 _UNITS_S = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
 # Longer than any program runs, and close to the longest wait that timers support.
 _LONGEST_S = 1e8

@@ -6,7 +6,6 @@ Runs on the server's loop.
 
 import asyncio
 import base64
-from collections.abc import Mapping
 from typing import Annotated, Literal
 
 from pydantic import Field
@@ -16,7 +15,13 @@ from api.dialects.openai.parameters import Prompts
 from api.dialects.shared.body import WireModel
 from api.dialects.shared.dialect import QueryRoute
 from api.dialects.shared.parameters.fields import ModelName
-from api.dialects.shared.parameters.refusing import EMPTY, RefusedParameter, refuse, with_refused
+from api.dialects.shared.parameters.refusing import (
+    EMPTY,
+    RefusedParameter,
+    refusals,
+    refuse,
+    with_refused,
+)
 from api.transport.context import Service, check_model
 from api.transport.json_text import long_json_text
 from api.transport.running import embedded
@@ -25,12 +30,15 @@ from engine import EmbeddingRequest, Embeddings
 # This many numbers are encoded so fast that no stream is delayed.
 _FEW_NUMBERS = 4_000
 # Parameters of vLLM that would change the vectors.
-_REFUSED: Mapping[str, RefusedParameter] = {
-    "messages": RefusedParameter("embedding a conversation", EMPTY),
-    "add_special_tokens": RefusedParameter("texts without the tokenizer's own tokens", (True,)),
-    "normalize": RefusedParameter("vectors of other lengths than 1", (True,)),
-    "truncate_prompt_tokens": RefusedParameter("cutting texts"),
-}
+_REFUSED = refusals(
+    "OpenAI",
+    {
+        "messages": RefusedParameter("embedding a conversation", EMPTY),
+        "add_special_tokens": RefusedParameter("texts without the tokenizer's own tokens", (True,)),
+        "normalize": RefusedParameter("vectors of other lengths than 1", (True,)),
+        "truncate_prompt_tokens": RefusedParameter("cutting texts"),
+    },
+)
 
 
 @with_refused(_REFUSED)

@@ -36,7 +36,7 @@ from api.dialects.shared.parameters.content import RefusalPart
 from api.dialects.shared.parameters.effort import effort_of
 from api.dialects.shared.parameters.extension import is_report_wanted, wants_image_notes
 from api.dialects.shared.parameters.images import media_type_of, note_of
-from api.dialects.shared.parameters.refusing import RefusedParameter, refuse
+from api.dialects.shared.parameters.refusing import RefusedParameter, refusals, refuse
 from api.dialects.shared.parameters.sampling import sampling_of
 from api.dialects.shared.parameters.tools import check_left_out
 from api.transport.errors import ApiError, FieldPath, invalid, required, shown
@@ -52,12 +52,15 @@ from engine import (
 _LOGPROBS = "message.output_text.logprobs"
 _SUMMARY = "A summary of the conversation after these messages:"
 _DEFAULT_EFFORT = "medium"
-_REFUSED = {
-    "prompt_logprobs": RefusedParameter("the log-probabilities of a prompt", (False,)),
-    "conversation": RefusedParameter("keeping conversations"),
-    "prompt": RefusedParameter("a stored prompt"),
-    "background": RefusedParameter("answering in the background", (False,)),
-}
+_REFUSED = refusals(
+    "OpenAI",
+    {
+        "prompt_logprobs": RefusedParameter("the log-probabilities of a prompt", (False,)),
+        "conversation": RefusedParameter("keeping conversations"),
+        "prompt": RefusedParameter("a stored prompt"),
+        "background": RefusedParameter("answering in the background", (False,)),
+    },
+)
 
 
 def requests_from_wire(params: ResponseParams, *, strict: bool = False) -> list[GenerationRequest]:

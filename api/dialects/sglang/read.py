@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from api.dialects.sglang.wire import MAX_PROMPTS, GenerateParams, SamplingParams
 from api.dialects.shared.parameters.extension import allows_more_keys, scoped
-from api.dialects.shared.parameters.refusing import FALSY, RefusedParameter, refuse
+from api.dialects.shared.parameters.refusing import FALSY, RefusedParameter, refusals, refuse
 from api.dialects.shared.parameters.sampling import choices_of, sampling_of
 from api.dialects.shared.parameters.stop_options import stop_options_of
 from api.dialects.shared.parameters.stops import stop_strings
@@ -23,21 +23,27 @@ from engine import (
 
 _MAX_TOP_LOGPROBS = 20
 _OTHER_INPUT = RefusedParameter("input other than text", FALSY)
-_REFUSED = {
-    "image_data": _OTHER_INPUT,
-    "video_data": _OTHER_INPUT,
-    "audio_data": _OTHER_INPUT,
-    "input_embeds": RefusedParameter("input_embeds", FALSY),
-    "lora_path": RefusedParameter("lora_path", FALSY),
-    "session_params": RefusedParameter("session_params", FALSY),
-    "custom_logit_processor": RefusedParameter("custom_logit_processor", FALSY),
-    "return_hidden_states": RefusedParameter("returning hidden states", FALSY),
-}
-_REFUSED_SAMPLING = {
-    "structural_tag": RefusedParameter("structural_tag", FALSY),
-    "stop_regex": RefusedParameter("stop_regex", FALSY),
-    "skip_special_tokens": RefusedParameter("text of special tokens in the answer", (True,)),
-}
+_REFUSED = refusals(
+    "SGLang",
+    {
+        "image_data": _OTHER_INPUT,
+        "video_data": _OTHER_INPUT,
+        "audio_data": _OTHER_INPUT,
+        "input_embeds": RefusedParameter("input_embeds", FALSY),
+        "lora_path": RefusedParameter("lora_path", FALSY),
+        "session_params": RefusedParameter("session_params", FALSY),
+        "custom_logit_processor": RefusedParameter("custom_logit_processor", FALSY),
+        "return_hidden_states": RefusedParameter("returning hidden states", FALSY),
+    },
+)
+_REFUSED_SAMPLING = refusals(
+    "SGLang",
+    {
+        "structural_tag": RefusedParameter("structural_tag", FALSY),
+        "stop_regex": RefusedParameter("stop_regex", FALSY),
+        "skip_special_tokens": RefusedParameter("text of special tokens in the answer", (True,)),
+    },
+)
 
 
 class _Scores(NamedTuple):

@@ -21,11 +21,14 @@ def with_fields(types: Mapping[str, Any]) -> Callable[[type[_Model]], type[_Mode
     """Return a decorator of wire models that adds optional fields.
 
     Args:
-        types: The types of the fields, by name; an absent field is None.
+        types: The types of the fields, by name; an absent field is None. The decorator raises
+            ``ValueError`` where the type has one of them already.
     """
     fields: dict[str, Any] = {name: (type_, None) for name, type_ in types.items()}
 
     def added(model: type[_Model]) -> type[_Model]:
+        if twice := sorted(fields.keys() & model.model_fields.keys()):
+            raise ValueError(f"{model.__name__} already has the fields {', '.join(twice)}")
         made: Any = create_model(
             model.__name__,
             __base__=model,

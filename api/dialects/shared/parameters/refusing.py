@@ -1,7 +1,7 @@
 """Refuses parameters that would change the answer and are not supported here, by name.
 
-A dialect lists them in one table, from which the fields of its requests are made too. Knows no
-vendor. Pure; any thread.
+A dialect lists them in one table, from which the fields of its requests are made too. Knows a
+vendor only by the names of its parameters. Pure; any thread.
 """
 
 from collections.abc import Callable, Mapping
@@ -11,6 +11,7 @@ from pydantic.json_schema import SkipJsonSchema
 
 from api.dialects.shared.body import WireModel
 from api.dialects.shared.parameters.fields import with_fields
+from api.dialects.shared.parameters.vendors import Vendor, spellings
 from api.transport.errors import FieldPath, unsupported
 
 _Model = TypeVar("_Model", bound=WireModel)
@@ -30,6 +31,19 @@ class RefusedParameter(NamedTuple):
 
     what: str
     off: tuple[object, ...] = ()
+
+
+def refusals(
+    vendor: Vendor, table: Mapping[str, RefusedParameter]
+) -> Mapping[str, RefusedParameter]:
+    """Return a table of refused parameters, compared with those that are honoured.
+
+    Raises:
+        ValueError: The vendor's requests honour one of them.
+    """
+    if both := sorted(table.keys() & set(spellings(vendor))):
+        raise ValueError(f"{vendor}: honoured and refused at once: {', '.join(both)}")
+    return table
 
 
 def with_refused(table: Mapping[str, RefusedParameter]) -> Callable[[type[_Model]], type[_Model]]:

@@ -4,9 +4,10 @@ To add a parameter, or a vendor's name for a stop option, add a row. Vendors are
 Pure; any thread.
 """
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 from pydantic import Field
 
@@ -86,3 +87,35 @@ STOP_SPELLINGS: Mapping[str, Mapping[Vendor, str]] = {
     "ignore_eos": {"OpenAI": "ignore_eos", "SGLang": "ignore_eos"},
     "min_tokens": {"OpenAI": "min_tokens", "SGLang": "min_new_tokens"},
 }
+
+_Parameters = Mapping[str, Mapping[Vendor, Spelled]]
+_Options = Mapping[str, Mapping[Vendor, str]]
+
+
+def spellings(
+    vendor: Vendor, parameters: _Parameters = PARAMETERS, options: _Options = STOP_SPELLINGS
+) -> list[str]:
+    """Return the names of all parameters and stop options that a vendor's requests may have."""
+
+    def names() -> Iterator[str]:
+        for name, spelled in parameters.items():
+            if vendor in spelled:
+                yield from spelled[vendor].names or (name,)
+        yield from (by_vendor[vendor] for by_vendor in options.values() if vendor in by_vendor)
+
+    return list(names())
+
+
+def check_spellings(parameters: _Parameters, options: _Options) -> None:
+    """Make sure that a name means one thing in the requests of a vendor.
+
+    Raises:
+        ValueError: Two parameters share one.
+    """
+    for vendor in get_args(Vendor):
+        for name, count in Counter(spellings(vendor, parameters, options)).items():
+            if count > 1:
+                raise ValueError(f"{vendor}: two parameters are named {name}")
+
+
+check_spellings(PARAMETERS, STOP_SPELLINGS)
