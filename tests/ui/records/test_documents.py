@@ -1,5 +1,6 @@
 """Files that are attached: what is read of them, and why some are declined."""
 
+import zipfile
 import zlib
 from collections.abc import Callable
 from pathlib import Path
@@ -18,6 +19,7 @@ from ui.records.documents.reading import (
     ReadingEnded,
     shown_name,
 )
+from ui.records.documents.word_text import DocumentTooLarge, word_text
 
 
 def refusal(path: Path) -> str:
@@ -131,6 +133,26 @@ def test_documents_without_readable_text_are_declined_with_a_reason(
     assert said in refusal(made(tmp_path / "f.bin"))
 
 
+def test_a_document_that_unpacks_to_far_more_is_too_large_and_not_damaged(tmp_path: Path) -> None:
+    space = 'xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main"'
+    cell = "<w:tc><w:p><w:r><w:t>x</w:t></w:r></w:p></w:tc>"
+    head, end = f"<w:document {space}><w:body>", "</w:body></w:document>"
+
+    def document(name: str, body: str) -> Path:
+        path = tmp_path / name
+        with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as made:
+            made.writestr("word/document.xml", f"{head}{body}{end}")
+        return path
+
+    wide = document("wide.docx", f"<w:tbl><w:tr>{cell * 52_000}</w:tr></w:tbl>")
+    assert "is too large when unpacked. Attach the part that matters" in refusal(wide)
+    with pytest.raises(DocumentTooLarge):
+        word_text(document("deep.docx", "<w:p>" * 2_000 + "</w:p>" * 2_000))
+    # As many elements in many paragraphs are no more than a long book.
+    long = document("long.docx", "<w:p><w:r><w:t>x</w:t></w:r></w:p>" * 70_000)
+    assert word_text(long).count("x") == 70_000
+
+
 def test_a_file_that_only_forbids_changes_is_read(tmp_path: Path) -> None:
     path = with_password(pdf(tmp_path / "r.pdf", ["open"]), "")
     assert FileReader(path).read().all_pages == ("open",)
@@ -156,7 +178,9 @@ def test_a_page_that_computes_without_end_leaves_the_pages_before_it(tmp_path: P
 
 def test_a_page_that_unpacks_without_end_does_no_harm(tmp_path: Path) -> None:
     path = hostile(tmp_path / "bomb.pdf", bytes(200_000_000))
-    assert FileReader(path, most_cpu_s=5).read().all_pages[0] == "first"
+    file = FileReader(path, most_cpu_s=5).read()
+    assert file.all_pages == ("first",)
+    assert "Only the first of its 2 pages was read: the next one takes too much" in file.remark
 
 
 def test_a_file_of_too_many_pages_or_characters_is_cut_and_says_so(

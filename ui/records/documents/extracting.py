@@ -28,7 +28,7 @@ from ui.records.documents.word_text import (
     word_text,
 )
 
-MOST_MEMORY_BYTES = 1 << 30
+MOST_MEMORY_BYTES = 160 << 20
 # After this processor time it answers with the pages so far, and is asked for the next ones.
 _ANSWER_CPU_S = 0.5
 _MOST_NAMES = 1000

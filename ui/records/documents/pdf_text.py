@@ -6,9 +6,13 @@ from pathlib import Path
 from typing import TypeVar
 
 from pypdf import PdfReader
-from pypdf.errors import DependencyError, FileNotDecryptedError
+from pypdf.errors import DependencyError, FileNotDecryptedError, LimitReachedError
 
-from ui.records.documents.word_text import DamagedDocument, EncryptedDocument
+from ui.records.documents.word_text import (
+    DamagedDocument,
+    DocumentTooLarge,
+    EncryptedDocument,
+)
 
 _Read = TypeVar("_Read")
 
@@ -46,7 +50,12 @@ class PdfPages:
         began = time.process_time()
         texts: list[str] = []
         for number in range(first, min(first + most_pages, self.count)):
-            texts.append(self._text(number))
+            try:
+                texts.append(self._text(number))
+            except MemoryError:
+                if not texts:
+                    raise
+                break
             if time.process_time() - began > most_s:
                 break
         return texts
@@ -69,5 +78,7 @@ def _told(read: Callable[[], _Read]) -> _Read:
         raise
     except (FileNotDecryptedError, DependencyError) as error:
         raise EncryptedDocument from error
+    except LimitReachedError as error:
+        raise DocumentTooLarge from error
     except Exception as error:  # a damaged file leads to exceptions of any kind
         raise DamagedDocument from error

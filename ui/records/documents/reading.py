@@ -168,6 +168,10 @@ class FileReader:
                     raise self._refused(_TOO_SLOW if is_slow else _ENDED) from None
                 why = "takes too long to read" if is_slow else "cannot be read"
                 return pages, total, [_only(pages, total, f"the next one {why}")]
+            if why := answer.get("refused"):
+                if not pages or why != "memory":
+                    raise self._refused(_REFUSALS[why])
+                return pages, total, [_only(pages, total, "the next one takes too much memory")]
             total = answer["total"]
             for page in answer["pages"]:
                 chars += len(page)
@@ -200,10 +204,8 @@ class FileReader:
             raise ReadingEnded from None
         except HelperNotStarted as error:
             raise self._refused(_NOT_STARTED) from error
-        if (why := answer.get("refused")) == "other":
+        if answer.get("refused") == "other":
             raise self._refused(kinds.refusal_of_zip(answer["names"]))
-        if why:
-            raise self._refused(_REFUSALS[why])
         return answer
 
     def _refused(self, why: str) -> AttachmentRefused:

@@ -1,12 +1,18 @@
-"""The text of a Word document, by python-docx. Runs in a helper process: files may be hostile."""
+"""The text of a Word document. Runs in a helper process: files may be hostile."""
 
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import IO
+from xml.etree import ElementTree
 
 MOST_UNPACKED_BYTES = 300 << 20
-_DOCUMENT = "word/document.xml"
+# Of one paragraph or table; each takes some 300 bytes.
+MOST_ELEMENTS = 200_000
+# The functions here call themselves for each level.
+_DEEPEST = 1_000
+_PIECE_BYTES = 1 << 16
+_DOCUMENT, _STYLES = "word/document.xml", "word/styles.xml"
 # https://ecma-international.org/publications-and-standards/standards/ecma-376/
 _W = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
 # What stands around words without being words. Deleted text has an element of its own.
@@ -48,11 +54,12 @@ def word_text(path: Path) -> str:
     """Return the paragraphs and tables of a document, in their order.
 
     Headers, footers, notes and pictures are left out. Headings and rows of tables are written as in
-    Markdown: with number signs, and with bars between the cells.
+    Markdown: with number signs, and with bars between the cells. A paragraph or table is read at a
+    time, so that a document takes the memory of the largest of them.
 
     Raises:
         OtherZip: It is another kind of file.
-        DocumentTooLarge: It unpacks to more than ``MOST_UNPACKED_BYTES``.
+        DocumentTooLarge: Its text, or one of its tables, is too large when it is unpacked.
         DamagedDocument: It cannot be read.
     """
     try:
@@ -60,29 +67,72 @@ def word_text(path: Path) -> str:
             names = archive.namelist()
             if _DOCUMENT not in names:
                 raise OtherZip(names)
-            # The ZIP reader never unpacks more of a file than the size that the archive states.
-            if sum(one.file_size for one in archive.infolist()) > MOST_UNPACKED_BYTES:
-                raise DocumentTooLarge
-        import docx
-
-        return "\n\n".join(_blocks(docx.Document(str(path))))
+            styles = _styles(archive) if _STYLES in names else {}
+            return "\n\n".join(_blocks(archive, styles))
     except (OtherZip, DocumentTooLarge, MemoryError):
         raise
     except Exception as error:  # a damaged file leads to exceptions of any kind
         raise DamagedDocument from error
 
 
-def _blocks(document: Any) -> Iterator[str]:
-    from docx.text.paragraph import Paragraph
+def _blocks(archive: zipfile.ZipFile, styles: Mapping[str, str]) -> Iterator[str]:
+    """Yield the text of the paragraphs and tables in the body."""
+    for child in _children(archive, _DOCUMENT, f"{_W}body"):
+        whole = ElementTree.Element(f"{_W}body")
+        whole.append(child)
+        for block in _inside(whole, "p", "tbl"):
+            if block.tag == f"{_W}tbl":
+                yield "\n".join(_rows(block))
+            elif text := _text(block).strip():
+                yield f"{_heading(block, styles)}{text}"
 
-    for block in _inside(document.element.body, "p", "tbl"):
-        if block.tag == f"{_W}tbl":
-            yield "\n".join(_rows(block))
-        elif text := _text(block).strip():
-            yield f"{_heading(Paragraph(block, document))}{text}"
+
+def _styles(archive: zipfile.ZipFile) -> dict[str, str]:
+    """Return the names of the paragraph styles, in lower case, by their ids."""
+    names: dict[str, str] = {}
+    for style in _children(archive, _STYLES, f"{_W}styles"):
+        name = style.find(f"{_W}name")
+        if style.tag == f"{_W}style" and name is not None:
+            names[style.get(f"{_W}styleId", "")] = name.get(f"{_W}val", "").casefold()
+    return names
 
 
-def _rows(table: Any) -> Iterator[str]:
+def _children(archive: zipfile.ZipFile, name: str, holder: str) -> Iterator[ElementTree.Element]:
+    """Yield the children of an element of a file one by one; each is released afterwards."""
+    with archive.open(name) as packed:
+        file = _Counted(packed)
+        open_elements: list[ElementTree.Element] = []
+        for event, element in ElementTree.iterparse(file, ("start", "end")):
+            if event == "start":
+                file.elements += 1
+                if file.elements > MOST_ELEMENTS or len(open_elements) > _DEEPEST:
+                    raise DocumentTooLarge
+                open_elements.append(element)
+                continue
+            open_elements.pop()
+            if open_elements and open_elements[-1].tag == holder:
+                yield element
+                open_elements[-1].remove(element)
+                file.elements = 0
+
+
+class _Counted:
+    """A file that is read up to a limit, whatever the archive says of its size."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file = file
+        self._left = MOST_UNPACKED_BYTES
+        self.elements = 0
+
+    def read(self, size: int = _PIECE_BYTES, /) -> bytes:
+        piece = self._file.read(min(size, _PIECE_BYTES))
+        self._left -= len(piece)
+        if self._left < 0:
+            raise DocumentTooLarge
+        return piece
+
+
+def _rows(table: ElementTree.Element) -> Iterator[str]:
     for row in _inside(table, "tr"):
         # A table within a cell gives its words: its bars would seem to be those of the row.
         words = (
@@ -92,20 +142,20 @@ def _rows(table: Any) -> Iterator[str]:
         yield f"| {' | '.join(words)} |"
 
 
-def _inside(element: Any, *kinds: str) -> Iterator[Any]:
+def _inside(element: ElementTree.Element, *kinds: str) -> Iterator[ElementTree.Element]:
     """Yield the elements of some kinds, also those in fields of forms and in tracked insertions."""
     wanted = {f"{_W}{kind}" for kind in kinds}
-    for child in element.iterchildren():
+    for child in element:
         if child.tag in wanted:
             yield child
         elif child.tag in _WRAPPERS:
             yield from _inside(child, *kinds)
 
 
-def _text(paragraph: Any) -> str:
+def _text(paragraph: ElementTree.Element) -> str:
     """Return the words of a paragraph as it reads with all tracked changes accepted."""
     said = []
-    for child in paragraph.iterchildren():
+    for child in paragraph:
         if child.tag == f"{_W}t":
             said.append(child.text or "")
         elif child.tag in _WRAPPERS:
@@ -117,9 +167,10 @@ def _text(paragraph: Any) -> str:
     return "".join(said)
 
 
-def _heading(paragraph: Any) -> str:
-    name = (paragraph.style.name if paragraph.style is not None else "") or ""
-    level = name.removeprefix("Heading ")
-    if name == "Title":
+def _heading(paragraph: ElementTree.Element, styles: Mapping[str, str]) -> str:
+    named = paragraph.find(f"{_W}pPr/{_W}pStyle")
+    name = "" if named is None else styles.get(named.get(f"{_W}val", ""), "")
+    level = name.removeprefix("heading ")
+    if name == "title":
         return "# "
-    return f"{'#' * int(level)} " if level.isdigit() and name != level and int(level) < 7 else ""
+    return f"{'#' * int(level)} " if level.isdecimal() and name != level and int(level) < 7 else ""
