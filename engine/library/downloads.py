@@ -10,18 +10,20 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from fnmatch import fnmatch
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from engine.files.whole_file import write_whole
+from engine.library.cache_size import is_count
 from engine.library.download_progress import (
     DownloadCancelled,
     DownloadFailed,
     DownloadProgress,
 )
-from engine.library.fetching import begun_bytes, fetch_file
+from engine.library.fetching import SPARE_BYTES, begun_bytes, fetch_file
+from engine.library.hub.asking import Hub
 from engine.library.hub_failures import failures_in_words
-from engine.library.hub_internals import progress_bar_class, set_chunk_bytes
 from engine.library.models import check_folder
 from engine.library.verifying import verify
 from engine.wording import size_in_words
@@ -30,10 +32,9 @@ from engine.wording import size_in_words
 _WANTED = ("*.json", "*.safetensors", "*.jinja", "*.txt", "tokenizer.model", "*.tiktoken")
 _COMMIT = re.compile(r"[0-9a-f]{7,64}")
 _NAME = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
-# Left free on the disk, because a full file system harms other programs too.
-_SPARE_BYTES = 256 << 20
-# Bytes between two reports of progress, and the most that a broken connection loses.
-_CHUNK_BYTES = 1 << 20
+# Not in a folder, without control characters, and short enough for any disk.
+_FILE = re.compile(r"[\w][\w .+()-]{0,199}")
+_MOST_FILES = 10_000
 _ASKING_TIMEOUT_S = 20.0
 
 
@@ -92,13 +93,11 @@ def download(
         DownloadFailed: The message says why and what would help.
     """
     on_progress(DownloadProgress("asking"))
-    set_chunk_bytes(_CHUNK_BYTES)
     with failures_in_words(repository, cache):
-        commit, files = _listing(repository, endpoint)
+        commit, files = _listing(repository, Hub(endpoint, gives_up))
         total = sum(file.size for file in files)
         meter = _Meter(total, on_progress, gives_up)
         _check_disk(repository, cache, commit, files)
-        bar = meter.tqdm_class()
         for file in sorted(files, key=lambda file: file.size):
             meter.begin(file)
             fetch_file(
@@ -106,8 +105,9 @@ def download(
                 repository,
                 commit,
                 file.name,
+                file.size,
                 endpoint=endpoint,
-                tqdm_class=bar,
+                on_bytes=meter.add,
             )
             meter.end(file)
         folder = _snapshot(cache, repository, commit)
@@ -123,41 +123,44 @@ def download(
 # -- asking -----------------------------------------------------------------------------------
 
 
-def _listing(repository: str, endpoint: str | None) -> tuple[str, list[HubFile]]:
+def _listing(repository: str, hub: Hub) -> tuple[str, list[HubFile]]:
     """Return the newest commit of ``main``, and those of its files that are needed."""
-    import huggingface_hub
-
-    api = huggingface_hub.HfApi(endpoint=endpoint)
-    try:
-        info = api.model_info(repository, files_metadata=True, timeout=_ASKING_TIMEOUT_S)
-    except (
-        LookupError,
-        TypeError,
-        ValueError,
-    ) as error:  # an answer of an unknown form
-        raise DownloadFailed("the hub's answer cannot be read; try again later") from error
-    siblings = info.siblings or []
-    files = [
-        HubFile(
-            one.rfilename,
-            one.size or 0,
-            None if one.lfs is None else one.lfs.sha256,
-            one.blob_id,
-        )
-        for one in siblings
-        if any(fnmatch(one.rfilename, wanted) for wanted in _WANTED) and "/" not in one.rfilename
-    ]
+    path = f"/api/models/{repository}"
+    ask = partial(Hub.get, path=path, params={"blobs": True}, repository=repository)
+    said = hub.within(_ASKING_TIMEOUT_S, ask).value()
+    siblings = said.get("siblings") if isinstance(said, dict) else None
+    if not isinstance(said, dict) or not isinstance(siblings, list):
+        raise DownloadFailed("the hub's answer cannot be read; try again later")
+    listed = [file for one in siblings if (file := _file(one)) is not None]
+    files = [one for one in listed if any(fnmatch(one.name, wanted) for wanted in _WANTED)]
     if not any(file.name.endswith(".safetensors") for file in files):
-        others = sorted({Path(one.rfilename).suffix for one in siblings} & {".gguf", ".bin", ".pt"})
+        others = sorted({Path(one.name).suffix for one in listed} & {".gguf", ".bin", ".pt"})
         there = f" (only {', '.join(others)})" if others else ""
         raise DownloadFailed(
             f"{repository} has no weights that MLX can read{there}; mlx-community has many "
             "models as *.safetensors"
         )
-    commit = str(info.sha)
-    if not _COMMIT.fullmatch(commit):
+    if len(files) > _MOST_FILES:
+        raise DownloadFailed(f"{repository} has more than {_MOST_FILES:,} files")
+    commit = said.get("sha")
+    if not isinstance(commit, str) or not _COMMIT.fullmatch(commit):
         raise DownloadFailed(f"the hub names no commit of {repository}; try again later")
     return commit, files
+
+
+def _file(one: Any) -> HubFile | None:
+    """Return a file that the hub describes; None for one in a folder, or of no usable name."""
+    name = one.get("rfilename") if isinstance(one, dict) else None
+    if not isinstance(name, str) or not _FILE.fullmatch(name):
+        return None
+    size, large, own = one.get("size"), one.get("lfs"), one.get("blobId")
+    digest = large.get("sha256") if isinstance(large, dict) else None
+    return HubFile(
+        name,
+        size if is_count(size) else 0,
+        digest if isinstance(digest, str) else None,
+        own if isinstance(own, str) else None,
+    )
 
 
 def _check_disk(repository: str, cache: Path, commit: str, files: list[HubFile]) -> None:
@@ -167,7 +170,7 @@ def _check_disk(repository: str, cache: Path, commit: str, files: list[HubFile])
     place = next(path for path in (cache, *cache.parents) if path.exists())
     free = shutil.disk_usage(place).free
     needed = max(0, missing - begun)
-    if needed and needed + _SPARE_BYTES > free:
+    if needed and needed + SPARE_BYTES > free:
         raise DownloadFailed(
             f"{repository} needs {size_in_words(needed)} more, and {place} has "
             f"{size_in_words(free)} free; make room, or choose a smaller model"
@@ -208,21 +211,6 @@ class _Meter:
         self._here += count
         done = min(self._before + self._here, self._total)
         self._on_progress(DownloadProgress("fetching", done, self._total, self._file))
-
-    def tqdm_class(self) -> type[Any]:
-        """Return the class of a progress bar for huggingface_hub that draws nothing."""
-        meter = self
-
-        class Bar(progress_bar_class()):  # type: ignore[misc]
-            def __init__(self, *args: Any, **options: Any) -> None:
-                options["disable"] = True
-                super().__init__(*args, **options)
-                meter.add(options.get("initial") or 0)
-
-            def update(self, n: float | None = 1) -> None:
-                meter.add(int(n or 0))
-
-        return Bar
 
 
 def _compare(

@@ -12,7 +12,7 @@ from typing import Any
 
 from engine.errors import EngineError, ModelLoadFailed
 from engine.files.causes import is_of_network, network_cause, os_cause
-from engine.library.download_progress import DownloadFailed
+from engine.library.download_progress import DownloadCancelled, DownloadFailed
 from engine.library.verifying import Damaged
 from engine.wording import size_in_words
 
@@ -75,6 +75,10 @@ def failures_in_words(repository: str, cache: Path) -> Iterator[None]:
 
     try:
         yield
+    except HubCancelled as error:
+        raise DownloadCancelled from error
+    except HubFailed as error:
+        raise DownloadFailed(str(error)) from error
     except EngineError as error:
         if isinstance(error, ModelLoadFailed):
             raise DownloadFailed(f"{repository} was downloaded, but {error}") from error

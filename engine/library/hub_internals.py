@@ -8,23 +8,11 @@ huggingface_hub is imported when it is first used, because that takes half a sec
 
 import contextlib
 from collections.abc import Callable, Iterator
-from typing import Any, BinaryIO
+from typing import Any
 
 # Parts of the hub's client that other libraries import at their top and a local model never uses.
 _CLASSES_USED_LATER = ("HfApi", "ModelCard", "ModelCardData")
 _FUNCTIONS_USED_LATER = ("snapshot_download",)
-
-
-def set_chunk_bytes(count: int) -> None:
-    """Set how many bytes a transfer reads between two reports of progress.
-
-    The default is 10 MB: a slow connection seems to hang, and a broken one loses that much. There
-    is no option for it: https://github.com/huggingface/huggingface_hub/pull/4217
-    Upstream: ``DOWNLOAD_CHUNK_SIZE`` in ``constants.py``, read by ``http_get``.
-    """
-    import huggingface_hub.constants
-
-    huggingface_hub.constants.DOWNLOAD_CHUNK_SIZE = count
 
 
 def request_headers() -> dict[str, str]:
@@ -45,58 +33,6 @@ def keep_content(response: Any, content: bytes) -> None:
     Upstream: ``_content``, which ``httpx.Response.read`` sets in ``httpx/_models.py``.
     """
     response._content = content  # noqa: SLF001
-
-
-def progress_bar_class() -> type[Any]:
-    """Return the class of the progress bars that a transfer reports to.
-
-    Upstream: ``tqdm`` in ``utils/tqdm.py``; a transfer makes one with ``initial``, and calls
-    ``update`` for each chunk.
-    """
-    from huggingface_hub.utils import tqdm  # type: ignore[attr-defined]
-
-    bar: type[Any] = tqdm
-    return bar
-
-
-def transfer(
-    url: str,
-    file: BinaryIO,
-    headers: dict[str, str],
-    *,
-    name: str,
-    size: int | None,
-    tqdm_class: type[Any],
-) -> None:
-    """Append the missing part of a file to it.
-
-    The public functions begin a broken download again from its first byte:
-    https://github.com/huggingface/huggingface_hub/issues/4196
-    Upstream: ``http_get`` in ``file_download.py``.
-
-    Args:
-        url: The address of the content.
-        file: Open for appending, positioned behind the part that exists.
-        headers: The headers of the request.
-        name: The file's name in messages.
-        size: Its bytes when it is complete; None where that is not known.
-        tqdm_class: Progress bar; counts the bytes that arrive, those that exist as ``initial``.
-
-    Raises:
-        OSError: It cannot be written, or the connection broke too often.
-        huggingface_hub.errors.HfHubHTTPError: The hub refused.
-    """
-    from huggingface_hub.file_download import http_get
-
-    http_get(
-        url,
-        file,
-        resume_size=file.tell(),
-        headers=headers,
-        expected_size=size,
-        displayed_filename=name,
-        tqdm_class=tqdm_class,
-    )
 
 
 @contextlib.contextmanager

@@ -5,7 +5,6 @@ A test fails here, and says what to look at, when a new version of a library cha
 
 import ast
 import inspect
-import io
 import re
 import sys
 from collections.abc import Callable
@@ -35,24 +34,6 @@ def test_a_lazy_module_of_transformers_knows_what_its_structure_names() -> None:
     )
 
 
-def test_a_transfer_of_the_hub_reads_chunks_of_the_size_that_is_set() -> None:
-    def reads() -> bool:
-        from huggingface_hub import constants, file_download
-
-        before = constants.DOWNLOAD_CHUNK_SIZE
-        try:
-            hub_internals.set_chunk_bytes(12345)
-            return (
-                constants.DOWNLOAD_CHUNK_SIZE == 12345
-                and "chunk_size=constants.DOWNLOAD_CHUNK_SIZE"
-                in inspect.getsource(file_download.http_get)
-            )
-        finally:
-            constants.DOWNLOAD_CHUNK_SIZE = before
-
-    expect("huggingface-hub", "constants.DOWNLOAD_CHUNK_SIZE", reads)
-
-
 def test_requests_to_the_hub_carry_the_token(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HF_TOKEN", "hf_of_a_person")
     expect(
@@ -73,35 +54,6 @@ def test_an_answer_of_the_hub_has_the_content_that_it_is_given() -> None:
         return response.read() == b"given"
 
     expect("huggingface-hub", "httpx.Response._content", has)
-
-
-def test_a_progress_bar_of_the_hub_can_be_drawn_nowhere() -> None:
-    def is_bar() -> bool:
-        bar = hub_internals.progress_bar_class()(total=10, initial=4, disable=True)
-        bar.update(3)
-        bar.close()
-        return bar.disable is True
-
-    expect("huggingface-hub", "utils.tqdm", is_bar)
-
-
-def test_a_transfer_of_the_hub_takes_what_it_is_given(monkeypatch: pytest.MonkeyPatch) -> None:
-    def takes() -> bool:
-        from huggingface_hub import file_download
-
-        given: dict[str, Any] = {}
-        shape = inspect.signature(file_download.http_get)
-
-        def noted(*args: Any, **options: Any) -> None:
-            given.update(shape.bind(*args, **options).arguments)
-
-        monkeypatch.setattr(file_download, "http_get", noted)
-        file = io.BytesIO(b"begun")
-        file.seek(5)
-        hub_internals.transfer("http://hub/x", file, {}, name="x", size=9, tqdm_class=object)
-        return bool(given["resume_size"] == 5 and given["expected_size"] == 9)
-
-    expect("huggingface-hub", "file_download.http_get", takes)
 
 
 def test_a_part_that_is_gone_is_named_with_its_library_and_its_adapter() -> None:

@@ -7,7 +7,6 @@ engine's.
 """
 
 import contextlib
-import json
 import os
 import threading
 import time
@@ -17,6 +16,8 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
+from engine.files.fields import DamagedFile
+from engine.files.json_items import json_value
 from engine.library.hub_failures import HubCancelled, HubFailed, unanswered_in_words
 from engine.library.hub_internals import keep_content, request_headers
 from engine.wording import size_in_words
@@ -51,8 +52,8 @@ class HubReply:
             HubFailed: It is not JSON.
         """
         try:
-            return json.loads(self.body)
-        except (ValueError, RecursionError) as error:
+            return json_value(self.body)
+        except DamagedFile as error:
             raise HubFailed("the hub's answer cannot be read; try again later") from error
 
 

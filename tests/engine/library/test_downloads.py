@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from huggingface_hub import file_download
 
 from engine.library import downloads
 from engine.library.discovery import ModelFolders, discover
@@ -20,6 +19,7 @@ from engine.library.download_progress import (
     DownloadProgress,
 )
 from engine.library.downloads import download, repository_of
+from engine.library.fetching import SPARE_BYTES
 from engine.library.models import check_folder
 from tests.support.hub import Hub, hub
 
@@ -174,7 +174,7 @@ def test_an_unexpected_answer_of_the_hub_is_reported_as_such(
 def test_a_hub_that_cannot_be_reached_is_reported_as_such(site: Hub, tmp_path: Path) -> None:
     site.url = "http://127.0.0.1:9"
 
-    with pytest.raises(DownloadFailed, match="connection broke"):
+    with pytest.raises(DownloadFailed, match="the hub cannot be reached"):
         fetch(site, tmp_path)
 
 
@@ -205,15 +205,50 @@ def test_a_full_disk_is_reported_before_the_download(
     assert not any("resolve" in path for _, path, _ in site.requests)
 
 
-def test_a_disk_that_fills_up_is_reported_and_the_partial_download_is_kept(
+def test_a_disk_that_fills_up_ends_the_download_before_its_reserve_and_the_part_is_kept(
     site: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def full(*_: Any, **__: Any) -> None:
-        raise OSError(28, "No space left on device")
+    usage = namedtuple("usage", "total used free")
+    left = iter([1 << 40, 1 << 40, SPARE_BYTES])
+    free = [1 << 40]
 
-    monkeypatch.setattr(file_download, "http_get", full)
+    def filling(_: object) -> Any:
+        free[0] = next(left, free[0])
+        return usage(1 << 41, 0, free[0])
+
+    monkeypatch.setattr(shutil, "disk_usage", filling)
     with pytest.raises(DownloadFailed, match=r"the disk is full .* make room and resume"):
         fetch(site, tmp_path)
+    assert not list(tmp_path.rglob("snapshots/*/model.safetensors"))
+
+
+def test_a_body_that_is_longer_than_the_hub_stated_is_written_no_further(
+    site: Hub, tmp_path: Path
+) -> None:
+    stated = site.files[REPOSITORY]["config.json"]
+    site.wrong = {"config.json": stated + bytes(8 << 20)}
+    with pytest.raises(DownloadFailed, match=r"the hub stated .* and sends more; it was removed"):
+        fetch(site, tmp_path)
+    assert sum(one.stat().st_size for one in tmp_path.rglob("blobs/*")) <= len(stated)
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        b"[" * 100_000,
+        b'{"siblings": 7}',
+        b'{"siblings": [{"rfilename": "a\\u0000.safetensors", "size": 1}]}',
+        b'{"siblings": [{"rfilename": ["x"]}, null, {"size": {}}], "sha": 1}',
+        b'{"siblings": [{"rfilename": "a.safetensors", "size": -1}], "sha": "x/../.."}',
+        b"[" + b"[]," * 3_000_000 + b"[]]",
+        b"\xff",
+    ],
+)
+def test_a_hostile_description_is_refused_in_words(site: Hub, tmp_path: Path, raw: bytes) -> None:
+    site.raw = raw
+    with pytest.raises(DownloadFailed):
+        fetch(site, tmp_path)
+    assert not any(path.is_file() for path in tmp_path.rglob("*"))
 
 
 def test_a_complete_download_that_is_not_a_model_is_reported(site: Hub, tmp_path: Path) -> None:

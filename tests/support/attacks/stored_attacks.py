@@ -1,4 +1,5 @@
-"""Damages compressed files, and files beside the database; opens them as the product does.
+"""Damages compressed files, files beside the database, and a hub's answers; opens them as the
+product does.
 
 Exports of other programs, traces, and the configuration of tool servers.
 """
@@ -9,14 +10,21 @@ import random
 import struct
 import zipfile
 import zlib
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import Future
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from app.desktop.tools.secrets import ToolSecrets
 from app.desktop.tools.servers_file import ServersFile
 from app.settings.keychain import NoKeychain
 from app.store import rows
 from engine.files.fields import DamagedFile
+from engine.library.download_progress import DownloadFailed
+from engine.library.downloads import _listing
+from engine.library.hub.asking import Hub, HubReply
+from engine.library.hub.searching import look_up, search, with_needs
+from engine.library.hub_failures import HubFailed
 from engine.output.families.tags import TagFamily
 from engine.output.setting import RunSetting
 from engine.output.vocabulary import Vocabulary
@@ -30,6 +38,7 @@ from tests.support.attacks.file_attacks import Attack, storable
 from ui.records.exchange.archive import conversation_markdown
 from ui.records.exchange.reading import find_conversations
 
+T = TypeVar("T")
 _MOST_BYTES = 1 << 22
 _METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA)
 
@@ -92,6 +101,76 @@ def _read_export(path: Path) -> str:
     return "read"
 
 
+class _CannedHub(Hub):
+    """Gives every question the part of one text that is for it, or all of it if it is no JSON."""
+
+    def __init__(self, raw: bytes) -> None:
+        super().__init__("http://hub")
+        self._raw = raw
+
+    def get(
+        self,
+        path: str,
+        params: Mapping[str, Any] | None = None,
+        *,
+        repository: str = "",
+        most_bytes: int = 0,
+    ) -> HubReply:
+        kind = "config" if "resolve" in path else "list" if path == "/api/models" else "model"
+        try:
+            return HubReply(json.dumps(json.loads(self._raw)[kind]).encode())
+        except (ValueError, TypeError, LookupError, RecursionError):
+            return HubReply(self._raw)
+
+    def at_once(self, limit_s: float, questions: Iterable[Callable[[Hub], T]]) -> list[Future[T]]:
+        outcomes = []
+        for question in questions:
+            outcomes.append(Future[T]())
+            try:
+                outcomes[-1].set_result(question(self))
+            except HubFailed as failure:
+                outcomes[-1].set_exception(failure)
+        return outcomes
+
+
+def _ask_hub(path: Path) -> str:
+    hub = _CannedHub(path.read_bytes())
+    outcome = "refused"
+    asked: tuple[Callable[[], object], ...] = (
+        lambda: with_needs(hub, search(hub, "demo").models),
+        lambda: look_up(hub, "makers/demo"),
+        lambda: _listing("makers/demo", hub),
+    )
+    for ask in asked:
+        try:
+            ask()
+        except (HubFailed, DownloadFailed):
+            pass
+        else:
+            outcome = "read"
+    return outcome
+
+
+def _hub_answers() -> tuple[str, ...]:
+    model = {
+        "id": "makers/demo", "sha": "c0ffee0", "tags": ["mlx", "license:mit"], "downloads": 5,
+        "lastModified": "2026-01-01T00:00:00Z", "gated": False, "pipeline_tag": "text-generation",
+        "safetensors": {"parameters": {"BF16": 5, "U32": 7}},
+        "siblings": [
+            {"rfilename": "model.safetensors", "size": 9, "blobId": "a",
+             "lfs": {"sha256": "b", "size": 9}},
+            {"rfilename": "config.json", "size": 3, "blobId": "c"}],
+    }  # fmt: skip
+    config = {
+        "model_type": "llama", "hidden_size": 64, "num_hidden_layers": 2, "head_dim": 16,
+        "num_attention_heads": 4, "num_key_value_heads": 2, "max_position_embeddings": 128,
+        "quantization": {"bits": 4, "group_size": 64},
+    }  # fmt: skip
+    return (
+        json.dumps({"list": [model, {**model, "id": "a/b"}], "model": model, "config": config}),
+    )
+
+
 def _zipped(rng: random.Random, content: bytes, name: str = "conversations.json") -> bytes:
     """Return an archive with the content, sometimes damaged; or the content as it is."""
     if rng.random() < 0.3:
@@ -132,7 +211,23 @@ def _exports() -> tuple[str, ...]:
                 "author": {"role": "assistant"},
                 "create_time": 1.7e9,
                 "content": text,
-                "metadata": {"model_slug": "m"},
+                "metadata": {"model_slug": "m", "finish_details": {"type": "stop"}},
+            },
+        },
+        "c": {
+            "parent": "a",
+            "message": {
+                "author": {"role": "assistant"},
+                "recipient": "python",
+                "content": {"content_type": "code", "language": "python", "text": "1"},
+            },
+        },
+        "t": {
+            "parent": "c",
+            "message": {
+                "author": {"role": "tool", "name": "python"},
+                "content": {"content_type": "execution_output", "text": "1"},
+                "metadata": {"attachments": [{"id": "f", "name": "n"}], "aggregate_result": {}},
             },
         },
     }
@@ -149,7 +244,14 @@ def _exports() -> tuple[str, ...]:
               "content": [{"type": "text", "text": "Ho"}]}]},
     ]  # fmt: skip
     piece = {"type": "text", "text": "Hi"}
-    step = {"type": "contentBlock", "content": [piece], "genInfo": {"identifier": "m"}}
+    info = {
+        "identifier": "m",
+        "predictionConfig": {"fields": [{"key": "llm.prediction.stopStrings", "value": ["a"]}]},
+        "stats": {"stopReason": "stopStringFound", "predictedTokensCount": 3, "totalTimeSec": 1.5},
+    }
+    call = {"type": "toolCallRequest", "callId": 1, "name": "f", "parameters": {"x": 1}}
+    result = {"type": "toolCallResult", "callId": 1, "content": "y"}
+    step = {"type": "contentBlock", "content": [piece, call, result], "genInfo": info}
     lm_studio = {
         "name": "T", "createdAt": 1_700_000_000_000, "systemPrompt": "Be brief.",
         "messages": [
@@ -205,4 +307,5 @@ STORED: tuple[Attack, ...] = (
     Attack("tool-secrets.json", ('{"tool-server/one/env/KEY": "s"}',), _read_secrets),
     Attack("trace", _traces(), _read_trace, _compressed),
     Attack("conversations.json", _exports(), _read_export, _packed_export),
+    Attack("hub.json", _hub_answers(), _ask_hub),
 )

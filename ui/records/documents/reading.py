@@ -168,7 +168,8 @@ class FileReader:
                     raise self._refused(_TOO_SLOW if is_slow else _ENDED) from None
                 why = "takes too long to read" if is_slow else "cannot be read"
                 return pages, total, [_only(pages, total, f"the next one {why}")]
-            if why := answer.get("refused"):
+            if answer.get("refused"):
+                why = answer["refused"]
                 if not pages or why != "memory":
                     raise self._refused(_REFUSALS[why])
                 return pages, total, [_only(pages, total, "the next one takes too much memory")]
