@@ -10,7 +10,7 @@ from typing import Any
 
 from aiohttp import web
 
-from api.dialects.shared.dialect import Addressed, AnswerRoute, Dialect, Head, QueryRoute
+from api.dialects.shared.dialect import EVENTS, Addressed, AnswerRoute, Dialect, Head, QueryRoute
 from api.dialects.shared.parameters.tools import left_out_tools
 from api.dialects.shared.reading import read, read_as_asked
 from api.dialects.shared.requested import Asked
@@ -76,6 +76,10 @@ def replying(dialect: Dialect, route: QueryRoute) -> Handler:
             raise from_engine(refusal, {**dialect.field_names, **route.own_names}) from None
         if isinstance(body, str):  # JSON already
             return web.json_response(text=body)
+        if isinstance(body, list):  # the events of a stream
+            text = "".join(event.frame() for event in body)
+            headers = {"Content-Type": EVENTS, "Cache-Control": "no-cache"}
+            return web.Response(body=text.encode(), headers=headers)
         return web.Response() if body is None else _json(body)
 
     return reply

@@ -109,8 +109,8 @@ def _running(options: LaunchOptions, settings: ServeOptions) -> RunningServer | 
 def _server_at(url: str, settings: ServeOptions) -> RunningServer | None:
     try:
         return servers.running(url, servers.known_keys(settings))
-    except servers.KeyRefused:
-        raise CommandError(servers.key_words(url)) from None
+    except servers.KeyRefused as refused:
+        raise CommandError(servers.key_words(url, refused)) from None
 
 
 def _model(server: RunningServer, options: LaunchOptions) -> ServedModel:

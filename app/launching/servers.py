@@ -5,6 +5,7 @@ Connects only to loopback, or to an address that the person gave. Blocks; main t
 
 import asyncio
 import http.client
+import itertools
 import json
 import time
 import urllib.error
@@ -80,7 +81,15 @@ class RunningServer:
 
 
 class KeyRefused(Exception):
-    """A server requires an API key that is not known here."""
+    """A server requires an API key that is not known here.
+
+    Attributes:
+        has_tried: Whether a key was known, and is wrong.
+    """
+
+    def __init__(self, *, has_tried: bool) -> None:
+        super().__init__()
+        self.has_tried = has_tried
 
 
 def addresses(options: ServeOptions) -> list[str]:
@@ -101,19 +110,21 @@ def running(url: str, keys: Iterable[str]) -> RunningServer | None:
     Raises:
         KeyRefused: It accepts none of the keys.
     """
-    for key in (NO_KEY, *keys):
+    has_tried = False
+    for key in itertools.chain((NO_KEY,), keys):
         try:
             listed = _asked(f"{url}/v1/models", key)
         except urllib.error.HTTPError as error:
             error.close()
             if error.code != 401:
                 return None
+            has_tried = key != NO_KEY
         except (OSError, ValueError):
             return None
         else:
             models = _models(listed)
             return None if models is None else RunningServer(url, key, models)
-    raise KeyRefused
+    raise KeyRefused(has_tried=has_tried)
 
 
 def known_keys(options: ServeOptions) -> Iterable[str]:
@@ -128,8 +139,13 @@ def known_keys(options: ServeOptions) -> Iterable[str]:
         yield kept
 
 
-def key_words(url: str) -> str:
+def key_words(url: str, refused: KeyRefused) -> str:
     """Return the message that a server requires a key that is not known here."""
+    if refused.has_tried:
+        return (
+            f"the API key that is known here is wrong for the server at {url}; set "
+            f"{API_KEY_VARIABLE} to the right one"
+        )
     return (
         f"the server at {url} requires an API key that is not known here; set {API_KEY_VARIABLE} "
         "to it"

@@ -191,6 +191,7 @@ class ResponseAnswer(TypedDict):
     id: str
     object: Literal["response"]
     created_at: int
+    completed_at: Annotated[int | None, Field(description="when it ended, if it is completed")]
     status: ResponseStatus
     background: bool
     error: ResponseFailure | None
@@ -202,7 +203,9 @@ class ResponseAnswer(TypedDict):
     output: list[AnyItem]
     parallel_tool_calls: bool
     previous_response_id: str | None
+    prompt_cache_key: str | None
     reasoning: ReasoningEcho
+    safety_identifier: str | None
     store: bool
     temperature: float | None
     text: TextEcho
@@ -212,6 +215,7 @@ class ResponseAnswer(TypedDict):
     top_p: float | None
     truncation: Literal["disabled"]
     usage: ResponseUsage | None
+    user: str | None
     fullstop: NotRequired[
         Annotated[
             FullstopReport,

@@ -3,7 +3,9 @@
 Runs on the server's loop and in threads. https://platform.openai.com/docs/api-reference/responses
 """
 
+import asyncio
 import json
+import re
 from collections.abc import Sequence
 from typing import Any, Literal
 
@@ -11,11 +13,13 @@ from pydantic import TypeAdapter
 from typing_extensions import TypedDict
 
 from api.dialects.responses.read import not_kept
+from api.dialects.responses.replay import replayed
 from api.dialects.responses.wire import Item, ItemReference, ResponseParams
 from api.dialects.shared.dialect import Addressed, KeepAnswer
 from api.dialects.shared.requested import Asked
 from api.transport.context import Service, addressed, asker, check_model, new_id, shown_name
 from api.transport.errors import ApiError, ErrorKind, invalid
+from api.transport.events import SseEvent
 from api.transport.kept_responses import KeptResponses
 from api.transport.response_folder import KeptResponse
 
@@ -87,11 +91,19 @@ def keeper(service: Service, params: ResponseParams) -> KeepAnswer | None:
     return keep
 
 
-async def retrieve(service: Service, asked: Addressed) -> str:
-    """Answer ``GET /v1/responses/{response_id}``."""
-    if asked.query.get("stream") == "true":
-        raise invalid(("stream",), "a kept response is not streamed again; leave it out")
-    return _kept(service, asked).answer
+async def retrieve(service: Service, asked: Addressed) -> str | list[SseEvent]:
+    """Answer ``GET /v1/responses/{response_id}``, as a stream if asked to."""
+    answer = _kept(service, asked).answer
+    match asked.query.get("stream", "false"):
+        case "false":
+            return answer
+        case "true":
+            after = asked.query.get("starting_after", "-1")
+            if not re.fullmatch(r"-1|[0-9]{1,9}", after):
+                raise invalid(("starting_after",), "must be the number of an event")
+            return await asyncio.to_thread(replayed, answer, int(after))
+        case _:
+            raise invalid(("stream",), "must be true or false")
 
 
 async def delete(service: Service, asked: Addressed) -> DeletedResponse:

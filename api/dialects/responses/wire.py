@@ -227,6 +227,10 @@ class ResponseParams(LastTurnParams, GenerationParams):
     metadata: dict[str, Any] | None = None
     previous_response_id: str | None = None
     store: bool | None = None
+    # Repeated in the answer, and without effect on it.
+    prompt_cache_key: str | None = None
+    safety_identifier: str | None = None
+    user: str | None = None
     conversation: Any = None
     prompt: Any = None
     background: bool | None = None

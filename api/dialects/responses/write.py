@@ -95,6 +95,11 @@ def response_object(
         "id": f"resp_{head.unique}",
         "object": "response",
         "created_at": int(head.created_s),
+        "completed_at": (
+            int(head.created_s + finished.timing.total_s)
+            if finished is not None and status == "completed"
+            else None
+        ),
         "status": status,
         "background": False,
         "error": None,
@@ -106,10 +111,12 @@ def response_object(
         "output": list(output),
         "parallel_tool_calls": allows_parallel_calls(params),
         "previous_response_id": params.previous_response_id,
+        "prompt_cache_key": params.prompt_cache_key,
         "reasoning": {
             "effort": params.reasoning.effort if params.reasoning else None,
             "summary": "detailed" if wants_summary(params) else None,
         },
+        "safety_identifier": params.safety_identifier,
         "store": params.store is not False,
         "temperature": sent(params, "OpenAI", "temperature"),
         "text": {"format": _format(params)},
@@ -119,6 +126,7 @@ def response_object(
         "top_p": sent(params, "OpenAI", "top_p"),
         "truncation": "disabled",
         "usage": usage_to_wire(finished.usage) if finished is not None else None,
+        "user": params.user,
     }
     if finished is not None and wants_report(params):
         response["fullstop"] = report_to_wire(finished)

@@ -200,7 +200,8 @@ class QueryRoute:
         path: Its path.
         summary: What it is for, in a few words.
         reply: Makes the answer's body from the request's body, or from its address if the path has
-            parameters (``Addressed``); None is an answer without a body.
+            parameters (``Addressed``); None is an answer without a body, a text is JSON already,
+            and a list is the events of a stream.
         request: The type of a request's body; None if requests have no body.
         read: Converts the body to generations; ``reply`` then gets both, as ``Asked``.
         answer: The type of the answer's body; None if answers have no body.

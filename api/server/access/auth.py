@@ -23,19 +23,21 @@ def check_key(headers: Mapping[str, str], key: str | None) -> str | None:
         return next(filter(None, presented), None)
     if any(hmac.compare_digest(_bytes(one), _bytes(key)) for one in presented):
         return key
-    message = (
-        "the API key is wrong"
-        if presented
-        else "an API key is required; send it as x-api-key or as Authorization: Bearer"
-    )
+    if presented:
+        message = "the API key is wrong"
+    elif headers.get("Authorization", "").strip().lower() not in ("", "bearer"):
+        message = "the API key is wrong: Authorization must be the word Bearer and the key"
+    else:
+        message = "an API key is required; send it as x-api-key or as Authorization: Bearer"
     raise ApiError(ErrorKind.AUTHENTICATION, message)
 
 
 def _presented(headers: Mapping[str, str]) -> Iterator[str]:
-    if (key := headers.get("x-api-key")) is not None:
+    """Yield the keys that a request sends; an empty one is none."""
+    if key := headers.get("x-api-key", "").strip():
         yield key
     scheme, _, token = headers.get("Authorization", "").partition(" ")
-    if scheme.lower() == "bearer":
+    if scheme.lower() == "bearer" and token.strip():
         yield token.strip()
 
 

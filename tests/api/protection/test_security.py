@@ -185,6 +185,27 @@ def test_a_request_without_the_key_is_refused(
     assert site.send("GET", "/v1/nowhere").status == 401
 
 
+@pytest.mark.parametrize(
+    ("headers", "word"),
+    [
+        ({}, "is required"),
+        ({"x-api-key": ""}, "is required"),
+        ({"Authorization": "Bearer "}, "is required"),
+        ({"x-api-key": "other"}, "is wrong"),
+        ({"Authorization": "Bearer other"}, "is wrong"),
+        ({"Authorization": "secret"}, "is wrong: Authorization must be"),
+        ({"Authorization": "Basic c2VjcmV0"}, "is wrong: Authorization must be"),
+    ],
+)
+def test_a_wrong_key_is_called_wrong_and_a_missing_one_missing(
+    serve: Callable[..., Any], headers: dict[str, str], word: str
+) -> None:
+    reply = serve(api_key="secret").send("POST", "/v1/responses", ASK, headers)
+
+    assert reply.status == 401
+    assert f"API key {word}" in reply.json["error"]["message"]
+
+
 @pytest.mark.parametrize("headers", [{"x-api-key": "secret"}, {"Authorization": "Bearer secret"}])
 def test_a_request_with_the_key_in_either_header_is_answered(
     serve: Callable[..., Any], headers: dict[str, str]

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 import pytest
 
 from app.launching.agents import NO_KEY
-from app.launching.servers import KeyRefused, RunningServer, ServedModel, running
+from app.launching.servers import KeyRefused, RunningServer, ServedModel, key_words, running
 from tests.support.outside.raw_server import answering, raw_server
 
 _MODEL = ServedModel("m", None, True)
@@ -53,7 +53,11 @@ def test_an_endless_answer_is_read_up_to_a_limit() -> None:
 def test_keys_are_sent_only_to_servers_that_ask_for_one() -> None:
     refused = answering(b"{}", status="401 Unauthorized")
     with raw_server(lambda _: [refused]) as server:
-        with pytest.raises(KeyRefused):
+        with pytest.raises(KeyRefused) as caught:
             running(server.url, ["one", "two"])
         asked = [one.lower().partition(b"bearer ")[2].split()[0] for one in server.requests]
+        with pytest.raises(KeyRefused) as unknown:
+            running(server.url, [])
     assert asked == [NO_KEY.lower().encode(), b"one", b"two"]
+    assert "is wrong for the server" in key_words(server.url, caught.value)
+    assert "requires an API key that is not known" in key_words(server.url, unknown.value)

@@ -1,6 +1,8 @@
 """Kept responses: later requests continue them, and clients read, list and delete them."""
 
+import json
 import tracemalloc
+from itertools import groupby
 from typing import Any
 
 import openai
@@ -8,6 +10,7 @@ import pytest
 
 from api.transport.kept_responses import KeptResponses
 from api.transport.response_folder import KeptResponse
+from tests.api.dialects.documented import check, event_schema
 from tests.support.answers.watched import watched
 
 URL = "/v1/responses"
@@ -250,6 +253,76 @@ def test_the_responses_of_one_key_are_not_there_for_others(site: Any, other: str
     refused = statuses(theirs)
     assert all(400 <= status < 500 for status in refused), refused
     assert statuses(mine) == [200] * 5
+
+
+REQUIRED = {"tools": [TOOL, {"type": "custom", "name": "run"}], "tool_choice": "required"}
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"input": "Count from 1 to 5", "stop": "3", "top_logprobs": 1},
+        {"input": "Count", "max_output_tokens": 1},
+        {"input": "Hi", "reasoning": {"effort": "high"}, "max_output_tokens": 60},
+        {"input": "Hi", "reasoning": {"summary": "auto"}, "max_output_tokens": 60},
+        {"input": "Hi", "max_output_tokens": 200, **REQUIRED},
+        {
+            "input": "Hi",
+            "max_output_tokens": 200,
+            **REQUIRED,
+            "tool_choice": {"type": "custom", "name": "run"},
+        },
+    ],
+)
+def test_a_kept_response_is_streamed_again(client: Any, site: Any, fields: dict[str, Any]) -> None:
+    key = {"Authorization": "Bearer none"}
+    kept = site.send("POST", URL, {"model": "m", **fields}, key).json
+    events = list(client.responses.retrieve(kept["id"], stream=True))
+    told = site.send("GET", f"{URL}/{kept['id']}?stream=true", None, key).events
+    first = site.send("POST", URL, {"model": "m", "stream": True, **fields}).events
+
+    assert [event.sequence_number for event in events] == list(range(len(events)))
+    assert [event.type for event in events] == [name for name, _ in told]
+    for _, data in told:
+        check(event_schema(URL), json.loads(data))
+    assert json.loads(told[-1][1])["response"] == kept
+    # The same events as in a first stream; only a text comes in one piece.
+    assert without_repeats(told) == without_repeats(first)
+    later = list(client.responses.retrieve(kept["id"], stream=True, starting_after=3))
+    assert later == events[4:]
+
+
+def without_repeats(events: list[tuple[str | None, str]]) -> list[str | None]:
+    return [name for name, _ in groupby(name for name, _ in events)]
+
+
+@pytest.mark.parametrize("query", ["stream=yes", "stream=true&starting_after=x"])
+def test_an_unknown_way_to_stream_a_kept_response_is_refused(site: Any, query: str) -> None:
+    kept = ask(site, input="Hi")
+
+    reply = site.send("GET", f"{URL}/{kept['id']}?{query}")
+    assert reply.status == 400
+    assert reply.json["error"]["param"] in ("stream", "starting_after")
+
+
+@pytest.mark.parametrize("is_streamed", [False, True], ids=["whole", "streamed"])
+def test_a_response_repeats_the_names_that_its_request_gives(
+    client: Any, is_streamed: bool
+) -> None:
+    names = {"prompt_cache_key": "k", "user": "u", "safety_identifier": "s"}
+    made = client.responses.create(
+        model="m", input="Hi", max_output_tokens=200, stream=is_streamed, **names
+    )
+    begun, found = None, made
+    if is_streamed:
+        events = list(made)
+        begun, found = events[0].response, events[-1].response
+    cut = client.responses.create(model="m", input="Count", max_output_tokens=1)
+
+    assert {name: getattr(found, name) for name in names} == names
+    assert found.completed_at >= found.created_at
+    assert (cut.status, cut.completed_at, cut.user) == ("incomplete", None, None)
+    assert begun is None or (begun.completed_at, begun.user) == (None, "u")
 
 
 # -- the store ---------------------------------------------------------------------------------
