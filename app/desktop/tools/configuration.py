@@ -26,7 +26,8 @@ from ui.records.tooling.servers import NamedValue, ToolServerConfig
 _MOST_SERVERS = 200
 _SECTIONS = ("mcpServers", "servers")
 _PROGRAM_TYPES = {"stdio", "local"}
-_ADDRESS_TYPES = {"http", "streamable-http", "streamablehttp", "streamable_http", "remote"}
+_SSE = "sse"
+_ADDRESS_TYPES = {"http", "streamable-http", "streamablehttp", "streamable_http", "remote", _SSE}
 _KNOWN = {"command", "args", "env", "cwd", "headers", "disabled", "type", "transport", *ADDRESSES}
 
 
@@ -134,14 +135,10 @@ def _server(name: str, values: Any, where: str) -> ToolServerConfig:
     command = text_field(values, "command", where)
     named = text_field(values, "type", where) or text_field(values, "transport", where)
     kind = named.lower()
-    if kind == "sse":
-        raise BadConfiguration(
-            f"{where}.type: servers of the type sse are not supported. MCP replaced it by "
-            'streamable HTTP: write "type": "http" and the address that the server has for it, '
-            "which often ends in /mcp."
-        )
     if kind and kind not in _PROGRAM_TYPES | _ADDRESS_TYPES:
-        raise BadConfiguration(f'{where}.type: "{named[:40]}" is unknown. Write "stdio" or "http".')
+        raise BadConfiguration(
+            f'{where}.type: "{named[:40]}" is unknown. Write "stdio", "http" or "sse".'
+        )
     if command and url:
         raise BadConfiguration(
             f'{where}: has both "command" and "url". Keep "command" for a program, or "url" for '
@@ -165,6 +162,7 @@ def _server(name: str, values: Any, where: str) -> ToolServerConfig:
         text_field(values, "cwd", where),
         url,
         named_values(values, "headers", where),
+        kind == _SSE,
         not disabled,
         {key: value for key, value in values.items() if key not in _KNOWN},
     )
@@ -179,7 +177,8 @@ def _values_of(config: ToolServerConfig, *, with_secrets: bool = False) -> dict[
             for one in values
         }
 
-    values: dict[str, Any] = {"type": "http" if config.url else "stdio"}
+    address = _SSE if config.is_sse else "http"
+    values: dict[str, Any] = {"type": address if config.url else "stdio"}
     if config.url:
         values["url"] = config.url
     else:

@@ -50,8 +50,13 @@ async def listed_prompts(client: Client, server: str) -> tuple[PromptInfo, ...]:
 def tools_from(found: Iterable[Any], config: ToolServerConfig) -> tuple[list[ToolInfo], list[str]]:
     """Return a server's tools, with remarks about tools that are left out."""
     tools: dict[str, ToolInfo] = {}
-    count, unusable = 0, 0
+    count, unusable, tasks = 0, 0, 0
     for one in found:
+        # https://modelcontextprotocol.io/specification/2025-11-25/basic/utilities/tasks: a call is
+        # an error there, and later versions of MCP have no such tasks.
+        if one.execution is not None and one.execution.task_support == "required":
+            tasks += 1
+            continue
         count += 1
         if len(tools) >= MOST_TOOLS:
             continue
@@ -65,6 +70,11 @@ def tools_from(found: Iterable[Any], config: ToolServerConfig) -> tuple[list[Too
         remarks.append(
             f"{counted(unusable, 'tool')} cannot be used: the name is missing, too long or there "
             "twice, or the description of the arguments is too long."
+        )
+    if tasks:
+        remarks.append(
+            f"{counted(tasks, 'tool')} cannot be used: MCP’s tasks are required for a call, and "
+            "Fullstop has none."
         )
     if count - unusable > len(tools):
         remarks.append(f"It lists more tools than can be used; the first {MOST_TOOLS} are.")

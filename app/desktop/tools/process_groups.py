@@ -1,34 +1,57 @@
-"""The process groups of tool servers: ended with their server, and with the program at the latest.
+"""The processes of tool servers: ended with their server, and with the program at the latest.
 
-Each server leads a group of its own, and so all that it starts is in it. Where the program itself
-is killed, only a small guard is left to end them: a shell that waits until its input ends. Any
-thread.
+Each server leads a group of its own, and what it starts is usually in it. What leaves the group, as
+``setsid`` does, is found among its descendants, and by a variable of its environment that every
+process inherits. Where the program itself is killed, only a small guard is left to end them: a
+shell that waits until its input ends. Any thread.
 """
 
 import asyncio
 import atexit
 import contextlib
+import itertools
 import logging
 import os
+import secrets
 import signal
 import subprocess
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+
+import psutil
 
 _GRACE_S = 2.0
 _GUARD_LEAVES_WITHIN_S = 5.0
-# Its input is a line for each group that begins or ends. The input ends with the program, however
-# that ended; what is still there then is killed.
+# A process may start another one just before it is killed.
+_MOST_ROUNDS = 20
+MARK = "FULLSTOP_TOOL_SERVER"
+"""The variable that every process of a tool server inherits."""
+# Its value begins with the program's own part, which no other process on this computer has.
+_program = secrets.token_hex(12)
+_numbers = itertools.count(1)
+# Its input is the mark of this program, then a line for each group that begins or ends. The input
+# ends with the program, however that ended; what is still there then is killed.
 _GUARD = """
 trap '' INT TERM HUP
 groups=
+read -r mark
 while read -r word leader; do
   others=
   for one in $groups; do [ "$one" = "$leader" ] || others="$others $one"; done
   groups=$others
   [ "$word" = begun ] && groups="$groups $leader"
 done
+[ -n "$groups" ] || exit 0
 for one in $groups; do kill -s KILL -- "-$one" 2>/dev/null; done
+if [ -d /proc/self ]; then
+  grep -laF -e "$mark" /proc/[0-9]*/environ 2>/dev/null | while IFS=/ read -r _ _ pid _; do
+    kill -s KILL "$pid" 2>/dev/null
+  done
+else
+  ps -Eaxww -o pid=,command= | while read -r pid words; do
+    case $words in *"$mark"*) kill -s KILL "$pid" 2>/dev/null ;; esac
+  done
+fi
 """
 _log = logging.getLogger(__name__)
 _groups: set[int] = set()
@@ -44,12 +67,21 @@ def note_group(leader: int) -> None:
     _tell_guard("begun", leader)
 
 
-async def end_group(leader: int, has_left: Callable[[], bool]) -> None:
-    """End a group: ask it to end, and kill it if it does not.
+def new_mark() -> str:
+    """Return the value of ``MARK`` for one more server."""
+    return f"{_program}.{next(_numbers)}."
+
+
+async def end_group(
+    leader: int, has_left: Callable[[], bool], mark: str, below: Iterable[psutil.Process] = ()
+) -> None:
+    """End a group, and what has left it: ask the group to end, and kill it if it does not.
 
     Args:
         leader: The id of its first process, which is that of the group.
         has_left: Whether the first process has ended and was waited for.
+        mark: The value of ``MARK`` that its processes have.
+        below: What ``descendants`` returned while the first process ran.
     """
     try:
         if _signal(leader, signal.SIGTERM):
@@ -60,17 +92,59 @@ async def end_group(leader: int, has_left: Callable[[], bool]) -> None:
                         await asyncio.sleep(0.02)
     finally:
         _signal(leader, signal.SIGKILL)
-        _groups.discard(leader)
-        _tell_guard("ended", leader)
+        ending = asyncio.ensure_future(asyncio.to_thread(_kill_marked, mark, below))
+        try:
+            await asyncio.shield(ending)
+        finally:
+            _groups.discard(leader)
+            _tell_guard("ended", leader)
 
 
 def kill_all() -> None:
     """End every group at once."""
+    if _groups:
+        below = [one for leader in _groups for one in descendants(leader)]
+        for leader in _groups:
+            _signal(leader, signal.SIGKILL)
+        _kill_marked(_program, below)
     for leader in list(_groups):
-        _signal(leader, signal.SIGKILL)
         _tell_guard("ended", leader)
     _groups.clear()
     _dismiss_guard()
+
+
+def descendants(leader: int) -> list[psutil.Process]:
+    """Return what a process has started, directly or not.
+
+    A process that has cleared its environment is found in no other way, and as long as its parents
+    live.
+    """
+    try:
+        return psutil.Process(leader).children(recursive=True)
+    except psutil.Error:
+        return []
+
+
+def _kill_marked(mark: str, below: Iterable[psutil.Process]) -> None:
+    """Kill some processes, and all whose mark begins like this, until there are none."""
+    for process in below:
+        with contextlib.suppress(psutil.Error):  # it has ended, or its id is another process's now
+            process.kill()
+    for _ in range(_MOST_ROUNDS):
+        marked = [one for one in psutil.process_iter() if _has_mark(one, mark)]
+        for process in marked:
+            with contextlib.suppress(psutil.Error):
+                process.kill()
+        if not marked:
+            return
+
+
+def _has_mark(process: psutil.Process, mark: str) -> bool:
+    try:
+        is_ours = process.uids().real == os.getuid()
+        return is_ours and process.environ().get(MARK, "").startswith(mark)
+    except (psutil.Error, OSError):  # it has ended, or is not to be looked at
+        return False
 
 
 def _tell_guard(word: str, leader: int) -> None:
@@ -87,6 +161,8 @@ def _tell_guard(word: str, leader: int) -> None:
                     cwd="/",
                     start_new_session=True,
                 )
+                assert _guard.stdin is not None
+                _guard.stdin.write(f"{_program}\n".encode())
             if _guard is not None and _guard.stdin is not None:
                 _guard.stdin.write(f"{word} {leader}\n".encode())
                 _guard.stdin.flush()

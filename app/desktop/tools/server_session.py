@@ -14,7 +14,7 @@ from mcp import Client, MCPError
 from mcp_types import Implementation
 
 from app import __version__
-from app.desktop.tools.http import address_transport
+from app.desktop.tools.http import address_transport, sse_transport
 from app.desktop.tools.offers import listed_prompts, listed_resources, listed_tools
 from app.desktop.tools.server_log import ServerLog, printable
 from app.desktop.tools.session_words import SessionWords
@@ -217,7 +217,8 @@ class ServerSession:
             )
         else:
             headers = {one.name: self._values[f"header/{one.name}"] for one in config.headers}
-            transport = address_transport(config.url, headers, self._call_time_out_s())
+            reached = sse_transport if config.is_sse else address_transport
+            transport = reached(config.url, headers, self._call_time_out_s())
         client = Client(
             transport,
             client_info=Implementation(name="fullstop", version=__version__),

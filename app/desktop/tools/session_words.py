@@ -4,10 +4,15 @@ import logging
 
 from mcp import MCPError
 
+from app.desktop.tools.http import AnswerRefused
 from app.desktop.tools.server_log import ServerLog, printable
 from engine.files.causes import network_cause, os_cause
 from ui.records.tooling.servers import ToolServerConfig
 
+_OLDER = (
+    " If it is an older server, which is reached with SSE, add it by Paste JSON, and write "
+    '"type": "sse" beside its address.'
+)
 _log = logging.getLogger(__name__)
 
 
@@ -53,8 +58,10 @@ class SessionWords:
             cause = str(error) if error.strerror is None else f"{os_cause(error).capitalize()}."
             return f"{self.name} could not be started. {cause}"
         if isinstance(error, MCPError):
-            return f"{self.name} could not be used: {printable(str(error), 300)}"
+            said = f"{self.name} could not be used: {printable(str(error), 300).rstrip('.')}."
+            return said if self._config.is_program or self._config.is_sse else said + _OLDER
         if self._config.is_program:
             said = printable(str(error), 300) or type(error).__name__
             return f"{self.name} does not speak MCP as it should: {said}"
-        return f"{self.name} could not be reached at its address: {network_cause(error)}."
+        cause = str(error) if isinstance(error, AnswerRefused) else network_cause(error)
+        return f"{self.name} could not be reached at its address: {cause}."

@@ -16,12 +16,19 @@ from types import TracebackType
 from typing import Any
 
 import anyio
+import psutil
 from mcp.client.stdio import get_default_environment
 from mcp.shared.message import SessionMessage
 from mcp_types import jsonrpc_message_adapter
 
 from app.desktop.tools.allowance import Allowance, Flooding
-from app.desktop.tools.process_groups import end_group, note_group
+from app.desktop.tools.process_groups import (
+    MARK,
+    descendants,
+    end_group,
+    new_mark,
+    note_group,
+)
 from app.desktop.tools.server_log import ServerLog, printable
 from engine.files.patient_json import parse_json
 
@@ -63,7 +70,9 @@ class ProgramTransport:
     ) -> None:
         self._command = command
         self._args = args
-        self._env = environment(env)
+        self._mark = new_mark()
+        self._below: list[psutil.Process] = []
+        self._env = {**environment(env), MARK: self._mark}
         self._cwd = os.path.expanduser(cwd or "~")
         if not cwd and not os.path.isdir(self._cwd):
             self._cwd = os.sep  # as a login does where a user has no home folder
@@ -114,6 +123,7 @@ class ProgramTransport:
         if process is None:
             return
         try:
+            self._below += await asyncio.to_thread(descendants, process.pid)
             if process.stdin is not None:
                 process.stdin.close()
             # Well-behaved servers end when their input closes.
@@ -123,7 +133,9 @@ class ProgramTransport:
                 self._end(_exit_words(process))
         finally:
             try:
-                await end_group(process.pid, lambda: process.returncode is not None)
+                await end_group(
+                    process.pid, lambda: process.returncode is not None, self._mark, self._below
+                )
             finally:
                 for task in self._tasks:
                     task.cancel()
@@ -194,6 +206,7 @@ class ProgramTransport:
         """Kill a program that breaks the limits."""
         self._end(why)
         if self._process is not None:
+            self._below += descendants(self._process.pid)
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self._process.pid, signal.SIGKILL)
 

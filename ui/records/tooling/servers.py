@@ -36,6 +36,7 @@ class ToolServerConfig:
         cwd: The folder that it runs in; empty for the home folder.
         url: The address of a server that runs already; empty for a program.
         headers: Sent with each request to the address.
+        is_sse: Whether the address speaks MCP's older way, HTTP with SSE.
         is_on: Whether a person has switched it on. A server that is off never runs.
         extra: Fields of other apps; they are kept unchanged, and never used.
     """
@@ -47,6 +48,7 @@ class ToolServerConfig:
     cwd: str = ""
     url: str = ""
     headers: tuple[NamedValue, ...] = ()
+    is_sse: bool = False
     is_on: bool = False
     extra: Mapping[str, Any] = field(default_factory=dict)
 

@@ -6,6 +6,8 @@ from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
+import psutil
+
 from app.desktop.tools.secrets import ToolSecrets
 from app.desktop.tools.servers import ToolServers
 from app.settings.keychain import Keychain, NoKeychain
@@ -67,3 +69,11 @@ class Served:
                 await asyncio.sleep(0.02)
 
         self.do(wait())
+
+
+def is_dead(pid: int) -> bool:
+    """Return whether a process has ended; in a container nobody may collect an orphan."""
+    try:
+        return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return True

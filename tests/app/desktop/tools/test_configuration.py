@@ -22,6 +22,9 @@ def test_a_program_and_an_address_are_read() -> None:
       "files": {"command": "npx", "args": ["-y", "s"], "env": {"LEVEL": "1"}, "cwd": "/tmp"},
       "web": {"type": "http", "url": "https://e.org/mcp", "headers": {"X-Team": "a"},
               "disabled": true}}}"""
+    [older] = servers_from('{"a": {"type": "sse", "url": "https://e.org/sse"}}')
+    assert older == ToolServerConfig("a", url="https://e.org/sse", is_sse=True, is_on=True)
+    assert servers_from(text_of([older])) == [older]
     files, web = servers_from(text)
     assert files == ToolServerConfig(
         "files", "npx", ("-y", "s"), (NamedValue("LEVEL", "1"),), "/tmp", is_on=True
@@ -91,7 +94,6 @@ def test_unknown_fields_of_other_apps_are_kept_and_never_used() -> None:
         ('{"mcpServers": {"a": {"url": "example.org"}}}', "a.url: is not an address"),
         ('{"mcpServers": {"a": {"url": "file:///etc/passwd"}}}', "a.url: is not an address"),
         ('{"mcpServers": {"a": {"url": "http://h", "command": "x"}}}', 'both "command" and "url"'),
-        ('{"mcpServers": {"a": {"type": "sse", "url": "http://h"}}}', "streamable HTTP"),
         ('{"mcpServers": {"a": {"type": "ftp", "url": "http://h"}}}', '"ftp" is unknown'),
         ('{"mcpServers": {"a": {"command": "x", "disabled": "no"}}}', "a.disabled: must be true"),
         ('{"mcpServers": {"a\\u001b": {"command": "x"}}}', "a character that cannot be shown"),

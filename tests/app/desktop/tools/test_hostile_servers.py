@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.app.desktop.tools.served import Served, hostile
+from tests.app.desktop.tools.served import Served, hostile, is_dead
 from ui.records.tooling.servers import ServerStage, ToolServerConfig
 
 
@@ -32,6 +32,19 @@ def test_a_server_that_dies_or_floods_during_a_call_is_ended_and_named(
     served.until(lambda: served.state(how).stage is ServerStage.FAILED)
     assert words in served.state(how).problem
     assert sum(len(line) for line in served.state(how).log) < 500_000
+
+
+@pytest.mark.parametrize("how", ["leaves-its-session", "clears-its-mark"])
+def test_a_child_that_leaves_the_session_ends_with_its_server(served: Served, how: str) -> None:
+    started(served, how)
+    if how == "leaves-its-session":
+        assert "it ended with code 7" in served.refusal(how, "go")
+    else:
+        served.call(how, "go")
+    served.until(lambda: any(line.startswith("child ") for line in served.state(how).log))
+    (child,) = (int(line[6:]) for line in served.state(how).log if line.startswith("child "))
+    served.do(served.host.switch(how, False))
+    served.until(lambda: is_dead(child))
 
 
 def test_a_server_that_hangs_in_a_call_is_named_after_the_time_limit(served: Served) -> None:
@@ -112,6 +125,17 @@ def test_of_thousands_of_tools_the_first_are_used_and_the_person_is_told(served:
     state = served.state("thousands")
     assert len(state.tools) == 128
     assert state.remarks == ("It lists more tools than can be used; the first 128 are.",)
+
+
+def test_tools_that_only_run_as_tasks_are_not_offered_and_the_person_is_told(
+    served: Served,
+) -> None:
+    started(served, "tasks")
+    state = served.state("tasks")
+    assert [tool.name for tool in state.tools] == ["go"]
+    assert state.remarks == (
+        "1 tool cannot be used: MCP’s tasks are required for a call, and Fullstop has none.",
+    )
 
 
 def test_a_program_that_is_not_installed_is_named_with_the_remedy(served: Served) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.app.desktop.tools.served import SERVERS, Served
+from tests.app.desktop.tools.served import SERVERS, Served, is_dead
 from ui.records.tooling.servers import NamedValue, ServerStage, ToolServerConfig
 from ui.tools.tool_host import ToolsRefused
 
@@ -121,7 +121,7 @@ def test_switching_off_ends_the_server_and_its_child_processes(
     child = int(marker.read_text())
     plain.do(plain.host.switch("plain", False))
     assert plain.state("plain").stage is ServerStage.OFF
-    plain.until(lambda: not psutil.pid_exists(child) or _is_dead(child))
+    plain.until(lambda: not psutil.pid_exists(child) or is_dead(child))
     plain.do(plain.host.ready(["plain"]))
     assert plain.state("plain").stage is ServerStage.OFF
     with pytest.raises(ToolsRefused, match="switched off"):
@@ -131,36 +131,45 @@ def test_switching_off_ends_the_server_and_its_child_processes(
 def test_the_child_processes_of_servers_end_even_if_the_program_is_killed() -> None:
     program = """
 import os, signal, subprocess
-from app.desktop.tools.process_groups import note_group
-kept = ["/bin/sh", "-c", "trap '' TERM; sleep 600 & echo $!; wait"]
-server = subprocess.Popen(kept, stdout=subprocess.PIPE, start_new_session=True)
+from app.desktop.tools.process_groups import MARK, new_mark, note_group
+kept = ["/bin/sh", "-c", "trap '' TERM; sleep 600 & echo $!; setsid sleep 600 & echo $!; wait"]
+env = {**os.environ, MARK: new_mark()}
+server = subprocess.Popen(kept, stdout=subprocess.PIPE, start_new_session=True, env=env)
 note_group(server.pid)
-print(server.pid, server.stdout.readline().decode(), flush=True)
+print(server.pid, *(server.stdout.readline().decode() for _ in range(2)), flush=True)
 os.kill(os.getpid(), signal.SIGKILL)
 """
     killed = subprocess.run(
         [sys.executable, "-c", program], stdout=subprocess.PIPE, timeout=60, check=False
     )
     assert killed.returncode == -signal.SIGKILL
-    server, child = map(int, killed.stdout.split())
+    processes = [int(one) for one in killed.stdout.split()]
     waited_until = time.monotonic() + 60
-    while not (_is_dead(server) and _is_dead(child)):
+    while not all(map(is_dead, processes)):
         assert time.monotonic() < waited_until
         time.sleep(0.02)
 
 
-def test_a_server_over_http_gets_its_headers_and_needs_no_process(plain: Served) -> None:
+@pytest.mark.parametrize("way", ["mcp", "sse"])
+def test_a_server_over_http_gets_its_headers_and_needs_no_process(plain: Served, way: str) -> None:
     with socket.socket() as found:
         found.bind(("127.0.0.1", 0))
         port = found.getsockname()[1]
     process = subprocess.Popen(
-        [sys.executable, str(SERVERS / "plain.py"), str(port)], stderr=subprocess.DEVNULL
+        [sys.executable, str(SERVERS / "plain.py"), str(port), way], stderr=subprocess.DEVNULL
     )
     try:
         plain.until(lambda: _answers(port))
-        url = f"http://127.0.0.1:{port}/mcp"
+        url = f"http://127.0.0.1:{port}/{way}"
         headers = (NamedValue("Authorization", "Bearer abc", is_secret=True),)
-        plain.do(plain.host.put(ToolServerConfig("web", url=url, headers=headers, is_on=True)))
+        if way == "sse":
+            wrong = ToolServerConfig("web", url=url, headers=headers, is_on=True)
+            plain.do(plain.host.put(wrong))
+            plain.do(plain.host.ready(["web"]))
+            assert 'write "type": "sse"' in plain.state("web").problem
+            plain.do(plain.host.remove("web"))
+        config = ToolServerConfig("web", url=url, headers=headers, is_sse=way == "sse", is_on=True)
+        plain.do(plain.host.put(config))
         plain.do(plain.host.ready(["web"]))
         assert plain.state("web").problem == ""
         assert plain.call("web", "add", a=20, b=22) == ("42", False)
@@ -179,11 +188,3 @@ def _answers(port: int) -> bool:
     except OSError:
         return False
     return True
-
-
-def _is_dead(pid: int) -> bool:
-    # In a container nobody may collect an orphan.
-    try:
-        return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
-        return True

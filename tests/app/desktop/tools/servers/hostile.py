@@ -21,6 +21,9 @@ def tools() -> list[dict[str, Any]]:
     match how:
         case "thousands":
             return [{"name": f"tool-{n}", "inputSchema": schema} for n in range(5_000)]
+        case "tasks":
+            task = {"name": "wait", "execution": {"taskSupport": "required"}}
+            return [*named, {**task, "inputSchema": schema}]
         case "names":
             bad = ["a\x1b[31mred\x00", "x" * 5_000, "", "two words", "ünï", "go", "go"]
             return [{"name": name, "inputSchema": schema} for name in bad]
@@ -34,6 +37,18 @@ def call(request_id: Any) -> None:
             if how == "leaves-a-child":
                 subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
             os._exit(7)
+        case "leaves-its-session" | "clears-its-mark":
+            # Behind it stands nobody: its parent has left as well.
+            clears = how == "clears-its-mark"
+            child = subprocess.Popen(
+                [sys.executable, "-c", "import time; time.sleep(600)"],
+                start_new_session=True,
+                env={} if clears else None,
+            )
+            print(f"child {child.pid}", file=sys.stderr, flush=True)
+            if not clears:
+                os._exit(7)
+            say({"id": request_id, "result": {"content": []}})
         case "hangs":
             time.sleep(600)
         case "endless-line":

@@ -82,6 +82,7 @@ def review(code: str) -> str:
 
 if __name__ == "__main__":
     if len(sys.argv) > 1:
-        server.run("streamable-http", host="127.0.0.1", port=int(sys.argv[1]))
+        way = "sse" if sys.argv[2:] == ["sse"] else "streamable-http"
+        server.run(way, host="127.0.0.1", port=int(sys.argv[1]))
     else:
         server.run("stdio")
