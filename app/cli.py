@@ -10,7 +10,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from api.conformance.captures.harmless import harmless
+from api.conformance.captures.values import harmless
 from app.command_line import arguments, launch_arguments
 from app.folders import paths
 from app.process import exits

@@ -6,7 +6,7 @@ The small distribution contains this module and its imports, without Qt and MLX.
 import sys
 from collections.abc import Sequence
 
-from api.conformance.captures.harmless import harmless
+from api.conformance.captures.values import harmless
 from app import __version__
 from app.command_line.probe_arguments import probe_parser
 from app.process import exits

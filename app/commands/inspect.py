@@ -9,11 +9,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from api.conformance.captures.diagnosis import diagnose
-from api.conformance.captures.harmless import harmless
-from api.conformance.captures.opening.answers import captures_of, is_answer
-from api.conformance.captures.opening.content import MOST_BYTES, NotReadable
+from api.conformance.captures.opening import captures_of, is_answer
+from api.conformance.captures.recordings import MOST_BYTES, NotReadable
 from api.conformance.captures.report import as_json, as_text, has_faults
-from api.conformance.captures.values import Capture, Finding
+from api.conformance.captures.values import Capture, Finding, harmless
 from app.process import exits
 from app.process.exits import CommandError
 from engine.files.causes import os_cause

@@ -11,7 +11,7 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
-from api.conformance.captures.harmless import harmless_json, on_one_line
+from api.conformance.captures.values import harmless_json, on_one_line
 from app.folders import paths
 from app.process import exits
 from app.process.exits import CommandError

@@ -13,31 +13,31 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from api.conformance.captures.harmless import harmless_json
-from api.conformance.captures.json_text import parsed
-from api.conformance.captures.values import WireDialect
-from api.conformance.probe.cases import Level
-from api.conformance.probe.reports.as_badge import as_badge
-from api.conformance.probe.reports.as_data import suite_as_data
-from api.conformance.probe.reports.as_html import suite_as_html
-from api.conformance.probe.reports.as_junit import as_junit
-from api.conformance.probe.reports.as_sarif import as_sarif
-from api.conformance.probe.reports.comparing import (
+from api.conformance.captures.framing import parsed
+from api.conformance.captures.values import WireDialect, harmless_json
+from api.conformance.probe.reports.formats import (
     NotAReport,
+    as_badge,
+    as_junit,
+    as_sarif,
+    catalogue_as_data,
+    catalogue_as_text,
     changes,
     changes_as_data,
     changes_as_text,
+    suite_as_data,
 )
-from api.conformance.probe.reports.expected import (
+from api.conformance.probe.reports.html import suite_as_html
+from api.conformance.probe.reports.suite import (
     Expected,
     ExpectedFileWrong,
+    ProbeSuite,
+    SuiteVerdict,
     read_expected,
     unknown_patterns,
 )
-from api.conformance.probe.reports.listing import catalogue_as_data, catalogue_as_text
-from api.conformance.probe.reports.suite import ProbeSuite, SuiteVerdict
-from api.conformance.probe.reports.suite_texts import suite_as_markdown, suite_as_text
-from api.conformance.probe.values import ProbeOptions, Progress
+from api.conformance.probe.reports.text import suite_as_markdown, suite_as_text
+from api.conformance.probe.values import Level, ProbeOptions, Progress
 from app.commands.probing import probed
 from app.process import exits
 from app.process.exits import CommandError

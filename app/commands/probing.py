@@ -9,8 +9,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from api.conformance.captures.values import WireDialect
-from api.conformance.probe.reports.expected import Expected
-from api.conformance.probe.reports.suite import ProbeSuite
+from api.conformance.probe.reports.suite import Expected, ProbeSuite
 from api.conformance.probe.running import ProbeRun
 from api.conformance.probe.values import OnProgress, ProbeFailed, ProbeOptions, Report
 

@@ -6,7 +6,7 @@ Needs no model: the recorded tokens go through the pipeline that a real run uses
 import dataclasses
 from pathlib import Path
 
-from api.conformance.captures.harmless import harmless_json
+from api.conformance.captures.values import harmless_json
 from app.process import exits
 from app.process.exits import CommandError
 from app.settings.options import ReplayOptions

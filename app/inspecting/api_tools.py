@@ -4,11 +4,11 @@ import json
 from collections.abc import Callable, Sequence
 
 from api.conformance.captures.values import WireDialect
-from api.conformance.probe.dialects.drivers import DRIVERS
-from api.conformance.probe.reports.as_data import suite_as_data
-from api.conformance.probe.reports.as_html import as_html
-from api.conformance.probe.reports.as_text import as_text, summary
+from api.conformance.probe.dialects import DRIVERS
+from api.conformance.probe.reports.formats import suite_as_data
+from api.conformance.probe.reports.html import as_html
 from api.conformance.probe.reports.suite import of_one
+from api.conformance.probe.reports.text import as_text, summary
 from api.conformance.probe.running import probe
 from api.conformance.probe.values import CheckResult, ProbeFailed, ProbeOptions, Progress
 from app.inspecting.capture_views import capture_text, read_capture

@@ -4,9 +4,8 @@ from collections.abc import Sequence
 from itertools import islice
 
 from api.conformance.captures.diagnosis import diagnose
-from api.conformance.captures.opening.answers import captures_of
-from api.conformance.captures.opening.content import opened
-from api.conformance.captures.opening.har import as_archive
+from api.conformance.captures.opening import captures_of
+from api.conformance.captures.recordings import as_archive, opened
 from api.conformance.captures.report import as_text, has_faults
 from api.conformance.captures.values import Capture, Severity
 from engine import counted, quoted

@@ -7,8 +7,8 @@ import json
 from typing import Any
 
 from api.conformance.captures.values import WireDialect
-from api.conformance.probe.asking.access import Access
-from api.conformance.probe.asking.curl import curl_line
+from api.conformance.probe.client import curl_line
+from api.conformance.probe.values import Access
 
 KEY_VARIABLE = "API_KEY"
 # Parameters that the vendors' packages know, by the API's path; others go into the extra body.

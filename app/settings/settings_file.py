@@ -14,7 +14,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from api.conformance.captures.harmless import on_one_line
+from api.conformance.captures.values import on_one_line
 from app.folders.privacy import made_private
 from app.folders.set_aside import set_aside
 from app.settings.checking import checks_of, made

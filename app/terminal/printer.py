@@ -6,7 +6,7 @@ Knows no engine. Main thread.
 import sys
 from typing import TextIO
 
-from api.conformance.captures.harmless import harmless, on_one_line
+from api.conformance.captures.values import harmless, on_one_line
 from app.process.terminals import takes_controls
 
 _DIM, _PLAIN, _CLEAR_LINE = "\x1b[2m", "\x1b[0m", "\r\x1b[K"

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from api.conformance.probe.cases import Level
-from api.conformance.probe.dialects.drivers import DRIVERS
+from api.conformance.probe.dialects import DRIVERS
+from api.conformance.probe.values import Level
 from app.command_line.probe_arguments import DIALECTS, LEVELS
 
 REPOSITORY = Path(__file__).parents[2]

@@ -1,13 +1,12 @@
-"""Splits a saved or pasted answer into HTTP head, request and frames, and drops other text.
+"""Takes the bytes of an answer apart: lines, events of a stream, JSON and what is left of it.
 
-Reads server-sent events, NDJSON and single JSON bodies; knows no dialect. Pure; any thread.
-
-The text may have tens of megabytes, with millions of lines or JSON values. It is read line by line,
-and the values of its frames are parsed again for each use, unless there are few.
+Pure; any thread.
 """
 
 import json
+import json.scanner
 import re
+import shlex
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -15,10 +14,238 @@ from enum import StrEnum
 from itertools import chain, islice
 from typing import Any
 
-from api.conformance.captures.json_text import has_too_many_values, objects_of, parsed
-from api.conformance.captures.requests import asked_stops
-from api.conformance.captures.text_lines import after_space, line_start, lines_of, next_line
 from api.conformance.captures.values import Decode, Finding, as_it_stands
+
+# Iterates over the lines of a very large text without a list of them.
+
+_TEXT_LINES_BREAK = re.compile(r"\r\n|\n|\r")
+_TEXT_LINES_SPACE = re.compile(r"\s*+")
+
+
+def line_start(text: str, word: str, begin: int = 0) -> int | None:
+    """Return the index of the next line that begins with a word; None if there is none.
+
+    Args:
+        text: The text.
+        word: The beginning of the line; not empty.
+        begin: The index at which the search begins.
+    """
+    at = text.find(word, begin)
+    while at > 0 and text[at - 1] not in "\r\n":
+        at = text.find(word, at + 1)
+    return at if at >= 0 else None
+
+
+def lines_of(text: str, begin: int = 0) -> Iterator[str]:
+    """Yield the lines from an index on, without their line ends."""
+    # U+2028 and similar characters are not line ends in a stream; splitlines would split JSON.
+    for found in _TEXT_LINES_BREAK.finditer(text, begin):
+        yield text[begin : found.start()]
+        begin = found.end()
+    yield text[begin:]
+
+
+def next_line(text: str, at: int) -> int:
+    """Return the index of the line after the one at an index."""
+    found = _TEXT_LINES_BREAK.search(text, at)
+    return len(text) if found is None else found.end()
+
+
+def after_space(text: str, at: int) -> int:
+    """Return the end of the white space at an index."""
+    found = _TEXT_LINES_SPACE.match(text, at)
+    return at if found is None else found.end()
+
+
+# Parses JSON texts of foreign programs, and refuses those that nest too deeply.
+#
+# It also refuses texts of millions of values, which take many times their size in memory.
+
+# No API's answer nests this deep, and code that walks the value must not run out of stack.
+_MOST_LEVELS = 100
+# Some 150 MB.
+_MOST_HOLDERS = 500_000
+_MOST_VALUES = 2_000_000
+# Python's own parser, which blocks all threads, parses this within milliseconds.
+_SHORT_CHARS = 256 * 1024
+_SHORT_DECODER = json.JSONDecoder()
+_MARK = re.compile(r'"(?:[^"\\]++|\\.)*+"|[\[\]{}]', re.DOTALL)
+_JSON_TEXT_SPACE = re.compile(r"[ \t\n\r]*+")
+
+
+def has_too_many_values(text: str) -> bool:
+    """Whether a text has so many brackets or commas that its values must not be kept."""
+    if len(text) < _MOST_HOLDERS:
+        return False
+    holders = text.count("[") + text.count("{")
+    return holders > _MOST_HOLDERS or text.count(",") > _MOST_VALUES
+
+
+def parsed(text: str) -> Any:
+    """Return the value of a JSON text; parse a long one in steps that let other threads run.
+
+    Raises:
+        ValueError: It is not JSON, nests too deeply, has a number of thousands of digits, or
+            millions of values.
+    """
+    if has_too_many_values(text):
+        raise ValueError("it has too many values")
+    try:
+        value = _decoder(text).decode(text)
+    except RecursionError as error:
+        raise ValueError("it is nested too deeply") from error
+    _check_levels(value, text.count("[") + text.count("{"))
+    return value
+
+
+def objects_of(text: str, first: int, *, is_alone: bool = True) -> Iterator[str]:
+    """Yield the objects of an array in a text, one by one.
+
+    Args:
+        text: The text.
+        first: The index of the array's bracket.
+        is_alone: Whether only white space may follow the array.
+
+    Raises:
+        ValueError: It is not an array of objects, or one object has millions of values.
+    """
+    at, mark = first, ","
+    if not is_alone and text.startswith("]", _after_space(text, first + 1)):
+        return
+    while mark == ",":
+        at = _after_space(text, at + 1)
+        end = _end_of_object(text, at)
+        yield text[at:end]
+        at = _after_space(text, end)
+        mark = text[at : at + 1]
+    if mark != "]" or (is_alone and _after_space(text, at + 1) < len(text)):
+        raise ValueError("it is not an array of objects")
+
+
+def _end_of_object(text: str, begin: int) -> int:
+    level = 0
+    if text.startswith("{", begin):
+        for count, found in enumerate(_MARK.finditer(text, begin)):
+            if found[0] in ("{", "["):
+                level += 1
+            elif found[0] in ("}", "]"):
+                level -= 1
+            if level == 0:
+                return found.end()
+            if count > _MOST_VALUES:
+                break
+    raise ValueError("it is not an object, or has too many values")
+
+
+def _after_space(text: str, at: int) -> int:
+    found = _JSON_TEXT_SPACE.match(text, at)
+    return at if found is None else found.end()
+
+
+def _decoder(text: str) -> Any:
+    if len(text) <= _SHORT_CHARS:
+        return _SHORT_DECODER
+    decoder = json.JSONDecoder()
+    decoder.scan_once = json.scanner.py_make_scanner(decoder)  # type: ignore[attr-defined]
+    return decoder
+
+
+def _check_levels(value: Any, most: int) -> None:
+    if most > _MOST_LEVELS and _levels(value) > _MOST_LEVELS:
+        raise ValueError("it is nested too deeply")
+
+
+def _levels(value: Any) -> int:
+    """Return how deep a value nests, without recursion."""
+    level, inner = 0, [value]
+    while inner:
+        holders = [one for one in inner if isinstance(one, dict | list)]
+        inner = []
+        for one in holders:
+            inner.extend(one.values() if isinstance(one, dict) else one)
+        level += bool(holders)
+        if level > _MOST_LEVELS:
+            break
+    return level
+
+
+# Finds the stops of a request in a curl command that was pasted together with the answer.
+
+# Only this much is read, because words are read letter by letter; requests are much shorter.
+_COMMAND_CHARS = 256 * 1024
+_LONGEST_PROMPT = 100
+_REQUESTS_BREAK = re.compile(r"\r\n|\r")
+# A shell's prompt may precede a command.
+_PROMPT = re.compile(r"(?:.{0,80}[$#%>] )?[$ %>]*")
+# The paths of the stops in the APIs' bodies.
+_HOLDERS = (
+    "options",
+    "sampling_params",
+    "parameters",
+    "generationConfig",
+    "generation_config",
+    "inferenceConfig",
+)
+_NAMES = ("stop_sequences", "stop", "stopSequences")
+_DATA_OPTIONS = ("-d", "--data", "--data-raw", "--data-binary", "--data-ascii", "--json")
+
+
+def asked_stops(text: str) -> tuple[str, ...]:
+    """Return the stops that a curl command in a text asks for; () if there is no command."""
+    begin = find_command(text)
+    if begin is None:
+        return ()
+    return _stops_of_command(_REQUESTS_BREAK.sub("\n", text[begin : begin + _COMMAND_CHARS]))
+
+
+def find_command(text: str, begin: int = 0) -> int | None:
+    """Return the index of ``curl`` in the next line that begins with a curl command."""
+    at = text.find("curl ", begin)
+    while at >= 0:
+        line = max(text.rfind("\n", 0, at), text.rfind("\r", 0, at)) + 1
+        if at - line < _LONGEST_PROMPT and _PROMPT.fullmatch(text, line, at):
+            return at
+        at = text.find("curl ", at + 1)
+    return None
+
+
+def stops_of_body(body: Any) -> tuple[str, ...]:
+    """Return the stop strings of a request's body in any dialect."""
+    if not isinstance(body, dict):
+        return ()
+    for holder in (body, *(body.get(name) for name in _HOLDERS)):
+        if isinstance(holder, dict):
+            for name in _NAMES:
+                value = holder.get(name)
+                if isinstance(value, str):
+                    return (value,)
+                if isinstance(value, list):
+                    return tuple(item for item in value if isinstance(item, str))
+    return ()
+
+
+def _stops_of_command(text: str) -> tuple[str, ...]:
+    reader = shlex.shlex(text, posix=True, punctuation_chars=False)
+    reader.whitespace_split = True
+    reader.commenters = ""
+    words: list[str] = []
+    try:
+        # The answer follows the command, so words are read one by one, up to the body.
+        for word in reader:
+            if words and words[-1] in _DATA_OPTIONS:
+                return stops_of_body(parsed(word))
+            words.append(word)
+    except ValueError:
+        return ()
+    return ()
+
+
+# Splits a saved or pasted answer into HTTP head, request and frames, and drops other text.
+#
+# Reads server-sent events, NDJSON and single JSON bodies; knows no dialect.
+#
+# The text may have tens of megabytes, with millions of lines or JSON values. It is read line by
+# line, and the values of its frames are parsed again for each use, unless there are few.
 
 _BLANK = " \t\r\n"
 _VERSION = re.compile(r"HTTP/[\d.]{1,4} (\d{3})")

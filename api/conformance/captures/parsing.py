@@ -9,16 +9,29 @@ from typing import Any
 
 from api.conformance.captures.draft import Draft, mapping
 from api.conformance.captures.framing import MOST_FRAMES, BodyForm, Frame, Framed, framed
+from api.conformance.captures.other_readers import (
+    EVENTS,
+    read_converse_stream,
+    read_converse_whole,
+    read_gemini_stream,
+    read_gemini_whole,
+    read_llama_cpp_stream,
+    read_llama_cpp_whole,
+    read_tgi_stream,
+    read_tgi_whole,
+)
 from api.conformance.captures.readers import (
-    chat,
-    converse,
-    gemini,
-    generate,
-    llama_cpp,
-    messages,
-    ollama,
-    responses,
-    tgi,
+    MESSAGES_EVENTS,
+    read_chat_stream,
+    read_chat_whole,
+    read_generate_stream,
+    read_generate_whole,
+    read_messages_stream,
+    read_messages_whole,
+    read_ollama_stream,
+    read_ollama_whole,
+    read_responses_stream,
+    read_responses_whole,
 )
 from api.conformance.captures.values import (
     Capture,
@@ -39,16 +52,16 @@ _ReadWhole = Callable[[Draft, dict[str, Any]], None]
 _ReadStream = Callable[[Draft, tuple[Frame, ...]], None]
 
 _READERS: dict[WireDialect, tuple[_ReadWhole, _ReadStream]] = {
-    WireDialect.MESSAGES: (messages.read_whole, messages.read_stream),
-    WireDialect.CHAT: (chat.read_whole, chat.read_stream),
-    WireDialect.COMPLETIONS: (chat.read_whole, chat.read_stream),
-    WireDialect.RESPONSES: (responses.read_whole, responses.read_stream),
-    WireDialect.GENERATE: (generate.read_whole, generate.read_stream),
-    WireDialect.OLLAMA: (ollama.read_whole, ollama.read_stream),
-    WireDialect.LLAMA_CPP: (llama_cpp.read_whole, llama_cpp.read_stream),
-    WireDialect.TGI: (tgi.read_whole, tgi.read_stream),
-    WireDialect.GEMINI: (gemini.read_whole, gemini.read_stream),
-    WireDialect.CONVERSE: (converse.read_whole, converse.read_stream),
+    WireDialect.MESSAGES: (read_messages_whole, read_messages_stream),
+    WireDialect.CHAT: (read_chat_whole, read_chat_stream),
+    WireDialect.COMPLETIONS: (read_chat_whole, read_chat_stream),
+    WireDialect.RESPONSES: (read_responses_whole, read_responses_stream),
+    WireDialect.GENERATE: (read_generate_whole, read_generate_stream),
+    WireDialect.OLLAMA: (read_ollama_whole, read_ollama_stream),
+    WireDialect.LLAMA_CPP: (read_llama_cpp_whole, read_llama_cpp_stream),
+    WireDialect.TGI: (read_tgi_whole, read_tgi_stream),
+    WireDialect.GEMINI: (read_gemini_whole, read_gemini_stream),
+    WireDialect.CONVERSE: (read_converse_whole, read_converse_stream),
 }
 
 
@@ -105,7 +118,7 @@ def recognised(frames: tuple[Frame, ...]) -> WireDialect | None:
         kind = value.get("type")
         if not isinstance(kind, str):
             kind = None
-        if kind in messages.NAMES or kind == "message" or frame.name in messages.NAMES:
+        if kind in MESSAGES_EVENTS or kind == "message" or frame.name in MESSAGES_EVENTS:
             return WireDialect.MESSAGES
         if (kind or "").startswith("response.") or value.get("object") == "response":
             return WireDialect.RESPONSES
@@ -126,7 +139,7 @@ def _of_others(value: dict[str, Any], name: str | None) -> WireDialect | None:
         return WireDialect.GEMINI
     if "generated_text" in value:
         return WireDialect.TGI
-    if name in converse.EVENTS or any(one in converse.EVENTS for one in value):
+    if name in EVENTS or any(one in EVENTS for one in value):
         return WireDialect.CONVERSE
     if "stopReason" in value and "output" in value:
         return WireDialect.CONVERSE

@@ -4,13 +4,15 @@ import dataclasses
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from api.conformance.captures.harmless import harmless, harmless_json, on_one_line
 from api.conformance.captures.values import (
     Capture,
     CapturedCall,
     CapturedUsage,
     Finding,
     Severity,
+    harmless,
+    harmless_json,
+    on_one_line,
     status_in_words,
 )
 

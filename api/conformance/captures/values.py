@@ -1,12 +1,17 @@
-"""A captured answer of any server, and the findings about it.
+"""What a captured answer is, apart from how it was written down: events, an ending, findings.
 
-Pure values; knows no web framework and no engine. Any thread.
+Pure; any thread.
 """
 
-from collections.abc import Callable, Mapping
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from http import HTTPStatus
+from typing import Any
+
+# A captured answer of any server, and the findings about it.
 
 # Converts a piece of a capture to text; large captures keep one character for each byte.
 Decode = Callable[[str], str]
@@ -219,3 +224,82 @@ def status_in_words(status: int) -> str:
         return f"HTTP {status} {HTTPStatus(status).phrase}"
     except ValueError:
         return f"HTTP {status}"
+
+
+# Finds where a list of stops cuts a finished text: the rule by which answers are judged.
+#
+# Deliberately does not use the engine's matcher, so that it does not share the matcher's faults.
+
+
+@dataclass(frozen=True, slots=True)
+class Occurrence:
+    """A stop found in a text: ``text[start:end] == stop``."""
+
+    stop: str
+    start: int
+    end: int
+
+
+def first_occurrence(text: str, stops: Sequence[str]) -> Occurrence | None:
+    """Return the stop that is complete first; if several are, the longest."""
+    found = [
+        Occurrence(stop, start, start + len(stop))
+        for stop in stops
+        if stop and (start := text.find(stop)) >= 0
+    ]
+    # min keeps the first of equals, which is the list's order.
+    return min(found, key=lambda one: (one.end, one.start), default=None)
+
+
+def unfinished_stop(text: str, stops: Sequence[str]) -> tuple[str, str] | None:
+    """Return the longest end of the text that is the beginning of a stop, and that stop."""
+    best: tuple[str, str] | None = None
+    for stop in stops:
+        for length in range(min(len(stop) - 1, len(text)), 0, -1):
+            if text.endswith(stop[:length]):
+                if best is None or length > len(best[0]):
+                    best = (stop[:length], stop)
+                break
+    return best
+
+
+# Makes foreign text safe for terminals and reports: control characters become escapes.
+#
+# Servers, files and models may send characters that move the cursor, rewrite a line, reverse the
+# direction of writing or hide words.
+
+# Controls of ASCII except newline and tab, those of Latin-1, soft hyphens, marks and overrides of
+# direction, invisible spaces and operators, line separators, annotations, lone surrogates, and the
+# tags of Unicode. Joiners stay, because scripts and emoji need them.
+_STEERING = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f"
+    "\ufeff\ufff9-\ufffb\ud800-\udfff\U000e0000-\U000e007f]"
+)
+_BREAKS = str.maketrans({"\n": "\\n", "\t": "\\t"})
+
+
+def harmless(text: str) -> str:
+    """Return text with every such character shown as an escape; newline and tab stay."""
+    return _STEERING.sub(_escape, text)
+
+
+def on_one_line(text: str, most_chars: int = 0) -> str:
+    """Return harmless text without line breaks, shortened to ``most_chars``."""
+    shown = text if not most_chars or len(text) <= most_chars else text[: most_chars - 1] + "…"
+    return harmless(shown).translate(_BREAKS)
+
+
+def harmless_json(value: Any) -> str:
+    """Return a value as JSON on one line, with every such character escaped."""
+    return _STEERING.sub(_json_escape, json.dumps(value, ensure_ascii=False))
+
+
+def _escape(found: re.Match[str]) -> str:
+    code = ord(found[0])
+    if code <= 0xFF:
+        return f"\\x{code:02x}"
+    return f"\\u{code:04x}" if code <= 0xFFFF else f"\\U{code:08x}"
+
+
+def _json_escape(found: re.Match[str]) -> str:
+    return json.dumps(found[0])[1:-1]  # beyond the first plane, it is written as two halves

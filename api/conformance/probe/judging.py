@@ -1,16 +1,17 @@
-"""Judges an answer by comparing it with the answer to the same prompt without stops.
+"""Judges answers against what was expected, and folds findings that have one cause.
 
-Pure: values in, faults out; sends no requests. Any thread.
+Pure; any thread.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from api.conformance.captures.matching import first_occurrence
-from api.conformance.captures.values import CapturedEnding
-from api.conformance.probe.asking.exchange import Exchange
-from api.conformance.probe.dialects.driver import Driver
-from api.conformance.probe.planning.plan import StopCase
+from api.conformance.captures.values import CapturedEnding, first_occurrence
+from api.conformance.probe.dialects import Driver
+from api.conformance.probe.plan import StopCase
+from api.conformance.probe.values import CheckOutcome, CheckResult, Exchange
+
+# Judges an answer by comparing it with the answer to the same prompt without stops.
 
 # How much of an answer must come after a stop, so that its cost shows whether it was generated.
 _LEAST_CUT = 0.35
@@ -229,3 +230,37 @@ def _cost(case: StopCase, run: Exchange) -> Judgement | None:
             f"{run.total_s:.1f} s",
         )
     return None
+
+
+# Separates independent failures from those caused by another failure.
+
+# A stop that affects later requests cuts all their answers.
+_HIDING = ("stop_sticks",)
+# Cases that are not judged by the text of one answer.
+_UNHIDDEN = ("errors.", "form.", "stream.", "hang_up.")
+
+
+def cause_of(result: CheckResult, earlier: Iterable[CheckResult]) -> str:
+    """Return the id of the first check that failed in the same way; empty if none did.
+
+    Checks are ordered from simple to special. A fault that a simple check shows in all modes needs
+    no second finding, and a fault that only a special check can show has a code of its own.
+    """
+    if result.outcome is not CheckOutcome.FAILED:
+        return ""
+    shown = _ways(result)
+    for other in earlier:
+        if _hides(other) and not result.code.startswith(_UNHIDDEN):
+            return other.code
+        if other.outcome is CheckOutcome.FAILED and not other.cause and shown <= _ways(other):
+            return other.code
+    return ""
+
+
+def _hides(result: CheckResult) -> bool:
+    """Return whether a fault makes later answers useless as evidence."""
+    return not result.cause and any(fault.code in _HIDING for fault in result.faults)
+
+
+def _ways(result: CheckResult) -> set[tuple[str, str]]:
+    return {(fault.code, fault.mode) for fault in result.faults}

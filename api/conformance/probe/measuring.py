@@ -7,11 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from api.conformance.captures.values import Capture, CapturedEnding
-from api.conformance.probe.asking.client import Client
-from api.conformance.probe.asking.exchange import Exchange
-from api.conformance.probe.baseline import Baseline, Baselines
-from api.conformance.probe.dialects.asks import Ask
-from api.conformance.probe.values import Fault
+from api.conformance.probe.client import Client
+from api.conformance.probe.dialects import Ask
+from api.conformance.probe.plan import Baseline, Baselines
+from api.conformance.probe.values import Exchange, Fault
 
 MAX_TOKENS = 128
 # Limits for a server with a small context, and for a model that thinks long.

@@ -13,15 +13,18 @@ from fnmatch import fnmatchcase
 
 import aiohttp
 
-from api.conformance.captures.harmless import on_one_line
-from api.conformance.probe.asking.access import Access
-from api.conformance.probe.asking.budget import TIME_IS_UP, Budget, LimitReached
-from api.conformance.probe.asking.exchange import Exchange
-from api.conformance.probe.asking.session import open_session
-from api.conformance.probe.baseline import Baseline, Baselines
-from api.conformance.probe.catalogue.every_case import CASES, case_of
-from api.conformance.probe.checks.answer_checks import ANSWER_CHECKS, REASON_CHECKS
+from api.conformance.captures.values import on_one_line
+from api.conformance.probe.catalogue import CASES, case_of
+from api.conformance.probe.checks.answer_checks import (
+    ANSWER_CHECKS,
+    ERROR_CHECKS,
+    FEATURE_CHECKS,
+    FRAMING_CHECKS,
+    PACE_CHECKS,
+    REASON_CHECKS,
+)
 from api.conformance.probe.checks.checking import (
+    FORM_CHECKS,
     Check,
     CheckSetting,
     Seen,
@@ -29,30 +32,29 @@ from api.conformance.probe.checks.checking import (
     not_asked,
     undecided,
 )
-from api.conformance.probe.checks.error_checks import ERROR_CHECKS
-from api.conformance.probe.checks.feature_checks import FEATURE_CHECKS
-from api.conformance.probe.checks.form import FORM_CHECKS
-from api.conformance.probe.checks.hang_up_checks import HANG_UP_CHECKS
-from api.conformance.probe.checks.isolation_checks import ISOLATION_CHECKS
-from api.conformance.probe.checks.limit_checks import LIMIT_CHECKS
-from api.conformance.probe.checks.list_checks import LIST_CHECKS
-from api.conformance.probe.checks.literal_checks import LITERAL_CHECKS
-from api.conformance.probe.checks.long_checks import LONG_CHECKS
-from api.conformance.probe.checks.stop_checks import stop_checks
-from api.conformance.probe.checks.stream_checks import FRAMING_CHECKS, PACE_CHECKS
-from api.conformance.probe.checks.usage_checks import USAGE_CHECKS
+from api.conformance.probe.checks.isolation_checks import HANG_UP_CHECKS, ISOLATION_CHECKS
+from api.conformance.probe.checks.limit_checks import LIMIT_CHECKS, USAGE_CHECKS
+from api.conformance.probe.checks.stop_checks import (
+    LIST_CHECKS,
+    LITERAL_CHECKS,
+    LONG_CHECKS,
+    stop_checks,
+)
+from api.conformance.probe.client import TIME_IS_UP, Budget, LimitReached, open_session
 from api.conformance.probe.detection import Found, found_server
-from api.conformance.probe.folding import cause_of
+from api.conformance.probe.judging import cause_of
 from api.conformance.probe.measuring import baselines
-from api.conformance.probe.planning.plan import plan
-from api.conformance.probe.tool import tool_name
+from api.conformance.probe.plan import Baseline, Baselines, plan
 from api.conformance.probe.values import (
+    Access,
     CheckResult,
+    Exchange,
     OnProgress,
     ProbeFailed,
     ProbeOptions,
     Progress,
     Report,
+    tool_name,
 )
 
 _BEGINNING = "Asking without stops"

@@ -1,14 +1,170 @@
-"""The options of a probe and its results. Pure values; any thread."""
+"""What a run of the probe is made of: its questions, its exchanges with a server, its findings.
 
+Pure; any thread.
+"""
+
+import ssl
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import StrEnum
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
 
-from api.conformance.captures.values import WireDialect
-from api.conformance.probe.asking.access import Access
-from api.conformance.probe.asking.exchange import Exchange
-from api.conformance.probe.cases import Level
-from api.conformance.probe.dialects.references import Reference
+from api.conformance.captures.values import Capture, WireDialect
+from api.conformance.probe.references import Reference, Topic, reference
+
+# The name of the probing program in reports.
+
+# Installed as a part of the application, or by itself.
+_DISTRIBUTIONS = ("fullstop-chat", "fullstop-probe")
+
+
+def tool_name() -> str:
+    """Return the name and the version of this probe."""
+    for distribution in _DISTRIBUTIONS:
+        try:
+            return f"fullstop probe {version(distribution)}"
+        except PackageNotFoundError:
+            continue
+    return "fullstop probe"
+
+
+# The catalogue's values: what a case checks, how binding it is, and its reference.
+
+
+class Level(StrEnum):
+    """How binding a case is.
+
+    A specification is in the reference of the dialect's vendor. An extension is in common use but
+    in no vendor's reference. An opinion is what users expect, without any reference.
+    """
+
+    SPECIFICATION = "specification"
+    EXTENSION = "extension"
+    OPINION = "opinion"
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One thing that a probe checks.
+
+    Attributes:
+        code: A stable id, such as ``stop.one_character``.
+        title: What is checked.
+        rule: What a server must do, as a sentence.
+        topic: The topic of the references that state it.
+        level: How binding it is if the dialect's vendor states it.
+        weaker_in: Dialects in which it is an opinion.
+    """
+
+    code: str
+    title: str
+    rule: str
+    topic: Topic
+    level: Level = Level.SPECIFICATION
+    weaker_in: frozenset[WireDialect] = frozenset()
+
+    def reference_in(self, dialect: WireDialect) -> Reference | None:
+        """Return the reference of the dialect's vendor, or None."""
+        return reference(dialect, self.topic)
+
+    def level_in(self, dialect: WireDialect) -> Level:
+        """Return the level in a dialect; a rule that its vendor does not state is an extension."""
+        if dialect in self.weaker_in:
+            return Level.OPINION
+        if self.level is Level.SPECIFICATION and self.reference_in(dialect) is None:
+            return Level.EXTENSION
+        return self.level
+
+
+# How a server is reached: its key, headers, certificates and time limits.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Access:
+    """What every request to a server needs in addition to its dialect.
+
+    Attributes:
+        api_key: The key that the server requires, or None.
+        headers: Headers in addition to those of the dialect.
+        base_path: Replaces ``/v1`` in every path; None keeps the paths.
+        timeout_s: How long one answer may take.
+        longest_wait_s: The longest single wait for a busy server.
+        grace_s: How long a connection may stay open after the end of its stream.
+        is_insecure: Whether untrusted certificates are accepted.
+        ca_file: Certificates to trust, in a PEM file; None for those of the system.
+    """
+
+    api_key: str | None = None
+    headers: tuple[tuple[str, str], ...] = ()
+    base_path: str | None = None
+    timeout_s: float = 60.0
+    longest_wait_s: float = 60.0
+    grace_s: float = 5.0
+    is_insecure: bool = False
+    ca_file: Path | None = None
+
+    def tls(self) -> ssl.SSLContext | bool:
+        """Return the TLS settings with the trusted certificates; True for the system's.
+
+        Raises:
+            OSError: The file of certificates cannot be read, or is not one.
+        """
+        if self.ca_file is not None:
+            return ssl.create_default_context(cafile=str(self.ca_file))
+        return not self.is_insecure
+
+
+# One request of a probe and its answer.
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """A request and its answer.
+
+    Attributes:
+        body: The request's body.
+        status: The HTTP status; 0 if there was none.
+        text: The answer's body.
+        capture: The answer, parsed.
+        problem: Why the answer is incomplete: a time-out or a broken connection; empty if it is
+            complete.
+        total_s: How long it took.
+        first_s: When the first byte of the body arrived; None if none did.
+        is_streamed: Whether a stream was asked for.
+        is_left_open: Whether the connection stayed open after the end of the stream.
+        headers: The answer's headers, names in lower case.
+    """
+
+    body: Any
+    status: int
+    text: str
+    capture: Capture
+    problem: str = ""
+    total_s: float = 0.0
+    first_s: float | None = None
+    is_streamed: bool = False
+    is_left_open: bool = False
+    headers: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def mode(self) -> str:
+        """How the answer was requested, as reports show it."""
+        return "streamed" if self.is_streamed else "whole"
+
+    @property
+    def is_answer(self) -> bool:
+        """Whether this is a complete answer of the model."""
+        return self.status == 200 and not self.problem and self.capture.error is None
+
+    @property
+    def is_refusal(self) -> bool:
+        """Whether the server says that the request is at fault."""
+        return 400 <= self.status < 500 and not self.problem
+
+
+# The options of a probe and its results.
 
 
 class ProbeFailed(Exception):

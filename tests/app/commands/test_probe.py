@@ -16,7 +16,7 @@ from xml.etree import ElementTree
 import jsonschema
 import pytest
 
-from api.conformance.probe.catalogue.every_case import CASES
+from api.conformance.probe.catalogue import CASES
 from app import probe_cli
 from app.cli import main
 from tests.api.conformance.probe.family.broken_servers import NamesNoSequence

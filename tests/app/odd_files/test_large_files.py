@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from api.conformance.captures.opening.content import MOST_BYTES
+from api.conformance.captures.recordings import MOST_BYTES
 
 pytestmark = pytest.mark.long
 

@@ -2,7 +2,7 @@ import io
 
 import pytest
 
-from api.conformance.captures.harmless import harmless
+from api.conformance.captures.values import harmless
 from app.terminal.printer import Printer
 
 

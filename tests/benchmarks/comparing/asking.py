@@ -14,9 +14,7 @@ from typing import Any
 import aiohttp
 
 from api.conformance.captures.values import WireDialect
-from api.conformance.probe.dialects.asks import Ask
-from api.conformance.probe.dialects.driver import headers
-from api.conformance.probe.dialects.drivers import DRIVERS
+from api.conformance.probe.dialects import DRIVERS, Ask, headers
 from tests.benchmarks.reading import Reading
 
 Turn = tuple[str, str]

@@ -6,8 +6,8 @@ Pure; knows the demo model and the probe's drivers, no server.
 from dataclasses import dataclass
 
 from api.conformance.captures.values import CapturedEnding, WireDialect
-from api.conformance.probe.asking.exchange import Exchange
-from api.conformance.probe.dialects.asks import Ask
+from api.conformance.probe.dialects import Ask
+from api.conformance.probe.values import Exchange
 
 STOPPED = frozenset({CapturedEnding.STOP, CapturedEnding.NATURAL_OR_STOP})
 ENDED = frozenset({CapturedEnding.NATURAL, CapturedEnding.NATURAL_OR_STOP})

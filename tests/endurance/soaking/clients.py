@@ -14,12 +14,9 @@ from collections.abc import Callable
 import aiohttp
 
 from api.conformance.captures.values import WireDialect
-from api.conformance.probe.asking.access import Access
-from api.conformance.probe.asking.budget import Budget
-from api.conformance.probe.asking.client import Client
-from api.conformance.probe.dialects.asks import Ask
-from api.conformance.probe.dialects.drivers import DRIVERS
-from api.conformance.probe.dialects.other_drivers import OTHER_DRIVERS
+from api.conformance.probe.client import Budget, Client
+from api.conformance.probe.dialects import DRIVERS, OTHER_DRIVERS, Ask
+from api.conformance.probe.values import Access
 from tests.endurance.soaking.cases import CASES, RAW, ask_of, fault
 
 # What this server speaks; the probe speaks more.

@@ -1,21 +1,24 @@
-"""What checks have in common: their knowledge of the server, and the form of their results.
-
-Runs on the loop of whoever probes.
-"""
+"""What every check is: a question, its plan and its judgement."""
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from api.conformance.captures.values import WireDialect
-from api.conformance.probe.asking.client import Client
-from api.conformance.probe.asking.exchange import Exchange
-from api.conformance.probe.baseline import Baseline
-from api.conformance.probe.cases import Case
-from api.conformance.probe.catalogue.every_case import case_of
+from api.conformance.captures.values import Severity, WireDialect
+from api.conformance.probe.catalogue import case_of
+from api.conformance.probe.client import Client
 from api.conformance.probe.judging import Judgement
-from api.conformance.probe.planning.plan import StopCase, simplest_case
-from api.conformance.probe.values import CheckOutcome, CheckResult, Fault, ProbeOptions
+from api.conformance.probe.plan import Baseline, StopCase, simplest_case
+from api.conformance.probe.values import (
+    Case,
+    CheckOutcome,
+    CheckResult,
+    Exchange,
+    Fault,
+    ProbeOptions,
+)
+
+# What checks have in common: their knowledge of the server, and the form of their results.
 
 # Why a check is undecided if the server answered none of its requests.
 NO_ANSWER = "There is no answer to compare."
@@ -219,3 +222,57 @@ async def make_sure_it_lives(setting: CheckSetting, cause: Exchange) -> Fault | 
         cause,
         Judgement("server_died", f"After this request the server no longer answers: {why}."),
     )
+
+
+# Checks the form of all answers of a probe, streamed and whole ones separately.
+#
+# Sends no requests.
+
+# Reported by the checks of stops, each with its own evidence.
+_JUDGED_ELSEWHERE = frozenset({"reason_missing", "empty"})
+
+
+def faults_of_form(client: Client, runs: Sequence[Exchange], *, is_streamed: bool) -> Seen:
+    """Return each fault of form once, with the first answer that shows it.
+
+    Args:
+        client: The client that sent the requests.
+        runs: All requests and their answers so far.
+        is_streamed: Whether to judge streams, or answers that were sent whole.
+    """
+    answers = [run for run in runs if run.is_answer and run.is_streamed is is_streamed]
+    if not answers:
+        return skipped("There were no such answers.")
+    found: dict[str, tuple[Exchange, Judgement]] = {}
+    for run in answers:
+        for verdict in _verdicts(run):
+            found.setdefault(verdict.code, (run, verdict))
+    faults = tuple(fault(client, run, verdict) for run, verdict in found.values())
+    return Seen(f"{len(answers)} answers were read", faults)
+
+
+def _verdicts(run: Exchange) -> list[Judgement]:
+    capture = run.capture
+    found = [
+        Judgement(finding.code, finding.sentence, got=finding.excerpt)
+        for finding in capture.findings
+        if finding.severity is not Severity.NOTE and finding.code not in _JUDGED_ELSEWHERE
+    ]
+    is_uncounted = capture.usage is None or capture.usage.output_tokens is None
+    if is_uncounted and all(verdict.code != "usage_missing" for verdict in found):
+        found.append(Judgement("usage_missing", "The answer has no count of output tokens."))
+    return found
+
+
+async def _streamed(setting: CheckSetting) -> Seen:
+    return faults_of_form(setting.client, setting.client.exchanges, is_streamed=True)
+
+
+async def _whole(setting: CheckSetting) -> Seen:
+    return faults_of_form(setting.client, setting.client.exchanges, is_streamed=False)
+
+
+FORM_CHECKS = (
+    Check("form.streamed", _streamed),
+    Check("form.whole", _whole),
+)

@@ -1,13 +1,9 @@
-"""Checks that the stops of one request do not affect other requests.
-
-Runs on the loop of whoever probes.
-"""
+"""Checks of what a request may do to others, and of clients that hang up."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 
-from api.conformance.probe.asking.exchange import Exchange
 from api.conformance.probe.checks.checking import (
     Check,
     CheckSetting,
@@ -16,9 +12,12 @@ from api.conformance.probe.checks.checking import (
     undecided,
     working_case,
 )
+from api.conformance.probe.dialects import Ask
 from api.conformance.probe.judging import Judgement, no_answer
-from api.conformance.probe.planning.plan import StopCase
-from api.conformance.probe.values import Fault
+from api.conformance.probe.plan import StopCase
+from api.conformance.probe.values import Exchange, Fault
+
+# Checks that the stops of one request do not affect other requests.
 
 _DIFFERS = "The same question got another answer, which no stop explains."
 
@@ -98,4 +97,59 @@ def _one_of_each(faults: Sequence[Fault]) -> tuple[Fault, ...]:
 ISOLATION_CHECKS = (
     Check("stops.sticky", _sticky),
     Check("stops.concurrent", _concurrent),
+)
+
+
+# Checks that a server answers the next client after some clients have hung up.
+#
+# The only evidence from outside is how soon the next client is answered.
+
+# At least one of these gets a long answer from any model.
+_LONG_CHAT = (
+    "Count from 1 to 1000, one number per line",
+    "Count from 1 to 40 in words, one number per line.",
+    "Write a long story about a fox.",
+)
+_LONG_PLAIN = ("1\n2\n3\n4\n5\n6\n", "Once upon a time", "The alphabet is A B C D E F")
+_MAX_TOKENS = 1500
+_WAIT_S = 0.3
+_USUAL = 4
+
+
+def _hang_up(is_streamed: bool) -> Callable[[CheckSetting], Awaitable[Seen]]:
+    async def run(setting: CheckSetting) -> Seen:
+        client = setting.client
+        prompts = _LONG_CHAT if client.driver.has_chat_template else _LONG_PLAIN
+        asks = [Ask(text, max_tokens=_MAX_TOKENS, is_streamed=is_streamed) for text in prompts]
+        wait_s = min(_WAIT_S, setting.main.total_s / 2)
+        left = await asyncio.gather(*(client.hang_up_on(ask, wait_s) for ask in asks))
+        allowed_s = setting.options.patience_s + _USUAL * setting.short_s
+        after = await client.ask_shortly()
+        if not after.is_answer or after.total_s > allowed_s:
+            why = after.problem or (
+                f"the next request took {after.total_s:.1f} s"
+                if after.is_answer
+                else f"the next request got status {after.status}"
+            )
+            body = client.driver.body(asks[0], client.model)
+            fault = Fault(
+                "not_freed",
+                f"After {len(asks)} clients hung up {why}.",
+                # Streamed or not, the fault is the same: the server does not free the client's
+                # slot.
+                expected=f"an answer within {allowed_s:.1f} s",
+                got=why,
+                curl=client.curl(body, is_cut=True),
+            )
+            return Seen(faults=(fault,))
+        if not any(left):
+            return undecided("The answers ended before a client could hang up.")
+        return Seen(f"the next request took {after.total_s:.2f} s")
+
+    return run
+
+
+HANG_UP_CHECKS = (
+    Check("hang_up.streamed", _hang_up(is_streamed=True)),
+    Check("hang_up.whole", _hang_up(is_streamed=False)),
 )

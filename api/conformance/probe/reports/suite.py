@@ -1,14 +1,75 @@
-"""All reports of one call of the probe, one for each dialect, and their overall verdict.
+"""The findings of one dialect or several together, and which of them were expected.
 
-Pure values; any thread.
+Pure; any thread.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
+from fnmatch import fnmatchcase
 
-from api.conformance.probe.reports.expected import Expected
+from api.conformance.probe.catalogue import CASES
+from api.conformance.probe.dialects import DRIVERS
 from api.conformance.probe.values import CheckOutcome, CheckResult, Report
+
+# The file of expected failures: checks that are known to fail, one per line.
+
+_DIALECTS = tuple(dialect.value for dialect in DRIVERS)
+
+
+class ExpectedFileWrong(ValueError):
+    """A line names no check or no dialect; the message says which."""
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """The expected failures.
+
+    Attributes:
+        entries: Pairs of a dialect (empty for all) and a pattern of check ids.
+    """
+
+    entries: tuple[tuple[str, str], ...] = ()
+
+    def names(self, dialect: str, code: str) -> bool:
+        """Whether the failure of a check is expected."""
+        return any(
+            where in ("", dialect) and fnmatchcase(code, pattern) for where, pattern in self.entries
+        )
+
+
+def read_expected(text: str) -> Expected:
+    """Read a file: ``[dialect:]id`` on each line, ``#`` before comments.
+
+    Raises:
+        ExpectedFileWrong: A line names no check or no dialect.
+    """
+    entries = []
+    for number, line in enumerate(text.splitlines(), 1):
+        named = line.partition("#")[0].strip()
+        if not named:
+            continue
+        dialect, colon, pattern = named.rpartition(":")
+        if colon and dialect not in _DIALECTS:
+            raise ExpectedFileWrong(
+                f"line {number}: {dialect!r} is not a dialect ({', '.join(_DIALECTS)})"
+            )
+        if unknown := unknown_patterns([pattern]):
+            raise ExpectedFileWrong(
+                f"line {number}: no check has the id {unknown[0]!r}; fullstop probe --list has all"
+            )
+        entries.append((dialect, pattern))
+    return Expected(tuple(entries))
+
+
+def unknown_patterns(patterns: Iterable[str]) -> list[str]:
+    """Return the patterns that match no check."""
+    return [
+        pattern for pattern in patterns if not any(fnmatchcase(one.code, pattern) for one in CASES)
+    ]
+
+
+# All reports of one call of the probe, one for each dialect, and their overall verdict.
 
 
 class SuiteVerdict(StrEnum):

@@ -3,11 +3,11 @@
 import pytest
 
 from api.conformance.captures.values import WireDialect
-from api.conformance.probe.cases import Case, Level
-from api.conformance.probe.catalogue.every_case import CASES
-from api.conformance.probe.dialects.drivers import DRIVERS
-from api.conformance.probe.dialects.references import Topic
+from api.conformance.probe.catalogue import CASES
+from api.conformance.probe.dialects import DRIVERS
+from api.conformance.probe.references import Topic
 from api.conformance.probe.running import all_checks
+from api.conformance.probe.values import Case, Level
 
 
 def test_every_check_is_in_the_catalogue_in_its_order_and_nothing_else_is() -> None:

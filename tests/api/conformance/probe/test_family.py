@@ -5,9 +5,8 @@ import json
 import pytest
 
 from api.conformance.captures.values import WireDialect
-from api.conformance.probe.cases import Level
-from api.conformance.probe.reports.as_text import as_text
-from api.conformance.probe.values import CheckOutcome, ProbeVerdict, Report
+from api.conformance.probe.reports.text import as_text
+from api.conformance.probe.values import CheckOutcome, Level, ProbeVerdict, Report
 from tests.api.conformance.probe.family.faulty.every import FAULTY
 from tests.api.conformance.probe.family.faulty.fault import Faulty
 from tests.api.conformance.probe.family.probing import report_on

@@ -6,13 +6,18 @@ from dataclasses import replace
 import pytest
 
 from api.conformance.captures.values import CapturedEnding, WireDialect
-from api.conformance.probe.asking.access import Access
-from api.conformance.probe.asking.curl import curl_line
-from api.conformance.probe.cases import Level
-from api.conformance.probe.catalogue.every_case import CASES
-from api.conformance.probe.dialects.drivers import DRIVERS
+from api.conformance.probe.catalogue import CASES
+from api.conformance.probe.client import curl_line
+from api.conformance.probe.dialects import DRIVERS
 from api.conformance.probe.running import ProbeRun
-from api.conformance.probe.values import CheckOutcome, ProbeOptions, ProbeVerdict, Progress
+from api.conformance.probe.values import (
+    Access,
+    CheckOutcome,
+    Level,
+    ProbeOptions,
+    ProbeVerdict,
+    Progress,
+)
 from tests.api.conformance.probe.family.faulty import streams, texts
 from tests.api.conformance.probe.family.probing import report_on
 from tests.api.conformance.probe.family.server import FamilyServer

@@ -13,12 +13,11 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from api.conformance.captures.harmless import harmless
-from api.conformance.captures.values import WireDialect
-from api.conformance.probe.asking.budget import Budget, LimitReached
-from api.conformance.probe.reports.as_data import as_data
-from api.conformance.probe.reports.as_html import as_html
-from api.conformance.probe.reports.as_text import as_text
+from api.conformance.captures.values import WireDialect, harmless
+from api.conformance.probe.client import Budget, LimitReached
+from api.conformance.probe.reports.formats import as_data
+from api.conformance.probe.reports.html import as_html
+from api.conformance.probe.reports.text import as_text
 from api.conformance.probe.running import probe
 from api.conformance.probe.values import ProbeFailed, ProbeOptions
 from app.commands.probe import ProbeCommand

@@ -8,12 +8,10 @@ import pytest
 
 from api.conformance.captures.parsing import parse
 from api.conformance.captures.values import CapturedEnding, WireDialect
-from api.conformance.probe.asking.exchange import Exchange
-from api.conformance.probe.baseline import Baseline
-from api.conformance.probe.dialects.asks import Ask
-from api.conformance.probe.dialects.drivers import DRIVERS
+from api.conformance.probe.dialects import DRIVERS, Ask
 from api.conformance.probe.judging import invariants, judge, no_answer
-from api.conformance.probe.planning.plan import StopCase
+from api.conformance.probe.plan import Baseline, StopCase
+from api.conformance.probe.values import Exchange
 
 FULL = "one two three four five six seven"
 STOP = "two"

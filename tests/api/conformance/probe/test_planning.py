@@ -4,11 +4,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from api.conformance.captures.matching import first_occurrence
-from api.conformance.captures.values import CapturedEnding
-from api.conformance.probe.baseline import Baseline
-from api.conformance.probe.dialects.asks import Ask
-from api.conformance.probe.planning.plan import StopCase, missing, plan
+from api.conformance.captures.values import CapturedEnding, first_occurrence
+from api.conformance.probe.dialects import Ask
+from api.conformance.probe.plan import Baseline, StopCase, missing, plan
 from engine.stopping.matcher import StopMatcher
 
 LINES = "\n".join(str(number) for number in range(1, 21))

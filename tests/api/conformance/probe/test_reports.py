@@ -10,15 +10,20 @@ import pytest
 from api.conformance.captures.diagnosis import diagnose
 from api.conformance.captures.parsing import parse
 from api.conformance.captures.values import WireDialect
-from api.conformance.probe.asking.access import Access
-from api.conformance.probe.asking.curl import curl_line
-from api.conformance.probe.dialects.asks import Ask
-from api.conformance.probe.dialects.drivers import DRIVERS
-from api.conformance.probe.reports.as_data import as_data
-from api.conformance.probe.reports.as_html import as_html
-from api.conformance.probe.reports.as_text import as_text, summary
+from api.conformance.probe.client import curl_line
+from api.conformance.probe.dialects import DRIVERS, Ask
+from api.conformance.probe.reports.formats import as_data
+from api.conformance.probe.reports.html import as_html
+from api.conformance.probe.reports.text import as_text, summary
 from api.conformance.probe.running import probe
-from api.conformance.probe.values import CheckOutcome, CheckResult, Fault, ProbeOptions, Report
+from api.conformance.probe.values import (
+    Access,
+    CheckOutcome,
+    CheckResult,
+    Fault,
+    ProbeOptions,
+    Report,
+)
 from tests.api.conformance.probe.family.broken_servers import NamesNoSequence
 from tests.support.asking import run
 

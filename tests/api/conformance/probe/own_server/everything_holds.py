@@ -7,7 +7,7 @@ import asyncio
 from typing import Any
 
 from api.conformance.captures.values import WireDialect
-from api.conformance.probe.reports.as_text import as_text
+from api.conformance.probe.reports.text import as_text
 from api.conformance.probe.running import probe
 from api.conformance.probe.values import CheckOutcome, ProbeOptions
 

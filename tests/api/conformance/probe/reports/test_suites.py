@@ -11,22 +11,30 @@ import pytest
 
 from api.conformance.captures.parsing import parse
 from api.conformance.captures.values import WireDialect
-from api.conformance.probe.asking.exchange import Exchange
-from api.conformance.probe.cases import Level
-from api.conformance.probe.catalogue.every_case import CASES
-from api.conformance.probe.dialects.references import Reference
-from api.conformance.probe.reports.as_badge import as_badge
-from api.conformance.probe.reports.as_data import FORMAT, suite_as_data
-from api.conformance.probe.reports.as_html import suite_as_html
-from api.conformance.probe.reports.as_junit import as_junit
-from api.conformance.probe.reports.as_sarif import as_sarif
-from api.conformance.probe.reports.comparing import NotAReport, changes, changes_as_text
-from api.conformance.probe.reports.expected import Expected, ExpectedFileWrong, read_expected
-from api.conformance.probe.reports.listing import catalogue_as_data, catalogue_as_text
-from api.conformance.probe.reports.marking import code, with_code
-from api.conformance.probe.reports.suite import ProbeSuite, SuiteVerdict
-from api.conformance.probe.reports.suite_texts import suite_as_markdown, suite_as_text
-from api.conformance.probe.values import CheckOutcome, CheckResult, Fault, Report
+from api.conformance.probe.catalogue import CASES
+from api.conformance.probe.references import Reference
+from api.conformance.probe.reports.formats import (
+    FORMAT,
+    NotAReport,
+    as_badge,
+    as_junit,
+    as_sarif,
+    catalogue_as_data,
+    catalogue_as_text,
+    changes,
+    changes_as_text,
+    suite_as_data,
+)
+from api.conformance.probe.reports.html import suite_as_html
+from api.conformance.probe.reports.suite import (
+    Expected,
+    ExpectedFileWrong,
+    ProbeSuite,
+    SuiteVerdict,
+    read_expected,
+)
+from api.conformance.probe.reports.text import code, suite_as_markdown, suite_as_text, with_code
+from api.conformance.probe.values import CheckOutcome, CheckResult, Exchange, Fault, Level, Report
 
 SCHEMA = json.loads(
     (Path(__file__).parents[5] / ".github" / "probe-report.schema.json").read_text()

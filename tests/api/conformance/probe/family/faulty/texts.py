@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 from aiohttp import web
 
 from api.conformance.captures.values import WireDialect
-from api.conformance.probe.dialects.drivers import DRIVERS
+from api.conformance.probe.dialects import DRIVERS
 from tests.api.conformance.probe.family.faulty.fault import OPENAI, Faulty
 from tests.api.conformance.probe.family.talk import Query, Said, pieces
 

@@ -1,0 +1,329 @@
+"""Finds the answers in what a person has: a body, a log, a transcript, a recording.
+
+Pure; any thread.
+"""
+
+import json
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from itertools import pairwise
+from typing import Any
+
+from api.conformance.captures.draft import items, mapping
+from api.conformance.captures.framing import BodyForm, Framed, framed, line_start
+from api.conformance.captures.parsing import read_framed
+from api.conformance.captures.recordings import Record, entries_of, opened, records_of_har
+from api.conformance.captures.traces import segments, traced
+from api.conformance.captures.values import Capture, Decode, Finding, Severity, as_it_stands
+
+# Removes quotation marks, fences, times and indentation around a pasted answer.
+
+# The beginning of a line of an answer.
+_ANSWER = r"(?:data:|event:|HTTP/\d|\{|\[ *\{|\[ *$)"
+_BEGINNING_CHARS = 1024 * 1024
+_MOST_QUOTED = 5
+_QUOTED = re.compile(rf"^[ \t]*>[> \t]*(?:{_ANSWER}|```|~~~)", re.MULTILINE)
+_QUOTE = re.compile(r"^[ \t]*>(?:[> \t]*>)? ?", re.MULTILINE)
+_ONE_QUOTE = re.compile(r"^[ \t]*> ?", re.MULTILINE)
+_UNQUOTED_LINE = re.compile(r"^[ \t]*[^\s>]", re.MULTILINE)
+_FENCE = re.compile(r"^[ \t]*(`{3,}|~{3,})[^\n`]*$", re.MULTILINE)
+_INDENTED = re.compile(r"^[ \t]+(?:data:|event:|HTTP/\d)", re.MULTILINE)
+_INDENT = re.compile(r"^[ \t]+", re.MULTILINE)
+# 2026-11-22T14:10:39.123Z, Nov 22 14:10:39, [14:10:39], 1763820639.123, [  12.345678]; the name of
+# a Docker service may precede it.
+_STAMP = (
+    r"(?:[\w.\-/]{1,60} +\| +)?[\[(]?(?:"
+    r"(?:(?:\d{4}[-/.]\d\d[-/.]\d\d[T ]|(?:[A-Z][a-z]{2},? )?[A-Z][a-z]{2} +\d{1,2} (?:\d{4} )?"
+    r"|\d{1,2}[/ ][A-Z][a-z]{2}[/ ]\d{4}[: ])? *\d{1,2}:\d\d:\d\d(?:[.,]\d{1,9})?"
+    r"(?: ?(?:Z|UTC|GMT|[AP]M|[+-]\d\d:?\d\d))?)"
+    r"|\d{10}(?:\.\d{1,9})?|\d{13}| *\d{1,7}\.\d{3,9}s?)[\])]?"
+)
+_MIDDLE = r"[^{}\"\r\n]{0,120}?"
+_STAMPED = re.compile(rf"^{_STAMP}[ \t|:\-,]{_MIDDLE}(?=data:|event:|HTTP/\d|\{{)", re.MULTILINE)
+_TIME = re.compile(
+    rf"^{_STAMP}(?:[ \t|:\-,]{_MIDDLE}(?=data:|event:|id: |retry:|HTTP/\d|\{{|\[ *\{{)|[ \t]?)",
+    re.MULTILINE,
+)
+
+
+def unwrapped(text: str) -> Iterator[str]:
+    """Yield the parts of a text that may contain answers, without the text around their lines."""
+    text = _without_quotes(text)
+    blocks = _fenced(text)
+    for block in blocks or [text]:
+        yield _without_indent(_without_times(block))
+
+
+def _without_quotes(text: str) -> str:
+    for _ in range(_MOST_QUOTED):
+        beginning = text[:_BEGINNING_CHARS]
+        if ">" not in beginning or _UNQUOTED_LINE.search(beginning):
+            break
+        text = _ONE_QUOTE.sub("", text)
+    # curl -v marks sent lines in the same way.
+    if line_start(text, "< HTTP/") is None and _QUOTED.search(text[:_BEGINNING_CHARS]):
+        text = _QUOTE.sub("", text)
+    return text
+
+
+def _fenced(text: str) -> list[str]:
+    """Return the texts between fences; [] if there are none."""
+    if "```" not in text and "~~~" not in text:
+        return []
+    blocks: list[str] = []
+    opening: re.Match[str] | None = None
+    for found in _FENCE.finditer(text):
+        if opening is None:
+            opening = found
+        elif found[1].startswith(opening[1]):
+            blocks.append(text[opening.end() + 1 : found.start()])
+            opening = None
+    if opening is not None:
+        blocks.append(text[opening.end() + 1 :])
+    return [block for block in blocks if block.strip()]
+
+
+def _without_times(text: str) -> str:
+    return _TIME.sub("", text) if _STAMPED.search(text[:_BEGINNING_CHARS]) else text
+
+
+def _without_indent(text: str) -> str:
+    beginning = text[:_BEGINNING_CHARS]
+    if not _INDENTED.search(beginning):
+        return text
+    if any(line_start(beginning, word) is not None for word in ("data:", "event:", "HTTP/")):
+        return text
+    return _INDENT.sub("", text)
+
+
+# Splits a body with several answers in a row, and reads lists of recorded answers.
+#
+# A new answer begins after the end of the last one, at an object that can only begin an answer.
+# Anything else that a faulty server sends after the end belongs to the last answer.
+
+_END = re.compile(
+    r'"(?:finish_reason|finishReason|done_reason|stop_reason|stopReason|stop_type)"\s*:\s*["{]'
+    r'|\[DONE\]|message_stop|"response\.(?:completed|incomplete|failed)"'
+    r'|"generated_text"\s*:\s*"|"(?:done|stop)"\s*:\s*true|"error"|Exception"|messageStop'
+)
+_DONE = re.compile(r'"(?:done|stop)"\s*:\s*true')
+_MAYBE_WHOLE = re.compile(
+    r'"(?:message|output)"\s*:\s*\{|"type"\s*:\s*"message"|"object"\s*:\s*"(?:response|chat\.completion|'
+    r'text_completion)"|"generated_text"\s*:\s*"|"error"\s*:\s*["{]|"candidates"'
+)
+_FIRST = ("message_start", "response.created")
+
+
+def answers_of(parts: Framed) -> Iterator[Framed]:
+    """Yield the answers of a body; the body itself if there is only one."""
+    cuts = [0, *_cuts(parts), len(parts.frames)]
+    if len(cuts) == 2:
+        yield parts
+        return
+    for number, (begin, end) in enumerate(pairwise(cuts)):
+        frames = parts.frames[begin:end]
+        if any(not frame.is_done_mark for frame in frames):
+            is_last = number == len(cuts) - 2
+            yield replace(parts, frames=frames, is_cut=parts.is_cut and is_last)
+
+
+def _cuts(parts: Framed) -> Iterator[int]:
+    """Yield where a new answer begins."""
+    frames = parts.frames
+    last_done = next(
+        (at for at in range(len(frames) - 1, -1, -1) if _DONE.search(frames[at].raw)), -1
+    )
+    last_mark = next((at for at in range(len(frames) - 1, -1, -1) if frames[at].is_done_mark), -1)
+    has_ended = is_whole = is_marked = False
+    begun = 0
+    ended: Any = None
+    for at, frame in enumerate(frames):
+        maybe_whole = parts.form is not BodyForm.SSE and _MAYBE_WHOLE.search(frame.raw) is not None
+        value = mapping(frame.value) if has_ended or maybe_whole else {}
+        was_whole, is_whole = is_whole, maybe_whole and _is_whole(value)
+        if at > begun and value:
+            is_new = was_whole or is_whole or (is_marked and at < last_mark)
+            if is_new or (has_ended and _begins(value, ended, at <= last_done)):
+                yield at
+                begun, has_ended, is_marked, ended = at, False, False, None
+        if is_whole or _END.search(frame.raw):
+            has_ended = True
+            is_marked |= frame.is_done_mark
+            ended = mapping(frame.value) or ended
+
+
+def _is_whole(value: dict[str, Any]) -> bool:
+    """Whether an object is a whole answer, and not a part of a stream."""
+    kind = value.get("type")
+    if kind == "message" or value.get("object") in ("response", "chat.completion"):
+        return True
+    if any("message" in mapping(choice) for choice in items(value.get("choices"))):
+        return True
+    if "generated_text" in value:
+        return "token" not in value
+    return ("stopReason" in value and "output" in value) or (
+        kind in (None, "error") and isinstance(value.get("error"), dict | str)
+    )
+
+
+def _begins(value: dict[str, Any], ended: Any, is_ended_again: bool) -> bool:
+    """Whether an object after the end of an answer begins another answer.
+
+    Args:
+        value: The object.
+        ended: The last object of the answer before.
+        is_ended_again: Whether another object that marks an end follows.
+    """
+    if value.get("type") in _FIRST or "messageStart" in value:
+        return True
+    here, there = _id(value), _id(mapping(ended))
+    if here and there:
+        # A stream's usage comes after its end, without choices.
+        return here != there and value.get("choices") != []
+    if "done" in value or ("content" in value and "stop" in value):
+        return is_ended_again
+    return mapping(value.get("token")) != {} and value.get("index") == 1
+
+
+def _id(value: dict[str, Any]) -> str:
+    found = value.get("id") or value.get("responseId") or mapping(value.get("meta_info")).get("id")
+    return found if isinstance(found, str) else ""
+
+
+# -- records ----------------------------------------------------------------------------------
+
+
+def recorded(parts: Framed) -> list[Framed] | None:
+    """Return the answers of a body that is a list of records of requests and answers.
+
+    Programs save such records, and vendors use them for the results of batches. None if the body is
+    not such a list.
+    """
+    if parts.form is BodyForm.SSE or not parts.frames:
+        return None
+    if _record(mapping(parts.frames[0].value)) is None:
+        return None
+    found: list[Framed] = []
+    for number, frame in enumerate(parts.frames, 1):
+        record = _record(mapping(frame.value))
+        if record is not None:
+            found.append(record.framed(number))
+    return found
+
+
+def _record(value: dict[str, Any]) -> Record | None:
+    if isinstance(value.get("type"), str):
+        return None
+    asked = value.get("request")
+    named = str(value.get("custom_id") or value.get("id") or "record")[:200]
+    answer = value.get("response")
+    result = mapping(value.get("result"))
+    if isinstance(answer, dict) and "body" in answer:
+        status = answer.get("status_code") or answer.get("status")
+        body = answer["body"]
+    elif isinstance(asked, dict) and isinstance(answer, dict | list | str):
+        status, body = value.get("status"), answer
+    elif "message" in result or ("error" in result and "custom_id" in value):
+        status, body = None, result.get("message") or result.get("error")
+    else:
+        return None
+    return Record(
+        url=named,
+        request=json.dumps(mapping(asked).get("body") or asked) if asked else "",
+        status=status if isinstance(status, int) else None,
+        body=body if isinstance(body, str) else json.dumps(body),
+    )
+
+
+# Splits a file or a pasted text into its answers.
+
+
+def captures_of(content: bytes | str) -> Iterator[Capture]:
+    """Yield the answers of a capture in order; one without a dialect if there are none.
+
+    Args:
+        content: A file's content, or a text.
+
+    Raises:
+        NotReadable: The file's compression is unknown, or it is damaged or too large.
+    """
+    nothing: Capture | None = None
+    is_any = False
+    framed_answers = _framed(content)
+    del content  # free the bytes of a large file once its text is there
+    for parts in framed_answers:
+        capture = read_framed(parts)
+        if not is_answer(capture):
+            nothing = nothing or capture
+            continue
+        is_any = True
+        yield capture
+    if not is_any:
+        yield nothing or read_framed(Framed(BodyForm.NONE))
+
+
+def is_answer(capture: Capture) -> bool:
+    """Whether a capture is an answer, even one of unknown format or a missing one."""
+    return capture.dialect is not None or any(
+        finding.code != "unknown_dialect" for finding in capture.findings
+    )
+
+
+def _framed(content: bytes | str) -> Iterator[Framed]:
+    if isinstance(content, str):
+        yield from _framed_text(content, as_it_stands)
+        return
+    found = opened(content)
+    del content
+    if found.records:
+        yield from _framed_records(found.records)
+    else:
+        yield from _framed_text(found.text, found.decode)
+
+
+def _framed_records(records: Iterable[Record]) -> Iterator[Framed]:
+    for number, record in enumerate(records, 1):
+        yield record.framed(number)
+
+
+def _framed_text(text: str, decode: Decode) -> Iterator[Framed]:
+    begin = entries_of(text)
+    if begin is not None:
+        yield from _framed_archive(text, begin, decode)
+        return
+    notes: tuple[Finding, ...] = ()
+    trace = traced(text)
+    if trace is not None:
+        # The trace's characters are bytes: see ``traced``.
+        text, decode, notes = trace.text, trace.decode, trace.notes
+    stops: tuple[str, ...] = ()
+    for part in unwrapped(text):
+        for segment in segments(part):
+            asked = segment.stops
+            stops = stops if asked is None else tuple(map(decode, asked))
+            body = framed(segment.text, decode)
+            for one in recorded(body) or answers_of(body):
+                yield replace(
+                    one,
+                    stops=one.stops or stops,
+                    is_dump=_is_dump(one),
+                    notes=(*one.notes, *notes),
+                )
+
+
+def _framed_archive(text: str, begin: int, decode: Decode) -> Iterator[Framed]:
+    number = 0
+    try:
+        for record in records_of_har(text, begin, decode):
+            number += 1
+            yield record.framed(number)
+    except ValueError:
+        sentence = "The archive is cut off or damaged: the rest was not read."
+        note = Finding("archive_damaged", Severity.WARNING, sentence)
+        yield Framed(BodyForm.NONE, is_cut=True, label=f"{number + 1}", notes=(note,))
+
+
+def _is_dump(parts: Framed) -> bool:
+    """Whether a program wrote the events to a file: as JSON, without a head."""
+    return parts.form is BodyForm.NDJSON and parts.status is None

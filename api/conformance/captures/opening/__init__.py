@@ -1,1 +1,0 @@
-"""Opens saved files of many formats, with one answer or many."""

@@ -1,1 +1,0 @@
-"""Reads the answers of each API, event by event or whole, into a draft."""

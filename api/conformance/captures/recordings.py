@@ -1,0 +1,471 @@
+"""Reads recordings of answers: a HAR file, the flows of a proxy, a binary event stream.
+
+Pure; any thread.
+"""
+
+import base64
+import binascii
+import json
+import re
+import struct
+import zlib
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from api.conformance.captures.draft import items, mapping
+from api.conformance.captures.framing import (
+    BodyForm,
+    Framed,
+    framed,
+    objects_of,
+    parsed,
+    stops_of_body,
+)
+from api.conformance.captures.values import Decode, Finding, Severity, as_it_stands
+
+# One request and its answer, from formats that contain both.
+
+_MOST_BODY_BYTES = 64 * 1024 * 1024
+# The ends of the paths of models' APIs.
+_PATH = re.compile(
+    r"/(?:messages|completions?|responses|generate(?:_stream)?|converse(?:-stream)?"
+    r"|api/chat|[^/]*:(?:stream)?[gG]enerateContent)/?$"
+)
+_ASKING = ("messages", "prompt", "input", "inputs", "contents", "text", "input_ids")
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """A request and its answer.
+
+    Attributes:
+        url: Where the request went.
+        request: The body of the request.
+        status: The status of the answer; None if there was none.
+        headers: Its headers, names in lower case.
+        body: Its body.
+        problem: Why the body is missing or incomplete; empty if it is complete.
+    """
+
+    url: str
+    request: str = ""
+    status: int | None = None
+    headers: Mapping[str, str] = field(default_factory=dict)
+    body: str = ""
+    problem: str = ""
+
+    @property
+    def asks_a_model(self) -> bool:
+        """Whether a model answers this request; archives of web pages contain many others."""
+        if _PATH.search(self.url.partition("?")[0]):
+            return True
+        asked = _value(self.request)
+        return isinstance(asked, dict) and any(name in asked for name in _ASKING)
+
+    def framed(self, number: int) -> Framed:
+        """Return the answer, split into frames; ``number`` is its number among the others."""
+        parts = framed(self.body) if self.body.strip() else Framed(BodyForm.NONE)
+        notes: tuple[Finding, ...] = ()
+        if self.problem:
+            sentence = f"The body of the answer was not captured: {self.problem}."
+            notes = (Finding("body_missing", Severity.WARNING, sentence),)
+        return replace(
+            parts,
+            status=self.status,
+            headers=dict(self.headers),
+            stops=stops_of_body(_value(self.request)),
+            is_cut=parts.is_cut or bool(self.problem),
+            label=f"{number}: {self.url}",
+            notes=notes,
+        )
+
+
+def body_text(content: bytes, encoding: str) -> tuple[str, str]:
+    """Return the text of a body, and why it is missing.
+
+    Args:
+        content: Its bytes.
+        encoding: The value of the header ``content-encoding``.
+    """
+    packed = encoding.strip().lower()
+    if packed in ("gzip", "x-gzip", "deflate"):
+        try:
+            # 47: zlib's window size that detects gzip and zlib.
+            content = zlib.decompressobj(wbits=47).decompress(content, _MOST_BODY_BYTES)
+        except zlib.error:
+            return "", f"it is damaged ({packed})"
+    elif packed not in ("", "identity"):
+        return "", f"it is compressed ({packed[:40]})"
+    return content.decode("utf-8", "replace"), ""
+
+
+def _value(text: str) -> Any:
+    try:
+        return parsed(text)
+    except ValueError:
+        return None
+
+
+# Converts Amazon's binary event streams to server-sent events.
+#
+# https://docs.aws.amazon.com/transcribe/latest/dg/event-stream.html.
+
+_PRELUDE = struct.Struct(">III")
+_LONGEST = 16 * 1024 * 1024
+# The size of a header's value in bytes, by its type; None for types that include their size.
+_SIZES = {0: 0, 1: 0, 2: 1, 3: 2, 4: 4, 5: 8, 6: None, 7: None, 8: 8, 9: 16}
+
+
+def is_event_stream(content: bytes) -> bool:
+    """Whether bytes begin such a stream: the checksum of its first lengths is right."""
+    if len(content) < _PRELUDE.size:
+        return False
+    length, _, sum_ = _PRELUDE.unpack_from(content)
+    return bool(16 <= length <= _LONGEST and zlib.crc32(content[:8]) == sum_)
+
+
+def as_server_sent_events(content: bytes) -> str:
+    """Return the events with their names; a truncated last event is left out."""
+    return "".join(
+        f"event: {name}\ndata: {payload.decode('utf-8', 'replace')}\n\n"
+        for name, payload in _messages(content)
+    )
+
+
+def _messages(content: bytes) -> Iterator[tuple[str, bytes]]:
+    at = 0
+    while at + _PRELUDE.size <= len(content):
+        length, header_length, _ = _PRELUDE.unpack_from(content, at)
+        first, end = at + _PRELUDE.size, at + length - 4
+        if length < 16 or end - first < header_length:
+            return
+        names = _event_stream_headers(content[first : first + header_length])
+        name = names.get(":event-type") or names.get(":exception-type") or "error"
+        yield name, content[first + header_length : min(end, len(content))]
+        at += length
+
+
+def _event_stream_headers(content: bytes) -> dict[str, str]:
+    found: dict[str, str] = {}
+    at = 0
+    while at < len(content):
+        name_end = at + 1 + content[at]
+        if name_end >= len(content):
+            break
+        name = content[at + 1 : name_end].decode("utf-8", "replace")
+        size = _SIZES.get(content[name_end], 0)
+        at = name_end + 1
+        if size is None:
+            size = int.from_bytes(content[at : at + 2])
+            at += 2
+        found[name] = content[at : at + size].decode("utf-8", "replace")
+        at += size
+    return found
+
+
+# Dumps of mitmproxy (``mitmdump -w FILE``): a sequence of flows, written as tagged netstrings.
+#
+# https://docs.mitmproxy.org/stable/concepts/filters/ and https://tnetstrings.info.
+
+_LENGTH = re.compile(rb"(\d{1,10}):")
+_MOST_LEVELS = 50
+_MOST_VALUES = 2_000_000
+_FIRST = re.compile(rb"\d{1,10}:\d{1,4}:[a-z_]+[;,]")
+
+
+def is_flows(content: bytes) -> bool:
+    """Whether bytes begin a dump: with a map whose first key is a word."""
+    return _FIRST.match(content) is not None
+
+
+def records_of_flows(content: bytes) -> Iterator[Record]:
+    """Yield the exchanges with models' APIs.
+
+    Raises:
+        ValueError: The dump is damaged.
+    """
+    reader = _Reader(content)
+    at = 0
+    while at < len(content):
+        flow, at = reader.value(at, len(content))
+        if isinstance(flow, dict) and _text(flow.get("type")) in ("http", ""):
+            record = _flows_record(flow)
+            if record is not None and record.asks_a_model:
+                yield record
+
+
+def _flows_record(flow: Mapping[str, Any]) -> Record | None:
+    request = flow.get("request")
+    if not isinstance(request, dict):
+        return None
+    asked, _ = body_text(
+        _bytes(request.get("content")), _flows_headers(request).get("content-encoding", "")
+    )
+    port = request.get("port")
+    host = _text(request.get("host"))
+    url = f"{_text(request.get('scheme'))}://{host}:{port}{_text(request.get('path'))}"
+    response = flow.get("response")
+    if not isinstance(response, dict):
+        error = flow.get("error")
+        why = _text(error.get("msg")) if isinstance(error, dict) else ""
+        return Record(url, asked, problem=why or "no answer came")
+    headers = _flows_headers(response)
+    body, problem = "", "the dump does not hold it"
+    if response.get("content") is not None:
+        body, problem = body_text(_bytes(response["content"]), headers.get("content-encoding", ""))
+    status = response.get("status_code")
+    return Record(url, asked, status if isinstance(status, int) else None, headers, body, problem)
+
+
+def _flows_headers(message: Mapping[str, Any]) -> dict[str, str]:
+    pairs = message.get("headers")
+    if not isinstance(pairs, list):
+        return {}
+    return {
+        _text(pair[0]).lower(): _text(pair[1])
+        for pair in pairs
+        if isinstance(pair, list) and len(pair) == 2
+    }
+
+
+def _bytes(value: Any) -> bytes:
+    return value if isinstance(value, bytes) else b""
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "replace")
+    return value if isinstance(value, str) else ""
+
+
+class _Reader:
+    """Reads tagged netstrings: a length, a colon, that many bytes, and their type."""
+
+    def __init__(self, content: bytes) -> None:
+        self._content = content
+        self._values = 0
+
+    def value(self, at: int, end: int, level: int = 0) -> tuple[Any, int]:
+        """Return the value at an index, and the index of the next one.
+
+        Args:
+            at: The index.
+            end: The end of the bytes that contain it.
+            level: How deep it is nested in others.
+        """
+        found = _LENGTH.match(self._content, at, end)
+        self._values += 1
+        if found is None or level > _MOST_LEVELS or self._values > _MOST_VALUES:
+            raise ValueError(f"there is no value at byte {at:,}")
+        first = found.end()
+        last = first + int(found[1])
+        if last >= end:
+            raise ValueError(f"it breaks off at byte {at:,}")
+        match self._content[last : last + 1]:
+            case b",":
+                value: Any = self._content[first:last]
+            case b";":
+                value = self._content[first:last].decode("utf-8", "replace")
+            case b"#":
+                value = _number(self._content[first:last])
+            case b"]":
+                value = self._list(first, last, level)
+            case b"}":
+                parts = self._list(first, last, level)
+                value = {_text(k): v for k, v in zip(parts[::2], parts[1::2], strict=False)}
+            case _:
+                # Floats, booleans and null are not needed here.
+                value = None
+        return value, last + 1
+
+    def _list(self, at: int, end: int, level: int) -> list[Any]:
+        values = []
+        while at < end:
+            value, at = self.value(at, end, level + 1)
+            values.append(value)
+        return values
+
+
+def _number(digits: bytes) -> int | None:
+    return int(digits) if digits.isdigit() and len(digits) < 20 else None
+
+
+# Converts the bytes of a saved file to text: decompresses, decodes, writes out binary formats.
+
+MOST_BYTES = 128 * 1024 * 1024
+_SAMPLE_BYTES = 4096
+
+
+class NotReadable(ValueError):
+    """A file cannot be read; the message says why and completes a sentence."""
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """The content of a file: a text, or the exchanges of its format.
+
+    Attributes:
+        text: The text. For UTF-8 it has one character for each byte, so that it takes no more
+            memory than the file.
+        decode: Converts pieces of it to text.
+        records: The exchanges.
+    """
+
+    text: str = ""
+    decode: Decode = as_it_stands
+    records: tuple[Record, ...] = ()
+
+
+def opened(content: bytes, most_bytes: int = MOST_BYTES) -> Opened:
+    """Return the content of a file.
+
+    Args:
+        content: Its bytes.
+        most_bytes: Its largest permitted size once decompressed.
+
+    Raises:
+        NotReadable: Its compression is unknown, or it is damaged or too large.
+    """
+    content = unpacked(content, most_bytes)
+    if is_event_stream(content):
+        return Opened(as_server_sent_events(content))
+    if is_flows(content):
+        try:
+            return Opened(records=tuple(records_of_flows(content)))
+        except ValueError as error:
+            raise NotReadable(f"it is a damaged dump of mitmproxy: {error}") from error
+    encoding = _wide_encoding(content[:_SAMPLE_BYTES])
+    if encoding is not None:
+        return Opened(content.decode(encoding, "replace"))
+    content = content.removeprefix(b"\xef\xbb\xbf")
+    if content.isascii():
+        return Opened(content.decode("ascii"))
+    return Opened(content.decode("latin-1"), from_utf8)
+
+
+def from_utf8(piece: str) -> str:
+    """Decode a piece of text that has one character for each byte of UTF-8."""
+    # Invalid UTF-8 is part of the capture, so it is shown instead of refused.
+    return piece if piece.isascii() else piece.encode("latin-1").decode("utf-8", "replace")
+
+
+def unpacked(content: bytes, most_bytes: int = MOST_BYTES) -> bytes:
+    """Return a file's content, decompressed if it is gzip.
+
+    Raises:
+        NotReadable: It is damaged, or would become too large.
+    """
+    if not content.startswith(b"\x1f\x8b"):
+        return content
+    unpacked_bytes = bytearray()
+    while content.startswith(b"\x1f\x8b"):
+        reader = zlib.decompressobj(wbits=31)
+        try:
+            unpacked_bytes += reader.decompress(content, most_bytes + 1 - len(unpacked_bytes))
+        except zlib.error as error:
+            raise NotReadable("its gzip compression is damaged") from error
+        if len(unpacked_bytes) > most_bytes:
+            raise NotReadable(f"it is larger than {most_bytes >> 20} MiB once it is decompressed")
+        # The part before the end of a truncated file is still read.
+        if not reader.eof and not unpacked_bytes:
+            raise NotReadable("its gzip compression is damaged")
+        content = reader.unused_data
+    return bytes(unpacked_bytes)
+
+
+def _wide_encoding(sample: bytes) -> str | None:
+    """Return which UTF-16 encoding a text has; None for neither."""
+    if sample.startswith((b"\xff\xfe", b"\xfe\xff")):
+        return "utf-16"
+    if len(sample) < 4:
+        return None
+    # PowerShell and others leave out the byte order mark; in ASCII text every other byte is then
+    # zero.
+    half = len(sample) // 2
+    for encoding, zeros in (("utf-16-le", sample[1::2]), ("utf-16-be", sample[0::2])):
+        if zeros.count(0) > 0.7 * half and re.search(rb"[^\x00]\x00|\x00[^\x00]", sample):
+            return encoding
+    return None
+
+
+# Reads HTTP archives (HAR) of browsers and proxies, one exchange at a time.
+#
+# http://www.softwareishard.com/blog/har-12-spec/.
+
+_BEGINNING_CHARS = 64 * 1024
+_LOG = re.compile(r'\s*\{\s*"log"\s*:\s*\{')
+_ENTRIES = re.compile(r'"entries"\s*:\s*(?=\[)')
+
+
+def entries_of(text: str) -> int | None:
+    """Return the index of the list of exchanges; None if a text is not an archive."""
+    if not _LOG.match(text):
+        return None
+    found = _ENTRIES.search(text)
+    return None if found is None else found.end()
+
+
+def records_of_har(text: str, begin: int, decode: Decode) -> Iterator[Record]:
+    """Yield the exchanges with models' APIs, read one by one.
+
+    Args:
+        text: The archive.
+        begin: The index of its list of exchanges.
+        decode: Converts its pieces to text.
+
+    Raises:
+        ValueError: It is truncated, or an exchange is not an object.
+    """
+    for raw in objects_of(text, begin, is_alone=False):
+        entry = mapping(parsed(decode(raw)))
+        record = _har_record(mapping(entry.get("request")), mapping(entry.get("response")))
+        if record.asks_a_model:
+            yield record
+
+
+def as_archive(records: Iterable[Record]) -> str:
+    """Return exchanges as an archive that ``records_of`` reads back."""
+    entries = [
+        {
+            "request": {"url": one.url, "postData": {"text": one.request}},
+            "response": {
+                "status": one.status or 0,
+                "headers": [{"name": name, "value": text} for name, text in one.headers.items()],
+                "content": {} if one.problem else {"text": one.body},
+                **({"_error": one.problem} if one.problem else {}),
+            },
+        }
+        for one in records
+    ]
+    return json.dumps({"log": {"version": "1.2", "entries": entries}}, ensure_ascii=False, indent=1)
+
+
+def _har_record(request: dict[str, Any], response: dict[str, Any]) -> Record:
+    content = mapping(response.get("content"))
+    text, problem = content.get("text"), ""
+    if not isinstance(text, str):
+        text, problem = "", "the archive does not hold it"
+        if content.get("size") == 0:
+            problem = ""
+    elif content.get("encoding") == "base64":
+        try:
+            text = base64.b64decode(text).decode("utf-8", "replace")
+        except binascii.Error:
+            text, problem = "", "its base64 is damaged"
+    headers = {
+        str(one.get("name")).lower(): str(one.get("value"))
+        for one in map(mapping, items(response.get("headers")))
+    }
+    asked = mapping(request.get("postData")).get("text")
+    status = response.get("status")
+    error = response.get("_error")
+    return Record(
+        url=str(request.get("url") or ""),
+        request=asked if isinstance(asked, str) else "",
+        # Browsers write 0 if no answer arrived.
+        status=status if isinstance(status, int) and status > 0 else None,
+        headers=headers,
+        body=text,
+        problem=str(error) if isinstance(error, str) and not text else problem,
+    )

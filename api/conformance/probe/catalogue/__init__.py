@@ -1,1 +1,0 @@
-"""What the probe checks: its cases by subject."""

@@ -1,0 +1,635 @@
+"""The APIs that the probe speaks, as data: how each is asked, what it has, how it reports errors.
+
+Pure; any thread.
+"""
+
+import copy
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+from urllib.parse import quote
+
+from api.conformance.captures.values import CapturedEnding, WireDialect
+
+# One request, independent of any dialect, and how fields are put into a body.
+
+Body = dict[str, Any]
+Path = tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """One request, independent of any dialect.
+
+    Attributes:
+        prompt: What the user says.
+        stops: The stop strings; empty leaves the field out.
+        max_tokens: The limit.
+        is_streamed: Whether the answer is streamed.
+        is_thinking: Whether the model reasons first; None leaves it to the server.
+        token_ids: Stop token ids, if the dialect has them.
+    """
+
+    prompt: str
+    stops: tuple[str, ...] = ()
+    max_tokens: int = 128
+    is_streamed: bool = False
+    is_thinking: bool | None = None
+    token_ids: tuple[int, ...] = ()
+
+
+def put(body: Body, path: Path, value: Any) -> None:
+    """Set a field, and create the objects around it.
+
+    Args:
+        body: The request's body, which is changed.
+        path: The names of the objects around the field, then its own; at least one.
+        value: Any JSON value.
+    """
+    holder = body
+    for name in path[:-1]:
+        holder = holder.setdefault(name, {})
+    holder[path[-1]] = value
+
+
+# Whether an error's body has the form that its dialect prescribes.
+
+
+def is_messages_error(body: Any) -> bool:
+    """Return whether this is an error object of the Messages API."""
+    return isinstance(body, dict) and body.get("type") == "error" and _has_words(body, "type")
+
+
+def is_openai_error(body: Any) -> bool:
+    """Return whether this is an error object as OpenAI sends it."""
+    return isinstance(body, dict) and _has_words(body)
+
+
+def _has_words(body: Mapping[str, Any], *more: str) -> bool:
+    error = body.get("error")
+    names = ("message", *more)
+    return isinstance(error, dict) and all(isinstance(error.get(name), str) for name in names)
+
+
+def is_ollama_error(body: Any) -> bool:
+    """Return whether this is an error in words, as Ollama sends it."""
+    return isinstance(body, dict) and isinstance(body.get("error"), str)
+
+
+def is_generate_error(body: Any) -> bool:
+    """Return whether this is an error of SGLang's native API, which has two forms."""
+    return is_openai_error(body) or is_ollama_error(body)
+
+
+def is_converse_error(body: Any) -> bool:
+    """Return whether this is an error as Bedrock sends it."""
+    return isinstance(body, dict) and isinstance(body.get("message"), str)
+
+
+# Requests for features of some dialects: several choices, tools, structure, logprobs.
+#
+# Each function returns the changed body, or None if the dialect lacks the feature.
+
+TOOL_PROMPT = "Call the tool note with the text: red green blue"
+STRUCTURE_PROMPT = "Describe a large blue circle as JSON with color, shape and size"
+
+_NAME = "note"
+_WHAT = "Keeps a text."
+_PARAMETERS: Body = {
+    "type": "object",
+    "properties": {"text": {"type": "string"}},
+    "required": ["text"],
+}
+_SCHEMA: Body = {
+    "type": "object",
+    "properties": {name: {"type": "string"} for name in ("color", "shape", "size")},
+    "required": ["color", "shape", "size"],
+    "additionalProperties": False,
+}
+
+
+def with_choices(dialect: WireDialect, body: Body, count: int) -> Body | None:
+    """Return a request for several answers; None if the dialect lacks the feature.
+
+    Args:
+        dialect: The dialect of the body.
+        body: A request for one answer.
+        count: How many answers.
+    """
+    if dialect in (WireDialect.CHAT, WireDialect.COMPLETIONS):
+        return {**body, "n": count}
+    return None
+
+
+def with_logprobs(dialect: WireDialect, body: Body) -> Body | None:
+    """Return a request for the probabilities of the answer's tokens."""
+    match dialect:
+        case WireDialect.CHAT:
+            return {**body, "logprobs": True}
+        case WireDialect.COMPLETIONS:
+            return {**body, "logprobs": 1}
+        case _:
+            return None
+
+
+def with_structure(dialect: WireDialect, body: Body) -> Body | None:
+    """Return a request for JSON of a given structure."""
+    match dialect:
+        case WireDialect.CHAT:
+            named = {"name": "thing", "strict": True, "schema": _SCHEMA}
+            return {**body, "response_format": {"type": "json_schema", "json_schema": named}}
+        case WireDialect.RESPONSES:
+            form = {"type": "json_schema", "name": "thing", "strict": True, "schema": _SCHEMA}
+            return {**body, "text": {"format": form}}
+        case WireDialect.OLLAMA:
+            return {**body, "format": _SCHEMA}
+        case _:
+            return None
+
+
+def with_tool(dialect: WireDialect, body: Body) -> Body | None:
+    """Return a request that offers a tool, and requires its use if the dialect can."""
+    function: dict[str, Any] = {
+        "name": _NAME,
+        "description": _WHAT,
+        "parameters": _PARAMETERS,
+    }
+    match dialect:
+        case WireDialect.MESSAGES:
+            tool = {"name": _NAME, "description": _WHAT, "input_schema": _PARAMETERS}
+            return {**body, "tools": [tool], "tool_choice": {"type": "tool", "name": _NAME}}
+        case WireDialect.CHAT:
+            choice = {"type": "function", "function": {"name": _NAME}}
+            tools = [{"type": "function", "function": function}]
+            return {**body, "tools": tools, "tool_choice": choice}
+        case WireDialect.RESPONSES:
+            tools = [{"type": "function", **function}]
+            return {**body, "tools": tools, "tool_choice": {"type": "function", "name": _NAME}}
+        case WireDialect.OLLAMA:
+            return {**body, "tools": [{"type": "function", "function": function}]}
+        case _:
+            return None
+
+
+# The body of a request in each dialect, without its stops.
+
+
+def _user(ask: Ask) -> list[dict[str, str]]:
+    return [{"role": "user", "content": ask.prompt}]
+
+
+def messages_body(ask: Ask, model: str) -> Body:
+    """Return the body of a request to the Messages API."""
+    body: Body = {
+        "model": model,
+        "max_tokens": ask.max_tokens,
+        "temperature": 0,
+        "messages": _user(ask),
+        "stream": ask.is_streamed,
+    }
+    if ask.is_thinking is not None:
+        enabled = {"type": "enabled", "budget_tokens": 1024}
+        body["thinking"] = enabled if ask.is_thinking else {"type": "disabled"}
+        if ask.is_thinking:
+            # The vendor requires a limit above the budget, and allows no temperature.
+            body["max_tokens"] = max(ask.max_tokens, 1024 + 512)
+    return body
+
+
+def chat_body(ask: Ask, model: str) -> Body:
+    """Return the body of a request to Chat Completions."""
+    body: Body = {
+        "model": model,
+        "max_tokens": ask.max_tokens,
+        "temperature": 0,
+        "messages": _user(ask),
+        **_openai_stream(ask),
+    }
+    if ask.is_thinking is not None:
+        body["chat_template_kwargs"] = {"enable_thinking": ask.is_thinking}
+    return body
+
+
+def completions_body(ask: Ask, model: str) -> Body:
+    """Return the body of a request to Completions."""
+    return {
+        "model": model,
+        "max_tokens": ask.max_tokens,
+        "temperature": 0,
+        "prompt": ask.prompt,
+        **_openai_stream(ask),
+    }
+
+
+def _openai_stream(ask: Ask) -> Body:
+    if not ask.is_streamed:
+        return {"stream": False}
+    return {"stream": True, "stream_options": {"include_usage": True}}
+
+
+def responses_body(ask: Ask, model: str) -> Body:
+    """Return the body of a request to the Responses API."""
+    body: Body = {
+        "model": model,
+        "max_output_tokens": ask.max_tokens,
+        "temperature": 0,
+        "input": ask.prompt,
+        "stream": ask.is_streamed,
+    }
+    if ask.is_thinking is not None:
+        body["reasoning"] = {"effort": "medium" if ask.is_thinking else "none"}
+    return body
+
+
+def generate_body(ask: Ask, model: str) -> Body:
+    """Return the body of a request to SGLang's ``/generate``."""
+    return {
+        "text": ask.prompt,
+        "sampling_params": {"temperature": 0, "max_new_tokens": ask.max_tokens},
+        "stream": ask.is_streamed,
+    }
+
+
+def ollama_body(ask: Ask, model: str) -> Body:
+    """Return the body of a request to Ollama's ``/api/chat``."""
+    body: Body = {
+        "model": model,
+        "messages": _user(ask),
+        "stream": ask.is_streamed,
+        "options": {"temperature": 0, "num_predict": ask.max_tokens},
+    }
+    if ask.is_thinking is not None:
+        body["think"] = ask.is_thinking
+    return body
+
+
+# The body of a request in each dialect that our own server does not offer.
+#
+# If a dialect streams on another path, ``stream`` in the body selects it: see ``Driver.on_wire``.
+
+
+def llama_cpp_body(ask: Ask, model: str) -> Body:
+    """Return the body of a request to llama.cpp's ``/completion``."""
+    return {
+        "prompt": ask.prompt,
+        "n_predict": ask.max_tokens,
+        "temperature": 0,
+        "stream": ask.is_streamed,
+    }
+
+
+def tgi_body(ask: Ask, model: str) -> Body:
+    """Return the body of a request to Text Generation Inference."""
+    # It refuses a temperature of 0, and is greedy without sampling.
+    return {
+        "inputs": ask.prompt,
+        "parameters": {
+            "max_new_tokens": ask.max_tokens,
+            "do_sample": False,
+            "details": True,
+            "return_full_text": False,
+        },
+        "stream": ask.is_streamed,
+    }
+
+
+def gemini_body(ask: Ask, model: str) -> Body:
+    """Return the body of a request to Gemini's ``generateContent``."""
+    return {
+        "contents": [{"role": "user", "parts": [{"text": ask.prompt}]}],
+        "generationConfig": {"temperature": 0, "maxOutputTokens": ask.max_tokens},
+        "stream": ask.is_streamed,
+    }
+
+
+def converse_body(ask: Ask, model: str) -> Body:
+    """Return the body of a request to Bedrock's ``Converse``."""
+    return {
+        "messages": [{"role": "user", "content": [{"text": ask.prompt}]}],
+        "inferenceConfig": {"temperature": 0, "maxTokens": ask.max_tokens},
+        "stream": ask.is_streamed,
+    }
+
+
+# A dialect as the probe uses it: one value that makes its requests.
+
+
+@dataclass(frozen=True, slots=True)
+class Driver:
+    """Makes requests in one dialect.
+
+    Attributes:
+        dialect: The dialect.
+        path: The path of requests.
+        make: Makes the body of a request without its stops.
+        stop_path: The path of the stops in the body.
+        limit_path: The path of the token limit.
+        prompt_path: The path of the prompt.
+        is_envelope: Whether an error's body has the form that the dialect prescribes.
+        words: How the dialect spells each ending, for reports.
+        ids_path: The path of stop token ids; None if the dialect has none.
+        takes_string: Whether one stop may be given without a list.
+        can_think: Whether the dialect can switch thinking on and off.
+        has_chat_template: Whether the model's template is put around the prompt.
+        names_stop: Whether the dialect requires answers to name the stop that matched.
+        are_stops_standard: Whether the dialect's specification has stops at all.
+        limit_name: Another name for the limit, if a server requires it; empty for the dialect's
+            name.
+        least_tokens: The smallest limit that the server accepts.
+        left_out: Optional fields that the server refuses.
+        streamed_path: The path of requests for a stream; empty if a field of the body asks for it.
+        is_detected: Whether detection tries it.
+    """
+
+    dialect: WireDialect
+    path: str
+    make: Callable[[Ask, str], Body]
+    stop_path: Path
+    limit_path: Path
+    prompt_path: Path
+    is_envelope: Callable[[Any], bool]
+    words: Mapping[CapturedEnding, str]
+    ids_path: Path | None = None
+    takes_string: bool = True
+    can_think: bool = True
+    has_chat_template: bool = True
+    names_stop: bool = False
+    are_stops_standard: bool = True
+    limit_name: str = ""
+    least_tokens: int = 1
+    left_out: tuple[str, ...] = ()
+    streamed_path: str = ""
+    is_detected: bool = True
+
+    def body(self, ask: Ask, model: str) -> Body:
+        """Return the body of a request; an empty model name leaves the field out."""
+        if ask.max_tokens < self.least_tokens:
+            ask = replace(ask, max_tokens=self.least_tokens)
+        body = self.make(ask, model)
+        if not model:
+            body.pop("model", None)
+        for name in self.left_out:
+            for holder in (body, *(part for part in body.values() if isinstance(part, dict))):
+                holder.pop(name, None)
+        if self.limit_name:
+            put(body, self._limit_path, body.pop(self.limit_path[-1]))
+        if ask.stops:
+            put(body, self.stop_path, list(ask.stops))
+            if not self.are_stops_standard:
+                # A server that knows the extension also knows how to report the stop that matched.
+                put(body, ("fullstop",), {"report": True})
+        if ask.token_ids and self.ids_path is not None:
+            put(body, self.ids_path, list(ask.token_ids))
+        return body
+
+    def on_wire(self, body: Any) -> Any:
+        """Return a body as it is sent, without ``stream`` if a path asks for the stream."""
+        if not self.streamed_path or not isinstance(body, dict):
+            return body
+        return {name: value for name, value in body.items() if name != "stream"}
+
+    def has_stops(self, body: Body) -> bool:
+        """Return whether a request has stops in any form."""
+        holder: Any = body
+        for name in self.stop_path:
+            holder = holder.get(name) if isinstance(holder, dict) else None
+        return holder not in (None, [], ())
+
+    def with_stop(self, body: Body, value: Any) -> Body:
+        """Return the body with any value, even a wrong one, as the stops."""
+        changed = copy.deepcopy(body)
+        put(changed, self.stop_path, value)
+        return changed
+
+    def with_limit(self, body: Body, value: Any) -> Body:
+        """Return the body with any value, even a wrong one, as the limit."""
+        changed = copy.deepcopy(body)
+        put(changed, self._limit_path, value)
+        return changed
+
+    @property
+    def _limit_path(self) -> Path:
+        return (*self.limit_path[:-1], self.limit_name or self.limit_path[-1])
+
+    def with_prompt(self, body: Body, value: Any) -> Body:
+        """Return the body with any value, even a wrong one, as the prompt."""
+        changed = copy.deepcopy(body)
+        put(changed, self.prompt_path, value)
+        return changed
+
+
+def headers(
+    dialect: WireDialect, api_key: str | None, more: Sequence[tuple[str, str]] = ()
+) -> dict[str, str]:
+    """Return the headers of a request, names in lower case.
+
+    Args:
+        dialect: The dialect.
+        api_key: The key, if the server requires one.
+        more: Further headers; they replace others of the same name.
+    """
+    found = {"content-type": "application/json"}
+    if dialect is WireDialect.MESSAGES:
+        found["anthropic-version"] = "2023-06-01"
+        if api_key:
+            found["x-api-key"] = api_key
+    if dialect is WireDialect.GEMINI and api_key:
+        return found | {"x-goog-api-key": api_key} | {name.lower(): text for name, text in more}
+    if api_key:
+        found["authorization"] = f"Bearer {api_key}"
+    return found | {name.lower(): value for name, value in more}
+
+
+def path_of(
+    driver: Driver, base_path: str | None, model: str = "", *, is_streamed: bool = False
+) -> str:
+    """Return the path of requests, with ``/v1`` replaced if another base path is given.
+
+    Args:
+        driver: The dialect.
+        base_path: The other base path; None keeps the dialect's.
+        model: The model's name, which some dialects have in their paths.
+        is_streamed: Whether a stream is asked for.
+    """
+    path = driver.streamed_path if is_streamed and driver.streamed_path else driver.path
+    path = path.replace("{model}", quote(model, safe=""))
+    if base_path is None:
+        return path
+    begin = f"/{base_path.strip('/')}" if base_path.strip("/") else ""
+    return begin + path.removeprefix("/v1")
+
+
+def words_of(
+    field: str, natural: str, stop: str, limit: str, *, tool: str = ""
+) -> dict[CapturedEnding, str]:
+    """Return how a dialect spells each ending in one field.
+
+    Args:
+        field: The field's name.
+        natural: Its value if the model ended by itself.
+        stop: Its value if a stop ended the answer.
+        limit: Its value if a limit did.
+        tool: Its value if a call did; empty for the natural end's.
+    """
+    return {
+        CapturedEnding.NATURAL: f'{field} "{natural}"',
+        CapturedEnding.STOP: f'{field} "{stop}"',
+        CapturedEnding.NATURAL_OR_STOP: f'{field} "{natural}"',
+        CapturedEnding.LIMIT: f'{field} "{limit}"',
+        CapturedEnding.TOOL: f'{field} "{tool or natural}"',
+    }
+
+
+# The dialects that can be probed but that our own server does not offer.
+
+OTHER_DRIVERS = (
+    Driver(
+        WireDialect.LLAMA_CPP,
+        path="/completion",
+        make=llama_cpp_body,
+        stop_path=("stop",),
+        limit_path=("n_predict",),
+        prompt_path=("prompt",),
+        is_envelope=is_openai_error,
+        words=words_of("stop_type", "eos", "word", "limit"),
+        takes_string=False,
+        can_think=False,
+        has_chat_template=False,
+        names_stop=True,
+        is_detected=False,
+    ),
+    Driver(
+        WireDialect.TGI,
+        path="/generate",
+        streamed_path="/generate_stream",
+        make=tgi_body,
+        stop_path=("parameters", "stop"),
+        limit_path=("parameters", "max_new_tokens"),
+        prompt_path=("inputs",),
+        is_envelope=is_ollama_error,
+        words=words_of("finish_reason", "eos_token", "stop_sequence", "length"),
+        takes_string=False,
+        can_think=False,
+        has_chat_template=False,
+        is_detected=False,
+    ),
+    Driver(
+        WireDialect.GEMINI,
+        path="/v1beta/models/{model}:generateContent",
+        streamed_path="/v1beta/models/{model}:streamGenerateContent?alt=sse",
+        make=gemini_body,
+        stop_path=("generationConfig", "stopSequences"),
+        limit_path=("generationConfig", "maxOutputTokens"),
+        prompt_path=("contents",),
+        is_envelope=is_openai_error,
+        words=words_of("finishReason", "STOP", "STOP", "MAX_TOKENS"),
+        takes_string=False,
+        can_think=False,
+        is_detected=False,
+    ),
+    Driver(
+        WireDialect.CONVERSE,
+        path="/model/{model}/converse",
+        streamed_path="/model/{model}/converse-stream",
+        make=converse_body,
+        stop_path=("inferenceConfig", "stopSequences"),
+        limit_path=("inferenceConfig", "maxTokens"),
+        prompt_path=("messages",),
+        is_envelope=is_converse_error,
+        words=words_of("stopReason", "end_turn", "stop_sequence", "max_tokens"),
+        takes_string=False,
+        can_think=False,
+        is_detected=False,
+    ),
+)
+
+
+# The table of the dialects that can be probed.
+
+_FINISH_REASONS = words_of("finish_reason", "stop", "stop", "length", tool="tool_calls")
+_STATUSES = words_of("status", "completed", "completed", "incomplete") | {
+    CapturedEnding.LIMIT: 'status "incomplete" with reason "max_output_tokens"'
+}
+_GENERATE_REASONS = words_of("finish_reason type", "stop", "stop", "length") | {
+    CapturedEnding.STOP: 'finish_reason type "stop" with the stop as "matched"'
+}
+
+DRIVERS: dict[WireDialect, Driver] = {
+    one.dialect: one
+    for one in (
+        Driver(
+            WireDialect.MESSAGES,
+            path="/v1/messages",
+            make=messages_body,
+            stop_path=("stop_sequences",),
+            limit_path=("max_tokens",),
+            prompt_path=("messages",),
+            is_envelope=is_messages_error,
+            words=words_of(
+                "stop_reason", "end_turn", "stop_sequence", "max_tokens", tool="tool_use"
+            ),
+            takes_string=False,
+            names_stop=True,
+        ),
+        Driver(
+            WireDialect.CHAT,
+            path="/v1/chat/completions",
+            make=chat_body,
+            stop_path=("stop",),
+            limit_path=("max_tokens",),
+            prompt_path=("messages",),
+            is_envelope=is_openai_error,
+            words=_FINISH_REASONS,
+            ids_path=("stop_token_ids",),
+        ),
+        Driver(
+            WireDialect.RESPONSES,
+            path="/v1/responses",
+            make=responses_body,
+            stop_path=("stop",),
+            limit_path=("max_output_tokens",),
+            prompt_path=("input",),
+            is_envelope=is_openai_error,
+            words=_STATUSES,
+            are_stops_standard=False,
+        ),
+        Driver(
+            WireDialect.OLLAMA,
+            path="/api/chat",
+            make=ollama_body,
+            stop_path=("options", "stop"),
+            limit_path=("options", "num_predict"),
+            prompt_path=("messages",),
+            is_envelope=is_ollama_error,
+            words=words_of("done_reason", "stop", "stop", "length"),
+        ),
+        Driver(
+            WireDialect.GENERATE,
+            path="/generate",
+            make=generate_body,
+            stop_path=("sampling_params", "stop"),
+            limit_path=("sampling_params", "max_new_tokens"),
+            prompt_path=("text",),
+            is_envelope=is_generate_error,
+            words=_GENERATE_REASONS,
+            ids_path=("sampling_params", "stop_token_ids"),
+            can_think=False,
+            has_chat_template=False,
+            names_stop=True,
+        ),
+        Driver(
+            WireDialect.COMPLETIONS,
+            path="/v1/completions",
+            make=completions_body,
+            stop_path=("stop",),
+            limit_path=("max_tokens",),
+            prompt_path=("prompt",),
+            is_envelope=is_openai_error,
+            words=_FINISH_REASONS,
+            ids_path=("stop_token_ids",),
+            can_think=False,
+            has_chat_template=False,
+        ),
+        *OTHER_DRIVERS,
+    )
+}

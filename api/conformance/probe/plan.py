@@ -1,0 +1,413 @@
+"""Plans a run: finds places for stops in a plain answer of the server.
+
+Pure; any thread.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+from api.conformance.captures.values import CapturedEnding, first_occurrence
+from api.conformance.probe.dialects import Ask
+from api.conformance.probe.values import Exchange, Fault
+
+# A server's answers without stops, and their parts that never change.
+
+_LEAST_CHARACTERS = 12
+
+
+@dataclass(frozen=True, slots=True)
+class Baseline:
+    """The answer to one prompt without stops.
+
+    Attributes:
+        ask: The request.
+        text: The answer.
+        stable: The part of the text that all runs share.
+        thinking: The thinking before it, if any.
+        bounds: Offsets at which the server's pieces end; () if it streams no pieces.
+        tokens: Tokens of the answer; None if the server does not count them.
+        ending: How it ended.
+        is_repeatable: Whether all runs were the same.
+        total_s: How long the whole answer took.
+        output_ids: The ids of its tokens, if the dialect has them.
+        streamed_text: The text of streams, if it always differs; None if it is the same.
+        streamed_tokens: Tokens of the streamed answer; None if the server does not count them.
+    """
+
+    ask: Ask
+    text: str
+    stable: str
+    thinking: str = ""
+    bounds: tuple[int, ...] = ()
+    tokens: int | None = None
+    ending: CapturedEnding | None = None
+    is_repeatable: bool = True
+    total_s: float = 0.0
+    output_ids: tuple[int, ...] = ()
+    streamed_text: str | None = None
+    streamed_tokens: int | None = None
+
+    def text_in(self, *, is_streamed: bool) -> str:
+        """Return the answer in one mode."""
+        if is_streamed and self.streamed_text is not None:
+            return self.streamed_text
+        return self.text
+
+    def tokens_in(self, *, is_streamed: bool) -> int | None:
+        """Return the token count of the answer in one mode."""
+        return self.streamed_tokens if is_streamed else self.tokens
+
+    @property
+    def inline_thinking(self) -> str:
+        """The text of streams before the answer, if they include the thinking in their text."""
+        streamed, answer = self.streamed_text, self.text.strip()
+        if streamed is None or not streamed.rstrip().endswith(answer):
+            return ""
+        return streamed[: streamed.rindex(answer)]
+
+    @property
+    def is_usable(self) -> bool:
+        """Whether there is enough text to choose stops from."""
+        return len(self.stable.strip()) >= _LEAST_CHARACTERS
+
+
+@dataclass(frozen=True, slots=True)
+class Baselines:
+    """The answers without stops.
+
+    Attributes:
+        usable: Answers from which stops can be chosen, in the order of the prompts.
+        runs: All exchanges.
+        faults: Faults found by comparing whole and streamed answers.
+        conclusions: Conclusions about the server, as sentences.
+    """
+
+    usable: tuple[Baseline, ...]
+    runs: tuple[Exchange, ...]
+    faults: tuple[Fault, ...]
+    conclusions: tuple[str, ...] = ()
+
+    @property
+    def is_deterministic(self) -> bool:
+        """Whether every prompt got the same answer each time."""
+        return all(one.is_repeatable for one in self.usable)
+
+
+# Finds the offsets of an answer at which stops can be chosen.
+
+_FROM, _TO = 0.15, 0.6
+
+
+def places(given: Baseline) -> range:
+    """Return the offsets at which a stop may begin; some text must be before and after it."""
+    size = len(given.stable)
+    return range(max(1, int(size * _FROM)), max(2, int(size * _TO)))
+
+
+def pieces(given: Baseline, ends: Sequence[int]) -> Iterator[tuple[int, int]]:
+    """Yield those pieces of a stream from which stops may be chosen."""
+    allowed = places(given)
+    begin = 0
+    for end in ends:
+        if begin in allowed and end <= len(given.stable):
+            yield begin, end
+        begin = end
+
+
+def word_ends(text: str) -> tuple[int, ...]:
+    """Return the ends of words; a word includes the space before it, as in most tokenizers."""
+    return (*(at for at, char in enumerate(text) if char.isspace() and at), len(text))
+
+
+def is_plain(char: str) -> bool:
+    """Return whether a character is neither white space nor invisible."""
+    return char.isprintable() and not char.isspace() and char != "\ufffd"
+
+
+def is_solid(given: Baseline, start: int, end: int) -> bool:
+    """Return whether a text has no white space at its ends and occurs here first.
+
+    Args:
+        given: The answer without stops.
+        start: The index of the first character in its stable text.
+        end: The index behind the last one; greater than ``start``.
+    """
+    chosen = given.stable[start:end]
+    return (
+        end <= len(given.stable)
+        and is_plain(chosen[0])
+        and is_plain(chosen[-1])
+        and "\ufffd" not in chosen
+        and is_first(given, start, end)
+    )
+
+
+def is_first(given: Baseline, start: int, end: int) -> bool:
+    """Return whether this is the first occurrence of a text.
+
+    Args:
+        given: The answer without stops.
+        start: The index of the first character in its stable text.
+        end: The index behind the last one.
+    """
+    return given.stable.find(given.stable[start:end]) == start
+
+
+# Chooses stops from answers without stops, so that the effect of each is known.
+
+# Occurs in no answer.
+NEVER = "#~never~"
+_LONGEST_END = 12
+
+
+@dataclass(frozen=True, slots=True)
+class StopCase:
+    """Stops for one prompt, and their expected effect.
+
+    Attributes:
+        code: What is special about these stops, as in the catalogue's ids.
+        baseline: The answer without them.
+        stops: The stops.
+        text: The expected text.
+        matched: The stop that must fire; None if none may fire.
+        why: Why this one must fire, if it is not obvious.
+    """
+
+    code: str
+    baseline: Baseline
+    stops: tuple[str, ...]
+    text: str
+    matched: str | None
+    why: str = ""
+
+    @property
+    def end(self) -> int:
+        """The end of the stop in the baseline's text; the text's length if none fires."""
+        if self.matched is None:
+            return len(self.baseline.text)
+        return len(self.text) + len(self.matched)
+
+    def in_mode(self, *, is_streamed: bool) -> "StopCase | None":
+        """Return the case for answers of one mode; None if the effect is not known.
+
+        If streams have a different text than whole answers, that is one fault; stops are then
+        judged by their effect on the streams' text.
+        """
+        text = self.baseline.text_in(is_streamed=is_streamed)
+        if text == self.baseline.text:
+            return self
+        found = first_occurrence(text, self.stops)
+        if (found.stop if found is not None else None) != self.matched:
+            return None
+        end = len(text) if found is None else found.start
+        return replace(self, baseline=replace(self.baseline, text=text), text=text[:end])
+
+
+_Chosen = tuple[str, ...]
+_Choose = Callable[[Baseline], Iterator[_Chosen]]
+
+
+def plan(baselines: Sequence[Baseline]) -> list[StopCase]:
+    """Return the cases for which an answer has suitable stops, each with the first such answer."""
+    cases: list[StopCase] = []
+    for code, choose, why in _KINDS:
+        case = next(
+            (
+                _case(code, baseline, stops, why)
+                for baseline in baselines
+                for stops in choose(baseline)
+                if not any(
+                    stop in baseline.thinking or stop in baseline.inline_thinking for stop in stops
+                )
+            ),
+            None,
+        )
+        if case is not None:
+            cases.append(case)
+    return cases
+
+
+def missing(cases: Sequence[StopCase]) -> list[str]:
+    """Return the codes of the kinds for which no answer has suitable stops."""
+    there = {case.code for case in cases}
+    return [code for code, _, _ in _KINDS if code not in there]
+
+
+def _case(code: str, baseline: Baseline, stops: _Chosen, why: str) -> StopCase:
+    found = first_occurrence(baseline.text, stops)
+    text = baseline.text if found is None else baseline.text[: found.start]
+    return StopCase(code, baseline, stops, text, found.stop if found else None, why)
+
+
+# -- choosing ---------------------------------------------------------------------------------
+
+
+def _one_character(given: Baseline) -> Iterator[_Chosen]:
+    for start in places(given):
+        if is_plain(given.stable[start]) and is_first(given, start, start + 1):
+            yield (given.stable[start],)
+
+
+def _inside_token(given: Baseline) -> Iterator[_Chosen]:
+    for begin, end in pieces(given, given.bounds or word_ends(given.stable)):
+        # Neither the first nor the last character of a piece; else at least not the first.
+        for start, stop in ((begin + 1, end - 1), (begin + 1, end)):
+            if start < stop and is_solid(given, start, stop):
+                yield (given.stable[start:stop],)
+                break
+
+
+def _across_tokens(given: Baseline) -> Iterator[_Chosen]:
+    # A server may send many tokens as one piece; tokens seldom cross word boundaries.
+    for ends in (given.bounds, word_ends(given.stable)):
+        for here, there in pairwise(end for _, end in pieces(given, ends)):
+            # A word includes the space before it.
+            for start, stop in ((here - 1, there + 1), (here - 1, here + 1), (here - 1, here + 2)):
+                if start > 0 and is_solid(given, start, stop):
+                    yield (given.stable[start:stop],)
+                    break
+
+
+def _across_newline(given: Baseline) -> Iterator[_Chosen]:
+    for start in places(given):
+        chosen = given.stable[start : start + 3]
+        is_across = len(chosen) == 3 and [char == "\n" for char in chosen] == [False, True, False]
+        if is_across and is_first(given, start, start + 3):
+            yield (chosen,)
+
+
+def _leading_space(given: Baseline) -> Iterator[_Chosen]:
+    for start in places(given):
+        chosen = given.stable[start : start + 2]
+        is_led = len(chosen) == 2 and chosen[0] == " " and is_plain(chosen[1])
+        if is_led and is_first(given, start, start + 2):
+            yield (chosen,)
+
+
+def _overlapping(given: Baseline) -> Iterator[_Chosen]:
+    for start in places(given):
+        first, second = given.stable[start : start + 3], given.stable[start + 2 : start + 5]
+        stops = (second, first)
+        if len(second) == 3 and _fires(given, stops, first, start):
+            yield stops
+
+
+def _shadowed(given: Baseline) -> Iterator[_Chosen]:
+    for start in places(given):
+        short, long = given.stable[start : start + 2], given.stable[start : start + 4]
+        stops = (long, short)
+        if len(long) == 4 and _fires(given, stops, short, start):
+            yield stops
+
+
+def _nested(given: Baseline) -> Iterator[_Chosen]:
+    for start in places(given):
+        short = given.stable[start + 1 : start + 3]
+        stops = (given.stable[start : start + 3] + NEVER, short)
+        is_clean = len(short) == 2 and is_solid(given, start, start + 3)
+        if is_clean and is_first(given, start + 1, start + 3):
+            yield stops
+
+
+def _after_space(given: Baseline) -> Iterator[_Chosen]:
+    for start in places(given):
+        if given.stable[start - 1] == " " and is_solid(given, start, start + 2):
+            yield (given.stable[start : start + 2],)
+
+
+def _among_others(given: Baseline) -> Iterator[_Chosen]:
+    for (chosen,) in _one_character(given):
+        yield (f"{NEVER}1", f"{NEVER}2", chosen, f"{NEVER}3")
+
+
+def _recurring_prefix(given: Baseline) -> Iterator[_Chosen]:
+    counts = {char: given.text.count(char) for char in set(given.text) if char != "\ufffd"}
+    often = max(counts, key=lambda char: (counts[char], char), default="")
+    if often and given.is_repeatable:
+        yield (often + NEVER,)
+
+
+def _held_at_the_end(given: Baseline) -> Iterator[_Chosen]:
+    if given.is_repeatable and len(given.text) >= 2 and "\ufffd" not in given.text[-2:]:
+        yield (given.text[-2:] + NEVER,)
+
+
+def _last_characters(given: Baseline) -> Iterator[_Chosen]:
+    text = given.text
+    if not given.is_repeatable or given.ending is CapturedEnding.LIMIT or "\ufffd" in text:
+        return
+    for length in range(1, min(_LONGEST_END, len(text))):
+        if text.find(text[-length:]) == len(text) - length:
+            yield (text[-length:],)
+
+
+def _very_first(given: Baseline) -> Iterator[_Chosen]:
+    # White space that a template leaves before the answer is part of the text.
+    blank = len(given.stable) - len(given.stable.lstrip())
+    if is_plain(given.stable[blank]):
+        yield (given.stable[: blank + 1],)
+
+
+def _unicode(given: Baseline) -> Iterator[_Chosen]:
+    for start, char in enumerate(given.stable):
+        if start and not char.isascii() and is_plain(char) and is_first(given, start, start + 1):
+            yield (char,)
+
+
+def _fires(given: Baseline, stops: _Chosen, wanted: str, start: int) -> bool:
+    """Whether a stop fires before the others, at its offset, without white space around it."""
+    found = first_occurrence(given.stable, stops)
+    is_clean = all(is_plain(stop[0]) and is_plain(stop[-1]) for stop in stops)
+    is_there = all(stop in given.stable for stop in stops)
+    return (
+        found is not None
+        and is_clean
+        and is_there
+        and (found.stop, found.start) == (wanted, start)
+        and len(set(stops)) == len(stops)
+    )
+
+
+_KINDS: tuple[tuple[str, _Choose, str], ...] = (
+    ("one_character", _one_character, ""),
+    ("inside_token", _inside_token, ""),
+    ("across_tokens", _across_tokens, ""),
+    ("across_newline", _across_newline, ""),
+    ("leading_space", _leading_space, ""),
+    (
+        "overlapping",
+        _overlapping,
+        "the one whose last character comes first",
+    ),
+    (
+        "shadowed",
+        _shadowed,
+        "the shorter one is complete before the longer one can be",
+    ),
+    ("nested", _nested, "the longer one around it is never complete"),
+    ("after_space", _after_space, ""),
+    ("among_others", _among_others, ""),
+    ("recurring_prefix", _recurring_prefix, ""),
+    ("held_at_the_end", _held_at_the_end, ""),
+    ("last_characters", _last_characters, ""),
+    ("very_first", _very_first, ""),
+    ("unicode", _unicode, ""),
+)
+
+
+def simple_case(given: Baseline) -> StopCase | None:
+    """Return a case of one character, if the answer is repeatable and has one."""
+    if not given.is_repeatable:
+        return None
+    thinking = given.thinking + given.inline_thinking
+    for at in (*places(given), *range(1, len(given.stable))):
+        char = given.stable[at]
+        if char.isalnum() and char not in thinking and is_first(given, at, at + 1):
+            return StopCase("simple", given, (char,), given.text[:at], char)
+    return None
+
+
+def simplest_case(baselines: Sequence[Baseline]) -> StopCase | None:
+    """Return a case of one character of the first answer that has one."""
+    return next((case for one in baselines if (case := simple_case(one))), None)

@@ -1,1 +1,0 @@
-"""Chooses stops from answers, so that the effect of each is known."""

@@ -1,0 +1,358 @@
+"""Where each rule of each API is written down.
+
+Pure; any thread.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from api.conformance.captures.values import WireDialect
+
+# References to vendors' documentation, and their topics.
+
+
+class Topic(StrEnum):
+    """The topic of a reference."""
+
+    STOPS = "stops"
+    MATCHED = "the stop that matched"
+    REASON = "the reason"
+    LIMIT = "the limit"
+    USAGE = "usage"
+    STREAM = "streams"
+    FORM = "the fields of an answer"
+    ERRORS = "errors"
+    THINKING = "thinking"
+    TOKEN_IDS = "stop token ids"
+    CHOICES = "several choices"
+    TOOLS = "tool calls"
+    STRUCTURED = "structured output"
+    LOGPROBS = "logprobs"
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """A place in a vendor's documentation.
+
+    Attributes:
+        address: Its address.
+        sentence: The rule, in our words.
+    """
+
+    address: str
+    sentence: str
+
+
+# What the references of dialects that our own server does not offer say, in our words.
+
+_LLAMA = "https://github.com/ggml-org/llama.cpp/blob/master/tools/server/README.md"
+_TGI = "https://huggingface.github.io/text-generation-inference/"
+_GEMINI = "https://ai.google.dev/api/generate-content"
+_BEDROCK = "https://docs.aws.amazon.com/bedrock/latest/APIReference"
+
+OTHER_REFERENCES: Mapping[WireDialect, Mapping[Topic, Reference]] = {
+    WireDialect.LLAMA_CPP: {
+        Topic.STOPS: Reference(
+            _LLAMA, "Generation stops at one of the strings in stop, which is not in the answer."
+        ),
+        Topic.MATCHED: Reference(_LLAMA, "stopping_word is the stop that ended the answer."),
+        Topic.REASON: Reference(_LLAMA, "stop_type is eos, limit or word."),
+        Topic.LIMIT: Reference(_LLAMA, "n_predict is the largest number of tokens generated."),
+        Topic.USAGE: Reference(
+            _LLAMA, "tokens_evaluated and tokens_predicted count prompt and answer."
+        ),
+        Topic.STREAM: Reference(_LLAMA, "The last object of a stream says that stop is true."),
+        Topic.FORM: Reference(_LLAMA, "An answer has content and stop."),
+    },
+    WireDialect.TGI: {
+        Topic.STOPS: Reference(
+            _TGI, "Generation stops when a member of parameters.stop is generated."
+        ),
+        Topic.REASON: Reference(_TGI, "finish_reason is length, eos_token or stop_sequence."),
+        Topic.LIMIT: Reference(_TGI, "max_new_tokens is the largest number of tokens generated."),
+        Topic.USAGE: Reference(_TGI, "details count the tokens generated."),
+        Topic.STREAM: Reference(_TGI, "The last event of a stream holds the whole generated_text."),
+        Topic.FORM: Reference(_TGI, "An answer has generated_text, and details where asked for."),
+        Topic.ERRORS: Reference(_TGI, "An invalid request gets status 422 and an error in words."),
+    },
+    WireDialect.GEMINI: {
+        Topic.STOPS: Reference(
+            _GEMINI,
+            "Output stops at the first of up to 5 stopSequences, which is not in the answer.",
+        ),
+        Topic.REASON: Reference(_GEMINI, "finishReason says why the model stopped."),
+        Topic.LIMIT: Reference(
+            _GEMINI, "maxOutputTokens is the largest number of tokens of a candidate."
+        ),
+        Topic.USAGE: Reference(_GEMINI, "usageMetadata counts prompt, candidates and both."),
+        Topic.STREAM: Reference(_GEMINI, "A stream is a series of answers; the last has a reason."),
+        Topic.FORM: Reference(_GEMINI, "An answer has candidates with content of parts."),
+    },
+    WireDialect.CONVERSE: {
+        Topic.STOPS: Reference(
+            f"{_BEDROCK}/API_runtime_InferenceConfiguration.html",
+            "A stop sequence makes the model stop generating the answer.",
+        ),
+        Topic.REASON: Reference(
+            f"{_BEDROCK}/API_runtime_Converse.html", "stopReason says why the model stopped."
+        ),
+        Topic.LIMIT: Reference(
+            f"{_BEDROCK}/API_runtime_InferenceConfiguration.html",
+            "maxTokens is the largest number of tokens generated.",
+        ),
+        Topic.USAGE: Reference(
+            f"{_BEDROCK}/API_runtime_TokenUsage.html", "usage counts input, output and both."
+        ),
+        Topic.STREAM: Reference(
+            f"{_BEDROCK}/API_runtime_ConverseStream.html",
+            "A stream begins with messageStart and ends with messageStop and metadata.",
+        ),
+        Topic.FORM: Reference(
+            f"{_BEDROCK}/API_runtime_Converse.html", "An answer has output with a message."
+        ),
+    },
+}
+
+
+# What each vendor's reference says, in our words, with its address.
+#
+# A rule that is not in a dialect's reference is an extension.
+
+__all__ = ["REFERENCES", "Reference", "Topic", "reference"]
+
+
+_CLAUDE = "https://docs.claude.com/en"
+_OPENAI = "https://platform.openai.com/docs"
+_SGLANG = "https://docs.sglang.ai/basic_usage"
+_OLLAMA = "https://github.com/ollama/ollama/blob/main/docs"
+
+_MESSAGES = {
+    Topic.STOPS: Reference(
+        f"{_CLAUDE}/api/messages",
+        "The model stops generating when it produces one of stop_sequences.",
+    ),
+    Topic.MATCHED: Reference(
+        f"{_CLAUDE}/api/messages",
+        "stop_sequence holds the custom sequence that was generated, and is null without one.",
+    ),
+    Topic.REASON: Reference(
+        f"{_CLAUDE}/docs/build-with-claude/handling-stop-reasons",
+        "stop_reason says why the model stopped: end_turn, stop_sequence, max_tokens, tool_use.",
+    ),
+    Topic.LIMIT: Reference(
+        f"{_CLAUDE}/api/messages", "No more than max_tokens tokens are generated."
+    ),
+    Topic.USAGE: Reference(
+        f"{_CLAUDE}/api/messages",
+        "usage counts the tokens of the prompt and of the answer; those of a stream are "
+        "cumulative.",
+    ),
+    Topic.STREAM: Reference(
+        f"{_CLAUDE}/docs/build-with-claude/streaming",
+        "A stream is server-sent events: message_start, content blocks, message_delta, "
+        "message_stop.",
+    ),
+    Topic.FORM: Reference(
+        f"{_CLAUDE}/api/messages",
+        "A message has content blocks with types, a stop reason, and usage.",
+    ),
+    Topic.ERRORS: Reference(
+        f"{_CLAUDE}/api/errors",
+        "An invalid request gets status 400 and an error object with a type and a message.",
+    ),
+    Topic.THINKING: Reference(
+        f"{_CLAUDE}/docs/build-with-claude/extended-thinking",
+        "Thinking is in blocks of its own, and only where it is enabled.",
+    ),
+    Topic.TOOLS: Reference(
+        f"{_CLAUDE}/docs/agents-and-tools/tool-use/overview",
+        "A call of a tool is a tool_use block whose input is an object.",
+    ),
+}
+_OPENAI_COMMON = {
+    Topic.ERRORS: Reference(
+        f"{_OPENAI}/guides/error-codes",
+        "An invalid request gets status 400 and an error object with a message.",
+    ),
+}
+_CHAT = _OPENAI_COMMON | {
+    Topic.STOPS: Reference(
+        f"{_OPENAI}/api-reference/chat/create",
+        "Up to 4 sequences where generation stops; the text does not contain the stop.",
+    ),
+    Topic.REASON: Reference(
+        f"{_OPENAI}/api-reference/chat/object",
+        "finish_reason is stop at a natural end or a stop, length at the limit.",
+    ),
+    Topic.LIMIT: Reference(
+        f"{_OPENAI}/api-reference/chat/create",
+        "The limit bounds the tokens that are generated.",
+    ),
+    Topic.USAGE: Reference(
+        f"{_OPENAI}/api-reference/chat/object",
+        "usage counts the tokens of the prompt and of the answer, and total_tokens is their sum.",
+    ),
+    Topic.STREAM: Reference(
+        f"{_OPENAI}/api-reference/chat-streaming",
+        "A stream is server-sent events of chunks; the last one is data: [DONE].",
+    ),
+    Topic.FORM: Reference(
+        f"{_OPENAI}/api-reference/chat/object", "An answer has choices and usage."
+    ),
+    Topic.CHOICES: Reference(
+        f"{_OPENAI}/api-reference/chat/create", "n choices are generated for each input."
+    ),
+    Topic.TOOLS: Reference(
+        f"{_OPENAI}/api-reference/chat/object",
+        "A call of a tool is in tool_calls; its arguments are JSON in a string.",
+    ),
+    Topic.STRUCTURED: Reference(
+        f"{_OPENAI}/guides/structured-outputs",
+        "With response_format the answer is JSON unless it is cut short.",
+    ),
+    Topic.LOGPROBS: Reference(
+        f"{_OPENAI}/api-reference/chat/object",
+        "logprobs.content lists the tokens of the message with their log probability.",
+    ),
+}
+_COMPLETIONS = _OPENAI_COMMON | {
+    Topic.STOPS: Reference(
+        f"{_OPENAI}/api-reference/completions/create",
+        "Up to 4 sequences where generation stops; the text does not contain the stop.",
+    ),
+    Topic.REASON: Reference(
+        f"{_OPENAI}/api-reference/completions/object",
+        "finish_reason is stop at a natural end or a stop, length at the limit.",
+    ),
+    Topic.LIMIT: Reference(
+        f"{_OPENAI}/api-reference/completions/create",
+        "max_tokens bounds the tokens that are generated.",
+    ),
+    Topic.USAGE: Reference(
+        f"{_OPENAI}/api-reference/completions/object",
+        "usage counts the tokens of the prompt and of the answer, and total_tokens is their sum.",
+    ),
+    Topic.STREAM: Reference(
+        f"{_OPENAI}/api-reference/completions/create",
+        "A stream is server-sent events; the last one is data: [DONE].",
+    ),
+    Topic.FORM: Reference(
+        f"{_OPENAI}/api-reference/completions/object", "An answer has choices and usage."
+    ),
+    Topic.CHOICES: Reference(
+        f"{_OPENAI}/api-reference/completions/create", "n completions are made for each prompt."
+    ),
+    Topic.LOGPROBS: Reference(
+        f"{_OPENAI}/api-reference/completions/object",
+        "logprobs.tokens lists the tokens of the text, with their log probabilities beside it.",
+    ),
+}
+# The vendor's Responses API has no stops, so stops are an extension there.
+_RESPONSES = _OPENAI_COMMON | {
+    Topic.REASON: Reference(
+        f"{_OPENAI}/api-reference/responses/object",
+        "status is completed, or incomplete with the reason in incomplete_details.",
+    ),
+    Topic.LIMIT: Reference(
+        f"{_OPENAI}/api-reference/responses/create",
+        "max_output_tokens bounds the tokens that are generated, those of reasoning included.",
+    ),
+    Topic.USAGE: Reference(
+        f"{_OPENAI}/api-reference/responses/object",
+        "usage counts the tokens of input and output, and total_tokens is their sum.",
+    ),
+    Topic.STREAM: Reference(
+        f"{_OPENAI}/api-reference/responses-streaming",
+        "A stream begins with response.created and ends with response.completed or its like.",
+    ),
+    Topic.FORM: Reference(
+        f"{_OPENAI}/api-reference/responses/object", "A response has output items and usage."
+    ),
+    Topic.THINKING: Reference(f"{_OPENAI}/guides/reasoning", "Reasoning is in items of its own."),
+    Topic.TOOLS: Reference(
+        f"{_OPENAI}/api-reference/responses/object",
+        "A call of a tool is a function_call item whose arguments are JSON in a string.",
+    ),
+    Topic.STRUCTURED: Reference(
+        f"{_OPENAI}/guides/structured-outputs",
+        "With text.format the answer is JSON unless it is cut short.",
+    ),
+}
+_GENERATE = {
+    Topic.STOPS: Reference(
+        f"{_SGLANG}/sampling_params.html",
+        "stop is one word or a list of words at which generation stops.",
+    ),
+    Topic.MATCHED: Reference(
+        f"{_SGLANG}/native_api.html",
+        "finish_reason holds the stop that matched as matched.",
+    ),
+    Topic.REASON: Reference(
+        f"{_SGLANG}/native_api.html",
+        "meta_info.finish_reason says whether a stop or the length ended the answer.",
+    ),
+    Topic.LIMIT: Reference(
+        f"{_SGLANG}/sampling_params.html",
+        "max_new_tokens bounds the tokens that are generated.",
+    ),
+    Topic.USAGE: Reference(
+        f"{_SGLANG}/native_api.html",
+        "meta_info counts the tokens of the prompt and of the completion.",
+    ),
+    Topic.STREAM: Reference(
+        f"{_SGLANG}/sampling_params.html",
+        "Frames of a stream hold the text so far; the last one is data: [DONE].",
+    ),
+    Topic.FORM: Reference(f"{_SGLANG}/native_api.html", "An answer has text and meta_info."),
+    Topic.TOKEN_IDS: Reference(
+        f"{_SGLANG}/sampling_params.html",
+        "stop_token_ids lists the ids of tokens at which generation stops.",
+    ),
+}
+_OLLAMA_CHAT = {
+    Topic.STOPS: Reference(
+        f"{_OLLAMA}/modelfile.mdx",
+        "When a stop is met the model stops generating and returns.",
+    ),
+    Topic.REASON: Reference(f"{_OLLAMA}/api.md", "done_reason says why the answer ended."),
+    Topic.LIMIT: Reference(
+        f"{_OLLAMA}/modelfile.mdx", "num_predict is the largest number of tokens generated."
+    ),
+    Topic.USAGE: Reference(
+        f"{_OLLAMA}/api.md",
+        "prompt_eval_count and eval_count count the tokens of the prompt and of the answer.",
+    ),
+    Topic.STREAM: Reference(
+        f"{_OLLAMA}/api.md",
+        "A stream is one JSON object a line; the last one says done.",
+    ),
+    Topic.FORM: Reference(f"{_OLLAMA}/api.md", "An answer has a message and says done."),
+    Topic.ERRORS: Reference(
+        f"{_OLLAMA}/api.md", "An invalid request gets status 400 and an error in words."
+    ),
+    Topic.THINKING: Reference(
+        f"{_OLLAMA}/api.md", "think decides whether the model thinks; thinking has its own field."
+    ),
+    Topic.TOOLS: Reference(
+        f"{_OLLAMA}/api.md", "A call of a tool is in tool_calls; its arguments are an object."
+    ),
+    Topic.STRUCTURED: Reference(
+        f"{_OLLAMA}/api.md", "With format the answer is JSON that fits it."
+    ),
+}
+
+REFERENCES: Mapping[WireDialect, Mapping[Topic, Reference]] = {
+    WireDialect.MESSAGES: _MESSAGES,
+    WireDialect.CHAT: _CHAT,
+    WireDialect.COMPLETIONS: _COMPLETIONS,
+    WireDialect.RESPONSES: _RESPONSES,
+    WireDialect.GENERATE: _GENERATE,
+    WireDialect.OLLAMA: _OLLAMA_CHAT,
+    **OTHER_REFERENCES,
+}
+
+
+def reference(dialect: WireDialect, topic: Topic) -> Reference | None:
+    """Return the reference of a dialect's vendor for a topic, or None."""
+    return REFERENCES.get(dialect, {}).get(topic)

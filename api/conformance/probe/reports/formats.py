@@ -1,0 +1,472 @@
+"""The report of a run for programs: JSON, JUnit, SARIF, a badge, and comparisons of reports.
+
+Pure; any thread.
+"""
+
+import dataclasses
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+from xml.etree.ElementTree import Element, SubElement, indent, tostring
+
+from api.conformance.captures.draft import items, mapping
+from api.conformance.captures.values import harmless, on_one_line
+from api.conformance.probe.catalogue import CASES
+from api.conformance.probe.dialects import DRIVERS
+from api.conformance.probe.reports.suite import ProbeSuite, SuiteVerdict
+from api.conformance.probe.reports.text import code, faults_as_text
+from api.conformance.probe.values import (
+    Case,
+    CheckOutcome,
+    CheckResult,
+    Exchange,
+    Level,
+    Report,
+    tool_name,
+)
+
+# A report as JSON values for programs.
+
+# Version of the object with all reports of a call, which ``.github/probe-report.schema.json``
+# describes.
+FORMAT = 4
+
+
+def suite_as_data(suite: ProbeSuite) -> dict[str, Any]:
+    """Return all reports of a call as an object that ``json`` can write."""
+    return {
+        "format": FORMAT,
+        "tool": tool_name(),
+        "url": suite.url,
+        "verdict": suite.verdict,
+        "problem": suite.problem,
+        "problems": [{"dialect": name, "problem": why} for name, why in suite.problems],
+        "failures": _names(suite.failures),
+        "unexpected_passes": _names(suite.unexpected_passes),
+        "expected_failures": _names(
+            [
+                (report, result)
+                for report in suite.reports
+                for result in report.failed
+                if suite.is_expected(report, result)
+            ]
+        ),
+        "reports": [as_data(report) for report in suite.reports],
+    }
+
+
+def _names(pairs: Sequence[tuple[Report, CheckResult]]) -> list[dict[str, str]]:
+    return [{"dialect": report.dialect, "code": result.code} for report, result in pairs]
+
+
+def as_data(report: Report) -> dict[str, Any]:
+    """Return one report as an object that ``json`` can write."""
+    fields = {field.name: getattr(report, field.name) for field in dataclasses.fields(report)}
+    return {
+        "verdict": report.verdict,
+        "has_passed": report.has_passed,
+        "is_complete": report.is_complete,
+        **fields,
+        "levels": sorted(report.levels),
+        "results": [_data_result(one) for one in report.results],
+    }
+
+
+def _data_result(result: CheckResult) -> dict[str, Any]:
+    fields = {field.name: getattr(result, field.name) for field in dataclasses.fields(result)}
+    reference = result.reference
+    return {
+        **fields,
+        "reference": dataclasses.asdict(reference) if reference is not None else None,
+        "faults": [dataclasses.asdict(fault) for fault in result.faults],
+        "exchanges": [_exchange(one) for one in result.exchanges],
+    }
+
+
+def _exchange(exchange: Exchange) -> dict[str, Any]:
+    body = exchange.body
+    return {
+        "request": body.decode("utf-8", "replace") if isinstance(body, bytes) else body,
+        "status": exchange.status,
+        "headers": exchange.headers,
+        "text": exchange.text,
+        "problem": exchange.problem,
+        "total_s": exchange.total_s,
+        "is_streamed": exchange.is_streamed,
+    }
+
+
+# The result as a badge of https://shields.io/badges/endpoint-badge.
+
+_COLORS = {
+    SuiteVerdict.HELD: "brightgreen",
+    SuiteVerdict.FAILED: "red",
+    SuiteVerdict.INCOMPLETE: "yellow",
+    SuiteVerdict.INTERRUPTED: "yellow",
+    SuiteVerdict.UNREACHABLE: "lightgrey",
+}
+
+
+def as_badge(suite: ProbeSuite) -> dict[str, Any]:
+    """Return the badge as an object that ``json`` can write."""
+    held = sum(
+        one.outcome is CheckOutcome.HELD for report in suite.reports for one in report.results
+    )
+    judged = held + sum(len(report.failed) for report in suite.reports)
+    verdict = suite.verdict
+    message = f"{held} of {judged} passed" if suite.reports else verdict.value
+    if suite.reports and verdict in (SuiteVerdict.INCOMPLETE, SuiteVerdict.INTERRUPTED):
+        message += f", {verdict}"
+    color = _COLORS[verdict]
+    return {"schemaVersion": 1, "label": "stops", "message": message, "color": color}
+
+
+# Reports as JUnit XML for CI systems: a suite for each dialect, a test for each check.
+#
+# https://github.com/testmoapp/junitxml.
+
+# Characters that XML forbids, in addition to those that ``harmless`` escapes.
+_FORBIDDEN = re.compile("[\ufffe\uffff]")
+_SKIPPED = (CheckOutcome.SKIPPED, CheckOutcome.UNDECIDED)
+
+
+def as_junit(suite: ProbeSuite) -> str:
+    """Return the reports as XML."""
+    root = Element("testsuites", name="fullstop probe")
+    totals = dict.fromkeys(("tests", "failures", "errors", "skipped"), 0)
+    for report in suite.reports:
+        one = _suite(suite, report)
+        root.append(one)
+        for name in totals:
+            totals[name] += int(one.get(name, "0"))
+    for dialect, why in suite.problems or ([("probe", suite.problem)] if suite.problem else []):
+        root.append(_no_report(dialect, why))
+        totals["tests"] += 1
+        totals["errors"] += 1
+    for name, count in totals.items():
+        root.set(name, str(count))
+    root.set("time", f"{sum(report.duration_s for report in suite.reports):.3f}")
+    indent(root)
+    return '<?xml version="1.0" encoding="UTF-8"?>\n' + tostring(root, "unicode") + "\n"
+
+
+def _suite(suite: ProbeSuite, report: Report) -> Element:
+    tests = [_test(suite, report, result) for result in report.results]
+    element = Element(
+        "testsuite",
+        name=f"{report.dialect} at {_text(report.url)}",
+        tests=str(len(tests)),
+        failures=str(sum(test.find("failure") is not None for test in tests)),
+        errors=str(sum(test.find("error") is not None for test in tests)),
+        skipped=str(sum(test.find("skipped") is not None for test in tests)),
+        time=f"{report.duration_s:.3f}",
+    )
+    if report.began_at:
+        element.set("timestamp", report.began_at.removesuffix("+00:00"))
+    properties = SubElement(element, "properties")
+    named = {"tool": report.tool, "server": report.server, "model": report.model}
+    for name, value in named.items():
+        SubElement(properties, "property", name=name, value=_text(value))
+    element.extend(tests)
+    return element
+
+
+def _test(suite: ProbeSuite, report: Report, result: CheckResult) -> Element:
+    seconds = sum(exchange.total_s for exchange in result.exchanges)
+    name, group = f"{result.title} ({result.code})", f"{report.dialect}.{_group(result.code)}"
+    test = Element("testcase", name=name, classname=group, time=f"{seconds:.3f}")
+    said = _text(result.sentence)
+    if suite.counts(report, result):
+        failure = SubElement(test, "failure", message=said, type=result.level)
+        failure.text = _text(faults_as_text(result))
+    elif (report, result) in suite.unexpected_passes:
+        message = (
+            "It passed, but the file of expected failures says that it fails: remove its line."
+        )
+        SubElement(test, "failure", message=message, type="unexpected pass")
+    elif result.outcome is CheckOutcome.FAILED:
+        SubElement(test, "skipped", message=f"{_why_not(suite, report, result)}: {said}")
+    elif result.outcome is CheckOutcome.NOT_ASKED:
+        SubElement(test, "error", message=said, type="not asked")
+    elif result.outcome in _SKIPPED:
+        SubElement(test, "skipped", message=said)
+    return test
+
+
+def _why_not(suite: ProbeSuite, report: Report, result: CheckResult) -> str:
+    """Return why a failure does not count."""
+    if result.cause:
+        return f"Follows from {result.cause}"
+    if suite.is_expected(report, result):
+        return "Expected failure"
+    return f"Failed, but {result.level} does not count"
+
+
+def _no_report(dialect: str, why: str) -> Element:
+    element = Element("testsuite", name=dialect, tests="1", failures="0", errors="1", skipped="0")
+    test = SubElement(element, "testcase", name="a server that answers", classname=dialect)
+    SubElement(test, "error", message=_text(why), type="unreachable")
+    return element
+
+
+def _group(code: str) -> str:
+    return code.partition(".")[0]
+
+
+def _text(text: str) -> str:
+    return _FORBIDDEN.sub("\ufffd", harmless(text))
+
+
+# Reports as SARIF for code scanning: a rule for each check, a result for each failure.
+#
+# https://docs.oasis-open.org/sarif/sarif/v2.1.0/sarif-v2.1.0.html.
+
+_SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
+_LEVELS = {Level.SPECIFICATION: "error", Level.EXTENSION: "warning", Level.OPINION: "note"}
+
+
+def as_sarif(suite: ProbeSuite) -> dict[str, Any]:
+    """Return the reports as an object that ``json`` can write."""
+    name, _, version = tool_name().rpartition(" ")
+    driver = {
+        "name": name or version,
+        "rules": [_rule(case) for case in CASES],
+    }
+    if name:
+        driver["version"] = version
+    ran = suite.verdict not in (SuiteVerdict.UNREACHABLE, SuiteVerdict.INTERRUPTED)
+    run = {
+        "tool": {"driver": driver},
+        "invocations": [{"executionSuccessful": ran, "toolExecutionNotifications": _notes(suite)}],
+        "results": [
+            _sarif_result(suite, report, result)
+            for report in suite.reports
+            for result in report.results
+            if result.outcome is CheckOutcome.FAILED and not result.cause
+        ],
+    }
+    return {"$schema": _SCHEMA, "version": "2.1.0", "runs": [run]}
+
+
+def _rule(case: Case) -> dict[str, Any]:
+    return {
+        "id": case.code,
+        "name": case.title,
+        "shortDescription": {"text": case.title},
+        "fullDescription": {"text": case.rule},
+        "defaultConfiguration": {"level": _LEVELS[case.level]},
+        "properties": {"level": case.level},
+    }
+
+
+def _sarif_result(suite: ProbeSuite, report: Report, result: CheckResult) -> dict[str, Any]:
+    said = harmless(f"{report.dialect}: {result.title}. {result.sentence}")
+    found: dict[str, Any] = {
+        "ruleId": result.code,
+        "level": _LEVELS[result.level],
+        "message": {"text": f"{said}\n\n{harmless(faults_as_text(result))}".rstrip()},
+        # A server has no files, so the check is the location, which keeps results separate.
+        "locations": [
+            {
+                "physicalLocation": {
+                    "artifactLocation": {"uri": f"probe/{report.dialect}/{result.code}"},
+                    "region": {"startLine": 1},
+                }
+            }
+        ],
+        "partialFingerprints": {"check/v1": f"{report.dialect}/{result.code}"},
+        "properties": {"url": harmless(report.url), "rule": result.rule},
+    }
+    if result.reference is not None:
+        found["properties"]["reference"] = result.reference.address
+    if suite.is_expected(report, result):
+        found["suppressions"] = [{"kind": "external", "justification": "an expected failure"}]
+    return found
+
+
+def _notes(suite: ProbeSuite) -> list[dict[str, Any]]:
+    said = [suite.problem] if suite.problem else []
+    said += [f"{dialect}: {why}" for dialect, why in suite.problems]
+    said += [f"{one.dialect}: {one.cut_short}" for one in suite.reports if one.cut_short]
+    return [{"level": "error", "message": {"text": harmless(text)}} for text in said]
+
+
+# The catalogue of checks as a list for a terminal, as data, and as a table.
+
+
+def catalogue_as_text() -> str:
+    """Return the checks for a terminal: id, level, rule, and where each vendor states it."""
+    return "\n".join(_listing_lines()) + "\n"
+
+
+def catalogue_as_data() -> dict[str, Any]:
+    """Return the checks as an object that ``json`` can write."""
+    return {
+        "format": FORMAT,
+        "checks": [
+            {
+                "code": case.code,
+                "title": case.title,
+                "rule": case.rule,
+                "level": case.level,
+                "dialects": [_in_dialect(case, dialect) for dialect in DRIVERS],
+            }
+            for case in CASES
+        ],
+    }
+
+
+def catalogue_as_table() -> str:
+    """Return the checks as a table in Markdown: the list of ``.github/CONFORMANCE.md``."""
+    lines = ["| id | level | rule | an extension in |", "| --- | --- | --- | --- |"]
+    for case in CASES:
+        rule = case.rule.replace("|", "\\|")
+        lines.append(f"| `{case.code}` | {case.level} | {rule} | {_extension_in(case)} |")
+    return "\n".join(lines)
+
+
+def references_as_table() -> str:
+    """Return the vendors' references as a table in Markdown."""
+    found: dict[tuple[str, str], str] = {}
+    for dialect in DRIVERS:
+        for case in CASES:
+            reference = case.reference_in(dialect)
+            if reference is not None:
+                found[dialect, case.topic] = f"[{reference.sentence}]({reference.address})"
+    lines = ["| dialect | about | what its vendor says |", "| --- | --- | --- |"]
+    lines += [f"| {dialect} | {topic} | {said} |" for (dialect, topic), said in found.items()]
+    return "\n".join(lines)
+
+
+def _in_dialect(case: Case, dialect: Any) -> dict[str, Any]:
+    reference = case.reference_in(dialect)
+    return {
+        "dialect": dialect,
+        "level": case.level_in(dialect),
+        "reference": None if reference is None else reference.address,
+        "sentence": None if reference is None else reference.sentence,
+    }
+
+
+def _listing_lines() -> Iterator[str]:
+    for case in CASES:
+        yield f"{case.code}  ({case.level})"
+        yield f"    {case.title}: {case.rule}"
+        addresses: dict[str, list[str]] = {}
+        for dialect in DRIVERS:
+            reference = case.reference_in(dialect)
+            if reference is not None:
+                addresses.setdefault(reference.address, []).append(dialect)
+        for address, dialects in addresses.items():
+            yield f"    {', '.join(dialects)}: {address}"
+        if extensions := _extension_in(case):
+            yield f"    an extension in {extensions}"
+
+
+def _extension_in(case: Case) -> str:
+    """Return the dialects in which a rule is an extension."""
+    if case.level is not Level.SPECIFICATION:
+        return ""
+    return ", ".join(one for one in DRIVERS if case.level_in(one) is Level.EXTENSION)
+
+
+# Compares two JSON reports: new failures, and checks that no longer fail.
+
+
+class NotAReport(ValueError):
+    """A file is not a report of the probe that can be compared; the message says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A check whose outcome has changed.
+
+    Attributes:
+        name: Its dialect and its id.
+        before: Its outcome in the old report; empty if it was not in it.
+        now: Its outcome in the new report; empty if it is not in it.
+        counts: Whether a failure of it counts in the new report.
+    """
+
+    name: str
+    before: str
+    now: str
+    counts: bool
+
+    @property
+    def is_new_failure(self) -> bool:
+        """Whether it fails now, and did not before."""
+        return self.now == CheckOutcome.FAILED and self.counts
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    outcome: str
+    counts: bool
+
+
+def changes(old: Any, new: Any) -> list[Change]:
+    """Return the differences between two reports, new failures first.
+
+    Raises:
+        NotAReport: One of them is not a report, or has another format.
+    """
+    before, now = _rows(old), _rows(new)
+    missing = _Row("", counts=False)
+    found = [
+        Change(name, there.outcome, here.outcome, here.counts)
+        for name in dict.fromkeys([*before, *now])
+        if (there := before.get(name, missing)).outcome != (here := now.get(name, missing)).outcome
+        or there.counts != here.counts
+    ]
+    return sorted(found, key=lambda one: (not one.is_new_failure, one.now != CheckOutcome.HELD))
+
+
+def changes_as_text(found: list[Change]) -> str:
+    """Return the differences as text, one per line."""
+    return harmless("\n".join(_comparing_lines(found))) + "\n"
+
+
+def changes_as_data(found: list[Change]) -> dict[str, Any]:
+    """Return the differences as an object that ``json`` can write."""
+    return {
+        "format": FORMAT,
+        "changes": [
+            {
+                "check": one.name,
+                "before": one.before or None,
+                "now": one.now or None,
+                "is_new_failure": one.is_new_failure,
+            }
+            for one in found
+        ],
+    }
+
+
+def _comparing_lines(found: list[Change]) -> Iterator[str]:
+    if not found:
+        yield "The reports say the same of every check."
+    for one in found:
+        mark = "NEW FAILURE" if one.is_new_failure else "changed"
+        if one.before == CheckOutcome.FAILED and one.now == CheckOutcome.HELD:
+            mark = "FIXED"
+        before, now = one.before or "not in the report", one.now or "not in the report"
+        yield f"- {mark} {code(one.name)}: {on_one_line(before)} → {on_one_line(now)}"
+
+
+def _rows(data: Any) -> dict[str, _Row]:
+    reports = mapping(data).get("reports")
+    if not isinstance(reports, list) or "format" not in data:
+        raise NotAReport("it is not a report of fullstop probe --json")
+    if data["format"] != FORMAT:
+        raise NotAReport(f"its format is {data['format']}; this version compares format {FORMAT}")
+    found: dict[str, _Row] = {}
+    for report in map(mapping, reports):
+        levels = items(report.get("levels"))
+        for result in map(mapping, items(report.get("results"))):
+            name = f"{report.get('dialect')}:{result.get('code')}"
+            outcome = str(result.get("outcome"))
+            counts = result.get("level") in levels and not result.get("cause")
+            found[name] = _Row(outcome, counts and outcome == CheckOutcome.FAILED)
+    return found
