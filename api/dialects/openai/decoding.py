@@ -87,10 +87,12 @@ def with_last_turn(
             "cannot be true together with add_generation_prompt: an answer either continues the "
             "last message or begins after it",
         )
-    if continues and [turn.role for turn in wanted.messages[-1:]] != ["assistant"]:
+    is_last = [turn.role for turn in wanted.messages[-1:]] == ["assistant"]
+    if continues and not is_last:
         raise invalid(field, "is possible only where the last message is the assistant's")
     if is_answered and opens is False and not continues:
         raise unsupported(
             ("add_generation_prompt",), "an answer that is not opened after the last message"
         )
-    return replace(wanted, opens_answer=continues or opens is not False, continues_last=continues)
+    is_open = continues or opens is not False
+    return replace(wanted, opens_answer=is_open, continues_last=continues or not is_last)
