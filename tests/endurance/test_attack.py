@@ -2,12 +2,14 @@
 
 import random
 import re
+from pathlib import Path
 
 import pytest
 
 from api.server.routes import ROUTES
 from tests.endurance.attack import Size, attacked
 from tests.endurance.attacking import attacks
+from tests.endurance.attacking.inputs import INPUTS, harm_of
 
 pytestmark = pytest.mark.long
 
@@ -24,3 +26,17 @@ def test_every_route_is_attacked() -> None:
     for route in ROUTES:
         path = re.compile(re.sub(r"\{\w+\}", ".+", route.path))
         assert any(method == route.method and path.fullmatch(one) for method, one in sent), route
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "an export of brackets",
+        "a deep document",
+        "an endless download",
+        "a nested hub",
+        "a tool server that leaves-its-session",
+    ],
+)
+def test_no_input_takes_200_mb_or_leaves_a_process(tmp_path: Path, name: str) -> None:
+    assert harm_of(INPUTS[name], tmp_path).faults == ()

@@ -24,7 +24,7 @@ _GRACE_S = 2.0
 _GUARD_LEAVES_WITHIN_S = 5.0
 # A process may start another one just before it is killed.
 _MOST_ROUNDS = 20
-MARK = "FULLSTOP_TOOL_SERVER"
+MARK = "MCP_SERVER_OF_FULLSTOP"
 """The variable that every process of a tool server inherits."""
 # Its value begins with the program's own part, which no other process on this computer has.
 _program = secrets.token_hex(12)
