@@ -20,6 +20,7 @@ from api.server.access.guard import (
     check_site,
     cors_headers,
     is_allowed,
+    is_from_here,
     preflight_headers,
 )
 from api.server.answering import Handler
@@ -209,7 +210,8 @@ async def _checked(request: web.Request, handler: Handler) -> web.StreamResponse
         return web.Response(status=204, headers=preflight_headers(headers))
     route = route_of(request)
     if route is None or route.needs_key:
-        note_asker(check_key(headers, config.api_key))
+        is_free = config.is_open_here and is_from_here(headers, _peer_host(request), local_host)
+        note_asker(check_key(headers, None if is_free else config.api_key))
     if route is not None and request.body_exists:
         async with request.app[BODIES].received(request):
             return await handler(request)
@@ -242,7 +244,15 @@ async def _add_headers(request: web.Request, response: web.StreamResponse) -> No
 
 
 def _local_host(request: web.Request) -> str | None:
-    name = request.transport.get_extra_info("sockname") if request.transport else None
+    return _host_at(request, "sockname")
+
+
+def _peer_host(request: web.Request) -> str | None:
+    return _host_at(request, "peername")
+
+
+def _host_at(request: web.Request, end: str) -> str | None:
+    name = request.transport.get_extra_info(end) if request.transport else None
     return str(name[0]).partition("%")[0] if isinstance(name, tuple) else None
 
 

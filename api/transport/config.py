@@ -46,6 +46,7 @@ class ServerConfig:
         host: Name or address to listen on; an API key is required unless it is a loopback address.
         port: TCP port; 0 picks a free one.
         api_key: The key that clients must send; None for no key.
+        is_open_here: Whether programs on this computer may call without the key.
         allowed_origins: Web origins whose pages may call us (``https://example.org``); ``*`` allows
             every page, and a desktop app's scheme with a star (``app://*``, ``tauri://*``,
             ``vscode-webview://*``) every origin of that scheme.
@@ -77,6 +78,7 @@ class ServerConfig:
     host: str = "127.0.0.1"
     port: int = 0
     api_key: str | None = None
+    is_open_here: bool = False
     allowed_origins: tuple[str, ...] = ()
     allowed_hosts: tuple[str, ...] = ()
     tls_cert: Path | None = None

@@ -140,6 +140,7 @@ class LocalServer:
             host=NETWORK_HOST if wanted.is_on_network else DEFAULT_HOST,
             port=wanted.port if self._port is None else self._port,
             api_key=key,
+            is_open_here=not wanted.is_key_required,
             allowed_origins=wanted.allowed_origins,
         )
 

@@ -97,7 +97,7 @@ class AgentMenu(QObject):
         if model is None:
             return
         server = self._panel.preferences.now.server
-        has_key = server.is_key_required or server.is_on_network
+        has_key = server.is_key_required
         copy_text(self._agents.lines(agent, url, model, has_key=has_key))
         words = [f"Paste them into a terminal. {title} then uses {model.id} at {url}."]
         if has_key:

@@ -172,7 +172,7 @@ class ServerSettings(QWidget):
         self.forget.setVisible(key.has_key)
         # A server that other computers can reach always needs a key.
         self.forget.setEnabled(not key.is_busy and not server.is_on_network)
-        self.requires_key.setEnabled(key.has_key and not server.is_on_network)
+        self.requires_key.setEnabled(key.has_key)
         self.network.setEnabled(key.has_key or server.is_on_network)
         if key.has_key:
             hint = "Other computers on your network need the API key."

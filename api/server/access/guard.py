@@ -28,6 +28,17 @@ _PRIVATE = (".local", ".internal")
 _MOST_REPEATED = 150
 # Characters that an error can repeat without misleading its reader.
 _ORIGIN = re.compile(r"[A-Za-z][A-Za-z0-9+.-]{0,40}://[A-Za-z0-9.:\[\]_-]{1,150}")
+# What proxies add, and services that make a program on this computer reachable from elsewhere.
+_PASSED_ON = (
+    "Forwarded",
+    "Via",
+    "X-Forwarded-For",
+    "X-Forwarded-Host",
+    "X-Forwarded-Proto",
+    "X-Real-IP",
+    "True-Client-IP",
+    "CF-Connecting-IP",
+)
 _FOREIGN_SITES = frozenset({"cross-site", "same-site"})
 _EXPOSED = "request-id, x-request-id, retry-after, x-should-retry, x-fullstop-tools-left-out"
 
@@ -115,6 +126,22 @@ def check_site(site: str | None, origin: str | None, config: ServerConfig) -> No
             "type the address into the browser, or call it by fetch from an allowed origin "
             "(--allow-origin)",
         )
+
+
+def is_from_here(headers: Mapping[str, str], peer: str | None, local_host: str | None) -> bool:
+    """Return whether a program on this computer sent a request.
+
+    Nobody else can have our own address at the other end of a connection. A proxy on this computer
+    passes on what others ask, and says so in a header.
+
+    Args:
+        headers: The request's headers; names are compared without regard to case.
+        peer: The address of the other end of the connection; None if it is not known.
+        local_host: The address of our end.
+    """
+    if peer is None or any(name in headers for name in _PASSED_ON):
+        return False
+    return is_loopback(peer) or (local_host is not None and same_host(peer, local_host))
 
 
 def is_allowed(origin: str, config: ServerConfig) -> bool:

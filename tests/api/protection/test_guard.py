@@ -2,10 +2,11 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from multidict import CIMultiDict
 
 from api.server.access import guard
 from api.server.access.auth import check_key
-from api.server.access.guard import check_host, check_origin, cors_headers
+from api.server.access.guard import check_host, check_origin, cors_headers, is_from_here
 from api.transport.config import ServerConfig
 from api.transport.errors import ApiError, ErrorKind
 
@@ -38,6 +39,29 @@ def passes_key(headers: dict[str, str], key: str | None) -> bool:
     found = refusal(check_key, headers, key)
     assert found in (None, ErrorKind.AUTHENTICATION)
     return found is None
+
+
+@pytest.mark.parametrize(
+    ("peer", "local", "header", "is_here"),
+    [
+        ("127.0.0.1", "127.0.0.1", "", True),
+        ("::1", "::1", "", True),
+        ("::ffff:127.0.0.1", "::ffff:127.0.0.1", "", True),
+        ("192.168.1.5", "192.168.1.5", "", True),
+        ("::ffff:192.168.1.5", "192.168.1.5", "", True),
+        ("192.168.1.9", "192.168.1.5", "", False),
+        ("192.168.1.9", None, "", False),
+        (None, None, "", False),
+        ("127.0.0.1", "127.0.0.1", "x-forwarded-for", False),
+        ("127.0.0.1", "127.0.0.1", "forwarded", False),
+        ("127.0.0.1", "127.0.0.1", "via", False),
+    ],
+)
+def test_only_a_program_on_this_computer_is_from_here(
+    peer: str | None, local: str | None, header: str, is_here: bool
+) -> None:
+    headers = CIMultiDict({header: "192.0.2.7"} if header else {})
+    assert is_from_here(headers, peer, local) is is_here
 
 
 @pytest.fixture

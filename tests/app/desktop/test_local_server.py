@@ -100,7 +100,30 @@ def test_on_the_network_its_address_is_not_loopback_if_there_is_another() -> Non
         url = await server.start()
         assert url.startswith(f"http://{own_address()}:")
         assert await asyncio.to_thread(lambda: get(f"{url}/v1/models", **{"X-Api-Key": "a-key"}))
-        assert await asyncio.to_thread(get, f"{url}/v1/models") == 401
+        await server.stop()
+
+    asyncio.run(use())
+
+
+@pytest.mark.parametrize("is_key_required", [False, True])
+def test_on_the_network_programs_of_this_computer_need_the_key_only_where_the_box_says_so(
+    is_key_required: bool,
+) -> None:
+    wanted = ServerPreferences(is_on_network=True, is_key_required=is_key_required)
+
+    async def use() -> None:
+        server = LocalServer(Engine(), 0, preferences=lambda: wanted, key=_a_key)
+        url = await server.start()
+        port = url.rpartition(":")[2]
+
+        async def asked(base: str, **headers: str) -> int:
+            return await asyncio.to_thread(lambda: get(f"{base}/v1/models", **headers))
+
+        for own in (f"http://127.0.0.1:{port}", url):  # loopback, and our address on the network
+            assert await asked(own) == (401 if is_key_required else 200)
+            assert await asked(own, **{"X-Api-Key": "a-key"}) == 200
+            # A proxy on this computer passes on what others ask.
+            assert await asked(own, **{"X-Forwarded-For": "192.0.2.7"}) == 401
         await server.stop()
 
     asyncio.run(use())

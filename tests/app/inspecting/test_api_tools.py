@@ -9,9 +9,12 @@ from typing import Any
 
 import anthropic
 import pytest
+from PySide6.QtCore import Qt
 from PySide6.QtGui import QGuiApplication
+from PySide6.QtTest import QTest
 from PySide6.QtWidgets import (
     QAbstractButton,
+    QApplication,
     QComboBox,
     QLineEdit,
     QProgressBar,
@@ -82,10 +85,18 @@ def test_a_pasted_answer_is_shown_with_its_faults(
         assert window.page.document().isEmpty()
         assert "appears here" in window.page.placeholderText()
         QGuiApplication.clipboard().setText(LEAK)
-        window.paste.click()
+        window.activateWindow()
+        await eventually(lambda: QApplication.activeWindow() is window)
+        keyboard = QApplication.focusWidget()
+        assert keyboard is not None
+        QTest.keyClick(keyboard, Qt.Key.Key_V, Qt.KeyboardModifier.ControlModifier)
         await eventually(lambda: window.view is not None)
         assert "Format: chat" in window.title.text()
         assert "abc EN" in window.page.toPlainText()
+        window.source.clear()
+        await eventually(lambda: window.view is None)
+        window.paste.click()
+        await eventually(lambda: window.view is not None)
         window.source.clear()
         await eventually(lambda: window.view is None)
         window.open_file(path)

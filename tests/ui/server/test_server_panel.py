@@ -267,6 +267,9 @@ def test_who_shows_the_server_to_the_network_is_told_that_others_can_read_along(
 
         assert warnings() == []
         panel.preferences.change_server(is_on_network=True)
+        panel.key.look()
+        await eventually(lambda: panel.key.has_key)
+        assert settings.requires_key.isEnabled(), "programs on this computer need no key by itself"
         assert len(warnings()) == 1
         assert "anyone on it can read the API key, the prompts and the answers" in warnings()[0]
         panel.preferences.change_server(is_on_network=False)

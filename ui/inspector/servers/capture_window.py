@@ -88,6 +88,7 @@ class CaptureWindow(OwnWindow):
         self.clear.clicked.connect(lambda: self.source.set_capture(""))
         theme.changed.connect(self._show)
         self._show()
+        self.source.setFocus()  # an answer can be pasted as soon as the window opens
 
     def paste_capture(self) -> None:
         """Read the text on the clipboard."""

@@ -164,7 +164,9 @@ QRadioButton::indicator { border-radius: 8px; }
 QCheckBox::indicator:hover, QRadioButton::indicator:hover { border: 1px solid $text; }
 QCheckBox::indicator:checked { background: $accent; border: 1px solid $accent; }
 QRadioButton::indicator:checked {
-    width: 7px; height: 7px; background: $on_accent; border: 5px solid $accent;
+    border: 1px solid $accent;
+    background: qradialgradient(cx: 0.5, cy: 0.5, radius: 0.5, fx: 0.5, fy: 0.5,
+        stop: 0 $on_accent, stop: 0.4 $on_accent, stop: 0.48 $accent, stop: 1 $accent);
 }
 QCheckBox::indicator:disabled, QRadioButton::indicator:disabled {
     background: $sunken; border: 1px solid $strong_line;

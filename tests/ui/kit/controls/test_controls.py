@@ -8,9 +8,11 @@ from PySide6.QtWidgets import (
     QFrame,
     QLineEdit,
     QPushButton,
+    QRadioButton,
     QStyle,
     QStyleOptionComboBox,
     QToolButton,
+    QVBoxLayout,
     QWidget,
 )
 from pytestqt.qtbot import QtBot
@@ -73,6 +75,33 @@ def test_a_list_that_drops_down_has_one_frame(theme: Theme, qapp: QApplication) 
     assert frames == [0, 0, 0]
     choice.hidePopup()
     choice.close()
+
+
+def test_a_chosen_radio_button_is_as_round_and_large_with_the_focus(
+    qtbot: QtBot, theme: Theme
+) -> None:
+    around = QWidget()
+    qtbot.addWidget(around)
+    row = QVBoxLayout(around)
+    one, other = QRadioButton("One"), QRadioButton("Other")
+    row.addWidget(one)
+    row.addWidget(other)
+    one.setChecked(True)
+    around.show()
+    around.activateWindow()
+    qtbot.waitUntil(around.isActiveWindow)
+
+    def accent_px() -> int:
+        picture = one.grab().toImage()
+        area = [picture.pixelColor(x, y) for x in range(20) for y in range(picture.height())]
+        return sum(color == QColor(theme.colors.accent) for color in area)
+
+    other.setFocus()
+    usual = accent_px()
+    one.setFocus()
+    assert one.hasFocus()
+    assert usual > 80
+    assert accent_px() > 0.7 * usual
 
 
 def test_other_lists_that_drop_down_keep_their_arrow() -> None:
