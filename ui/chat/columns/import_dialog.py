@@ -2,13 +2,13 @@
 
 from collections.abc import Callable, Sequence
 from datetime import datetime
+from typing import Any
 
-from PySide6.QtCore import Qt
+from PySide6.QtCore import QAbstractListModel, QModelIndex, QObject, QPersistentModelIndex, Qt
 from PySide6.QtWidgets import (
     QDialog,
     QDialogButtonBox,
-    QListWidget,
-    QListWidgetItem,
+    QListView,
     QVBoxLayout,
     QWidget,
 )
@@ -24,7 +24,77 @@ from ui.records.exchange.found import ListedConversation
 
 _WIDTH_PX, _LIST_PX = 480, 220
 _MOST_DAMAGED = 5
+_NO_PARENT = QModelIndex()
 Take = Callable[[Sequence[ListedConversation], str], object]
+
+
+class ConversationChoice(QAbstractListModel):
+    """Conversations with check boxes; a file may have many thousands, and few are seen at once.
+
+    Args:
+        parent: Owns it.
+    """
+
+    def __init__(self, parent: QObject) -> None:
+        super().__init__(parent)
+        self._shown: list[ListedConversation] = []
+        self._unchecked: set[int] = set()
+
+    def show(self, conversations: list[ListedConversation]) -> None:
+        """Show conversations, all of them checked."""
+        self.beginResetModel()
+        self._shown = conversations
+        self._unchecked.clear()
+        self.endResetModel()
+
+    def checked(self) -> list[ListedConversation]:
+        """Return the conversations that are checked."""
+        return [one for row, one in enumerate(self._shown) if row not in self._unchecked]
+
+    @property
+    def checked_count(self) -> int:
+        """How many conversations are checked."""
+        return len(self._shown) - len(self._unchecked)
+
+    def rowCount(self, parent: QModelIndex | QPersistentModelIndex = _NO_PARENT) -> int:
+        """Return the number of conversations."""
+        return 0 if parent.isValid() else len(self._shown)
+
+    def flags(self, index: QModelIndex | QPersistentModelIndex) -> Qt.ItemFlag:
+        """Return what can be done with an item."""
+        can_check = Qt.ItemFlag.ItemIsUserCheckable if index.isValid() else Qt.ItemFlag.NoItemFlags
+        return super().flags(index) | can_check
+
+    def data(
+        self, index: QModelIndex | QPersistentModelIndex, role: int = Qt.ItemDataRole.DisplayRole
+    ) -> Any:
+        """Return the words of an item, or whether it is checked."""
+        if not index.isValid():
+            return None
+        one = self._shown[index.row()]
+        if role == Qt.ItemDataRole.DisplayRole:
+            said = counted(one.messages, "message")
+            return f"{one.title}  ·  {said}, {_day(one.updated_at)}"
+        if role == Qt.ItemDataRole.CheckStateRole:
+            is_checked = index.row() not in self._unchecked
+            return Qt.CheckState.Checked if is_checked else Qt.CheckState.Unchecked
+        return None
+
+    def setData(
+        self,
+        index: QModelIndex | QPersistentModelIndex,
+        value: Any,
+        role: int = Qt.ItemDataRole.EditRole,
+    ) -> bool:
+        """Check an item, or uncheck it."""
+        if role != Qt.ItemDataRole.CheckStateRole or not index.isValid():
+            return False
+        if Qt.CheckState(value) is Qt.CheckState.Checked:
+            self._unchecked.discard(index.row())
+        else:
+            self._unchecked.add(index.row())
+        self.dataChanged.emit(index, index, [role])
+        return True
 
 
 class ImportDialog(QDialog):
@@ -45,7 +115,11 @@ class ImportDialog(QDialog):
         self._take = take
         program = preview.found.program
         self.words = label(_sentence(preview), is_wrapped=True)
-        self.list = QListWidget()
+        self.rows = ConversationChoice(self)
+        self.list = QListView()
+        self.list.setModel(self.rows)
+        self.list.setUniformItemSizes(True)
+        self.list.setLayoutMode(QListView.LayoutMode.Batched)
         self.list.setProperty("kind", "rows")
         self.list.setItemDelegate(CheckDelegate(theme, self.list))
         self.list.setAccessibleName("Conversations to import")
@@ -65,7 +139,7 @@ class ImportDialog(QDialog):
         self.buttons.accepted.connect(self.accept)
         self.buttons.rejected.connect(self.reject)
         self.copies.toggled.connect(self._fill)
-        self.list.itemChanged.connect(self._count)
+        self.rows.dataChanged.connect(self._count)
         layout = QVBoxLayout(self)
         layout.setContentsMargins(18, 16, 18, 16)
         layout.setSpacing(10)
@@ -82,34 +156,19 @@ class ImportDialog(QDialog):
 
     def wanted(self) -> list[ListedConversation]:
         """Return the checked conversations."""
-        shown = self._shown()
-        rows = range(self.list.count())
-        return [
-            shown[row] for row in rows if self.list.item(row).checkState() is Qt.CheckState.Checked
-        ]
+        return self.rows.checked()
 
     def focusNextPrevChild(self, is_next: bool) -> bool:  # noqa: N802 - Qt's name
         """Move the focus by Tab in reading order."""
         return move_focus(self, is_next)
 
-    def _shown(self) -> list[ListedConversation]:
-        copies = self._preview.here if self.copies.isChecked() else []
-        return [*self._preview.new, *copies]
-
     def _fill(self) -> None:
-        self.list.blockSignals(True)
-        self.list.clear()
-        for one in self._shown():
-            said = counted(one.messages, "message")
-            item = QListWidgetItem(f"{one.title}  ·  {said}, {_day(one.updated_at)}")
-            item.setFlags(item.flags() | Qt.ItemFlag.ItemIsUserCheckable)
-            item.setCheckState(Qt.CheckState.Checked)
-            self.list.addItem(item)
-        self.list.blockSignals(False)
+        copies = self._preview.here if self.copies.isChecked() else []
+        self.rows.show([*self._preview.new, *copies])
         self._count()
 
     def _count(self) -> None:
-        count = len(self.wanted())
+        count = self.rows.checked_count
         words = f"Import {counted(count, 'Conversation')}" if count else "Import"
         self.accept_button.setText(words)
         found = self._preview.found

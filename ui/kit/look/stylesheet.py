@@ -196,16 +196,16 @@ QTableView[kind="rows"] {
 }
 QTableView[kind="rows"]:focus { border: $ring; }
 QTableView[kind="rows"]::item { border: none; padding: 0 6px; }
-QListWidget[kind="rows"] {
+QListView[kind="rows"] {
     background: $raised; border: 1px solid $line; border-radius: 8px; padding: 4px; outline: none;
 }
-QListWidget[kind="rows"]:focus { border: $ring; }
-QListWidget[kind="rows"]::item { border-radius: 6px; padding: 5px 8px; color: $text; }
-QListWidget[kind="rows"]::item:selected { background: $accent_soft; color: $text; }
-QListWidget[kind="rows"]::indicator {
+QListView[kind="rows"]:focus { border: $ring; }
+QListView[kind="rows"]::item { border-radius: 6px; padding: 5px 8px; color: $text; }
+QListView[kind="rows"]::item:selected { background: $accent_soft; color: $text; }
+QListView[kind="rows"]::indicator {
     width: 15px; height: 15px; background: $raised; border: 1px solid $control; border-radius: 4px;
 }
-QListWidget[kind="rows"]::indicator:checked { background: $accent; border: 1px solid $accent; }
+QListView[kind="rows"]::indicator:checked { background: $accent; border: 1px solid $accent; }
 QHeaderView { background: transparent; border: none; }
 QHeaderView::section {
     background: $raised; color: $muted; border: none; border-bottom: 1px solid $line;

@@ -76,7 +76,8 @@ def test_an_import_lists_its_conversations_and_adds_none_twice(
         assert "conversations[1].mapping: must be an object" in dialog.damage.text()
         assert dialog.left_out.text() == "Left out: 2 pictures."
         assert not dialog.copies.isVisible()
-        dialog.list.item(1).setCheckState(Qt.CheckState.Unchecked)
+        second = dialog.rows.index(1)
+        dialog.rows.setData(second, Qt.CheckState.Unchecked, Qt.ItemDataRole.CheckStateRole)
         assert dialog.accept_button.text() == "Import 1 Conversation"
         dialog.folder.setChecked(True)
         dialog.accept()
@@ -90,9 +91,9 @@ def test_an_import_lists_its_conversations_and_adds_none_twice(
         assert not bar.cancel.isVisible()
         again = await look(window)
         assert "1 of them is here already." in again.words.text()
-        assert again.list.count() == 1
+        assert again.rows.rowCount() == 1
         again.copies.setChecked(True)
-        assert again.list.count() == 2
+        assert again.rows.rowCount() == 2
         again.copies.setChecked(False)
         again.accept()
         await window.workspace.files.finish()
