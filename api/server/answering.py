@@ -29,7 +29,7 @@ from api.transport.context import (
 )
 from api.transport.errors import ApiError, ErrorKind, from_engine
 from api.transport.json_text import json_text, long_json_text
-from api.transport.observing import note_wanted
+from api.transport.observing import AnswerForm, note_form, note_wanted
 from api.transport.running import batches_of, collected, running
 from api.transport.served_engine import ServedAnswer
 from api.transport.sse import Begun, stream
@@ -135,6 +135,9 @@ async def _answered(
         _model(service, route, params),
         request_id_of(request),
         keep=route.keeper(service, params),
+    )
+    note_form(
+        AnswerForm(route.answer_id(params, head), route.call_prefix, route.has_instructions(params))
     )
     if not wanted:
         return _json(await route.reply_without_question(service, params, head))

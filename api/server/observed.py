@@ -194,6 +194,7 @@ class _Ending:
                 wants_stream=self._observation.wants_stream,
                 wanted=self._observation.wanted,
                 failure=self._observation.failure,
+                form=self._observation.form,
                 embedding=self._observation.embedding,
                 embedded_tokens=self._observation.embedded_tokens,
             )
@@ -212,4 +213,11 @@ def _began(request: web.Request, config: ServerConfig) -> RequestBegan:
         headers=safe_headers(request.headers.items(), config.api_key),
         route="" if route is None else route.path,
         operation="" if route is None else route.operation,
+        server=_place(request),
     )
+
+
+def _place(request: web.Request) -> tuple[str, int] | None:
+    """Return the address and the port at which a request arrived."""
+    name = request.transport.get_extra_info("sockname") if request.transport else None
+    return (str(name[0]), int(name[1])) if isinstance(name, tuple) else None

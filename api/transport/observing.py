@@ -57,6 +57,7 @@ class RequestBegan:
             for an unknown route.
         operation: What the model is asked to do, in the terms of OpenTelemetry's conventions; empty
             for routes whose answer the model does not generate.
+        server: The address and the port at which it arrived; None if not known.
     """
 
     request_id: str
@@ -68,6 +69,7 @@ class RequestBegan:
     headers: tuple[tuple[str, str], ...]
     route: str = ""
     operation: str = ""
+    server: tuple[str, int] | None = None
 
 
 @dataclass(eq=False, slots=True)
@@ -115,6 +117,21 @@ class ObservedRun:
 
 
 @dataclass(frozen=True, slots=True)
+class AnswerForm:
+    """How the client sees an answer.
+
+    Attributes:
+        id: The answer's id; empty if it has none.
+        call_prefix: What the id of a tool call begins with.
+        has_instructions: Whether the request has system instructions apart from its conversation.
+    """
+
+    id: str = ""
+    call_prefix: str = ""
+    has_instructions: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class RequestEnded:
     """A request has been answered, or its client has left.
 
@@ -132,6 +149,7 @@ class RequestEnded:
         wants_stream: Whether the client asked for a stream.
         wanted: The generations that the engine was asked for, accepted or not.
         failure: The kind of error that the client received; None if there was none.
+        form: How the client sees the answer and its calls.
         embedding: The texts that were to become vectors, if the request asked for that.
         embedded_tokens: How many tokens they have; None if they became no vectors.
     """
@@ -149,6 +167,7 @@ class RequestEnded:
     wants_stream: bool = False
     wanted: Sequence[GenerationRequest] = ()
     failure: ErrorKind | None = None
+    form: AnswerForm = field(default_factory=AnswerForm)
     embedding: EmbeddingRequest | None = None
     embedded_tokens: int | None = None
 
@@ -199,6 +218,7 @@ class Observation:
         self.wants_stream = False
         self.wanted: Sequence[GenerationRequest] = ()
         self.failure: ErrorKind | None = None
+        self.form = AnswerForm()
         self.embedding: EmbeddingRequest | None = None
         self.embedded_tokens: int | None = None
         self.runs: list[ObservedRun] = []
@@ -264,6 +284,13 @@ def note_wanted(
         observation.wants_stream = wants_stream
         observation.wanted = wanted
         observation.asked_model = asked_model
+
+
+def note_form(form: AnswerForm) -> None:
+    """Record how the client sees the answer."""
+    observation = _current.get()
+    if observation is not None:
+        observation.form = form
 
 
 def note_embedding(request: EmbeddingRequest, asked_model: str) -> None:

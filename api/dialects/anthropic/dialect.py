@@ -10,7 +10,13 @@ from api.dialects.anthropic.ask import ask
 from api.dialects.anthropic.errors import error_to_wire
 from api.dialects.anthropic.read import counted_from_wire, requests_from_wire
 from api.dialects.anthropic.wire import CountTokensParams, MessageCreateParams
-from api.dialects.anthropic.write import MessageEncoder, count_tokens, write_message
+from api.dialects.anthropic.write import (
+    CALL_PREFIX,
+    MessageEncoder,
+    answer_id,
+    count_tokens,
+    write_message,
+)
 from api.dialects.shared.dialect import AnswerRoute, Dialect, QueryRoute
 
 DIALECT = Dialect(
@@ -38,6 +44,9 @@ DIALECT = Dialect(
             write_whole=write_message,
             event=MessageEvent,
             encoder=MessageEncoder,
+            answer_id=answer_id,
+            call_prefix=CALL_PREFIX,
+            has_instructions=lambda params: bool(params.system),
         ),
     ),
     queries=(

@@ -53,6 +53,8 @@ from engine import (
 PING = SseEvent("ping", '{"type":"ping"}')
 # Thinking blocks must carry a signature. Ours proves nothing: clients only send it back.
 SIGNATURE = "unsigned"
+# What the ids of tool calls begin with.
+CALL_PREFIX = "toolu_"
 
 _BlockKind = Literal["text", "thinking", "input_json"]
 
@@ -116,10 +118,15 @@ async def count_tokens(service: Service, asked: Asked[CountTokensParams]) -> Tok
     return {"input_tokens": await service.engine.count_tokens(prompt)}
 
 
+def answer_id(params: object, head: Head) -> str:
+    """Return the id of an answer."""
+    return f"msg_{head.unique}"
+
+
 def _message(head: Head, usage: MessageUsage) -> MessageAnswer:
     """Return a message as it begins, without content."""
     return {
-        "id": f"msg_{head.unique}",
+        "id": answer_id(None, head),
         "type": "message",
         "role": "assistant",
         "model": head.model,
@@ -150,7 +157,7 @@ def _content(events: Sequence[Event], params: MessageCreateParams) -> list[Answe
 
 def _call(call_id: str, name: str) -> ToolUseAnswer:
     """Return a call without its input."""
-    return {"type": "tool_use", "id": f"toolu_{call_id}", "name": name, "input": {}}
+    return {"type": "tool_use", "id": f"{CALL_PREFIX}{call_id}", "name": name, "input": {}}
 
 
 # -- streams ----------------------------------------------------------------------------------

@@ -6,7 +6,7 @@ from api.dialects.chat.ask import ask
 from api.dialects.chat.read import requests_from_wire
 from api.dialects.chat.tokens import ROUTES as TOKENS
 from api.dialects.chat.wire import ChatCompletion, ChatCompletionParams, ChatEvent
-from api.dialects.chat.write import ChatEncoder, write_completion
+from api.dialects.chat.write import ChatEncoder, answer_id, write_completion
 from api.dialects.openai.answers import ErrorAnswer
 from api.dialects.openai.embeddings import ROUTES as EMBEDDINGS
 from api.dialects.openai.errors import FIELD_NAMES, error_to_wire
@@ -48,6 +48,7 @@ DIALECT = Dialect(
             event=ChatEvent,
             encoder=ChatEncoder,
             own_names=_own_names,
+            answer_id=answer_id,
         ),
     ),
     queries=(*TOKENS, *EMBEDDINGS),

@@ -69,7 +69,7 @@ def write_completion(
         for index, (events, finished) in enumerate(answers)
     ]
     found: ChatCompletion = {
-        "id": _id(head),
+        "id": answer_id(params, head),
         "object": "chat.completion",
         "created": int(head.created_s),
         "model": head.model,
@@ -83,7 +83,8 @@ def write_completion(
     return found
 
 
-def _id(head: Head) -> str:
+def answer_id(params: object, head: Head) -> str:
+    """Return the id of an answer."""
     return f"chatcmpl-{head.unique}"
 
 
@@ -138,7 +139,7 @@ class ChatEncoder(ChoicesEncoder):
     def __init__(self, params: ChatCompletionParams, head: Head) -> None:
         count = params.n or 1
         empty: ChatCompletionChunk = {
-            "id": _id(head),
+            "id": answer_id(params, head),
             "object": "chat.completion.chunk",
             "created": int(head.created_s),
             "model": head.model,

@@ -3,7 +3,7 @@
 from api.dialects.completions.ask import ask
 from api.dialects.completions.read import requests_from_wire
 from api.dialects.completions.wire import Completion, CompletionEvent, CompletionParams
-from api.dialects.completions.write import CompletionEncoder, write_completion
+from api.dialects.completions.write import CompletionEncoder, answer_id, write_completion
 from api.dialects.openai.answers import ErrorAnswer
 from api.dialects.openai.errors import FIELD_NAMES, error_to_wire
 from api.dialects.openai.output_format import form_names
@@ -35,6 +35,7 @@ DIALECT = Dialect(
             write_whole=write_completion,
             event=CompletionEvent,
             encoder=CompletionEncoder,
+            answer_id=answer_id,
             own_names=form_names,
         ),
     ),

@@ -59,7 +59,7 @@ def write_completion(
         ]
     ends = [finished for _, finished in answers]
     return {
-        "id": _id(head),
+        "id": answer_id(params, head),
         "object": "text_completion",
         "created": int(head.created_s),
         "model": head.model,
@@ -68,7 +68,8 @@ def write_completion(
     }
 
 
-def _id(head: Head) -> str:
+def answer_id(params: object, head: Head) -> str:
+    """Return the id of an answer."""
     return f"cmpl-{head.unique}"
 
 
@@ -147,7 +148,7 @@ class CompletionEncoder(ChoicesEncoder):
         per_prompt = choices_per_prompt(params)
         count = len(params.prompt) * per_prompt
         empty: Completion = {
-            "id": _id(head),
+            "id": answer_id(params, head),
             "object": "text_completion",
             "created": int(head.created_s),
             "model": head.model,

@@ -81,6 +81,7 @@ DIALECT = Dialect(
             wants_stream=is_streamed,
             admit=admit,
             model_of=model_of,
+            has_instructions=lambda params: bool(params.system),
             on_accepted=keep_as_wanted,
             reply_without_question=reply_without_question,
         ),

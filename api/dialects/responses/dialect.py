@@ -11,7 +11,7 @@ from api.dialects.responses.read import requests_from_wire
 from api.dialects.responses.stream import ResponseEncoder
 from api.dialects.responses.stream_events import ResponseEvent
 from api.dialects.responses.wire import CompactParams, ResponseParams
-from api.dialects.responses.write import write_response
+from api.dialects.responses.write import answer_id, write_response
 from api.dialects.shared.dialect import AnswerRoute, Dialect, QueryRoute
 
 DIALECT = Dialect(
@@ -43,6 +43,8 @@ DIALECT = Dialect(
             own_names=form_names,
             recall=memory.recall,
             keeper=memory.keeper,
+            answer_id=answer_id,
+            has_instructions=lambda params: bool(params.instructions),
         ),
     ),
     queries=(

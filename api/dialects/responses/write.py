@@ -72,6 +72,11 @@ def item_id(head: Head, prefix: str, index: int) -> str:
     return f"{prefix}_{head.unique}{index:02d}"
 
 
+def answer_id(params: object, head: Head) -> str:
+    """Return the id of an answer."""
+    return f"resp_{head.unique}"
+
+
 # -- the response object ----------------------------------------------------------------------
 
 
@@ -92,7 +97,7 @@ def response_object(
         finished: How it ended; None until it has.
     """
     response: ResponseAnswer = {
-        "id": f"resp_{head.unique}",
+        "id": answer_id(params, head),
         "object": "response",
         "created_at": int(head.created_s),
         "completed_at": (

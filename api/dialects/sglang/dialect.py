@@ -15,7 +15,7 @@ from api.dialects.sglang.wire import (
     SglangModel,
     SglangServer,
 )
-from api.dialects.sglang.write import GenerateEncoder, write_answers
+from api.dialects.sglang.write import GenerateEncoder, answer_id, write_answers
 from api.dialects.shared.dialect import AnswerRoute, Dialect, QueryRoute, admit_any
 
 # SGLang accepts both methods.
@@ -58,6 +58,7 @@ DIALECT = Dialect(
             write_whole=write_answers,
             event=GenerateEvent,
             encoder=GenerateEncoder,
+            answer_id=answer_id,
             admit=admit_any,
             own_names=prompt_name,
         ),

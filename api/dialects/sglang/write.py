@@ -92,6 +92,11 @@ def _answer_id(params: GenerateParams, head: Head, index: int) -> str:
     return stem if answer_count(params) == 1 else f"{stem}_{index}"
 
 
+def answer_id(params: GenerateParams, head: Head) -> str:
+    """Return the id of the first answer."""
+    return _answer_id(params, head, 0)
+
+
 def write_answers(
     answers: Sequence[Collected], params: GenerateParams, head: Head
 ) -> GenerateAnswers:

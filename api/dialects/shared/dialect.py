@@ -109,6 +109,16 @@ def keeps_nothing(service: Service, params: Any) -> KeepAnswer | None:
     return None
 
 
+def no_id(params: Any, head: Head) -> str:
+    """Return that an answer has no id."""
+    return ""
+
+
+def has_none(params: Any) -> bool:
+    """Whether a request has what requests of this dialect never have."""
+    return False
+
+
 def do_nothing(service: Service, params: Any) -> None:
     """Do nothing when the generations of a request have been accepted."""
 
@@ -151,6 +161,9 @@ class AnswerRoute(Generic[_Params]):
         recall: Adds to a request the items of earlier answers that it refers to.
         keeper: Returns the function that keeps the answer to a request; None if it is not to be
             kept.
+        answer_id: Returns the answer's id as the client gets it; empty if answers have none.
+        call_prefix: What the id of a tool call begins with for the client.
+        has_instructions: Whether a request has system instructions apart from its conversation.
         operation: What the model is asked to do, in the terms of OpenTelemetry's conventions:
             answer a conversation, or continue a prompt
             (https://opentelemetry.io/docs/specs/semconv/gen-ai/gen-ai-spans).
@@ -175,6 +188,9 @@ class AnswerRoute(Generic[_Params]):
     )
     recall: Callable[[Service, _Params], _Params] = recalls_nothing
     keeper: Callable[[Service, _Params], KeepAnswer | None] = keeps_nothing
+    answer_id: Callable[[_Params, Head], str] = no_id
+    call_prefix: str = "call_"
+    has_instructions: Callable[[_Params], bool] = has_none
     operation: Literal["chat", "text_completion"] = "chat"
 
 

@@ -12,8 +12,9 @@ from typing import assert_never
 
 from api.server.telemetry.content import content_attributes
 from api.transport.context import shown_name
+from api.transport.errors import status_of
 from api.transport.observing import RequestEnded
-from engine import Finished, GenerationRequest, StopKind, Usage
+from engine import EmbeddingRequest, Finished, GenerationRequest, StopKind, Usage
 
 Value = str | bool | int | float | Sequence[str] | Sequence[int]
 Attributes = dict[str, Value]
@@ -42,10 +43,13 @@ def span_attributes(ended: RequestEnded, *, with_content: bool) -> Attributes:
         "gen_ai.provider.name": PROVIDER,
         "http.request.method": began.method,
         "http.route": began.route,
-        "http.response.status_code": ended.status,
         "fullstop.dialect": began.dialect,
         "fullstop.request.id": began.request_id,
     }
+    if began.server is not None:
+        found["server.address"], found["server.port"] = began.server
+    if (status := sent_status(ended)) is not None:
+        found["http.response.status_code"] = status
     if _asked_model(ended):
         found["gen_ai.request.model"] = _asked_model(ended)
     if ended.model:
@@ -53,6 +57,10 @@ def span_attributes(ended: RequestEnded, *, with_content: bool) -> Attributes:
     if ended.wanted:
         found |= _request_attributes(ended.wanted)
         found["gen_ai.request.stream"] = ended.wants_stream
+    if ended.embedding is not None:
+        found |= _embedding_attributes(ended.embedding, ended.embedded_tokens)
+    if ended.runs and ended.form.id:
+        found["gen_ai.response.id"] = ended.form.id
     if ended.ends:
         found |= _usage_attributes(ended)
         found["gen_ai.response.finish_reasons"] = [finish_reason(one) for one in ended.ends]
@@ -74,9 +82,29 @@ def metric_attributes(ended: RequestEnded) -> Attributes:
         "gen_ai.operation.name": ended.began.operation,
         "gen_ai.provider.name": PROVIDER,
     }
+    if ended.began.server is not None:
+        found["server.address"], found["server.port"] = ended.began.server
     if ended.model:
         found["gen_ai.request.model"] = found["gen_ai.response.model"] = ended.model
     return found
+
+
+def sent_status(ended: RequestEnded) -> int | None:
+    """Return the HTTP status that was sent; None if the client left before any was."""
+    if ended.status != _CLIENT_GONE:
+        return ended.status
+    return 200 if ended.is_stream else None
+
+
+def has_failed(ended: RequestEnded) -> bool:
+    """Whether the server failed, so that the span's status is an error.
+
+    A request that is wrong, or whose client left, is no failure of a server.
+    https://opentelemetry.io/docs/specs/semconv/http/http-spans/#status
+    """
+    if ended.failure is not None:
+        return status_of(ended.failure) >= 500
+    return ended.status >= 500
 
 
 def error_type(ended: RequestEnded) -> str | None:
@@ -172,6 +200,15 @@ def _request_attributes(wanted: Sequence[GenerationRequest]) -> Attributes:
         "fullstop.request.stop_scope": request.stops.scope.value,
     }
     return {name: value for name, value in given.items() if value is not None}
+
+
+def _embedding_attributes(wanted: EmbeddingRequest, tokens: int | None) -> Attributes:
+    found: Attributes = {}
+    if wanted.dimensions is not None:
+        found["gen_ai.embeddings.dimension.count"] = wanted.dimensions
+    if tokens is not None:
+        found["gen_ai.usage.input_tokens"] = tokens
+    return found
 
 
 def _usage_attributes(ended: RequestEnded) -> Attributes:

@@ -3,11 +3,13 @@
 They are sent only if the environment variables ask for them
 (https://opentelemetry.io/docs/specs/semconv/gen-ai/
 gen-ai-spans/#capturing-instructions-inputs-and-outputs), as JSON of the schemas
-``gen-ai-input-messages``, ``gen-ai-output-messages`` and ``gen-ai-tool-definitions`` there.
+``gen-ai-input-messages``, ``gen-ai-output-messages``, ``gen-ai-system-instructions`` and
+``gen-ai-tool-definitions`` there. Instructions that stand in the conversation itself stay there.
 """
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 
 from api.transport.observing import ObservedRun, RequestEnded
 from engine import GenerationRequest, Message, Tool, ToolCall
@@ -24,11 +26,15 @@ def content_attributes(ended: RequestEnded, reasons: Sequence[str]) -> dict[str,
     """
     found = {}
     if ended.wanted:
-        found["gen_ai.input.messages"] = _json(_asked(ended.wanted))
+        asked = _asked(ended.wanted)
+        if ended.form.has_instructions and asked[0]["role"] == "system":
+            found["gen_ai.system_instructions"] = _json(asked.pop(0)["parts"])
+        found["gen_ai.input.messages"] = _json(asked)
         if ended.wanted[0].tools:
             found["gen_ai.tool.definitions"] = _json([_tool(one) for one in ended.wanted[0].tools])
     if ended.runs:
-        answers = [_answer(run, why) for run, why in zip(ended.runs, reasons, strict=True)]
+        prefix = ended.form.call_prefix
+        answers = [_answer(run, why, prefix) for run, why in zip(ended.runs, reasons, strict=True)]
         found["gen_ai.output.messages"] = _json(answers)
     return found
 
@@ -59,8 +65,9 @@ def _message(message: Message) -> _Part:
     return {"role": message.role, "parts": parts}
 
 
-def _answer(run: ObservedRun, reason: str) -> _Part:
-    calls = [delta.call for delta in run.calls]
+def _answer(run: ObservedRun, reason: str, prefix: str) -> _Part:
+    """Return an answer; the ids of its calls are those that the client sends back."""
+    calls = [replace(one.call, id=f"{prefix}{one.call.id}") for one in run.calls]
     parts = _parts("".join(run.thoughts), "".join(run.texts), calls)
     return {"role": "assistant", "parts": parts, "finish_reason": reason}
 

@@ -15,8 +15,8 @@ from opentelemetry.propagate import extract
 from opentelemetry.trace import SpanKind, Status, StatusCode, Tracer
 
 from api.server.telemetry.attributes import (
-    CANCELLED,
     error_type,
+    has_failed,
     metric_attributes,
     span_attributes,
     span_name,
@@ -74,6 +74,8 @@ class Instruments:
         told = metric_attributes(ended)
         error = error_type(ended)
         self.duration.record(ended.took_s, told if error is None else {**told, "error.type": error})
+        if ended.embedded_tokens is not None:
+            self.tokens.record(ended.embedded_tokens, {**told, "gen_ai.token.type": "input"})
         if not ended.ends:
             return
         prompt_tokens, _, output_tokens, _ = usage_of(ended)
@@ -191,8 +193,6 @@ class Telemetry:
             attributes=without_secret(attributes, self._secret),
             start_time=began_ns,
         )
-        error = error_type(ended)
-        # A client that leaves is not a failure of the server.
-        if error not in (None, CANCELLED):
+        if has_failed(ended):
             span.set_status(Status(StatusCode.ERROR))
         span.end(began_ns + int(ended.took_s * 1e9))

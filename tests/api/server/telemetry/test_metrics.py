@@ -41,6 +41,8 @@ def test_histograms_contain_tokens_durations_and_speed(told: Told, collector: Co
             "gen_ai.provider.name": "fullstop",
             "gen_ai.request.model": "demo-model",
             "gen_ai.response.model": "demo-model",
+            "server.address": "127.0.0.1",
+            "server.port": site.address.port,
         }
 
 
