@@ -133,7 +133,11 @@ def _add_ask(commands: Any, run: Command) -> None:
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
-    ask.add_argument("prompt", metavar="PROMPT", help="the prompt; - reads standard input")
+    ask.add_argument(
+        "prompt",
+        metavar="PROMPT",
+        help="the prompt; text piped in comes before it; - reads the prompt itself",
+    )
     _add_answer_options(ask)
     ask.add_argument(
         "--json", action="store_true", help="print one JSON object instead of streaming text"

@@ -7,6 +7,7 @@ import asyncio
 import dataclasses
 import json
 import os
+import stat
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -35,6 +36,7 @@ from engine.files.whole_file import write_whole
 from engine.recording.replay import Recording
 from engine.recording.saved_run import to_json
 
+_MOST_CHARS = 16_000_000
 _EXIT_CODES = {StopKind.CANCELLED: exits.INTERRUPTED, StopKind.ERROR: exits.FAILURE}
 
 
@@ -44,7 +46,7 @@ def run(options: AskOptions) -> int:
     Raises:
         CommandError: The prompt, an option or the model cannot be used.
     """
-    prompt = _prompt(options.prompt)
+    prompt = whole_prompt(options.prompt)
     if options.saved_run is not None and not options.saved_run.parent.is_dir():
         raise CommandError(
             f"--save-run: there is no folder {options.saved_run.parent}", exits.USAGE
@@ -115,13 +117,22 @@ def _keeper(path: Path | None, prompt: str) -> Callable[[Recording], None] | Non
     return keep
 
 
-def _prompt(given: str) -> str:
-    """Return the prompt; ``-`` reads it from standard input."""
+def whole_prompt(given: str) -> str:
+    """Return the prompt with the text that is piped into the program, which it is about.
+
+    A prompt of ``-`` is read from standard input. A terminal is not read otherwise.
+
+    Args:
+        given: The prompt of the command line.
+
+    Raises:
+        CommandError: The prompt is empty or not UTF-8, or what is piped cannot be used.
+    """
     if given == "-":
-        try:
-            given = sys.stdin.read().removesuffix("\n")
-        except UnicodeDecodeError as error:
-            raise CommandError(f"standard input is not UTF-8: {error}", exits.USAGE) from error
+        given = _standard_input()
+    elif given and _is_piped() and (piped := _standard_input()).strip():
+        # The text comes first, as attached files do in the window.
+        given = f"{piped}\n\n{given}"
     if not given:
         raise CommandError("PROMPT is empty: give the text to answer", exits.USAGE)
     try:
@@ -129,3 +140,26 @@ def _prompt(given: str) -> str:
     except UnicodeEncodeError as error:
         raise CommandError("PROMPT is not valid UTF-8", exits.USAGE) from error
     return given
+
+
+def _standard_input() -> str:
+    try:
+        text = sys.stdin.read(_MOST_CHARS + 1).removesuffix("\n")
+    except UnicodeDecodeError as error:
+        raise CommandError(f"standard input is not UTF-8: {error}", exits.USAGE) from error
+    if len(text) > _MOST_CHARS:
+        raise CommandError(
+            f"standard input has more than {_MOST_CHARS:,} characters, which no model's context "
+            "holds: pipe less",
+            exits.USAGE,
+        )
+    return text
+
+
+def _is_piped() -> bool:
+    """Return whether standard input is a pipe or a file; others may stay open for ever."""
+    try:
+        mode = os.fstat(sys.stdin.fileno()).st_mode
+    except (AttributeError, OSError, ValueError):  # there is none, or it is closed
+        return False
+    return stat.S_ISFIFO(mode) or stat.S_ISREG(mode)

@@ -125,6 +125,14 @@ def test_a_prompt_can_come_from_standard_input(program: Callable[..., Any]) -> N
     assert (done.returncode, done.stdout) == (0, "1\n2\n3\n")
 
 
+def test_piped_text_is_what_the_prompt_is_about(program: Callable[..., Any]) -> None:
+    words = ("--max-tokens", "100", "--temperature", "0")
+    piped = program("ask", "one number per line", *words, stdin="Count from 1 to 3,\n")
+    whole = program("ask", "-", *words, stdin="Count from 1 to 3,\n\none number per line")
+    assert (piped.returncode, piped.stdout) == (0, whole.stdout)
+    assert piped.stdout != program("ask", "one number per line", *words).stdout
+
+
 def test_a_closed_pipe_ends_the_command_without_a_traceback(headless: dict[str, str]) -> None:
     asked = "-m app ask 'Count from 1 to 100' --ignore-eos 2>/dev/null"
     line = f"'{sys.executable}' {asked} | head -c 4"
