@@ -159,7 +159,7 @@ class InspectorWindow(OwnWindow):
         layout.addWidget(splitter, 1)
 
     def _lower(self) -> QWidget:
-        """Return the tabs, below what can be done where one of them lacks data."""
+        """Return the tabs, above what can be done where one of them lacks data: they stay there."""
         self._lacking_bar = QFrame()
         self._lacking_bar.setObjectName("hint_bar")
         bar = QHBoxLayout(self._lacking_bar)
@@ -170,8 +170,8 @@ class InspectorWindow(OwnWindow):
         column = QVBoxLayout(lower)
         column.setContentsMargins(0, 0, 0, 0)
         column.setSpacing(8)
-        column.addWidget(self._lacking_bar)
         column.addWidget(self.tabs, 1)
+        column.addWidget(self._lacking_bar)
         return lower
 
     def _connect_signals(self) -> None:

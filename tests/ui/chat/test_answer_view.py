@@ -34,6 +34,19 @@ def shown(theme: Theme, run: Run) -> AnswerView:
     return view
 
 
+def test_the_switch_of_versions_stays_together_while_the_text_streams(
+    theme: Theme, qapp: QApplication
+) -> None:
+    view = shown(theme, Run(text="One", state=RunState.STREAMING))
+    view.resize(700, 100)
+    view.action_row.show_versions(2, 3)
+    qapp.processEvents()
+    row = view.action_row
+    assert row.place.geometry().left() - row.earlier.geometry().right() <= 4
+    assert row.later.geometry().left() - row.place.geometry().right() <= 4
+    assert row.place.width() <= row.place.sizeHint().width()
+
+
 def test_each_call_has_a_card_with_its_arguments_line_by_line(
     theme: Theme, qapp: QApplication
 ) -> None:

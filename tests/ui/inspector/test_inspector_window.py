@@ -38,6 +38,8 @@ def test_an_answer_shows_its_verdict_tape_and_tokens(use: Use) -> None:
         assert "It was complete with token 11" in inspector.head.steps.text()
         assert inspector.tape.toPlainText().replace("\u2028", "\n").startswith("1⏎\n2⏎\n3⏎")
         assert inspector.tokens.model.rowCount() == 11
+        assert inspector.tokens.table.isVisible()
+        assert inspector.tokens.table.horizontalScrollBar().maximum() == 0
 
     use(steps)
 

@@ -103,6 +103,7 @@ class AnswerView(QWidget):
         foot.setSpacing(8)
         foot.addWidget(self.pace)
         foot.addWidget(self.reason, 1)
+        foot.addStretch()  # while there is no reason yet, nothing else takes its room
         foot.addWidget(self._retry)
         foot.addWidget(self.action_row)
         self.calls = ToolCards(theme)

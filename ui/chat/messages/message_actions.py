@@ -6,7 +6,7 @@ keyboard and screen readers can reach them at all times.
 
 from PySide6.QtCore import QEvent, QObject, QPoint, Signal
 from PySide6.QtGui import QFocusEvent, QPaintEvent
-from PySide6.QtWidgets import QApplication, QHBoxLayout, QWidget
+from PySide6.QtWidgets import QApplication, QHBoxLayout, QSizePolicy, QWidget
 
 from ui.kit.controls.buttons import IconButton
 from ui.kit.look.theme import Theme
@@ -37,6 +37,7 @@ class MessageActions(QWidget):
         self.earlier = _ActionButton(self, theme, "chevron-left", "Earlier version (Ctrl+[)")
         self.later = _ActionButton(self, theme, "chevron-right", "Later version (Ctrl+])")
         self.place = label("", "muted", 0.9)
+        self.setSizePolicy(QSizePolicy.Policy.Maximum, QSizePolicy.Policy.Preferred)
         self._layout = QHBoxLayout(self)
         self._layout.setContentsMargins(0, 0, 0, 0)
         self._layout.setSpacing(2)

@@ -90,6 +90,9 @@ def _report(
         else:
             why = f"In the {CHANNEL_NAMES[channel].lower()}, where stops do not count."
             alike += [_miss(channel, text, p, len(rule), why) for p in _places(text, rule)]
+    # One place is near for one reason: what looks like the whole stop says more than its beginning.
+    places = {(one.channel, one.offset) for one in alike}
+    broken = [one for one in broken if (one.channel, one.offset) not in places]
     # If there are too many, those that look like the whole stop matter most.
     misses = [*alike, *broken][:MAX_MISSES]
     misses.sort(key=lambda m: (list(Channel).index(m.channel), m.offset, len(m.text)))

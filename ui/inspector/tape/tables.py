@@ -16,6 +16,7 @@ from PySide6.QtGui import (
     QKeySequence,
     QPainter,
     QPalette,
+    QShowEvent,
 )
 from PySide6.QtWidgets import (
     QAbstractItemView,
@@ -70,7 +71,8 @@ class RowsView(QTableView):
         model: The rows.
         says: Its accessible name.
         is_code: Whether its cells have the fixed font.
-        widths: The initial widths of the columns, in letters; the last column takes the rest.
+        widths: The initial widths of the columns, in letters; the last column takes the rest. Where
+            the table has less room when it is first shown, its widest columns give way.
     """
 
     def __init__(
@@ -83,6 +85,7 @@ class RowsView(QTableView):
     ) -> None:
         super().__init__()
         self._widths = widths
+        self._is_fitted = False
         self.setModel(model)
         self.setAccessibleName(says)
         self.setProperty("kind", "rows")
@@ -111,12 +114,23 @@ class RowsView(QTableView):
         if event.type() == QEvent.Type.FontChange:
             self._fit()
 
+    def showEvent(self, event: QShowEvent) -> None:
+        """Fit the columns into the room that there is at first."""
+        super().showEvent(event)
+        if not self._is_fitted:
+            self._is_fitted = True
+            self._fit()
+
     def _fit(self) -> None:
-        metrics = self.fontMetrics()
+        metrics, head = self.fontMetrics(), self.horizontalHeader()
         self.verticalHeader().setDefaultSectionSize(metrics.height() + 9)
-        for column, letters in enumerate(self._widths):
-            width = metrics.averageCharWidth() * letters + 2 * _PAD_PX
-            self.setColumnWidth(column, width)
+        wanted = [metrics.averageCharWidth() * one + 2 * _PAD_PX for one in self._widths]
+        room = self.viewport().width() if self._is_fitted else sum(wanted)
+        most = max(wanted, default=0)
+        while most > 0 and sum(min(one, most) for one in wanted) > room:
+            most -= 1
+        for column, width in enumerate(wanted):
+            self.setColumnWidth(column, max(min(width, most), head.sectionSizeHint(column)))
 
     def chosen_rows(self) -> list[int]:
         """Return the chosen rows, in order."""

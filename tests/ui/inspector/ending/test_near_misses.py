@@ -13,10 +13,8 @@ def test_a_stop_that_came_near_says_how_near_and_why_not(record: Record) -> None
     [report] = rule_reports(Tape(trace_of(record(["say User :", " hi Use it"], "User:"))))
     assert (report.prefix, report.count) == ("User", 1)
     assert report.outcome == "4 of 5 characters, once"
-    assert [miss.why for miss in report.misses] == [
-        '":" was expected next, but "·" came.',
-        "White space inside it differs.",
-    ]
+    # One place, one reason: not also that its first four letters came there.
+    assert [miss.why for miss in report.misses] == ["White space inside it differs."]
 
 
 @pytest.mark.parametrize(

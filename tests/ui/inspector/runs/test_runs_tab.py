@@ -1,7 +1,8 @@
 """The list of runs in the inspector: this conversation's first, then recent ones of others."""
 
-from PySide6.QtCore import Qt
+from PySide6.QtCore import QEvent, QPoint, Qt
 from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QApplication
 
 from engine.values.request import TraceLevel
 from tests.ui.driving import eventually
@@ -76,8 +77,12 @@ def test_a_tab_without_data_offers_to_answer_again_with_everything_recorded(use:
         await ask(window, COUNT, "6")
         inspector.tabs.setCurrentWidget(inspector.timing)
         assert not inspector.again.isVisible()
+        parts = inspector.head, inspector.tabs.tabBar()
+        places = [part.mapTo(inspector, QPoint()) for part in parts]
         inspector.tabs.setCurrentWidget(inspector.ending)
         assert inspector.again.isVisible()
+        QApplication.sendPostedEvents(None, int(QEvent.Type.LayoutRequest))
+        assert [part.mapTo(inspector, QPoint()) for part in parts] == places
         assert inspector.lacking.text() == "The tokens of this run were not recorded."
         await eventually(inspector.again.isEnabled)
         inspector.again.click()
