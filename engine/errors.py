@@ -2,6 +2,8 @@
 
 from collections.abc import Sequence
 
+from engine.wording import counted
+
 _SHOWN_CHARACTERS = 200
 
 
@@ -34,8 +36,8 @@ class PromptTooLong(InvalidRequest):
     def __init__(self, field: str, prompt_tokens: int, context_length: int) -> None:
         super().__init__(
             field,
-            f"the prompt has {prompt_tokens} tokens, "
-            f"the model's context holds {context_length} including the answer",
+            f"the prompt has {counted(prompt_tokens, 'token')}, "
+            f"the model's context holds {context_length:,} including the answer",
         )
         self.prompt_tokens = prompt_tokens
         self.context_length = context_length
@@ -83,7 +85,10 @@ class QueueFull(EngineError):
 
     def __init__(self, waiting: int, choices: int = 1, retry_after_s: float = 1.0) -> None:
         more = "" if choices == 1 else f", and there is no room for {choices} more together"
-        super().__init__(f"{waiting} requests are already waiting{more}; try again later")
+        are = "is" if waiting == 1 else "are"
+        super().__init__(
+            f"{counted(waiting, 'request')} {are} already waiting{more}; try again later"
+        )
         self.retry_after_s = retry_after_s
 
 

@@ -46,7 +46,7 @@ from api.transport.context import (
 from api.transport.errors import ApiError, ErrorKind, from_engine
 from api.transport.observing import RequestObserver, note_failure
 from api.transport.served_engine import ServedEngine
-from engine import EngineError
+from engine import EngineError, counted
 
 _log = logging.getLogger(__name__)
 _access = logging.getLogger("api.access")
@@ -183,7 +183,9 @@ def _from_http(request: web.Request, error: web.HTTPException) -> ApiError:
             )
         case 413:
             limit = request.app[SERVICE].config.max_body_bytes
-            return ApiError(ErrorKind.TOO_LARGE, f"the body exceeds the limit of {limit} bytes")
+            return ApiError(
+                ErrorKind.TOO_LARGE, f"the body exceeds the limit of {counted(limit, 'byte')}"
+            )
         case status if status < 500:
             return ApiError(ErrorKind.INVALID_REQUEST, error.text or error.reason)
         case _:

@@ -20,6 +20,7 @@ from engine import (
     RequestCancelled,
     StopKind,
     UnknownModel,
+    counted,
 )
 
 FieldPath = tuple[str | int, ...]
@@ -107,8 +108,8 @@ class ContextOverflow(ApiError):
     def __init__(self, field: FieldPath, prompt_tokens: int, context_length: int) -> None:
         super().__init__(
             ErrorKind.INVALID_REQUEST,
-            f"the prompt has {prompt_tokens} tokens, "
-            f"the model's context holds {context_length} including the answer",
+            f"the prompt has {counted(prompt_tokens, 'token')}, "
+            f"the model's context holds {context_length:,} including the answer",
             field=field,
             code="context_length_exceeded",
         )

@@ -17,7 +17,7 @@ from app.process import exits
 from app.process.exits import CommandError
 from app.terminal.downloading import fetch
 from app.terminal.printer import Printer
-from engine import EngineError, size_in_words
+from engine import EngineError, counted, size_in_words
 from engine.library.discovery import hub_cache, models_named
 from engine.library.download_progress import DownloadCancelled
 from engine.library.downloads import repository_of
@@ -146,7 +146,7 @@ def remove(name: str, *, is_sure: bool, is_json: bool) -> int:
         raise CommandError(f"there is no model {name} on this computer; fullstop models lists them")
     if len(found) > 1:
         several = ", ".join(f"{one.name} ({ORIGINS[one.origin]}, {one.folder})" for one in found)
-        raise CommandError(f"{name} names {len(found)} models: {several}", exits.USAGE)
+        raise CommandError(f"{name} names {counted(len(found), 'model')}: {several}", exits.USAGE)
     try:
         removal = removal_of(found[0])
         if not is_sure and not _confirmed(removal):

@@ -9,6 +9,7 @@ import json
 import re
 
 from engine.values.request import TextForm
+from engine.wording import counted
 
 MOST_REGEX_CHARACTERS = 16_384
 MOST_GRAMMAR_CHARACTERS = 65_536
@@ -46,7 +47,7 @@ def check_bounds(form: TextForm) -> None:
     else:
         most = MOST_CHOICE_CHARACTERS if form.choices else MOST_GRAMMAR_CHARACTERS
     if sum(map(len, texts)) > most:
-        raise ValueError(f"at most {most} characters are supported")
+        raise ValueError(f"at most {counted(most, 'character')} are supported")
     for text in texts:
         if not text:
             raise ValueError("must not be empty")

@@ -8,6 +8,8 @@ import codecs
 import re
 from dataclasses import dataclass
 
+from engine.wording import counted
+
 _PIECE_BYTES = 1 << 20
 # JSON may write any character by its number, and one beyond U+FFFF as a pair of surrogates.
 _FOUR_ESCAPED = re.compile(rb"\\u[dD][89abAB]")
@@ -46,9 +48,9 @@ class TextMemory:
             "characters beyond U+00FF"
         )  # fmt: skip
         return (
-            f"it has {self.characters:,} characters, and since it contains {which}, each takes "
-            f"{self.width} bytes of memory; at most {most_bytes // self.width:,} such characters "
-            "can be read"
+            f"it has {counted(self.characters, 'character')}, and since it contains {which}, each "
+            f"takes {counted(self.width, 'byte')} of memory; at most "
+            f"{most_bytes // self.width:,} such characters can be read"
         )
 
 

@@ -13,6 +13,7 @@ from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from engine.files.fields import DamagedFile
+from engine.wording import counted
 
 _NUMBERS = {"inf": math.inf, "-inf": -math.inf, "nan": math.nan}
 
@@ -107,7 +108,7 @@ def _read_many(origin: Any, kinds: tuple[Any, ...], values: Any) -> Any:
         raise TypeError("must be a list")
     if origin is tuple and kinds[1:] != (Ellipsis,):
         if len(values) != len(kinds):
-            raise ValueError(f"must have {len(kinds)} items")
+            raise ValueError(f"must have {counted(len(kinds), 'item')}")
         return tuple(_read(kind, one) for kind, one in zip(kinds, values, strict=True))
     make = origin if origin in (tuple, list, set, frozenset) else tuple
     return make(_read(kinds[0], one) for one in values)

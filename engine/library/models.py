@@ -198,11 +198,12 @@ def _check_weights(path: Path) -> None:
             header_size = int.from_bytes(file.read(8), "little")
             if header_size > size - 8:
                 raise ModelLoadFailed(
-                    f"{path} is damaged: its header needs {header_size + 8} bytes, "
-                    f"the file has {size}"
+                    f"{path} is damaged: its header needs {counted(header_size + 8, 'byte')}, "
+                    f"the file has {size:,}"
                 )
             if header_size > _MOST_HEADER_BYTES:
-                raise ModelLoadFailed(f"{path} is damaged: its header has {header_size} bytes")
+                has = counted(header_size, "byte")
+                raise ModelLoadFailed(f"{path} is damaged: its header has {has}")
             header = json.loads(file.read(header_size))
     except RecursionError as error:
         raise ModelLoadFailed(f"{path} is damaged: its header is nested too deeply") from error
@@ -214,7 +215,8 @@ def _check_weights(path: Path) -> None:
     except (LookupError, TypeError, AttributeError) as error:
         raise ModelLoadFailed(f"{path} is damaged: its header names no end of a weight") from error
     if size != expected:
-        raise ModelLoadFailed(f"{path} is damaged: expected {expected} bytes, found {size}")
+        wanted = counted(expected, "byte")
+        raise ModelLoadFailed(f"{path} is damaged: expected {wanted}, found {size:,}")
 
 
 def weights_size(folder: Path) -> int:

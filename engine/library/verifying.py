@@ -4,6 +4,8 @@ import hashlib
 from collections.abc import Callable
 from pathlib import Path
 
+from engine.wording import counted
+
 _READ_BYTES = 4 << 20
 
 
@@ -35,7 +37,7 @@ def verify(
     found = path.stat().st_size
     if found != size:
         _remove(path)
-        raise Damaged(f"{path.name} is damaged: expected {size} bytes, found {found}")
+        raise Damaged(f"{path.name} is damaged: expected {counted(size, 'byte')}, found {found:,}")
     if sha256 is not None:
         digest, expected = hashlib.sha256(), sha256
     elif git_sha1 is not None:

@@ -111,7 +111,7 @@ def removal_question(folder: Path, models: Sequence[FoundModel]) -> str:
     names = [one.name for one in models]
     more = f", and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
     return (
-        f"Remove {folder} from the list, with all {len(names)} models in it "
+        f"Remove {folder} from the list, with all {counted(len(names), 'model')} in it "
         f"({', '.join(names[:_NAMED])}{more})? Nothing is deleted."
     )
 

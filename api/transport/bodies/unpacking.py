@@ -7,6 +7,7 @@ import zlib
 from typing import Any
 
 from api.transport.errors import ApiError, ErrorKind
+from engine import counted
 
 # ``zlib``'s window sizes, which also select the format.
 _GZIP, _ZLIB, _BARE = 16 + zlib.MAX_WBITS, zlib.MAX_WBITS, -zlib.MAX_WBITS
@@ -76,7 +77,9 @@ def beginning(packed: bytes, encoding: str, most_bytes: int) -> bytes:
 
 def too_large(most_bytes: int) -> ApiError:
     """Return the error for a body beyond the limit."""
-    return ApiError(ErrorKind.TOO_LARGE, f"the body exceeds the limit of {most_bytes} bytes")
+    return ApiError(
+        ErrorKind.TOO_LARGE, f"the body exceeds the limit of {counted(most_bytes, 'byte')}"
+    )
 
 
 def _window(packed: bytes, encoding: str) -> int:

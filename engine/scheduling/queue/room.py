@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from engine.errors import InvalidRequest
 from engine.library.cache_size import CacheSize
+from engine.wording import counted
 
 # The tokens that an answer without ``max_tokens`` is expected to need.
 USUAL_ANSWER = 2048
@@ -109,4 +110,4 @@ def _figure(size_bytes: int) -> str:
     for unit, name in _UNITS:
         if size_bytes >= unit:
             return f"{size_bytes / unit:.1f} {name}"
-    return f"{size_bytes} bytes"
+    return counted(size_bytes, "byte")

@@ -26,6 +26,7 @@ from engine.scheduling.queue.row import Row, drop_loaded
 from engine.scheduling.queue.shared_scores import SharedScores
 from engine.stopping.record import StopKind
 from engine.values.events import Finished
+from engine.wording import counted
 
 _log = logging.getLogger(__name__)
 # Steps between two checks of the memory that answers without a limit take.
@@ -80,7 +81,9 @@ class Scheduler:
         most = limits.max_rows + limits.max_waiting
         if len(choices) > most:
             field = choices_field([one.request for one in choices])
-            raise InvalidRequest(field, f"at most {most} answers can be asked for at once")
+            raise InvalidRequest(
+                field, f"at most {counted(most, 'answer')} can be asked for at once"
+            )
         ahead = len(self.rows) + len(self.waiting) + len(self.behind) + preparing
         if ahead + len(choices) > most:
             raise QueueFull(max(0, ahead - limits.max_rows), len(choices))

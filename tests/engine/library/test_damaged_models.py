@@ -77,7 +77,7 @@ def test_a_header_of_gigabytes_is_not_read(model: Path) -> None:
     with path.open("wb") as file:
         file.write((1 << 30).to_bytes(8, "little"))
         file.truncate((1 << 30) + 8)  # takes no room on the disk
-    with pytest.raises(ModelLoadFailed, match="its header has 1073741824 bytes"):
+    with pytest.raises(ModelLoadFailed, match="its header has 1,073,741,824 bytes"):
         check_folder(model)
 
 

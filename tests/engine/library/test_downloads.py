@@ -126,7 +126,7 @@ def test_a_file_of_another_length_is_reported_with_both_lengths(
     size = blob.stat().st_size
     os.truncate(blob, size - 5)
 
-    with pytest.raises(DownloadFailed, match=f"expected {size} bytes, found {size - 5}"):
+    with pytest.raises(DownloadFailed, match=f"expected {size:,} bytes, found {size - 5:,}"):
         fetch(site, tmp_path)
     check_folder(fetch(site, tmp_path))
 

@@ -57,7 +57,7 @@ def test_damaged_weights_are_named_with_expected_and_actual_bytes(
 
     async def play() -> None:
         engine = Engine()
-        with pytest.raises(ModelLoadFailed, match=rf"expected {len(weights)} bytes, found"):
+        with pytest.raises(ModelLoadFailed, match=rf"expected {len(weights):,} bytes, found"):
             await engine.load(tmp_path)
         await engine.aclose()
 
