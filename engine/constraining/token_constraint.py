@@ -225,13 +225,15 @@ class TokenConstraint:
         """
         if not self._is_decided:
             return []
-        matcher = self._matcher.deep_copy()
         found: list[int] = []
         try:
-            # Looking far ahead in such a grammar could take longer than the answer itself.
-            while not self.is_costly and len(found) < most:
-                run = self._tokens.forced(matcher)
-                if not run and habits:
+            with self._timed():
+                matcher = self._matcher.deep_copy()
+            while len(found) < most:
+                with self._timed():
+                    run = self._tokens.forced(matcher)
+                # Looking far ahead in a client's own grammar could take longer than its answer.
+                if not run and habits and not self.is_own:
                     habit = habits.get(matcher.compute_bitmask())
                     run = [] if habit is None else [habit]
                 fitting = matcher.try_consume_tokens(run) if run else 0
@@ -243,12 +245,14 @@ class TokenConstraint:
         return found
 
     def choice(self) -> bytes | None:
-        """Return the bits of the allowed tokens where several may follow; otherwise None."""
-        if not self._is_decided or self.only() is not None:
+        """Return the bits of the allowed tokens where several may follow; otherwise None.
+
+        None also for a client's own grammar, which would be followed twice.
+        """
+        if self.is_own or not self._is_decided or self.only() is not None:
             return None
         try:
-            with self._timed():
-                bits: bytes = self._matcher.compute_bitmask()
+            bits: bytes = self._matcher.compute_bitmask()
         except BaseException as error:
             _panic(error)
             return None
