@@ -5,6 +5,7 @@ from collections.abc import Callable
 import pytest
 from PySide6.QtWidgets import QApplication
 
+from engine.files.fields import Fields
 from engine.stopping.record import StopInfo, StopKind
 from engine.stopping.rules import StopScope
 from engine.values.chat import Message
@@ -12,6 +13,7 @@ from engine.values.events import Finished, TextDelta, Timing, Usage
 from tests.support.answers.said import conversation
 from tests.ui.driving import RunOnLoop, ScriptedEngine, eventually, session
 from ui.chat.session.conversation_session import ConversationSession
+from ui.records.codec import run_from, run_values
 from ui.records.conversations import Conversation, ConversationSettings, StopEntry
 from ui.records.messages import ConversationMessage, copied
 from ui.records.runs import Run, StopChange
@@ -163,6 +165,34 @@ def test_an_answer_goes_on_past_its_stop_with_the_text_that_was_cut_off(
         assert longer.text == f"{goes_on_from} 8"
         assert longer.continued_chars == len(goes_on_from)
         assert short.text == "1 2 "
+
+    run(steps())
+
+
+@pytest.mark.parametrize("begins_with", ["the program", "a person"])
+def test_an_answer_that_ends_with_the_program_was_stopped_by_nobody(
+    run: RunOnLoop, scripted: ScriptedEngine, begins_with: str
+) -> None:
+    async def steps() -> None:
+        chat = session(scripted, Conversation())
+        answer = chat.send("Go")
+        assert answer is not None
+        await eventually(lambda: bool(scripted.generations))
+        if begins_with == "a person":
+            chat.cancel()
+        chat.cancel(is_closing=True)
+        end = Finished(StopInfo(StopKind.CANCELLED, text_offset=4), Usage(7, 0, 3), Timing())
+        scripted.say(TextDelta("1 2 "), end)
+        await eventually(lambda: not chat.is_running)
+        assert answer.verdict is not None
+        stopped = "You stopped this answer."
+        interrupted = "This answer was interrupted."
+        sentence = answer.verdict.words.sentence
+        assert sentence == (stopped if begins_with == "a person" else interrupted)
+        assert "The text up to" in answer.verdict.words.detail
+        assert answer.can_be_continued
+        again = run_from(Fields(run_values(answer)), answer.text)
+        assert again.verdict == answer.verdict
 
     run(steps())
 

@@ -144,6 +144,36 @@ def test_the_conversation_is_looked_at_for_remarks_and_counts() -> None:
     assert "Near misses in the last 3 answers: 1" in str(model.data(fired, 3))
 
 
+@pytest.mark.parametrize(
+    ("stop", "words"),
+    [
+        (" ", "White space only: it ends nearly every answer after its first word, and some "
+              "services refuse it."),
+        ("\n", "White space only: it ends an answer after its first line, and some services "
+               "refuse it."),
+        ("\n\n", "White space only: some services refuse it."),
+        ("\t", "White space only: some services refuse it."),
+    ],
+)  # fmt: skip
+def test_white_space_alone_is_remarked_on_by_what_it_does(stop: str, words: str) -> None:
+    assert remarks([StopEntry(stop)], 0, StopHistory(), frozenset())[0].words == words
+
+
+@pytest.mark.parametrize(
+    ("answers", "words"),
+    [
+        (("an END",), "Would have ended the last answer."),
+        (("an END", "none"), "Would have ended 1 of the last 2 answers."),
+    ],
+)
+def test_what_a_stop_would_have_ended_is_counted_in_plain_words(
+    answers: tuple[str, ...], words: str
+) -> None:
+    history = StopHistory(answers=answers)
+    said = remarks([StopEntry("END")], 0, history, frozenset())
+    assert words in [one.words for one in said]
+
+
 def test_a_special_token_and_a_fifth_stop_are_remarked_on() -> None:
     entries = [StopEntry(value) for value in ("v", "w", "x", "y", "</s>")]
     said = "\n".join(r.words for r in remarks(entries, 4, StopHistory(), frozenset({"</s>"})))
