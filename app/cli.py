@@ -144,6 +144,9 @@ def _ask(given: argparse.Namespace) -> int:
 
 def _serve(given: argparse.Namespace) -> int:
     _refuse_options_before("serve", given)
+    from app.process.ending_signals import end_before_start
+
+    end_before_start()
     from app.settings import serve_settings
 
     options = serve_settings.resolve(vars(given), os.environ)

@@ -28,6 +28,7 @@ from api.server.connection import Connection
 from api.server.documents import OPENAPI, OpenApiText
 from api.server.failures import failure_response
 from api.server.observed import Untold, outer, with_body
+from api.server.redaction import safe_path
 from api.server.routes import add_to, dialect_of, route_of
 from api.transport.bodies.large_bodies import LargeBodies
 from api.transport.bodies.request_body import BODIES, BodyReader
@@ -119,7 +120,7 @@ async def _logged(request: web.Request, handler: Handler) -> web.StreamResponse:
 
 
 def _log_request(request: web.Request, status: int, took_s: float, request_id: str) -> None:
-    path = _printable(request.path)
+    path = _printable(safe_path(request.path, request.app[SERVICE].config.api_key))
     _access.info(
         "%s %s %s %d %.0f ms %s",
         request.remote,
@@ -200,6 +201,10 @@ async def _checked(request: web.Request, handler: Handler) -> web.StreamResponse
     _check_place(request)
     local_host = _local_host(request)
     check_host(headers.get("Host"), config, local_host)
+    # The request line may name a host, too, and that one counts (RFC 9112).
+    _, is_absolute, rest = request.raw_path.partition("://")
+    if is_absolute and not request.raw_path.startswith("/"):
+        check_host(re.split(r"[/?#]", rest)[0].rpartition("@")[2], config, local_host)
     origin = headers.get("Origin")
     check_origin(origin, headers.get("Host"), config, local_host)
     check_site(headers.get("Sec-Fetch-Site"), origin, config)

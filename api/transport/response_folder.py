@@ -7,6 +7,7 @@ vendor.
 """
 
 import contextlib
+import fcntl
 import hashlib
 import json
 import logging
@@ -103,11 +104,23 @@ class ResponseFolder:
     """The kept answers of one server on disk.
 
     Args:
-        folder: The folder, used by this server only; raises ``ConfigError`` if it cannot be used.
+        folder: The folder, used by this server only; raises ``ConfigError`` if it cannot be used,
+            or another server uses it.
     """
 
     def __init__(self, folder: Path) -> None:
         self._folder = prepared(folder)
+        # Two servers would forget each other's answers, and keep what the other deleted. The lock
+        # ends with the process, however that ends.
+        self._lock = os.open(self._folder, os.O_RDONLY)
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(self._lock)
+            reason = f"{folder} is used by another server; give each a folder of its own"
+            raise ConfigError("kept_responses_folder", reason) from None
+        except OSError:
+            pass  # a file system without locks
         self._thread = ThreadPoolExecutor(1, "fullstop-kept-responses")
         self._room = BoundedSemaphore(_MOST_WAITING)
         # Paths by the ids of the answers; used only by the thread once they are read.
@@ -170,6 +183,7 @@ class ResponseFolder:
         self._try_again()
         self._thread.shutdown()
         self._again.cancel()
+        os.close(self._lock)
 
     def _paths(self) -> list[Path]:
         with contextlib.suppress(OSError):

@@ -23,6 +23,16 @@ def exit_at_once() -> None:
     os._exit(exits.INTERRUPTED)
 
 
+def end_before_start() -> None:
+    """Let SIGTERM and SIGHUP end the process with success until ``EndingSignals`` catches them.
+
+    Nothing has begun, so nothing is to be tidied.
+    """
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is signal.SIG_DFL:
+            signal.signal(number, lambda *_: os._exit(exits.OK))
+
+
 class EndingSignals:
     """Catches the signals that end a program from now until ``close``.
 

@@ -70,7 +70,7 @@ class Forms:
         Raises:
             InvalidRequest: It cannot be compiled; the message names the field.
             QueueFull: Too many other forms wait to be compiled.
-            HelperUnavailable: The trial process does not start.
+            HelperUnavailable: The trial process does not start, or does not answer.
             EngineClosed: ``close`` was called.
         """
         form = maker.ready(draft)

@@ -14,7 +14,7 @@ from typing import Any
 
 from engine.constraining import grammar_trial
 from engine.constraining.compiling import ModelTokens
-from engine.errors import EngineClosed, EngineError
+from engine.errors import EngineClosed, HelperUnavailable
 from engine.processes.helper_process import (
     HelperClosed,
     HelperDied,
@@ -29,6 +29,7 @@ _MOST_KEPT_BYTES = 64 << 20
 _NOT_STARTED = (
     "forms of answers cannot be compiled: the process that compiles them first did not start"
 )
+_AT_THE_MOMENT = "forms of answers cannot be compiled at the moment"
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,10 +58,6 @@ class TrialLimits:
     cpu_s: float = 3.0
     most_bytes: int = 256 << 20
     patience_s: float = 30.0
-
-
-class HelperUnavailable(EngineError):
-    """The trial process cannot be started, so no grammar can be tried."""
 
 
 class GrammarHelper:
@@ -97,7 +94,7 @@ class GrammarHelper:
             grammar: In llguidance's Lark dialect.
 
         Raises:
-            HelperUnavailable: The process does not start.
+            HelperUnavailable: The process does not start, or does not answer.
             EngineClosed: It has been closed.
         """
         found = self._tried(tokens, {"grammar": grammar})
@@ -128,6 +125,10 @@ class GrammarHelper:
                         raise
                     return self._asked(tokens, question)
             except HelperDied as death:
+                if death.code is None:  # it hangs, or the machine is too busy
+                    raise HelperUnavailable(
+                        f"{_AT_THE_MOMENT} ({_cause(death, self._limits)}); try again"
+                    ) from death
                 reason = f"this form could not be compiled: {_cause(death, self._limits)}"
                 return Refusal(reason, not death.is_foreign)
             except HelperNotStarted as error:

@@ -98,6 +98,32 @@ def test_a_page_of_our_own_address_is_accepted(site: Any) -> None:
     assert reply.status == 200
 
 
+@pytest.mark.parametrize(
+    ("place", "status"),
+    [("evil.example", 403), ("me@evil.example:80", 403), ("127.0.0.1", 200), ("localhost:9", 200)],
+)
+def test_an_address_in_the_request_line_must_name_this_server_too(
+    site: Any, place: str, status: int
+) -> None:
+    with socket.create_connection((site.host, site.address.port), timeout=60) as client:
+        request = f"GET http://{place}/v1/models HTTP/1.1\r\nHost: localhost\r\n"
+        client.sendall(f"{request}Connection: close\r\n\r\n".encode())
+        answer = b"".join(iter(lambda: client.recv(65_536), b""))
+    assert answer.startswith(f"HTTP/1.1 {status} ".encode()), answer[:200]
+
+
+def test_a_key_in_a_path_is_not_logged(
+    serve: Callable[..., Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    site = serve(api_key="a-secret-key")
+    with caplog.at_level(logging.INFO, logger="api.access"):
+        site.send("GET", "/v1/a-secret-key/models")
+        site.send("GET", "/v1/%61-secret-key/models")
+    lines = [record for record in caplog.records if record.name == "api.access"]
+    assert len(lines) == 2
+    assert "secret" not in "".join(f"{one.getMessage()} {vars(one)}" for one in lines)
+
+
 @pytest.mark.parametrize("path", ["/v1/messages", "/v1/chat/completions", "/api/chat"])
 @pytest.mark.parametrize(
     "name", ["host.docker.internal", "my-mac.local", "fullstop.localhost", socket.gethostname()]

@@ -36,7 +36,7 @@ def written(folder: Path, responses: Sequence[KeptResponse]) -> list[Path]:
     for response in responses:
         kept.keep(response)
     kept.close()
-    known = {ResponseFolder(folder)._folder / name for name in os.listdir(folder)}
+    known = {folder / name for name in os.listdir(folder)}
     for response in responses:
         prefix = response_folder._name_of(response.id, "")[:41]
         files += [one for one in known if one.name.startswith(prefix)]
@@ -206,6 +206,14 @@ def test_a_full_disk_leaves_answers_in_memory(
     assert [one.getMessage() for one in caplog.records] == [
         f"{tmp_path}: answers are kept only in memory for now: the disk is nearly full"
     ]
+
+
+def test_two_servers_do_not_share_a_folder(tmp_path: Path) -> None:
+    first = opened(tmp_path)
+    with pytest.raises(ConfigError, match="used by another server"):
+        opened(tmp_path)
+    first.close()
+    opened(tmp_path).close()
 
 
 def test_a_folder_that_cannot_be_used_is_refused_in_words(tmp_path: Path) -> None:
