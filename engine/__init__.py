@@ -86,7 +86,15 @@ if TYPE_CHECKING:
         Usage,
         tokens_per_s,
     )
-    from engine.values.figures import RunPhase, acceptance, budget_words, end_facts, figures, phases
+    from engine.values.figures import (
+        RunPhase,
+        acceptance,
+        budget_words,
+        end_facts,
+        figures,
+        has_counts,
+        phases,
+    )
     from engine.values.prompt_scores import PromptScores, PromptScoring, PromptToken
     from engine.values.request import (
         PERSON,
@@ -192,6 +200,7 @@ _NAMES_BY_MODULE = {
         "budget_words",
         "end_facts",
         "figures",
+        "has_counts",
         "phases",
     ),
     "engine.values.prompt_scores": ("PromptScores", "PromptScoring", "PromptToken"),

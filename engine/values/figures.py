@@ -60,7 +60,7 @@ def figures(finished: Finished) -> tuple[str, ...]:
     if timing.first_token_s is not None:
         found.append(f"{seconds(timing.first_token_s)} to first token")
     tokens = []
-    if usage.output_tokens or not finished.stop.text_offset:  # otherwise nobody counted them
+    if has_counts(finished):
         tokens.append(counted(usage.output_tokens, "token"))
     if finished.speculation.accepted:
         tokens.append(f"{finished.speculation.accepted:,} guessed")
@@ -108,6 +108,13 @@ def phases(finished: Finished) -> list[RunPhase]:
     return found
 
 
+def has_counts(finished: Finished) -> bool:
+    """Return whether the tokens were counted, which files of other programs often do not tell."""
+    stop = finished.stop
+    is_written = stop.text_offset > 0 or stop.kind is StopKind.TOOL_CALL
+    return finished.usage.output_tokens > 0 or not is_written
+
+
 def end_facts(finished: Finished, context: AnswerContext = UNKNOWN_CONTEXT) -> list[EndFact]:
     """Return all facts about an end, for the panel, the report and whoever else lists them.
 
@@ -127,6 +134,8 @@ def end_facts(finished: Finished, context: AnswerContext = UNKNOWN_CONTEXT) -> l
         facts.append(EndFact("Context", f"{finished.context_length:,} tokens"))
     if stop.token_id is not None:
         facts.append(EndFact("Last token", f"id {stop.token_id}", stop.token_text or ""))
+    if not has_counts(finished):
+        return facts  # nobody looked at its tokens
     if stop.held or not is_matched:  # what was held before a match is the match
         facts.append(EndFact("Held at the end", "" if stop.held else "nothing", stop.held))
     nothing = "" if stop.dropped else "nothing"

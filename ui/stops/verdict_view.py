@@ -18,6 +18,7 @@ from engine import (
     counted,
     end_facts,
     figure,
+    has_counts,
     quoted,
     seconds,
     tokens_per_s,
@@ -177,7 +178,7 @@ class VerdictView(QWidget):
         usage, timing = finished.usage, finished.timing
         speed = tokens_per_s(usage, timing)
         first = timing.first_token_s
-        self._tiles[0].show_value(f"{usage.output_tokens:,}")
+        self._tiles[0].show_value(f"{usage.output_tokens:,}" if has_counts(finished) else "–")
         self._tiles[1].show_value("–" if speed is None else figure(speed))
         self._tiles[2].show_value("–" if first is None else seconds(first))
         self._tiles_row.show()

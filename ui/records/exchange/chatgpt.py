@@ -242,7 +242,11 @@ class _Tree:
         if kind == "code" or recipient not in ("", "all"):
             name = recipient if recipient not in ("", "all") else text_in(content, "language")
             field = "code" if kind == "code" else "input"
-            made = replace(made, text="", calls=(call_of(key, name or "code", text, field=field),))
+            call = call_of(key, name or "code", text, field=field)
+            # A call is the reason, unless the file has another one than the model's own end.
+            is_ended = made.reason is not None and made.reason.kind is not StopKind.EOS
+            reason = made.reason if is_ended else Reason(StopKind.TOOL_CALL)
+            made = replace(made, text="", calls=(call,), reason=reason)
         if files:
             made = replace(made, text="\n\n".join([made.text, *map(mentioned, files)]).strip())
         return None if made.is_empty else made

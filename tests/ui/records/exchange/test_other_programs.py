@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from engine import figures
+from engine import end_facts, figures
 from engine.files.fields import DamagedFile
 from ui.inspector.ending.verdict_head import why
 from ui.records.conversations import Conversation
@@ -334,8 +334,11 @@ def test_what_chatgpt_ran_and_why_it_stopped_come_in_and_the_rest_is_counted(
         ("42\n", "done"),
     ]
     assert (first.text, second.text, answer.text) == ("", "", "It is 42.")
+    assert first.finished is not None
+    assert line_under(first) == "Called a tool"
     assert answer.finished is not None
     assert line_under(answer) == "Cut off at the token limit"
+    assert [fact.name for fact in end_facts(answer.finished)] == ["Where"]
     last = one.messages[-1].run
     assert last is not None
     assert (last.thinking, last.finished and last.finished.stop.kind) == ("Hm.", "cancelled")
