@@ -353,25 +353,29 @@ def steps(
             told = [f"{first}.", complete, _kept(stop, context)]
         case StopKind.STOP_TOKEN:
             one = f"Token {stop.value} is one of the stop token ids."
-            told = [one, _came(stop), _kept(stop, context)]
+            told = [one, _came(stop, context), _kept(stop, context)]
         case StopKind.EOS:
             odds = f" Its probability there was {probability}." if probability else ""
             name = quoted(stop.token_text, max_chars=_LABEL_CHARS) if stop.token_text else ""
             cut = "The tool call was not complete, so it was not made."
             told = [
                 f"{name} is one of the model’s end tokens." if name else "An end token came.",
-                f"{_came(stop)}{odds}",
+                f"{_came(stop, context)}{odds}",
                 _released(stop) or (cut if end.unfinished_tool_call else "Nothing was cut off."),
             ]
         case StopKind.MAX_TOKENS:
             most = end.usage.output_tokens if context.max_tokens is None else context.max_tokens
-            told = [f"Its limit was {counted(most, 'token')}.", _came(stop), _released(stop)]
+            told = [
+                f"Its limit was {counted(most, 'token')}.",
+                _came(stop, context),
+                _released(stop),
+            ]
         case StopKind.CONTEXT_FULL | StopKind.MEMORY_FULL:
-            told = [verdict_words(end, context).detail, _came(stop), _released(stop)]
+            told = [verdict_words(end, context).detail, _came(stop, context), _released(stop)]
         case StopKind.TOOL_CALL:
             told = [
                 "The text of a tool call was complete.",
-                _came(stop),
+                _came(stop, context),
                 "The answer waits for the tool’s result.",
             ]
         case StopKind.CANCELLED | StopKind.ERROR:
@@ -463,10 +467,11 @@ def _token(stop: StopInfo) -> str:
     return f"token {stop.token_index + 1:,}{text}"
 
 
-def _came(stop: StopInfo) -> str:
+def _came(stop: StopInfo, context: AnswerContext) -> str:
     if stop.token_index is None:
         return ""
-    return f"It came as token {stop.token_index + 1:,} of the answer."
+    whole = "continuation" if context.is_continued else "answer"
+    return f"It came as token {stop.token_index + 1:,} of the {whole}."
 
 
 def _kept(stop: StopInfo, context: AnswerContext) -> str:

@@ -27,7 +27,7 @@ class TokensTab(QWidget):
         super().__init__()
         self.model = TokenTable(self)
         self.filter = QLineEdit()
-        self.filter.setPlaceholderText("Filter by text, id, channel or origin")
+        self.filter.setPlaceholderText("Filter by text, id, part or origin")
         self.filter.setAccessibleName("Filter tokens")
         self.filter.setClearButtonEnabled(True)
         self.copy = QPushButton("Copy as Table")
