@@ -166,15 +166,27 @@ def _file(one: Any) -> HubFile | None:
 def _check_disk(repository: str, cache: Path, commit: str, files: list[HubFile]) -> None:
     folder = _snapshot(cache, repository, commit)
     missing = sum(file.size for file in files if not (folder / file.name).exists())
-    begun = begun_bytes(_folder(cache, repository))
+    if why := no_room(repository, cache, missing):
+        raise DownloadFailed(why)
+
+
+def no_room(repository: str, cache: Path, missing_bytes: int) -> str:
+    """Return why a download does not fit on the disk, with a remedy; empty if it fits.
+
+    Args:
+        repository: ``owner/name``.
+        cache: The folder to write to.
+        missing_bytes: The size of the files that are not there; begun ones count in full.
+    """
+    needed = max(0, missing_bytes - begun_bytes(_folder(cache, repository)))
     place = next(path for path in (cache, *cache.parents) if path.exists())
     free = shutil.disk_usage(place).free
-    needed = max(0, missing - begun)
-    if needed and needed + SPARE_BYTES > free:
-        raise DownloadFailed(
-            f"{repository} needs {size_in_words(needed)} more, and {place} has "
-            f"{size_in_words(free)} free; make room, or choose a smaller model"
-        )
+    if not needed or needed + SPARE_BYTES <= free:
+        return ""
+    return (
+        f"{repository} needs {size_in_words(needed)} more, and {place} has "
+        f"{size_in_words(free)} free; make room, or choose a smaller model"
+    )
 
 
 # -- fetching ---------------------------------------------------------------------------------

@@ -20,7 +20,7 @@ from engine.library.download_progress import (
     DownloadFailed,
     DownloadProgress,
 )
-from engine.library.downloads import download, repository_of
+from engine.library.downloads import download, no_room, repository_of
 
 DownloadStage = Literal["running", "cancelled", "failed", "done"]
 
@@ -183,6 +183,14 @@ class Downloads(QObject):
         self.items.insert(0, made)
         self.resume(made)
         return ""
+
+    def no_room_for(self, repository: str, size_bytes: int | None) -> str:
+        """Return why a repository does not fit on the disk, as a sentence; empty if it fits."""
+        try:
+            why = "" if size_bytes is None else no_room(repository, self._cache, size_bytes)
+        except OSError:
+            return ""  # the download says what is wrong with the folder
+        return f"{why}." if why else ""
 
     def resume(self, one: Download) -> None:
         """Resume a download."""

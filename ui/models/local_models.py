@@ -141,6 +141,7 @@ class LocalModels(QWidget):
                 model,
                 library.memory,
                 is_loaded=library.is_loaded(model.found),
+                is_loading=library.is_loading(model.found),
                 is_unloaded=library.model.is_unloaded,
                 stuck_why=library.model.in_memory.stuck_at(model.found.folder),
                 removal="" if added is None else removal_words(added, library.only_in(added)),

@@ -46,6 +46,7 @@ class ModelCard(QFrame):
         model: The model.
         memory: How much memory this computer has.
         is_loaded: Whether it is in memory, or is loaded again for the next message.
+        is_loading: Whether it is being loaded.
         is_unloaded: Whether its memory was freed until the next message.
         stuck_why: Why it was given up; empty if it was not.
         removal: The menu's words that remove the added folder in which it was found; empty if it
@@ -73,6 +74,7 @@ class ModelCard(QFrame):
         memory: Memory,
         *,
         is_loaded: bool,
+        is_loading: bool = False,
         is_unloaded: bool,
         removal: str,
         stuck_why: str = "",
@@ -112,13 +114,15 @@ class ModelCard(QFrame):
         self.update_button = self._update_button(newer)
         if self.update_button is not None:
             row.addWidget(self.update_button)
-        self.button = self._button(is_loaded=is_loaded)
+        self.button = self._button(is_loaded=is_loaded or is_loading)
         if self.button is not None:
             row.addWidget(self.button)
         if self.button is None or stuck_why:
             pill = StatusPill(theme, found.name)
             if stuck_why:
                 pill.show_state(STUCK, "fault", Tone.FAULT)
+            elif is_loading:
+                pill.show_state("Loading…", "spinner", Tone.BUSY)
             elif is_unloaded:
                 pill.show_state("Unloaded", "clock", Tone.QUIET)
             else:

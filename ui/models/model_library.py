@@ -151,6 +151,10 @@ class ModelLibrary(QObject):
         info, folder = self.model.info, found.folder.resolve()
         return (info is not None and info.path == folder) or folder in self.model.loaded_folders()
 
+    def is_loading(self, found: FoundModel) -> bool:
+        """Whether a model is being loaded."""
+        return self.model.stage == "loading" and self.model.is_at(found.folder)
+
     def is_in_use(self, folder: Path) -> bool:
         """Whether the model of a folder is loaded or loading, or is the draft model of one."""
         return self.model.uses(folder)

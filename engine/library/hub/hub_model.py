@@ -32,6 +32,7 @@ class HubModel:
         commit: The newest revision; empty if it is not stated.
         need: The memory that it needs, by the estimate that loading uses; None while its
             configuration has not been read.
+        problem: Why it cannot be loaded, as a sentence; empty if nothing is known against it.
     """
 
     name: str
@@ -43,6 +44,7 @@ class HubModel:
     is_gated: bool = False
     commit: str = ""
     need: MemoryNeed | None = None
+    problem: str = ""
 
     def fit(self, memory: Memory) -> Fit | None:
         """Return whether it fits into a machine's memory; None if that is not known."""

@@ -17,6 +17,7 @@ from tests.support.scripted import Stage
 from tests.ui.driving import RunOnLoop, eventually
 from tests.ui.models.opened import OpenedModels
 from ui.kit.look.theme import Theme
+from ui.kit.text.pill import StatusPill
 from ui.models.model_card import ModelCard
 from ui.models.model_library import LibraryModel
 from ui.models.model_words import (
@@ -134,6 +135,9 @@ def test_loading_shows_bytes_and_can_be_cancelled(
             head = opened.models.loaded
             await eventually(lambda: "of 1.0 GB" in head.words.text())
             await eventually(lambda: head.bar.value() > 0)
+            card = opened.card("demo-model")
+            assert card.button is None
+            assert [pill.word for pill in card.findChildren(StatusPill)] == ["Loading…"]
             head.cancel.click()
             await eventually(lambda: opened.state.stage == "none")
             assert head.words.text() == "Loading was cancelled."

@@ -49,6 +49,7 @@ class OfferDetails(QScrollArea):
         downloads: The downloads of this session.
 
     Attributes:
+        impossible: Says why it cannot be downloaded, or not be loaded afterwards.
         primary: The button that downloads it, or loads it if it is here.
         page: The button that opens its page in the browser.
         card: Its model card.
@@ -77,6 +78,7 @@ class OfferDetails(QScrollArea):
         self.facts = label("", "muted", is_wrapped=True)
         self.fit = label("", "muted", is_wrapped=True)
         self.gated = label(_GATED, "notice", is_wrapped=True)
+        self.impossible = label("", "fault", is_wrapped=True)
         self.primary = QPushButton("Download")
         self.primary.setProperty("kind", "primary")
         self.page = QPushButton("Open Its Page")
@@ -144,6 +146,7 @@ class OfferDetails(QScrollArea):
         column.addWidget(self.facts)
         column.addWidget(self.fit)
         column.addWidget(self.gated)
+        column.addWidget(self.impossible)
         column.addSpacing(4)
         column.addLayout(buttons)
         column.addWidget(self.then)
@@ -185,14 +188,21 @@ class OfferDetails(QScrollArea):
         download = self._possession.download(offer.name)
         here = self._possession.model(offer.name)
         self.gated.setVisible(offer.model.is_gated and here is None)
+        why_not = offer.model.problem if here is None else ""
+        if here is None and download is None and not why_not:
+            why_not = self._possession.no_room_for(offer.name, offer.model.size_bytes)
+        self.impossible.setText(why_not)
+        self.impossible.setVisible(bool(why_not) and download is None)
         if here is not None:
             is_loaded = self._possession.is_loaded(here)
-            self._name_primary("Loaded" if is_loaded else "Load", offer)
-            self.primary.setEnabled(not is_loaded)
+            is_loading = self._possession.is_loading(here)
+            words = "Loading…" if is_loading else "Loaded" if is_loaded else "Load"
+            self._name_primary(words, offer)
+            self.primary.setEnabled(not is_loaded and not is_loading)
         else:
             size = offer.model.size_bytes
             self._name_primary(f"Download {size_in_words(size)}" if size else "Download", offer)
-            self.primary.setEnabled(True)
+            self.primary.setEnabled(not why_not)
         had_focus = self.primary.hasFocus()
         self.primary.setVisible(download is None)
         self.then.setVisible(here is None and (download is None or download.stage == "running"))

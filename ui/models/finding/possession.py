@@ -37,6 +37,14 @@ class Possession(QObject):
         """Whether a model is loaded."""
         return self._library.is_loaded(model.found)
 
+    def is_loading(self, model: LibraryModel) -> bool:
+        """Whether a model is being loaded."""
+        return self._library.is_loading(model.found)
+
+    def no_room_for(self, name: str, size_bytes: int | None) -> str:
+        """Return why a model does not fit on the disk; empty if it fits."""
+        return self._library.downloads.no_room_for(name, size_bytes)
+
     def download(self, name: str) -> Download | None:
         """Return the download of a name that is running, or that ended without success."""
         return next(
@@ -62,6 +70,8 @@ class Possession(QObject):
         here = self.model(name)
         if here is None:
             return ""
+        if self.is_loading(here):
+            return "Loading…"
         return "Loaded" if self.is_loaded(here) else "On this computer"
 
     def _read(self) -> None:

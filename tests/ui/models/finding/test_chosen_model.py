@@ -1,5 +1,6 @@
 """What the view that finds models shows of the chosen one: its card, its terms, its fit."""
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -160,5 +161,27 @@ def test_the_chosen_model_is_below_the_list_in_a_narrow_window(
             opened.models.resize(620, 800)
             await eventually(lambda: tops()[1] > tops()[0] + 100)
             assert finding.width() <= 620
+
+    run(play())
+
+
+def test_a_download_that_cannot_work_is_not_offered_and_says_why(
+    run: RunOnLoop, opened: OpenedModels, site: Hub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    site.add_model("a/one-picture", {**CONFIG, "model_type": None}, safetensors=SMALL)
+    site.add_model("a/one-large", CONFIG, safetensors=SMALL)
+    full = shutil.disk_usage("/")._replace(free=1_000_000)
+
+    async def play() -> None:
+        async with opened:
+            details = opened.models.finding.details
+            await opened.search("picture", "a/one-picture")
+            await eventually(lambda: "not a language model" in details.impossible.text())
+            assert not details.primary.isEnabled()
+            monkeypatch.setattr(shutil, "disk_usage", lambda _: full)
+            await opened.search("large", "a/one-large")
+            await eventually(lambda: "1.0 MB free; make room" in details.impossible.text())
+            assert not details.primary.isEnabled()
+            assert details.impossible.isVisible()
 
     run(play())
