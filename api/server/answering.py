@@ -29,6 +29,7 @@ from api.transport.context import (
 )
 from api.transport.errors import ApiError, ErrorKind, from_engine
 from api.transport.json_text import json_text, long_json_text
+from api.transport.listing import takes_tools
 from api.transport.observing import AnswerForm, note_form, note_wanted
 from api.transport.running import batches_of, collected, running
 from api.transport.served_engine import ServedAnswer
@@ -139,6 +140,8 @@ async def _answered(
     note_form(
         AnswerForm(route.answer_id(params, head), route.call_prefix, route.has_instructions(params))
     )
+    if any(one.tools for one in wanted) and not await takes_tools(service, wanted[0].model):
+        request[LEFT_OUT] = (*request[LEFT_OUT], "function")
     if not wanted:
         return _json(await route.reply_without_question(service, params, head))
     if route.wants_stream(params):

@@ -110,6 +110,22 @@ class Abilities:
     vocabulary_size: int | None = None
 
 
+async def takes_tools(service: Service, name: str | None) -> bool:
+    """Whether a model's chat template tells it of tools; True where that is not known yet.
+
+    Args:
+        service: The service that the server answers from.
+        name: The engine's name of the model; None for the default one.
+    """
+    info = service.engine.model
+    if service.engine.is_choosing:
+        status = service.engine.model_status(name)
+        info = None if status is None else status.info
+        if status is not None and info is None:
+            return "tools" in await asyncio.to_thread(chat_template, status.folder)
+    return info is None or info.takes_tools
+
+
 async def abilities_of(service: Service, name: str) -> Abilities:
     """Return what a model can do; for one that was never loaded, judged by its chat template.
 

@@ -115,6 +115,12 @@ class MlxBackend:
 
     def check_form(self, request: GenerationRequest, form: Form | None) -> None:
         """Make sure that a request has the form that its answer needs."""
+        if request.tool_choice.mode == "required" and not self.info.takes_tools:
+            raise InvalidRequest(
+                "tool_choice",
+                "this model's chat template has no place for tools, so the model is not told of "
+                "them and cannot be made to call one; leave it out, or use another model",
+            )
         self._constraints.check(request, form)
 
     def answer_format(self, request: GenerationRequest, prompt: Prompt) -> Family:

@@ -26,7 +26,12 @@ from engine.inference.caching.disk.model_disk_cache import ModelDiskCache
 from engine.inference.drafting.draft_loading import check_draft
 from engine.inference.drafting.draft_model import DraftModel, LoadedDraft
 from engine.inference.mlx_backend import MlxBackend
-from engine.inference.mlx_lm_internals import check_architecture, inner_tokenizer
+from engine.inference.mlx_lm_internals import (
+    check_architecture,
+    has_template_in_code,
+    inner_tokenizer,
+)
+from engine.inference.text.prompts import knows_option
 from engine.inference.weights import DamagedWeights
 from engine.library.loading import LoadCancelled, LoadProgress, OnLoadProgress, unobserved
 from engine.library.models import (
@@ -207,6 +212,7 @@ def load(
         eos=_eos(tokenizer, eos),
         can_think=bool(tokenizer.has_thinking),
         can_call_tools=bool(tokenizer.has_tool_calling),
+        takes_tools=has_template_in_code(tokenizer) or knows_option(tokenizer, "tools"),
         size_bytes=weights_size(folder),
         loaded_at=int(time.time()),
         cache=measured(model, config),

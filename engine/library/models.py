@@ -72,6 +72,7 @@ class ModelInfo:
         cache: The memory of the cache of one answer.
         longest_token_bytes: Bytes of the longest token; None where it is not known.
         draft: The draft model that is loaded beside it, if there is one.
+        takes_tools: Whether its chat template tells it of tools.
     """
 
     id: str
@@ -87,6 +88,7 @@ class ModelInfo:
     cache: CacheSize = field(default_factory=CacheSize)
     longest_token_bytes: int | None = None
     draft: DraftInfo | None = None
+    takes_tools: bool = True
 
     @property
     def weights_bytes(self) -> int:

@@ -1,0 +1,112 @@
+"""A model whose chat template has no tools: it cannot be made to call one, and a header says so."""
+
+import asyncio
+import json
+import shutil
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engine.scheduling.offering import OfferedModel
+from engine.scheduling.service import Engine
+from tests.api.conftest import Serve, Site, serving
+
+TEMPLATE = (
+    "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}"
+    "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
+)
+SCHEMA = {"type": "object", "properties": {}}
+TURNS = [{"role": "user", "content": "Hi"}]
+FUNCTION = {"type": "function", "function": {"name": "look", "parameters": SCHEMA}}
+# For each route: a request with a tool, and the choices that require a call of it.
+ASKED: dict[str, tuple[dict[str, Any], list[Any]]] = {
+    "/v1/chat/completions": (
+        {"messages": TURNS, "tools": [FUNCTION], "max_tokens": 3},
+        ["required", {"type": "function", "function": {"name": "look"}}],
+    ),
+    "/v1/responses": (
+        {
+            "input": "Hi",
+            "tools": [{"type": "function", "name": "look", "parameters": SCHEMA}],
+            "max_output_tokens": 3,
+        },
+        ["required", {"type": "function", "name": "look"}],
+    ),
+    "/v1/messages": (
+        {
+            "messages": TURNS,
+            "tools": [{"name": "look", "input_schema": SCHEMA}],
+            "max_tokens": 3,
+        },
+        [{"type": "any"}, {"type": "tool", "name": "look"}],
+    ),
+    "/api/chat": (
+        {"messages": TURNS, "tools": [FUNCTION], "options": {"num_predict": 3}},
+        [],
+    ),
+}
+HEADER = "x-fullstop-tools-left-out"
+
+
+@pytest.fixture(scope="module")
+def folder(demo_model_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of the demo model, whose template knows no tools."""
+    made = tmp_path_factory.mktemp("models") / "toolless"
+    shutil.copytree(demo_model_path, made)
+    for file in made.glob("chat_template*"):
+        file.unlink()
+    config = made / "tokenizer_config.json"
+    config.write_text(json.dumps(json.loads(config.read_text()) | {"chat_template": TEMPLATE}))
+    return made
+
+
+@pytest.fixture(scope="module")
+def toolless(folder: Path) -> Iterator[Site]:
+    with closing(Engine()) as engine:
+        asyncio.run(engine.load(folder))
+        with serving(engine) as site:
+            yield site
+
+
+@pytest.mark.parametrize("path", [path for path, (_, choices) in ASKED.items() if choices])
+def test_a_required_call_is_refused_for_the_templates_sake(toolless: Site, path: str) -> None:
+    body, choices = ASKED[path]
+    for choice in choices:
+        reply = toolless.send("POST", path, {**body, "tool_choice": choice})
+        assert reply.status == 400
+        said = reply.body.decode()
+        assert "tool_choice: " in said
+        assert "chat template" in said
+
+
+@pytest.mark.parametrize("is_streamed", [False, True], ids=["whole", "streamed"])
+@pytest.mark.parametrize("path", ASKED)
+def test_a_header_says_that_the_tools_were_left_out(
+    toolless: Site, path: str, is_streamed: bool
+) -> None:
+    body, _ = ASKED[path]
+    reply = toolless.send("POST", path, {**body, "stream": is_streamed})
+    assert reply.status == 200
+    assert reply.headers[HEADER] == "function"
+    without = {**body, "tools": [], "stream": is_streamed}
+    assert HEADER not in toolless.send("POST", path, without).headers
+
+
+def test_a_template_with_tools_leaves_none_out(shared_site: Site) -> None:
+    for path, (body, _) in ASKED.items():
+        assert HEADER not in shared_site.send("POST", path, {**body, "stream": False}).headers
+
+
+def test_the_header_is_there_for_a_model_that_must_be_loaded_first(
+    folder: Path, demo_model_path: Path, serve: Serve
+) -> None:
+    with closing(Engine()) as engine:
+        engine.offer([OfferedModel("demo", demo_model_path), OfferedModel("toolless", folder)])
+        site = serve(engine)
+        body, _ = ASKED["/v1/chat/completions"]
+        for name, left_out in (("toolless", "function"), ("demo", None)):
+            reply = site.send("POST", "/v1/chat/completions", {**body, "model": name})
+            assert reply.headers.get(HEADER) == left_out
