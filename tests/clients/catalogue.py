@@ -211,3 +211,18 @@ NOT_RUN: tuple[tuple[str, str], ...] = (
     ("aichat", "its makers publish it elsewhere than on PyPI and npm"),
     ("mods", "its makers publish it elsewhere than on PyPI and npm"),
 )
+# What clients do by themselves and the server has no part in: client, version, what was seen.
+BY_THEMSELVES: tuple[tuple[str, str, str], ...] = (
+    (
+        "aider",
+        "0.86.2",
+        "after an overflow it opens a page of its own help and waits until a browser in the "
+        "terminal ends: with one that ran for 20 s, it ended 40 s after its only request",
+    ),
+    (
+        "Qwen Code",
+        "0.24.4",
+        "Ctrl-C in its terminal ended its request within 0.1 s; a signal to its first process "
+        "alone leaves others, which go on reading the answer",
+    ),
+)

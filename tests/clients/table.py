@@ -18,7 +18,7 @@ from datetime import UTC, datetime
 from importlib.metadata import distributions
 from pathlib import Path
 
-from tests.clients.catalogue import CLIENTS, NOT_RUN, Client
+from tests.clients.catalogue import BY_THEMSELVES, CLIENTS, NOT_RUN, Client
 from tests.clients.environments import (
     InstallFailed,
     bare_environment,
@@ -204,6 +204,12 @@ def page(outcomes: list[Outcome], day: str) -> str:
             "| client | why |",
             "| --- | --- |",
             *(f"| {name} | {_cell(why)} |" for name, why in not_run),
+            "",
+            "What clients do by themselves, whatever a server answers:",
+            "",
+            "| client | version | what was seen |",
+            "| --- | --- | --- |",
+            *(f"| {name} | {version} | {_cell(seen)} |" for name, version, seen in BY_THEMSELVES),
             "",
         )
     )
