@@ -18,12 +18,22 @@ class AnswerMemory:
 
     Args:
         limits: Contain the size, if one was set.
-        machine: Returns the memory that the model and its answers may use.
+        machine: Returns the memory that the model and its answers may use now.
+        largest: Returns the memory that they may use once other models have left.
+        make_room: Frees memory that other models hold; see ``has_room_beside``.
     """
 
-    def __init__(self, limits: Limits, machine: Callable[[], Memory]) -> None:
+    def __init__(
+        self,
+        limits: Limits,
+        machine: Callable[[], Memory],
+        largest: Callable[[], Memory] | None = None,
+        make_room: Callable[[], bool | None] | None = None,
+    ) -> None:
         self._limits = limits
         self._machine = machine
+        self._largest = largest
+        self._make_room = make_room
         self._room: CacheRoom | None = None
         self._room_of_model: ModelInfo | None = None
 
@@ -49,6 +59,18 @@ class AnswerMemory:
             self._room_of_model = model
         return self._room
 
+    def largest_room(self, model: ModelInfo, rows: Mapping[int, Row]) -> CacheRoom:
+        """Return the memory for the answers of a model once other models have left."""
+        if self._largest is None or self._limits.context_bytes is not None:
+            return self.room(model, rows)
+        room = room_for_caches(
+            self._largest(),
+            model.answer_cache,
+            model.weights_bytes,
+            self._limits.prompt_cache_bytes,
+        )
+        return CacheRoom(model.answer_cache, model.context_length, room + rows_bytes(model, rows))
+
     def measure_again(self) -> None:
         """Measure it again with the next request, because other models came or left."""
         self._room_of_model = None
@@ -56,13 +78,27 @@ class AnswerMemory:
     def has_room_beside(self, model: ModelInfo, rows: Mapping[int, Row], row: Row) -> bool:
         """Return whether another answer fits beside those in the batch.
 
+        For the only answer, idle models are unloaded if that helps, and answers of other models are
+        waited for. If neither is possible, it fits.
+
         Args:
             model: The model of all of them.
             rows: Those in the batch.
-            row: The other answer; it always fits if it is the only one.
+            row: The other answer.
         """
-        lengths = [one.reserved_tokens for one in (*rows.values(), row)]
-        return len(lengths) == 1 or self.room(model, rows).holds(lengths)
+        while not self.holds(model, rows, row):
+            if rows:
+                return False
+            made = None if self._make_room is None else self._make_room()
+            if not made:
+                return made is None
+            self.measure_again()
+        return True
+
+    def holds(self, model: ModelInfo, rows: Mapping[int, Row], *others: Row) -> bool:
+        """Return whether other answers fit beside those in the batch as the memory is now."""
+        lengths = [one.reserved_tokens for one in (*rows.values(), *others)]
+        return self.room(model, rows).holds(lengths)
 
     def overgrown(self, model: ModelInfo, rows: Mapping[int, Row]) -> Row | None:
         """Return the longest answer without a limit of its own, where memory is short.
@@ -78,6 +114,12 @@ class AnswerMemory:
             return None
         endless = [one for one in rows.values() if one.generation.request.max_tokens is None]
         return max(endless, key=lambda one: one.tokens, default=None)
+
+
+def reserved_bytes(model: ModelInfo, rows: Mapping[int, Row]) -> int:
+    """Return the memory that the caches of the answers in the batch will take."""
+    longest = max((one.reserved_tokens for one in rows.values()), default=0)
+    return len(rows) * model.answer_cache.allocated_bytes(longest)
 
 
 def rows_bytes(model: ModelInfo, rows: Mapping[int, Row]) -> int:

@@ -41,12 +41,13 @@ class Row:
         budget_end: Where a budget ends the reasoning, once that is known.
         has_scores: Whether its reader got the scores of its prompt from another choice.
         answered: The tokens of the answer so far.
+        overtaken: How many shorter requests have joined the batch before it while it waited.
     """
 
     __slots__ = ("_cached", "_expected_tokens", "_first_at", "_from_disk", "_joined_at",
                  "_last_at", "_read", "_speculation", "answered", "budget_end",
-                 "builder", "generation", "has_scores", "number", "prompt", "submitted_at",
-                 "trace")  # fmt: skip
+                 "builder", "generation", "has_scores", "number", "overtaken", "prompt",
+                 "submitted_at", "trace")  # fmt: skip
 
     def __init__(
         self, generation: Generation, prompt: Prompt, builder: AnswerBuilder, submitted_at: float
@@ -58,6 +59,7 @@ class Row:
         self.budget_end: BudgetEnd | None = None
         self.has_scores = False
         self.answered: list[int] = []
+        self.overtaken = 0
         self.number = -1
         self._cached = self._from_disk = 0
         self.submitted_at = submitted_at

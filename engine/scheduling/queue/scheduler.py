@@ -9,6 +9,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import islice
 
 from engine.errors import EngineError, InvalidRequest, QueueFull
 from engine.inference.backend import Backend, Prompt, Step
@@ -18,7 +19,7 @@ from engine.scheduling.generation import Generation
 from engine.scheduling.limits import Limits
 from engine.scheduling.outbox import Outbox, settle
 from engine.scheduling.queue.admission import admit, check, wanted
-from engine.scheduling.queue.answer_memory import AnswerMemory, rows_bytes
+from engine.scheduling.queue.answer_memory import AnswerMemory, reserved_bytes, rows_bytes
 from engine.scheduling.queue.failures import cause_of, log_failure, raise_endings, refusal
 from engine.scheduling.queue.handing_out import HandingOut
 from engine.scheduling.queue.preparing import choices_field
@@ -31,6 +32,11 @@ from engine.wording import counted
 _log = logging.getLogger(__name__)
 # Steps between two checks of the memory that answers without a limit take.
 _MEASURE_EVERY = 64
+# A request counts as short if it needs at most this fraction of the memory of the first in line,
+# which so many of them may overtake. It is looked for among the first ones.
+_SHORT_SHARE = 2
+_MOST_OVERTAKEN = 8
+_MOST_COMPARED = 64
 # Most caches read from disk that are kept for answers that wait.
 _MOST_LOADED = 4
 
@@ -41,25 +47,35 @@ class Scheduler:
     Args:
         limits: How many answers it accepts, and their memory.
         outbox: Where events go.
-        machine: Returns the memory that the model and its answers may use.
+        machine: Returns the memory that the model and its answers may use now.
+        largest: Returns the memory that they may use once other models have left.
+        make_room: Frees memory of other models; returns False if that has to be waited for, and
+            None if it is not possible.
 
     Attributes:
         rows: The answers in the batch, by the batch's number for them.
         waiting: The answers that wait for the batch, first come first served.
         behind: The answers that wait for the scores of their prompt.
+        is_held: Whether no answer joins a running batch, because another model waits for memory.
     """
 
     def __init__(
-        self, limits: Limits, outbox: Outbox, machine: Callable[[], Memory] = memory
+        self,
+        limits: Limits,
+        outbox: Outbox,
+        machine: Callable[[], Memory] = memory,
+        largest: Callable[[], Memory] | None = None,
+        make_room: Callable[[], bool | None] | None = None,
     ) -> None:
         self._limits = limits
         self._outbox = outbox
-        self._memory = AnswerMemory(limits, machine)
+        self._memory = AnswerMemory(limits, machine, largest, make_room)
         self.rows: dict[int, Row] = {}
         self.behind = SharedScores()
         self._handing_out = HandingOut(self.rows, outbox, self.behind)
         self.waiting: deque[Row] = deque()
         self._steps_unmeasured = 0
+        self.is_held = False
 
     @property
     def is_idle(self) -> bool:
@@ -89,11 +105,16 @@ class Scheduler:
             raise QueueFull(max(0, ahead - limits.max_rows), len(choices))
         for generation in choices:
             check(backend, generation)
-        self._memory.room(backend.info, self.rows).check(wanted([one.request for one in choices]))
+        room = self._memory.largest_room(backend.info, self.rows)
+        room.check(wanted([one.request for one in choices]))
 
     def measure_again(self) -> None:
         """Measure the memory for answers again with the next request: other models came or left."""
         self._memory.measure_again()
+
+    def reserved_bytes(self, model: ModelInfo) -> int:
+        """Return the memory that the caches of the answers in the batch will take."""
+        return reserved_bytes(model, self.rows)
 
     def rows_bytes(self, model: ModelInfo) -> int:
         """Return the memory that the caches of the answers in the batch take."""
@@ -118,7 +139,7 @@ class Scheduler:
             prompts: The rendered prompt of each.
             at: When it was submitted; waiting requests are served in this order.
         """
-        room = self._memory.room(backend.info, self.rows)
+        room = self._memory.largest_room(backend.info, self.rows)
         most_tokens = room.context_of(len(choices))
         try:
             rows = [
@@ -159,16 +180,22 @@ class Scheduler:
             self.waiting.insert(place, row)
 
     def fill(self, backend: Backend) -> None:
-        """Move waiting requests into the batch while there is room, in order."""
+        """Move waiting requests into the batch while there is room, in order.
+
+        Where memory is short, short ones go before long ones, for a number of times.
+        """
         self._steps_unmeasured += 1
         if self._steps_unmeasured >= _MEASURE_EVERY:
             self._steps_unmeasured = 0
             self._end_overgrown(backend)
         self._wait(self.behind.take_ready())
         while self.waiting and len(self.rows) < self._limits.max_rows:
-            if not self._memory.has_room_beside(backend.info, self.rows, self.waiting[0]):
+            if self.is_held and self.rows:
                 return
-            row = self.waiting.popleft()
+            row = self._next(backend.info)
+            if row is None:
+                return
+            self.waiting.remove(row)
             try:
                 joined = backend.join(row.prompt, row.request, row.generation.form)
             except BaseException as error:
@@ -182,6 +209,20 @@ class Scheduler:
                 del self.rows[joined.row]
                 self._handing_out.finish(row, StopKind.MAX_TOKENS)
                 self._leave(backend, {joined.row: 0})
+
+    def _next(self, model: ModelInfo) -> Row | None:
+        """Return the waiting request that joins the batch next; None while there is no room."""
+        head = self.waiting[0]
+        if head.overtaken < _MOST_OVERTAKEN:
+            first = islice(self.waiting, _MOST_COMPARED)
+            short = min(first, key=lambda row: row.reserved_tokens)
+            is_short = short.reserved_tokens * _SHORT_SHARE <= head.reserved_tokens
+            if is_short and not self._memory.holds(model, self.rows, head, short):
+                if not self._memory.has_room_beside(model, self.rows, short):
+                    return None
+                head.overtaken += 1
+                return short
+        return head if self._memory.has_room_beside(model, self.rows, head) else None
 
     def _end_overgrown(self, backend: Backend) -> None:
         """End answers that have no limit of their own, the longest first, while memory is short."""

@@ -131,6 +131,20 @@ class Lane:
         return bool(self._scheduler.rows) or self._embedding.is_due
 
     @property
+    def waits_for_room(self) -> bool:
+        """Whether answers wait for a place in the batch."""
+        return bool(self._scheduler.waiting)
+
+    @property
+    def is_starved(self) -> bool:
+        """Whether no answer runs, and one waits for memory that other models use."""
+        return self.waits_for_room and not self.has_rows
+
+    def hold(self, *, is_held: bool) -> None:
+        """Let no answer join those that run, or let them join again."""
+        self._scheduler.is_held = is_held
+
+    @property
     def has_answers(self) -> bool:
         """Whether answers run, or wait for a place. Any thread."""
         return not self._scheduler.is_idle
@@ -155,6 +169,12 @@ class Lane:
         """The memory that the caches of the answers in the batch take."""
         backend = self.slot.backend
         return 0 if backend is None else self._scheduler.rows_bytes(backend.info)
+
+    @property
+    def reserved_bytes(self) -> int:
+        """The memory that the caches of the answers in the batch will take."""
+        backend = self.slot.backend
+        return 0 if backend is None else self._scheduler.reserved_bytes(backend.info)
 
     def is_rendering(self, request: Submit | Embed) -> bool:
         """Whether a request is being rendered for this model."""
@@ -371,6 +391,10 @@ class Lane:
         """Free the memory of the model, which nothing may be using."""
         self._pulse.begin(self)
         self.slot.unload_idle()
+
+    def go_on(self) -> None:
+        """Note that this lane is worked on again, after another one made room for it."""
+        self._pulse.begin(self)
 
     def measure_again(self) -> None:
         """Measure the memory for answers again, because other models came or left."""

@@ -91,7 +91,13 @@ class Lanes:
             self._limits, self._loader, on_status, self._inbox.is_ending, self._pulse, offered
         )
         slot.idle.most_s = self._idle_s
-        scheduler = Scheduler(self._limits, self._outbox, lambda: self._loading.machine(lane))
+        scheduler = Scheduler(
+            self._limits,
+            self._outbox,
+            lambda: self._loading.machine(lane),
+            lambda: self._loading.largest(lane),
+            lambda: self._loading.make_room(lane),
+        )
         intake = Intake(self._limits, scheduler, self._inbox, self._preparation)
         embedding = EmbeddingQueue(self._limits, self._preparation, self._inbox.send)
         lane = Lane(self._pulse, self._limits, slot, scheduler, intake, embedding)
@@ -149,9 +155,14 @@ class Lanes:
     def advance(self, outcome: Step | BaseException | None) -> None:
         """Give the answers the tokens of the step, fill free places, and remove models if due."""
         if len(self._lanes) == 1:
+            self._lanes[0].hold(is_held=False)
             self._lanes[0].advance(outcome)
             return
+        starved = [lane for lane in self._lanes if lane.is_starved]
         for lane in self._lanes:
+            lane.hold(is_held=bool(starved) and lane not in starved)
+            if lane.waits_for_room:
+                lane.measure_again()
             lane.advance(outcome if lane is self._stepped else None)
         if (now_s := time.monotonic()) >= self._look_due_s:
             self._look_due_s = now_s + _LOOK_EVERY_S
@@ -170,6 +181,8 @@ class Lanes:
             case Rendered():
                 for lane in self._lanes:
                     if lane.is_rendering(command.request):
+                        if len(self._lanes) > 1:
+                            lane.measure_again()
                         lane.do(command)
             case Cancel():
                 self.cancel([command.generation])

@@ -56,6 +56,30 @@ class LoadingLine:
         """Return the memory that a model and its answers may use beside the other models."""
         return self._budget.machine(lane, self._others(lane))
 
+    def largest(self, lane: Lane) -> Memory:
+        """Return the memory that a model and its answers may use once others have left."""
+        return self._budget.largest(lane, self._others(lane))
+
+    def make_room(self, lane: Lane) -> bool | None:
+        """Free memory of other models for an answer of a model that is in memory.
+
+        Returns:
+            Whether a model was unloaded; False if answers of other models have to be waited for,
+            and None if no memory can be freed.
+        """
+        movable = sorted(
+            (one for one in self._others(lane) if not one.slot.status.is_pinned),
+            key=lambda one: one.slot.status.used_s,
+        )
+        for one in movable:
+            if one.is_evictable:
+                one.unload_idle()
+                lane.go_on()
+                return True
+        answering = [one for one in movable if one.has_rows]
+        # Those that wait, too, wait for this one.
+        return False if answering else None
+
     def load_next(self, meanwhile: Callable[[], None], turn: threading.Lock) -> None:
         """Load the first model in the line, if there is one and there is room for it.
 

@@ -94,15 +94,28 @@ class MemoryBudget:
         return min(self._kept_bytes, wanted.cache + wanted.headroom)
 
     def machine(self, lane: Lane, others: Sequence[Lane]) -> Memory:
-        """Return the memory that a model and its answers may use beside the other models."""
-        now, held = memory(), sum(map(held_bytes, others))
+        """Return the memory that a model and its answers may use beside the other models.
+
+        What is planned for other models counts only while they use it, unless they are pinned:
+        answers of theirs that come later wait.
+        """
+        unfilled = sum(map(_reserved_bytes, others))
+        now, held = memory(), sum(map(taken_bytes, others)) + unfilled
         if self._most is None:
-            unfilled = sum(map(_unfilled_bytes, others))
             return Memory(now.usable - held, max(0, now.available - unfilled), now.total)
         left = max(0, self._most - held)
         backend = lane.slot.backend
         weights = 0 if backend is None else backend.info.weights_bytes
         return Memory(left, max(0, left - weights), now.total)
+
+    def largest(self, lane: Lane, others: Sequence[Lane]) -> Memory:
+        """Return the memory that a model may use once all others have left that may."""
+        pinned = [one for one in others if one.slot.status.is_pinned]
+        free = self.machine(lane, pinned)
+        if self._most is not None:
+            return free
+        freed = sum(taken_bytes(one) for one in others if one not in pinned)
+        return Memory(free.usable, free.available + freed, free.total)
 
 
 def taken_bytes(lane: Lane) -> int:
@@ -115,7 +128,13 @@ def taken_bytes(lane: Lane) -> int:
 
 def held_bytes(lane: Lane) -> int:
     """Return the memory of a model: its weights, and its caches or their estimate, if more."""
-    return taken_bytes(lane) + _unfilled_bytes(lane)
+    return taken_bytes(lane) + max(_unfilled_bytes(lane), lane.reserved_bytes - lane.rows_bytes)
+
+
+def _reserved_bytes(lane: Lane) -> int:
+    """Return how much memory is reserved for a model that it has not taken yet."""
+    running = lane.reserved_bytes - lane.rows_bytes
+    return max(running, _unfilled_bytes(lane)) if lane.slot.status.is_pinned else running
 
 
 def _unfilled_bytes(lane: Lane) -> int:

@@ -175,14 +175,34 @@ def test_a_request_that_fits_alone_but_not_beside_the_others_waits(tmp_path: Pat
         first = await engine.generate(request("long", max_tokens=1500))
         large = await engine.generate(request("short", max_tokens=1600))
         small = await engine.generate(request("short", max_tokens=5))
-        assert engine.status.running == 1
-        assert engine.status.waiting == 2
-        # In order: the small one does not slip past the large one.
+        # The small one is not held up by the large one.
+        assert (await small.collect()).text == "yes"
+        assert (engine.status.running, engine.status.waiting) == (1, 1)
         await large.collect()
         assert first._is_closed
-        assert (await small.collect()).text == "yes"
         assert (await first.collect()).finished.stop.kind is StopKind.MAX_TOKENS
         assert max(rows for rows, _ in stage.model.calls) <= 2
+        await engine.aclose()
+
+    run(play())
+
+
+def test_short_requests_overtake_a_long_one_only_so_many_times(tmp_path: Path) -> None:
+    stage = stage_of(tmp_path, step_s=0.001)
+
+    async def play() -> None:
+        engine = Engine(Limits(context_bytes=3072 * TOKEN), loader=stage.load)
+        await engine.load(tmp_path)
+        first = await engine.generate(request("long", max_tokens=1500))
+        large = await engine.generate(request("short", max_tokens=1600))
+        small = [await engine.generate(request("short", max_tokens=5)) for _ in range(12)]
+        for one in small[:8]:
+            assert (await one.collect()).text == "yes"
+        assert not first._is_closed
+        assert engine.status.waiting == 5
+        first.cancel()
+        for one in (large, *small[8:]):
+            assert (await one.collect()).text == "yes"
         await engine.aclose()
 
     run(play())

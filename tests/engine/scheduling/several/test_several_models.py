@@ -293,3 +293,53 @@ def test_no_model_is_the_default_one_once_the_default_one_is_unloaded(
         await engine.aclose()
 
     run(play())
+
+
+def test_long_requests_leave_a_short_one_its_turn_where_several_models_share_the_memory(
+    models: list[OfferedModel],
+) -> None:
+    async def play() -> None:
+        a = models[0]
+        engine = Engine(room_for(models, 3))
+        engine.offer(models)
+        for one in models[:3]:
+            assert (await ask(engine, _ASKED, max_tokens=2, model=one.id)).text
+        large = [request(_ASKED, max_tokens=9_100, rules=_ENDLESS, model=a.id) for _ in range(6)]
+        running = [await engine.generate(one) for one in large]
+        # What is planned for models that answer nobody is lent to those that do.
+        await until(lambda: status_of(engine, a).running == 6)
+        assert (await ask(engine, _ASKED, max_tokens=4, model=a.id)).text
+        assert not any(one._is_closed for one in running)
+        for generation in running:
+            generation.cancel()
+        await asyncio.gather(*(one.collect() for one in running))
+        await engine.aclose()
+
+    run(play(), 120)
+
+
+def test_a_request_that_does_not_fit_beside_another_models_answers_waits_for_them(
+    models: list[OfferedModel],
+) -> None:
+    async def play() -> None:
+        a, b = models[:2]
+        engine = Engine(room_for(models, 2))
+        engine.offer(models)
+        for one in (a, b):
+            assert (await ask(engine, _ASKED, max_tokens=2, model=one.id)).text
+        large = request(_ASKED, max_tokens=30_000, rules=_ENDLESS, model=b.id)
+        running = [await engine.generate(large) for _ in range(2)]
+        await until(lambda: status_of(engine, b).running == 2)
+        asked = await engine.generate(request(_ASKED, max_tokens=30_000, model=a.id))
+        await until(lambda: status_of(engine, a).waiting == 1)
+        # Nobody joins the others meanwhile, so that it is not starved.
+        later = await engine.generate(request(_ASKED, max_tokens=4, model=b.id))
+        await until(lambda: status_of(engine, b).waiting == 1)
+        for generation in running:
+            generation.cancel()
+        assert (await asked.collect()).text == await alone(a, most=30_000)
+        assert (await later.collect()).text
+        assert {state(engine, one) for one in (a, b)} <= {"ready", "unloaded"}
+        await engine.aclose()
+
+    run(play(), 120)
