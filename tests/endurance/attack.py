@@ -15,6 +15,8 @@ import argparse
 import contextlib
 import functools
 import http.client
+import itertools
+import json
 import random
 import sys
 import threading
@@ -113,6 +115,30 @@ class Attack:
                 f"{status} {sent.method} {sent.path} {sent.body[:300]!r}: {said[:200]!r}"
             )
         return status
+
+    def spy(self) -> None:
+        """Ask with several keys for the same text; note it if the counts tell what others asked."""
+        for key in ("", "one key", "another key"):
+            first, again = (
+                self._cached_tokens(attacks.secret("My PIN is 4711", key)) for _ in "12"
+            )
+            if first and key:
+                self.faults.append(f"{first} tokens that others had asked were counted for {key!r}")
+            if not again:
+                self.faults.append(f"what {key!r} asked itself was read twice")
+
+    def _cached_tokens(self, sent: Sent) -> int:
+        with contextlib.closing(http.client.HTTPConnection(self.host, timeout=120)) as connection:
+            headers = {"content-type": "application/json", "x-api-key": sent.key}
+            connection.request(sent.method, sent.path, sent.body, headers)
+            usage = json.loads(connection.getresponse().read())["usage"]
+        return int(usage["prompt_tokens_details"]["cached_tokens"])
+
+    def costs_little(self, name: str, sent: Sequence[Sent]) -> None:
+        """Send costly bodies; note it as a fault if they take much memory."""
+        cost = self.measured(name, lambda: self.at_once(sent))
+        if cost.peak_mb > _MOST_GROWTH_MB:
+            self.faults.append(f"{name}: took {cost.peak_mb:.0f} MB")
 
     def at_once(self, bodies: Sequence[Sent], *, hangs_up: bool = False) -> None:
         """Send bodies from several clients side by side, all at once if they are few."""
@@ -230,6 +256,7 @@ class Size:
         bodies: How many broken bodies are sent.
         schemas: How many random schemas are sent.
         warm_up: How many broken bodies are sent before the memory is measured.
+        costly: How many kinds of small bodies that ask for much work are sent.
         is_heavy: Whether bodies of up to 31 MB are sent as well.
         is_exact: Whether the server rests before its memory is measured, and stands idle once to
             compare with. Otherwise its memory is only compared with the limit.
@@ -238,6 +265,7 @@ class Size:
     bodies: int
     schemas: int
     warm_up: int = 200
+    costly: int = 100
     is_heavy: bool = False
     is_exact: bool = True
 
@@ -267,6 +295,9 @@ def attacked(size: Size, *, seed: int) -> list[str]:
             f"{size.schemas:,} random schemas",
             lambda: attack.at_once([attacks.constrained(rng) for _ in range(size.schemas)]),
         )
+        attack.spy()
+        for name, sent in itertools.islice(attacks.costly(), size.costly):
+            attack.costs_little(name, sent)
         for name, sent in attacks.heavy() if size.is_heavy else ():
             attack.measured(name, functools.partial(attack.at_once, sent))
         if size.is_exact:

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.long
 
 
 def test_broken_bodies_and_random_schemas_harm_neither_the_server_nor_other_streams() -> None:
-    taste = Size(bodies=40, schemas=6, warm_up=40, is_exact=False)
+    taste = Size(bodies=40, schemas=6, warm_up=40, costly=2, is_exact=False)
     assert attacked(taste, seed=7) == []
 
 

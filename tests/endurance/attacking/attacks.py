@@ -34,6 +34,11 @@ _ODD_PARTS = (
 )  # fmt: skip
 
 
+# Grammars that read the same text in many ways: each token takes more work than the one before.
+_AMBIGUOUS = 'start: s\ns: s s s s | s s s | s s | "a"\n'
+_SUMS = 'start: e\ne: e "+" e | e "*" e | "(" e ")" | "a"\n'
+
+
 class Sent(NamedTuple):
     """A request of an attacker."""
 
@@ -41,6 +46,7 @@ class Sent(NamedTuple):
     body: bytes = b""
     encoding: str = ""
     method: str = "POST"
+    key: str = ""
 
 
 def broken(rng: random.Random) -> Sent:
@@ -89,6 +95,28 @@ def helped() -> list[Sent]:
     form = {"response_format": {"type": "json_schema", "json_schema": schema}}
     path = "/v1/chat/completions"
     return [Sent(path, _json(body | {"unknown": values})), Sent(path, _json(body | form))]
+
+
+def costly() -> Iterator[tuple[str, list[Sent]]]:
+    """Yield the name of an attack and its bodies: small ones that ask for much work."""
+    chat = {"model": "m", "max_tokens": 400, "seed": 1, "messages": _asked("Hi")}
+    path = "/v1/chat/completions"
+    for name, grammar in (("ambiguous grammar", _AMBIGUOUS), ("grammar of sums", _SUMS)):
+        for count in (1, 32):
+            form = {"n": count, "structured_outputs": {"grammar": grammar}}
+            yield f"{name}, n: {count}", [Sent(path, _json(chat | form))]
+    prediction = {"type": "content", "content": "stop sequences " * 130_000}
+    body = _json(chat | {"max_tokens": 2, "n": 128, "prediction": prediction})
+    yield "2 MB of prediction, n: 128", [Sent(path, body)]
+    for item in ({}, {"type": "message", "role": "user", "content": 1}):
+        body = _json({"model": "m", "input": [item] * 300_000})
+        yield "300,000 wrong items, /v1/responses", [Sent("/v1/responses", body)]
+
+
+def secret(text: str, key: str = "") -> Sent:
+    """Return a question with a long text that others must not find out."""
+    body = {"model": "m", "max_tokens": 1, "messages": _asked(f"{'stop sequences ' * 20}{text}")}
+    return Sent("/v1/chat/completions", _json(body), key=key)
 
 
 def heavy() -> Iterator[tuple[str, list[Sent]]]:
