@@ -196,6 +196,7 @@ class _Ending:
                 failure=self._observation.failure,
                 form=self._observation.form,
                 embedding=self._observation.embedding,
+                encoding=self._observation.encoding,
                 embedded_tokens=self._observation.embedded_tokens,
             )
         )

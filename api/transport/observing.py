@@ -151,6 +151,7 @@ class RequestEnded:
         failure: The kind of error that the client received; None if there was none.
         form: How the client sees the answer and its calls.
         embedding: The texts that were to become vectors, if the request asked for that.
+        encoding: How the vectors were to be written; empty if the client has no choice.
         embedded_tokens: How many tokens they have; None if they became no vectors.
     """
 
@@ -169,6 +170,7 @@ class RequestEnded:
     failure: ErrorKind | None = None
     form: AnswerForm = field(default_factory=AnswerForm)
     embedding: EmbeddingRequest | None = None
+    encoding: str = ""
     embedded_tokens: int | None = None
 
     @property
@@ -220,6 +222,7 @@ class Observation:
         self.failure: ErrorKind | None = None
         self.form = AnswerForm()
         self.embedding: EmbeddingRequest | None = None
+        self.encoding = ""
         self.embedded_tokens: int | None = None
         self.runs: list[ObservedRun] = []
 
@@ -293,11 +296,12 @@ def note_form(form: AnswerForm) -> None:
         observation.form = form
 
 
-def note_embedding(request: EmbeddingRequest, asked_model: str) -> None:
+def note_embedding(request: EmbeddingRequest, asked_model: str, encoding: str) -> None:
     """Record that texts are to become vectors, before the engine accepts them."""
     observation = _current.get()
     if observation is not None:
         observation.embedding = request
+        observation.encoding = encoding
         observation.asked_model = asked_model
 
 

@@ -86,7 +86,8 @@ async def embed(service: Service, params: EmbeddingParams) -> EmbeddingAnswer | 
         tuple(one if isinstance(one, str) else tuple(one) for one in params.texts),
         params.dimensions,
     )
-    found, model = await embedded(service, wanted, params.model)
+    encoding = params.encoding_format or "float"
+    found, model = await embedded(service, wanted, params.model, encoding)
     if sum(map(len, found.vectors)) <= _FEW_NUMBERS:
         return _answer(params, found, model)
     return await asyncio.to_thread(lambda: long_json_text(_answer(params, found, model)))

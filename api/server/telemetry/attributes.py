@@ -59,6 +59,8 @@ def span_attributes(ended: RequestEnded, *, with_content: bool) -> Attributes:
         found["gen_ai.request.stream"] = ended.wants_stream
     if ended.embedding is not None:
         found |= _embedding_attributes(ended.embedding, ended.embedded_tokens)
+        if ended.encoding:
+            found["gen_ai.request.encoding_formats"] = [ended.encoding]
     if ended.runs and ended.form.id:
         found["gen_ai.response.id"] = ended.form.id
     if ended.ends:

@@ -308,4 +308,6 @@ def test_embeddings_are_an_operation_of_their_own(
     assert found["gen_ai.usage.input_tokens"] == count
     expected = None if path == "/api/embeddings" else 8
     assert found.get("gen_ai.embeddings.dimension.count") == expected
+    formats = ["float"] if path == "/v1/embeddings" else None
+    assert found.get("gen_ai.request.encoding_formats") == formats
     assert plain(refused.attributes)["error.type"] == "invalid_request"
