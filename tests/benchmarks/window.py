@@ -1,9 +1,10 @@
-"""Measures the window: start, a long conversation, a long answer, search, memory, API load.
+"""Measures the window: start, a long conversation, text zoom, a long answer, search, API load.
 
     python -m tests.benchmarks.window [--tokens 2000] [--messages 1000]
 
-Offscreen, with the real store in a temporary folder and the real engine on a scripted model that
-writes at a pace. A beat that should come every 5 ms tells how long the main thread was busy; the
+Offscreen, the program that ``fullstop`` starts: its application, its composition, its settings and
+store in temporary folders. Only the model is a script that writes at a pace. A beat that is due
+every 5 ms tells how long the main thread was busy; processor time is that thread's. The
 same answer is measured alone and while 16 API streams are served. Nothing here passes or fails.
 """
 
@@ -17,11 +18,13 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Coroutine, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, closing, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
 
@@ -30,27 +33,30 @@ import psutil
 import qasync
 from mlx import nn
 from mlx_lm.models.cache import KVCache
-from PySide6.QtWidgets import QApplication
 
+import app.desktop.window
 from api.server.thread import ServerThread
 from api.transport.config import ServerConfig
-from app.desktop.garbage_collection import collected_on
+from app.composition.engines import open_engine
+from app.desktop.application import Application
+from app.folders import paths
+from app.process.ending_signals import EndingSignals
+from app.settings.options import ChatOptions
 from app.store.conversation_store import SqliteConversationStore, open_store
-from engine.scheduling.limits import Limits
 from engine.scheduling.service import Engine
 from tests.benchmarks.inspector import Beats
 from tests.benchmarks.measuring import report
 from tests.benchmarks.startup import show_window
 from tests.support.answers.said import finished_run
 from tests.support.scripted import GO, Stage
-from tests.support.shown import main_window
 from tests.ui.driving import eventually
-from ui.kit.look.theme import Theme
 from ui.records.conversations import Conversation, ConversationSettings
 from ui.records.messages import ConversationMessage
 from ui.window.main_window import MainWindow
 
 STREAMS = 16
+ROUNDS = 4  # the first one warms up
+TITLES = ("Long", "Longer", "Large", "Empty")
 STEP_S = 0.008
 VOCABULARY = ("stop", "sequence", "token", "model", "answer", "prompt", "cache", "engine", "window")
 
@@ -58,7 +64,7 @@ VOCABULARY = ("stop", "sequence", "token", "model", "answer", "prompt", "cache",
 _CLIENT = """
 import http.client, json, sys, threading
 port, streams = int(sys.argv[1]), int(sys.argv[2])
-body = json.dumps({"model": "any", "stream": True, "max_tokens": 4000,
+body = json.dumps({"model": sys.argv[3], "stream": True, "max_tokens": 4000,
                    "messages": [{"role": "user", "content": "api"}]})
 def ask():
     while True:
@@ -152,8 +158,10 @@ def api_load(engine: Engine) -> Iterator[None]:
     """Serve so many streams to another process while the block runs."""
     thread = ServerThread(engine, ServerConfig())
     address = thread.start()
+    [model] = [one.id for one in engine.models if one.is_default]
     client = subprocess.Popen(
-        [sys.executable, "-c", _CLIENT, str(address.port), str(STREAMS)], stdin=subprocess.PIPE
+        [sys.executable, "-c", _CLIENT, str(address.port), str(STREAMS), model],
+        stdin=subprocess.PIPE,
     )
     try:
         yield
@@ -195,17 +203,49 @@ def say(what: str, figures: Figures) -> None:
     report(f"{what}: share of a core", f"{figures.core:.2f}", pace)
 
 
-async def opening(window: MainWindow, application: QApplication, long: Conversation) -> None:
-    """Time from the click to the first paint, and what it costs in memory."""
+@dataclass(frozen=True)
+class Cost:
+    """What one change of the window cost the main thread, until it is at rest.
+
+    Attributes:
+        stall_ms: The longest time in which it did nothing else.
+        core_ms: Its processor time.
+    """
+
+    stall_ms: float
+    core_ms: float
+
+
+async def cost_of(change: Callable[[], object], is_done: Callable[[], bool]) -> Cost:
+    """Measure a change until the main thread has been at rest for a while."""
+    beats = Beats()
+    beats.start()
+    await asyncio.sleep(0.02)
+    used_s = time.thread_time()
+    change()
+    await eventually(is_done, 600)
+    seen = -1
+    while seen < 0 or max(beats.late_ms[seen:], default=0.0) > 15:
+        seen = len(beats.late_ms)
+        await asyncio.sleep(0.1)
+    beats.stop()
+    return Cost(max(beats.late_ms), (time.thread_time() - used_s) * 1e3)
+
+
+async def opening(window: MainWindow, kept: dict[str, Conversation], messages: int) -> None:
+    """Open conversations in turn, change the size of text, and scroll through a long one."""
+
+    async def opened(title: str) -> Cost:
+        return await cost_of(
+            lambda: window.workspace.open(kept[title]),
+            lambda: window.workspace.current.conversation is kept[title],
+        )
+
+    def sized(percent: int) -> None:
+        window.preferences.change(text_percent=percent)
+
     before = memory_mb()
-    begin = time.perf_counter()
-    window.workspace.open(long)
-    await eventually(lambda: window.workspace.current.conversation is long)
-    application.processEvents()
-    window.repaint()
-    took = (time.perf_counter() - begin) * 1e3
-    report(f"opening {len(long.messages):,} messages to first paint (ms)", f"{took:.0f}", "< 300")
-    await asyncio.sleep(0.5)
+    await opened("Long")
     report("memory for them (MB)", f"{memory_mb() - before:.0f}", "< 40")
     column = window.chat.column
     bar = column.verticalScrollBar()
@@ -216,6 +256,29 @@ async def opening(window: MainWindow, application: QApplication, long: Conversat
     await asyncio.sleep(0.2)
     # Views that were made and given up leave holes in the heap, which glibc keeps.
     report("  once scrolled through (MB)", f"{memory_mb() - before:.0f}", "none")
+    rounds = [{title: await opened(title) for title in kept} for _ in range(ROUNDS)][1:]
+    costs = {
+        title: Cost(
+            statistics.median(one[title].stall_ms for one in rounds),
+            statistics.median(one[title].core_ms for one in rounds),
+        )
+        for title in kept
+    }
+    say_cost(f"opening {messages:,} messages", costs["Long"])
+    ratio = costs["Longer"].core_ms / costs["Long"].core_ms
+    report(f"  {5 * messages:,} messages, of that (processor)", f"{ratio:.2f}", "< 1.20")
+    say_cost("opening an answer of 90,000 characters", costs["Large"])
+    say_cost("opening an empty conversation", costs["Empty"])
+    await opened("Long")
+    zooms = [await cost_of(partial(sized, n), lambda: True) for n in (110, 120, 110, 100)]
+    stall = statistics.median(one.stall_ms for one in zooms)
+    say_cost("a step of text zoom", Cost(stall, statistics.median(o.core_ms for o in zooms)))
+
+
+def say_cost(what: str, cost: Cost) -> None:
+    """Print what a change cost."""
+    report(f"{what}: longest stall (ms)", f"{cost.stall_ms:.0f}", "< 300")
+    report("  processor time (ms)", f"{cost.core_ms:.0f}", "none")
 
 
 async def searching(store: SqliteConversationStore) -> None:
@@ -237,49 +300,83 @@ async def searching(store: SqliteConversationStore) -> None:
     report("search in 20,000 messages, slowest of five (ms)", f"{slowest:.0f}", "< 50")
 
 
-async def measure(application: QApplication, folder: Path, tokens: int, messages: int) -> None:
-    """Measure everything that needs a window."""
-    # Words that come again are not guessed, so that the answer keeps its pace.
-    engine = Engine(loader=staged(folder).load, limits=Limits(plain_decoding=True))
-    store = await open_store(folder / "conversations.db")
-    long = conversation("Long", messages)
-    long.updated_at = 1
-    store.save(long)
-    store.save_messages(long, list(long.tree))
-    store.save(Conversation("Empty", updated_at=9e9))
+async def kept_conversations(messages: int) -> None:
+    """Write conversations into the store that the program opens."""
+    large = "\n\n".join(text(number) for number in range(300))[:90_000]
+    answered = finished_run(large, thinking="", tool_calls=[])
+    written = {
+        "Long": conversation("Long", messages),
+        "Longer": conversation("Longer", 5 * messages),
+        "Large": Conversation(
+            "Large",
+            [ConversationMessage("user", "All"), ConversationMessage("assistant", run=answered)],
+        ),
+        "Empty": Conversation("Empty"),
+    }
+    store = await open_store(paths.conversations_file())
+    for number, one in enumerate(written.values(), 1):
+        one.updated_at = number  # the empty one is the newest, which is shown first
+        store.save(one)
+        store.save_messages(one, list(one.tree))
     await store.close()
-    # Opened again, so that what is shown has to be read.
-    store = await open_store(folder / "conversations.db")
-    window = main_window(engine, Theme(application, "light"), store=store)
+
+
+def window_of(application: Application) -> MainWindow | None:
+    """Return the program's window, once there is one."""
+    shown = [one for one in application.topLevelWidgets() if isinstance(one, MainWindow)]
+    return shown[0] if shown else None
+
+
+async def measure(
+    application: Application, folder: Path, tokens: int, messages: int, signals: EndingSignals
+) -> None:
+    """Start the program, and measure everything that needs its window."""
+    paths.data_folder().mkdir(parents=True)
+    await kept_conversations(messages)
+    engines: list[Engine] = []
+
+    def loader(model: Path, *rest: Any, **named: Any) -> Any:
+        return staged(folder).load(model, *rest, **named)
+
+    # Words that come again are not guessed, so that the answer keeps its pace.
+    with patch.object(
+        app.desktop.window, "open_engine", partial(noted_engine, engines, loader=loader)
+    ):
+        options = ChatOptions(folder, is_plain=True)
+        session = asyncio.create_task(app.desktop.window.session(application, options, signals))
+        await eventually(lambda: window_of(application) is not None, 60)
+    window = window_of(application)
+    assert window is not None
     window.resize(1280, 820)
-    window.show()
-    window.start(folder)
-    await eventually(lambda: window.workspace.model.stage == "ready")
+    await eventually(lambda: window.workspace.model.stage == "ready", 60)
     await asyncio.sleep(0.5)
-    kept = window.workspace.conversations
-    every = [kept.at(row) for row in range(kept.rowCount())]
-    await opening(window, application, next(one for one in every if one.title == "Long"))
+    listed = window.workspace.conversations
+    kept = {one.title: one for one in map(listed.at, range(listed.rowCount()))}
+    await opening(window, {title: kept[title] for title in TITLES}, messages)
     window.workspace.settings.change(ConversationSettings(max_tokens=tokens))
     what = f"{tokens:,} tokens in {messages:,} messages"
     alone = await answer(window)
     say(what, alone)
+    [engine] = engines
     with api_load(engine):
         await eventually(lambda: engine.status.running >= STREAMS)
         loaded = await answer(window)
     say(f"the same, {STREAMS} API streams", loaded)
     report("  99th percentile, of that alone", f"{loaded.p99_ms / alone.p99_ms:.2f}", "< 1.20")
     report("  share of a core, of that alone", f"{loaded.core / alone.core:.2f}", "< 1.20")
+    store = window.workspace.store
+    assert isinstance(store, SqliteConversationStore)
     await searching(store)
-    window.quit()
-    await window.finish()
-    await store.close()
-    await engine.aclose()
+    window.quit(asks=False)
+    await session
 
 
-async def collected(work: Coroutine[Any, Any, None]) -> None:
-    """Do work with garbage collected as the program has it."""
-    with collected_on(asyncio.get_running_loop()):
-        await work
+@asynccontextmanager
+async def noted_engine(engines: list[Engine], *words: Any, **named: Any) -> AsyncIterator[Engine]:
+    """Open the program's engine with another loader, and note it."""
+    async with open_engine(*words, **named) as engine:
+        engines.append(engine)
+        yield engine
 
 
 def main() -> None:
@@ -291,13 +388,17 @@ def main() -> None:
     show_window()
     shown = statistics.median(show_window() for _ in range(5))
     report("window shown, from process start (s)", f"{shown:.2f}", "< 1.50")
-    application = QApplication([])
-    application.setQuitOnLastWindowClosed(False)
-    with (
-        tempfile.TemporaryDirectory() as name,
-        asyncio.Runner(loop_factory=lambda: qasync.QEventLoop(application)) as runner,
-    ):
-        runner.run(collected(measure(application, Path(name), options.tokens, options.messages)))
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        for variable in ("FULLSTOP_DATA_DIR", "FULLSTOP_CONFIG_DIR", "HF_HUB_CACHE"):
+            os.environ[variable] = str(folder / variable)
+        os.environ["PYTHON_KEYRING_BACKEND"] = "keyring.backends.null.Keyring"
+        application = Application()
+        with (
+            closing(EndingSignals()) as signals,
+            asyncio.Runner(loop_factory=lambda: qasync.QEventLoop(application)) as runner,
+        ):
+            runner.run(measure(application, folder, options.tokens, options.messages, signals))
 
 
 if __name__ == "__main__":

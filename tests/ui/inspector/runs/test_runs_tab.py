@@ -21,6 +21,12 @@ def rows(inspector: InspectorWindow) -> list[list[str]]:
     ]
 
 
+def places(inspector: InspectorWindow) -> list[QPoint]:
+    """Return where the head and the tabs are, once all layouts are settled."""
+    QApplication.sendPostedEvents(None, int(QEvent.Type.LayoutRequest))
+    return [part.mapTo(inspector, QPoint()) for part in (inspector.head, inspector.tabs.tabBar())]
+
+
 async def listed(inspector: InspectorWindow, count: int) -> None:
     inspector.tabs.setCurrentWidget(inspector.runs)
     await eventually(lambda: inspector.runs.model.rowCount() == count)
@@ -77,12 +83,10 @@ def test_a_tab_without_data_offers_to_answer_again_with_everything_recorded(use:
         await ask(window, COUNT, "6")
         inspector.tabs.setCurrentWidget(inspector.timing)
         assert not inspector.again.isVisible()
-        parts = inspector.head, inspector.tabs.tabBar()
-        places = [part.mapTo(inspector, QPoint()) for part in parts]
+        before = places(inspector)
         inspector.tabs.setCurrentWidget(inspector.ending)
         assert inspector.again.isVisible()
-        QApplication.sendPostedEvents(None, int(QEvent.Type.LayoutRequest))
-        assert [part.mapTo(inspector, QPoint()) for part in parts] == places
+        assert places(inspector) == before
         assert inspector.lacking.text() == "The tokens of this run were not recorded."
         await eventually(inspector.again.isEnabled)
         inspector.again.click()
