@@ -75,7 +75,7 @@ def test_the_first_suggestion_ends_in_a_visible_stop(use: Use, qtbot: QtBot) -> 
         assert "Cut off: 6" in facts
         assert "Where: token 11 of at most 400, after 10 characters of the answer" in facts
         assert "Stop list: 6" in facts
-        assert window.stop_panel.editor.table.isVisible()
+        assert window.stop_panel.isVisible()
         opened = window.workspace.current
         assert opened.stops.entries() == list(opened.conversation.stops) == []
 
