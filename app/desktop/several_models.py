@@ -7,6 +7,7 @@ server's loop.
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from pathlib import Path
 
 from app.composition.offers import offered_models
 from engine import (
@@ -21,7 +22,23 @@ from engine import (
     ModelStatus,
     OfferedModel,
 )
+from engine.library.models import model_name
 from ui.models.model_library import ModelLibrary
+
+
+def keep_offered(engine: Engine, library: ModelLibrary) -> None:
+    """Offer the models of the library, and again when they or the loaded model change.
+
+    A model that was still loading when the library was read is offered once it is loaded, also if
+    it is in none of the library's folders.
+    """
+    library.changed.connect(lambda: offer_found(engine, library))
+
+    def offer_loaded() -> None:
+        if any(one.is_loaded and one.offered is None for one in engine.models):
+            offer_found(engine, library)
+
+    library.model.changed.connect(offer_loaded)
 
 
 def offer_found(engine: Engine, library: ModelLibrary) -> None:
@@ -32,7 +49,7 @@ def offer_found(engine: Engine, library: ModelLibrary) -> None:
     if library.is_looking or not library.has_looked:
         return
     offers = [
-        replace(one, folder=one.folder.resolve(), draft=library.draft_of(one.folder))
+        _resolved(one, library.draft_of(one.folder))
         for one in offered_models(one.found for one in library.models)
     ]
     there = {one.folder for one in offers}
@@ -43,6 +60,17 @@ def offer_found(engine: Engine, library: ModelLibrary) -> None:
     ]
     names = {one.id for one in left}
     engine.offer([*left, *(one for one in offers if one.id not in names)])
+
+
+def _resolved(model: OfferedModel, draft: Path | None) -> OfferedModel:
+    """Return a model at the folder that a link leads to; it also has the name of that folder.
+
+    A loaded model has that name, and the window's own requests use it.
+    """
+    folder = model.folder.resolve()
+    own = model_name(folder)
+    aliases = model.aliases if own == model.id else (*model.aliases, own)
+    return replace(model, folder=folder, draft=draft, aliases=aliases)
 
 
 class SharedModels:

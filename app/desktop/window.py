@@ -20,7 +20,7 @@ from app.desktop.last_session import chosen_model, keep_for_next_time, tell
 from app.desktop.local_server import LocalServer
 from app.desktop.request_feed import RequestFeed
 from app.desktop.rescued_text import RescuedText, rescue
-from app.desktop.several_models import SharedModels, offer_found
+from app.desktop.several_models import SharedModels, keep_offered
 from app.desktop.single_instance import SingleInstance, only_instance, shown_on_demand
 from app.desktop.tools.process_groups import kill_all
 from app.desktop.tools.servers import ToolServers
@@ -224,8 +224,7 @@ def server_window(
         agents=CopiedLines(),
         kept_traces=traces,
     )
-    library = window.model_library
-    library.changed.connect(lambda: offer_found(engine, library))
+    keep_offered(engine, window.model_library)
     return window
 
 

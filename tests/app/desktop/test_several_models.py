@@ -4,16 +4,21 @@ import asyncio
 import shutil
 from collections.abc import Awaitable, Callable
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
 from app.composition.offers import offered_models
-from app.desktop.several_models import SharedModels
+from app.desktop.several_models import SharedModels, keep_offered, offer_found
 from engine.errors import UnknownModel
 from engine.library.discovery import ModelFolders, discover
+from engine.library.found import FoundModel
+from engine.library.memory import Fit
 from engine.scheduling.service import Engine
 from engine.values.chat import Message
 from engine.values.request import GenerationRequest
+from ui.models.model_library import LibraryModel, ModelLibrary
 
 MODELS = ("alpha", "beta")
 
@@ -111,3 +116,75 @@ def test_the_preference_takes_effect_at_once(tmp_path: Path, demo_model_path: Pa
         assert await answered_by(served, "alpha") == "beta"
 
     with_models(tmp_path, demo_model_path, MODELS, play)
+
+
+def test_a_model_behind_a_link_answers_under_the_name_that_it_has_once_it_is_loaded(
+    tmp_path: Path, demo_model_path: Path
+) -> None:
+    (tmp_path / "linked").symlink_to(demo_model_path)
+
+    async def play() -> None:
+        engine = Engine()
+        try:
+            [found] = [
+                one for one in discover(ModelFolders(added=(tmp_path,))) if one.name == "linked"
+            ]
+            # The program loads its model before it has looked for others.
+            info = await engine.load(tmp_path / "linked")
+            offer_found(engine, cast(ModelLibrary, _Library(found)))
+            assert info.id != "linked"
+            assert await engine.count_tokens(asking(info.id)) > 0
+            assert await engine.count_tokens(asking("linked")) > 0
+        finally:
+            await engine.aclose()
+
+    asyncio.run(play())
+
+
+def test_a_model_in_no_folder_of_the_library_is_offered_once_it_is_loaded(
+    tmp_path: Path, demo_model_path: Path
+) -> None:
+    shutil.copytree(demo_model_path, tmp_path / "elsewhere")
+
+    async def play() -> None:
+        engine = Engine()
+        try:
+            [found] = discover(ModelFolders(demo_model_path))
+            library = _Library(found)
+            keep_offered(engine, cast(ModelLibrary, library))
+            loading = asyncio.create_task(engine.load(tmp_path / "elsewhere"))
+            await asyncio.sleep(0)
+            library.changed.tell()  # the library is read while the model is loading
+            info = await loading
+            library.model.changed.tell()
+            assert await engine.count_tokens(asking(info.id)) > 0
+        finally:
+            await engine.aclose()
+
+    asyncio.run(play())
+
+
+class _Signal:
+    def __init__(self) -> None:
+        self._told: list[Callable[[], object]] = []
+
+    def connect(self, tell: Callable[[], object]) -> None:
+        self._told.append(tell)
+
+    def tell(self) -> None:
+        for tell in self._told:
+            tell()
+
+
+class _Library:
+    """The part of a library that tells which models there are."""
+
+    is_looking, has_looked = False, True
+
+    def __init__(self, found: FoundModel) -> None:
+        self.models = (LibraryModel(found, None, Fit.FITS, 0.0),)
+        self.changed = _Signal()
+        self.model = SimpleNamespace(changed=_Signal())
+
+    def draft_of(self, _folder: Path) -> None:
+        return None
