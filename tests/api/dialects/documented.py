@@ -125,10 +125,14 @@ ASKED: dict[str, list[dict[str, Any]]] = {
         {"prompt": ""},
     ],
     "/tokenize": [{"prompt": COUNT}, {"messages": TURNS, "return_token_strs": True}],
+    "/v1/embeddings": [{"input": "Hi"}, {"input": ["Hi"], "encoding_format": "base64"}],
+    "/api/embed": [{"input": ["Hi", "you"]}],
+    "/api/embeddings": [{"prompt": "Hi"}],
     "/detokenize": [{"tokens": [5, 6]}],
     "/api/show": [{"model": "demo-model"}],
 }
-STREAMED = [path for path in ASKED if not path.endswith(("tokens", "show", "compact", "tokenize"))]
+_NEVER_STREAMED = ("tokens", "show", "compact", "tokenize", "embed", "embeddings")
+STREAMED = [path for path in ASKED if not path.endswith(_NEVER_STREAMED)]
 # The folders of golden event lists, and the route whose streams they are.
 CONVERSATIONS = {
     "messages": "/v1/messages",
