@@ -149,6 +149,9 @@ BODIES: dict[str, dict[str, Any]] = {
         "chat_template_kwargs": {"enable_thinking": False},
     },
     "/detokenize": {"model": "m", "tokens": [5, 6]},
+    "/v1/embeddings": {"model": "m", "input": ["Hi", "Ho"], "dimensions": 4},
+    "/api/embed": {"model": "m", "input": ["Hi", "Ho"], "truncate": True, "keep_alive": "5m"},
+    "/api/embeddings": {"model": "m", "prompt": "Hi"},
 }
 
 _SCHEMA_FORMAT = {"type": "json_schema", "json_schema": {"name": "s", "schema": SCHEMA}}
