@@ -10,7 +10,6 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from fnmatch import fnmatch
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -126,8 +125,10 @@ def download(
 def _listing(repository: str, hub: Hub) -> tuple[str, list[HubFile]]:
     """Return the newest commit of ``main``, and those of its files that are needed."""
     path = f"/api/models/{repository}"
-    ask = partial(Hub.get, path=path, params={"blobs": True}, repository=repository)
-    said = hub.within(_ASKING_TIMEOUT_S, ask).value()
+    said = hub.within(
+        _ASKING_TIMEOUT_S,
+        lambda asked: asked.get(path, {"blobs": True}, repository=repository).value(),
+    )
     siblings = said.get("siblings") if isinstance(said, dict) else None
     if not isinstance(said, dict) or not isinstance(siblings, list):
         raise DownloadFailed("the hub's answer cannot be read; try again later")

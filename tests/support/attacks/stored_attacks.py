@@ -105,7 +105,7 @@ class _CannedHub(Hub):
     """Gives every question the part of one text that is for it, or all of it if it is no JSON."""
 
     def __init__(self, raw: bytes) -> None:
-        super().__init__("http://hub")
+        super().__init__("http://127.0.0.1:9")
         self._raw = raw
 
     def get(
