@@ -121,6 +121,12 @@ class ScriptedModel(nn.Module):
         logits = mx.where(chosen, 20.0, 0.0)
         return mx.broadcast_to(logits, (rows, width, self._size))
 
+    def model(self, inputs: mx.array, cache: Any = None) -> mx.array:
+        """Return hidden states, which tell ids apart, as the part before the vocabulary does."""
+        keys = inputs.astype(mx.float32)[:, None, :, None]
+        cache[0].update_and_fetch(keys, keys)
+        return mx.cos(inputs[..., None] * mx.arange(1, 9))
+
     def _next(self, history: list[int]) -> int:
         if self._go not in history:
             return self._eos
