@@ -5,6 +5,7 @@ Belongs to the engine thread, because MLX streams belong to the thread that made
 the rows together; ``engine.inference.mlx_loading`` loads the model.
 """
 
+import contextlib
 import functools
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -13,6 +14,7 @@ from typing import Any
 
 import mlx.core as mx
 
+from engine.constraining.compiling import is_panic
 from engine.constraining.constraints import Constraints
 from engine.constraining.form import Form
 from engine.constraining.token_constraint import TokenConstraint, settle
@@ -98,7 +100,8 @@ class MlxBackend:
         """Template and tokenise. Any thread, because this does not change a tokenizer."""
         if request.tool_choice.mode == "none":
             request = replace(request, tools=())
-        tokens = prompts.render(self._tokenizer, request, self.info)
+        with self._panics_told("messages" if request.prompt is None else "prompt"):
+            tokens = prompts.render(self._tokenizer, request, self.info)
         predicted = self._predicted(request.prediction)
         disk = self._batch.disk
         owner = request.cache_owner
@@ -131,7 +134,19 @@ class MlxBackend:
 
     def tokenize(self, text: str) -> list[int]:
         """Return the ids of plain text. Any thread."""
-        return self._text.tokenize(text, self.info.context_length)
+        with self._panics_told("prompt"):
+            return self._text.tokenize(text, self.info.context_length)
+
+    @contextlib.contextmanager
+    def _panics_told(self, field: str) -> Iterator[None]:
+        """Refuse a text at which the tokenizer's library panics, as some regular expressions do."""
+        try:
+            yield
+        except BaseException as error:
+            if not is_panic(error):
+                raise
+            reason = f"the tokenizer of {self.info.id} cannot read this text"
+            raise InvalidRequest(field, reason) from error
 
     def detokenize(self, ids: Sequence[int]) -> str:
         """Return the text of ids. Any thread."""
