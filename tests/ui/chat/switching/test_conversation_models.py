@@ -1,15 +1,20 @@
 """A conversation remembers its model; a message waits for it."""
 
+import asyncio
 import shutil
 import threading
 from pathlib import Path
 from typing import Any
 
+from PySide6.QtWidgets import QLabel
+
+from engine import Generation, GenerationRequest
 from engine.inference.loader import load_model
 from engine.library.loading import LoadProgress, OnLoadProgress
 from engine.scheduling.service import Engine
 from tests.ui.chat.switching.several import SeveralModels
 from tests.ui.driving import RunOnLoop, eventually
+from ui.chat.messages.prompt_progress import PromptProgressBar
 from ui.kit.look.theme import Theme
 from ui.records.chosen_model import ChosenModel
 from ui.records.exchange.archive import conversations_from_json, conversations_json
@@ -82,6 +87,33 @@ def test_a_message_that_is_sent_while_its_model_loads_waits_and_is_answered(
             assert (waiting.state, waiting.model_id) == (RunState.FINISHED, "alpha")
             assert waiting.text == "1, 2, 3"
             assert composer.text == "the next one is written meanwhile"
+
+    run(play())
+
+
+def test_a_message_no_longer_waits_for_a_load_that_has_ended(
+    theme: Theme, run: RunOnLoop, tmp_path: Path, demo_model_path: Path
+) -> None:
+    async def play() -> None:
+        held, accepts = Held(), asyncio.Event()
+
+        class SlowToAccept(Engine):
+            async def generate(self, request: GenerationRequest) -> Generation:
+                await accepts.wait()
+                return await super().generate(request)
+
+        engine = SlowToAccept(loader=held)
+        async with SeveralModels(theme, tmp_path, demo_model_path, engine=engine) as several:
+            several.answering.choose(several.folder / "alpha")
+            assert several.workspace.send("Count from 1 to 3")
+            bar = several.window.chat.column.findChild(PromptProgressBar)
+            assert bar is not None
+            words = bar.findChild(QLabel)
+            assert words.text() == "Waiting for alpha to load…"
+            held.goes_on.set()
+            await eventually(lambda: words.text() == "Waiting for the model…")
+            accepts.set()
+            await eventually(lambda: not several.workspace.current.session.is_running)
 
     run(play())
 

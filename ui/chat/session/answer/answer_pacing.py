@@ -61,6 +61,7 @@ class AnswerPacing(QObject):
         self._answer: RunningAnswer | None = None
         self._message: ConversationMessage | None = None
         self._task: asyncio.Task[None] | None = None
+        self._told: tuple[object, ...] = ()
         self._ticks = QTimer(self)
         self._ticks.setInterval(TICK_MS)
         self._ticks.timeout.connect(self._tick)
@@ -84,6 +85,7 @@ class AnswerPacing(QObject):
             stored: Waits until the question is on disk; the model begins after that.
         """
         self._answer, self._message = answer, message
+        self._told = _stage(answer.run)
         self._ticks.start()
         self._keeping.begin(message)
         self._task = self._tasks.start(self._collect(answer, stored), f"answer {answer.run.id}")
@@ -139,11 +141,8 @@ class AnswerPacing(QObject):
         if run.is_over:
             answer.arrived.clear()  # events after a failure are not shown
             return
-        events = answer.arrived.take_events()
-        if not events:
-            return
-        self._keeping.note_growth()
-        before = _stage(run)
+        if events := answer.arrived.take_events():
+            self._keeping.note_growth()
         for event in events:
             run.apply(event)
             match event:
@@ -153,7 +152,9 @@ class AnswerPacing(QObject):
                     self._listeners.text(run, event.text)
                 case _:
                     pass
-        if _stage(run) != before:
+        # The end of a load changes it without an event.
+        if (stage := _stage(run)) != self._told:
+            self._told = stage
             self._listeners.changed(run)
 
     def _end(self, answer: RunningAnswer) -> None:
@@ -175,4 +176,5 @@ class AnswerPacing(QObject):
 
 def _stage(run: Run) -> tuple[object, ...]:
     """Return the facts about a run whose change must be reported at once."""
-    return run.state, run.prompt_processed, len(run.tool_calls), len(run.growing_calls)
+    calls = len(run.tool_calls), len(run.growing_calls)
+    return run.state, run.is_loading, run.prompt_processed, calls
