@@ -20,6 +20,7 @@ examples:
   fullstop serve
   fullstop serve --port 0
   {API_KEY_VARIABLE}=secret fullstop serve --host 0.0.0.0 --model ~/models/some-mlx-model
+  fullstop serve --host 0.0.0.0 --api-key-file ~/fullstop-key
   mlx.launch --hostfile hosts.json -- "$(which fullstop)" serve --model /models/a-large-one
 
 The last one shards a model across several machines; the first of them serves it.

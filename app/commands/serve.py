@@ -9,6 +9,7 @@ import asyncio
 import contextlib
 import logging
 import os
+import stat
 import sys
 from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import fields
@@ -96,6 +97,7 @@ def _run(options: ServeOptions) -> int:
             "part of a cache, and none is kept on disk",
             exits.USAGE,
         )
+    _warn_of_a_readable_key(options)
     check_guessing(options.draft_model, is_plain=options.plain_decoding)
     models = served_models(options, is_shared_out=world is not None)
     meeting = None if world is None else ranks.meet(world)
@@ -170,10 +172,22 @@ def _announce(url: str, model: ModelInfo | None, config: ServerConfig, *, is_jso
         _log.info("listening", extra={"fields": server_lines.facts(url, model, config)})
     else:
         print("\n".join(server_lines.banner(url, model, config)), flush=True)
-    if config.is_readable_on_the_way and is_json:
-        _log.warning(_IN_CLEAR)
-    elif config.is_readable_on_the_way:
-        print(f"fullstop: warning: {_IN_CLEAR}", file=sys.stderr, flush=True)
+    if config.is_readable_on_the_way:
+        _warn(_IN_CLEAR, is_json=is_json)
+
+
+def _warn_of_a_readable_key(options: ServeOptions) -> None:
+    file = options.api_key_file
+    if file is not None and file.stat().st_mode & stat.S_IROTH:
+        words = f"every user of this computer can read the key in {file}; chmod 600 prevents that"
+        _warn(words, is_json=options.log == "json")
+
+
+def _warn(words: str, *, is_json: bool) -> None:
+    if is_json:
+        _log.warning("%s", words)
+    else:
+        print(f"fullstop: warning: {words}", file=sys.stderr, flush=True)
 
 
 def _live(engine: ServedEngine, server: ApiServer) -> AbstractAsyncContextManager[None]:

@@ -101,10 +101,17 @@ class ServeOptions:
     )
     api_key: str | None = declare(
         None,
-        help=f"key that requests must carry (default: the environment's {API_KEY_VARIABLE}, which "
-        "other users of this computer cannot read)",
+        help="key that requests must carry; every program on this computer can see a key on the "
+        "command line, so rather give --api-key-file (default: the environment's "
+        f"{API_KEY_VARIABLE}, which other users of this computer cannot read)",
         metavar="KEY",
         example="secret",
+    )
+    api_key_file: Path | None = declare(
+        None,
+        help="a file whose first line is that key; only you should be able to read it",
+        metavar="FILE",
+        example="~/fullstop-key",
     )
     allow_origin: tuple[str, ...] = declare(
         (),

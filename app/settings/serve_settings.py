@@ -5,6 +5,7 @@ start anything. Main thread, at start-up.
 """
 
 import difflib
+import errno
 import json
 import tomllib
 from collections.abc import Mapping
@@ -17,7 +18,7 @@ from app.folders import paths
 from app.process import exits
 from app.process.exits import CommandError
 from app.settings.checking import checks_of, made
-from app.settings.serve_options import PREFIX, ServeOptions
+from app.settings.serve_options import API_KEY_VARIABLE, PREFIX, ServeOptions
 from engine.files.bounded import read_bounded
 from engine.files.causes import os_cause
 from ui.preferences.declaring import declared
@@ -26,6 +27,8 @@ FILE_NAME = "serve.toml"
 
 _SETTINGS = "settings"
 _COMMAND_LINE = "command line"
+_KEYS = {"api_key", "api_key_file"}
+_MOST_KEY_BYTES = 64 << 10
 _DECLARED = {one.name: one for one in declared(ServeOptions)}
 
 
@@ -51,7 +54,14 @@ def resolve(given: Mapping[str, Any], environment: Mapping[str, str]) -> ServeOp
         if name in _DECLARED and value is not None
     }
     _check(from_words, _COMMAND_LINE)
-    values = {**from_file, **from_environment, **from_words}
+    for place, source in (
+        (str(file), from_file),
+        ("environment", from_environment),
+        (_COMMAND_LINE, from_words),
+    ):
+        if source.keys() >= _KEYS:
+            raise CommandError(_either(place), exits.USAGE)
+    values = _merged(from_file, from_environment, from_words)
     checked = checks_of(ServeOptions).model_validate(values).model_dump(exclude_unset=True)
     if "model" in checked:
         checked["model"] = [str(paths.model_folder(one)) for one in checked["model"] if one]
@@ -59,7 +69,46 @@ def resolve(given: Mapping[str, Any], environment: Mapping[str, str]) -> ServeOp
         checked["draft_model"] = paths.model_folder(checked["draft_model"])
     if "api_key" in checked:
         checked["api_key"] = checked["api_key"] or None  # an empty key would mean no key
+    if checked.get("api_key_file"):
+        checked["api_key"] = _key_of(Path(checked["api_key_file"]).expanduser())
     return made(ServeOptions, checked)
+
+
+def _merged(*sources: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values of all sources; later ones take precedence."""
+    values: dict[str, Any] = {}
+    for source in sources:
+        if source.keys() & _KEYS:  # a key in one place replaces the file of a key in another
+            values = {name: value for name, value in values.items() if name not in _KEYS}
+        values |= source
+    return values
+
+
+def _either(place: str) -> str:
+    if place == _COMMAND_LINE:
+        return "use either --api-key or --api-key-file"
+    if place == "environment":
+        return f"{API_KEY_VARIABLE} and {API_KEY_VARIABLE}_FILE are both set; unset one of them"
+    return f"{place}: api_key and api_key_file are both given; leave out one of them"
+
+
+def _key_of(file: Path) -> str:
+    """Return the first line of a file; no error quotes it."""
+    try:
+        lines = read_bounded(file, _MOST_KEY_BYTES).decode("utf-8-sig").splitlines()
+    except OSError as error:
+        cause = "it is too large for a key" if error.errno == errno.EFBIG else os_cause(error)
+        raise CommandError(
+            f"--api-key-file: {file} cannot be read: {cause}", exits.USAGE
+        ) from error
+    except UnicodeDecodeError:
+        raise CommandError(f"--api-key-file: {file} is not UTF-8 text", exits.USAGE) from None
+    key = lines[0].strip() if lines else ""
+    if not key:
+        raise CommandError(
+            f"--api-key-file: {file} has no key on its first line; write the key there", exits.USAGE
+        )
+    return key
 
 
 def _file(given: Mapping[str, Any], environment: Mapping[str, str]) -> Path | None:

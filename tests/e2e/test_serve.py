@@ -66,6 +66,23 @@ def test_several_models_are_served_and_chosen_by_name(
     assert server.errors == []
 
 
+def test_the_key_of_a_file_is_required_and_a_file_that_everybody_can_read_is_warned_of(
+    serve: Callable[..., Any], tmp_path: Path
+) -> None:
+    file = tmp_path / "key"
+    file.write_text("very-secret\n")
+    file.chmod(0o644)
+    server = serve("--port", "0", "--api-key-file", str(file))
+    address = server.wait_until_ready()
+    with pytest.raises(urllib.error.HTTPError, match="401"):
+        ask(address)
+    assert ask(address, key="very-secret") == "1\n2\n3\n4\n5\n"
+    assert server.end() == 0
+    (warning,) = server.errors
+    assert warning.startswith("fullstop: warning: every user of this computer can read the key in")
+    assert "very-secret" not in warning
+
+
 ENDING = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP]
 
 

@@ -77,7 +77,8 @@ def test_every_setting_can_be_given_in_every_place(tmp_path: Path) -> None:
         "kept_responses_folder": "/r",
         **dict.fromkeys(LIMITS, 7),
     }
-    assert example.keys() == {one.name for one in fields(ServeOptions)}
+    # A key is given or its file, never both: see the tests of the file.
+    assert example.keys() | {"api_key_file"} == {one.name for one in fields(ServeOptions)}
     lines = [f"{key} = {str(value).replace('True', 'true')}" for key, value in example.items()]
     from_file = resolved(
         file=written(
@@ -223,5 +224,54 @@ def test_a_number_beyond_its_bounds_names_the_option_and_the_bounds(
 
 
 def test_every_example_of_a_setting_is_a_valid_line_of_the_file(tmp_path: Path) -> None:
-    lines = "\n".join(_example(one.name) for one in declared(ServeOptions))
-    assert resolved(file=written(tmp_path, lines)).strict
+    # The key is in the file of settings or in a file of its own, never in both.
+    names = [one.name for one in declared(ServeOptions) if one.name != "api_key_file"]
+    assert resolved(file=written(tmp_path, "\n".join(map(_example, names)))).strict
+
+
+def test_the_key_is_the_first_line_of_a_file_that_any_place_may_name(tmp_path: Path) -> None:
+    file = tmp_path / "key"
+    file.write_text("\ufeff  very-secret \t\r\nnot the key\n", encoding="utf-8")
+    settings = written(tmp_path, f"api_key_file = '{file}'")
+
+    assert resolved({"api_key_file": file}).api_key == "very-secret"
+    assert resolved(environment={"FULLSTOP_API_KEY_FILE": str(file)}).api_key == "very-secret"
+    assert resolved(file=settings).api_key == "very-secret"
+    # As everywhere, the command line takes precedence over the environment, and that over the file.
+    assert resolved({"api_key_file": file}, {"FULLSTOP_API_KEY": "other"}).api_key == "very-secret"
+    assert resolved(environment={"FULLSTOP_API_KEY": "other"}, file=settings).api_key == "other"
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (None, "cannot be read: there is no such file or folder"),
+        (b"", "has no key on its first line"),
+        (b" \n very-secret", "has no key on its first line"),
+        (b"very-secret\xff", "is not UTF-8 text"),
+        (b"very-secret" * 10_000, "is too large for a key"),
+    ],
+)
+def test_a_file_without_a_key_is_refused_and_never_quoted(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], content: bytes | None, reason: str
+) -> None:
+    file = tmp_path / "key"
+    if content is not None:
+        file.write_bytes(content)
+    assert main(["serve", "--api-key-file", str(file)]) == 2
+    complaint = capsys.readouterr().err
+    assert f"--api-key-file: {file} " in complaint
+    assert reason in complaint
+    assert "very-secret" not in complaint
+
+
+def test_a_key_and_a_file_of_a_key_in_one_place_are_refused(tmp_path: Path) -> None:
+    both = {"api_key": "very-secret", "api_key_file": str(tmp_path / "key")}
+    variables = {f"FULLSTOP_{name.upper()}": value for name, value in both.items()}
+    lines = "\n".join(f"{name} = '{value}'" for name, value in both.items())
+    with pytest.raises(CommandError, match="use either --api-key or --api-key-file"):
+        resolved(both)
+    with pytest.raises(CommandError, match="FULLSTOP_API_KEY_FILE are both set"):
+        resolved(environment=variables)
+    with pytest.raises(CommandError, match="api_key and api_key_file are both given"):
+        resolved(file=written(tmp_path, lines))
