@@ -20,6 +20,9 @@ from api.transport.errors import ApiError, ErrorKind
 _TOLD = 2
 # Enough bytes of a request to find its path and the headers that tell its dialect.
 _HEAD_BYTES = 4096
+_END_OF_HEAD = b"\r\n\r\n"
+# As many requests as aiohttp lets wait on a connection. A body may be full of empty lines.
+_MOST_HEADS = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,10 +84,17 @@ class Connection(web.RequestHandler):
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Keep the first bytes of a request until its headers are parsed."""
+        """Keep the first bytes of a request until its headers are parsed, and parse head by head.
+
+        aiohttp's parser forgets the good requests of a buffer in which a later one is malformed.
+        """
         if self._header_timer is not None:
             self._head = (self._head + data[:_HEAD_BYTES])[:_HEAD_BYTES]
-        super().data_received(data)
+        *heads, rest = data.split(_END_OF_HEAD, _MOST_HEADS)
+        for head in heads:
+            super().data_received(head + _END_OF_HEAD)
+        if rest or not heads:
+            super().data_received(rest)
 
     def request_began(self) -> None:
         """Note that the headers of a request have arrived."""

@@ -1,6 +1,7 @@
 """Requests that an attacker would send, none of which has an effect."""
 
 import json
+import re
 import socket
 import sys
 from collections.abc import Callable, Iterator
@@ -344,3 +345,47 @@ def test_no_error_quotes_a_key(serve: Callable[..., Any]) -> None:
                 reply = site.send("POST", path, body, {"x-api-key": key})
                 assert key.encode() not in reply.body
                 assert KEY not in str(reply.headers)
+
+
+# -- pipelines --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [b"nonsense\r\n\r\n", b"GET /v1/models HTTP/1.1\r\nHost: a\r\nContent-Length: x\r\n\r\n"],
+)
+def test_a_malformed_request_does_not_take_the_good_ones_that_were_sent_with_it(
+    site: Any, bad: bytes
+) -> None:
+    body = json.dumps(ASK).encode()
+    good = [
+        b"GET /v1/models HTTP/1.1\r\nHost: localhost\r\n\r\n",
+        b"POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json"
+        b"\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body),
+        b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n",
+    ]
+
+    for count in range(4):
+        answer = raw(site, b"".join(good[:count]) + bad + good[0])
+        statuses = re.findall(rb"HTTP/1\.[01] (\d+) ", answer)
+        assert statuses == [*[b"200"] * count, b"400"]
+
+
+def test_as_many_requests_as_a_connection_may_have_waiting_survive_a_malformed_one(
+    site: Any,
+) -> None:
+    answer = raw(
+        site, b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n" * 31 + b"nonsense\r\n\r\n"
+    )
+    statuses = re.findall(rb"HTTP/1\.[01] (\d+) ", answer)
+    assert statuses == [*[b"200"] * 31, b"400"]
+
+
+def test_a_body_full_of_empty_lines_arrives_whole(site: Any) -> None:
+    body = json.dumps(ASK).encode() + b"\r\n\r\n" * 100_000
+    answer = raw(
+        site,
+        b"POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json"
+        b"\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body),
+    )
+    assert answer.startswith(b"HTTP/1.1 200")
