@@ -111,9 +111,13 @@ def download(name: str, *, is_json: bool) -> int:
         raise CommandError(str(error), exits.USAGE) from error
     try:
         printer.status("contacting the hub …")
-        _warn_of_size(printer, searching.look_up(Hub(), repository), memory())
+        model = searching.look_up(Hub(), repository)
     except HubFailed:
         pass  # the download reports the error
+    else:
+        if model.problem:
+            raise CommandError(f"{repository} cannot be used here. {model.problem}")
+        _warn_of_size(printer, model, memory())
     finally:
         printer.status("")
     try:

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import mlx.core as mx
-import mlx_lm
 from mlx.utils import tree_flatten
 from mlx_lm.models.cache import make_prompt_cache
 from mlx_lm.utils import load as mlx_load
@@ -33,6 +32,7 @@ from engine.inference.mlx_lm_internals import (
 )
 from engine.inference.text.prompts import knows_option
 from engine.inference.weights import DamagedWeights
+from engine.library.architectures import unsupported
 from engine.library.loading import LoadCancelled, LoadProgress, OnLoadProgress, unobserved
 from engine.library.models import (
     DraftInfo,
@@ -72,10 +72,7 @@ def _in_words(folder: Path, config: dict[str, Any], error: BaseException) -> str
     if code := config.get("model_file"):
         return f"{name} needs code of its own ({_shown(code)}), and code from models is never run"
     if isinstance(error, ValueError) and "not supported" in str(error):
-        return (
-            f"{name} is of architecture {kind}, which mlx-lm {mlx_lm.__version__} does not "
-            "support; a later version may"
-        )
+        return f"{name} is of architecture {unsupported(kind)}"
     if isinstance(error, MemoryError):
         return f"there is not enough memory for {name}"
     return f"{name} could not be loaded: {_shown(error)}"

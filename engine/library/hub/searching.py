@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from engine.library.architectures import problem_of
 from engine.library.cache_size import estimated
 from engine.library.found import bits_of
 from engine.library.hub.asking import Hub
@@ -206,14 +207,5 @@ def _with_need(hub: Hub, model: HubModel) -> HubModel:
         model,
         bits=bits_of(config) or model.bits,
         need=need_of(model.size_bytes, estimated(config), context_length(config)),
-        problem=_problem(config),
+        problem=problem_of(config),
     )
-
-
-def _problem(config: dict[str, Any]) -> str:
-    """Return why a model of this configuration cannot be loaded; empty if nothing is known."""
-    if not isinstance(config.get("model_type"), str):
-        return "It is not a language model: its config.json names no model_type."
-    if config.get("model_file"):
-        return "It needs code of its own, and code from models is never run."
-    return ""

@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -227,6 +228,25 @@ def test_a_model_that_is_too_large_is_warned_of_before_it_is_downloaded(
 
     monkeypatch.setattr(models, "memory", lambda: Memory(10**6, 10**6))
     assert "of this computer’s memory can be used" in run("download", NAME)[2]
+
+
+@pytest.mark.parametrize(
+    ("config", "said"),
+    [
+        ({"model_type": "newer9"}, f"newer9, which mlx-lm {version('mlx-lm')} does not support"),
+        ({"model_type": None}, "not a language model"),
+        ({"model_file": "own.py"}, "code from models is never run"),
+    ],
+)
+def test_a_model_that_could_not_be_loaded_is_not_downloaded(
+    site: Hub, run: Run, cache: Path, config: dict[str, Any], said: str
+) -> None:
+    stated = json.loads(site.files[NAME]["config.json"])
+    site.files[NAME]["config.json"] = json.dumps(stated | config).encode()
+    code, out, err = run("download", NAME)
+    assert (code, out) == (1, "")
+    assert said in err
+    assert not cache.exists()
 
 
 def test_nothing_is_removed_if_nobody_can_be_asked(

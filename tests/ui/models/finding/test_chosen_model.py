@@ -1,6 +1,7 @@
 """What the view that finds models shows of the chosen one: its card, its terms, its fit."""
 
 import shutil
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -169,6 +170,7 @@ def test_a_download_that_cannot_work_is_not_offered_and_says_why(
     run: RunOnLoop, opened: OpenedModels, site: Hub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     site.add_model("a/one-picture", {**CONFIG, "model_type": None}, safetensors=SMALL)
+    site.add_model("a/one-newer", {**CONFIG, "model_type": "newer9"}, safetensors=SMALL)
     site.add_model("a/one-large", CONFIG, safetensors=SMALL)
     full = shutil.disk_usage("/")._replace(free=1_000_000)
 
@@ -177,6 +179,10 @@ def test_a_download_that_cannot_work_is_not_offered_and_says_why(
             details = opened.models.finding.details
             await opened.search("picture", "a/one-picture")
             await eventually(lambda: "not a language model" in details.impossible.text())
+            assert not details.primary.isEnabled()
+            await opened.search("newer", "a/one-newer")
+            words = f"architecture newer9, which mlx-lm {version('mlx-lm')} does not support"
+            await eventually(lambda: words in details.impossible.text())
             assert not details.primary.isEnabled()
             monkeypatch.setattr(shutil, "disk_usage", lambda _: full)
             await opened.search("large", "a/one-large")
