@@ -31,6 +31,8 @@ REPOSITORY = Path(__file__).parents[2]
 PAGE = REPOSITORY / ".github" / "CLIENTS.md"
 PROGRAMS = Path(__file__).parent / "programs"
 CHECKS = ("works", "stop", "stream", "tools", "abort", "errors")
+# Asked of the clients that have them, and shown in a table of their own.
+EMBEDDINGS = "embeddings"
 # Each letter of a prompt is a token here, and the agents' prompts are long.
 CONTEXT = 200_000
 KEY = "right"
@@ -186,6 +188,12 @@ def page(outcomes: list[Outcome], day: str) -> str:
         + " |"
         for one in worked
     ]
+    embedding = [
+        f"| {one.name} | {one.version} | {_MARKS[one.passed[EMBEDDINGS]]} "
+        f"| {_cell(one.said[EMBEDDINGS])} |"
+        for one in worked
+        if EMBEDDINGS in one.passed
+    ]
     return "\n".join(
         (
             _HEAD.format(day=day),
@@ -198,6 +206,13 @@ def page(outcomes: list[Outcome], day: str) -> str:
             "| client | check | | why |",
             "| --- | --- | --- | --- |",
             *notes,
+            "",
+            "Embeddings: the vectors of several texts are, in each of the client's ways, what the",
+            "server answers for each text alone:",
+            "",
+            "| client | version | embeddings | what was compared |",
+            "| --- | --- | --- | --- |",
+            *embedding,
             "",
             "Not run here, so that nothing is known of them:",
             "",

@@ -4,6 +4,7 @@ A program gives ``main`` one function for each thing that its client can do. Eac
 of the server; what came of it is printed as one line of JSON for each check.
 """
 
+import itertools
 import json
 import re
 import signal
@@ -21,6 +22,7 @@ SAID = "All is well."
 CITY = {"city": "Oslo"}
 CALL = 'Please CALL_TOOL {"name": "get_weather", "arguments": {"city": "Oslo"}}'
 LONG = "word " * 50_000
+EMBEDDED = ["Paris", "The weather in Oslo", "x"]
 SCHEMA = {
     "type": "object",
     "properties": {"city": {"type": "string", "description": "Name of a city"}},
@@ -40,7 +42,7 @@ def get_weather(city: str) -> str:
     return f"sunny in {city}"
 
 
-def main(ask, *, stop=None, stream=None, tools=None, abort=None, without=None):
+def main(ask, *, stop=None, stream=None, tools=None, abort=None, embed=None, without=None):
     """Run the checks and print the outcome of each.
 
     Args:
@@ -50,6 +52,7 @@ def main(ask, *, stop=None, stream=None, tools=None, abort=None, without=None):
         tools: Asks for ``CALL`` with the tool ``get_weather``; returns its name and arguments, or
             the answer that follows the tool's result.
         abort: Asks for ``TALK`` and leaves in the middle.
+        embed: Returns the vectors of texts, by each of the client's ways.
         without: Why the client cannot do a thing, by the thing.
     """
     _check("works", lambda: _worked(ask(URL, "unused", COUNT)))
@@ -58,6 +61,8 @@ def main(ask, *, stop=None, stream=None, tools=None, abort=None, without=None):
     _check("tools", tools and (lambda: _called(tools(URL))), without)
     _check("abort", abort and (lambda: _aborted(abort)), without)
     _check("errors", lambda: _erred(ask))
+    if embed:
+        _check("embeddings", lambda: _embedded(embed(URL, EMBEDDED)))
 
 
 def leave_by_interrupt(stream):
@@ -136,6 +141,27 @@ def _erred(ask):
         start = max(0, min(places) - 60)
         shown.append(f"{said[start : start + 120]} (asked {times} times)")
     return True, "; ".join(shown)
+
+
+def _embedded(ways):
+    """Compare a client's vectors with the server's own numbers for each of the texts alone."""
+    expected = [_vector(text) for text in EMBEDDED]
+    assert len({tuple(vector) for vector in expected}) == len(EMBEDDED), "all are the same"
+    for vectors in ways:
+        if [len(one) for one in vectors] != [len(one) for one in expected]:
+            return False, f"vectors of {[len(one) for one in vectors]} numbers"
+        pairs = zip(itertools.chain(*vectors), itertools.chain(*expected), strict=True)
+        if (apart := max(abs(one - other) for one, other in pairs)) > 1e-4:
+            return False, f"numbers are {apart} apart"
+    return True, f"{len(expected)} vectors of {len(expected[0])} numbers, in {len(ways)} ways"
+
+
+def _vector(text):
+    sent = json.dumps({"model": "m", "input": text}).encode()
+    headers = {"content-type": "application/json"}
+    request = urllib.request.Request(f"{URL}/v1/embeddings", sent, headers)
+    with urllib.request.urlopen(request, timeout=60) as answer:
+        return json.load(answer)["data"][0]["embedding"]
 
 
 def _metrics(url):

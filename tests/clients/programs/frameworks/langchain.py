@@ -1,9 +1,9 @@
-"""LangChain: ChatOpenAI; one answer by ChatAnthropic and ChatOllama each."""
+"""LangChain: ChatOpenAI; one answer by ChatAnthropic and ChatOllama each; embeddings by two."""
 
 from checks import CALL, COUNT, COUNTED, TALK, get_weather, main
 from langchain_anthropic import ChatAnthropic
-from langchain_ollama import ChatOllama
-from langchain_openai import ChatOpenAI
+from langchain_ollama import ChatOllama, OllamaEmbeddings
+from langchain_openai import ChatOpenAI, OpenAIEmbeddings
 
 
 def model(url, key="unused", **more):
@@ -41,4 +41,14 @@ def abort(url):
     chunks.close()
 
 
-main(ask, stop=stop, stream=stream, tools=tools, abort=abort)
+def embed(url, texts):
+    # Otherwise it fetches OpenAI's tokenizer, whose ids are not those of the model.
+    by_openai = OpenAIEmbeddings(
+        model="m", base_url=f"{url}/v1", api_key="unused", check_embedding_ctx_length=False
+    )
+    by_ollama = OllamaEmbeddings(model="m", base_url=url)
+    one_by_one = [by_openai.embed_query(text) for text in texts]
+    return [by_openai.embed_documents(texts), one_by_one, by_ollama.embed_documents(texts)]
+
+
+main(ask, stop=stop, stream=stream, tools=tools, abort=abort, embed=embed)

@@ -37,4 +37,10 @@ def abort(url):
     parts.close()
 
 
-main(ask, stop=stop, stream=stream, tools=tools, abort=abort)
+def embed(url, texts):
+    own = client(url)
+    older = [own.embeddings(model="m", prompt=text).embedding for text in texts]
+    return [own.embed(model="m", input=texts).embeddings, older]
+
+
+main(ask, stop=stop, stream=stream, tools=tools, abort=abort, embed=embed)

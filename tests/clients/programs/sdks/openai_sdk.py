@@ -1,4 +1,4 @@
-"""OpenAI's Python SDK: Chat Completions; one answer by the Responses API beside it."""
+"""OpenAI's Python SDK: Chat Completions and Embeddings; one answer by the Responses API."""
 
 import openai
 from checks import CALL, COUNT, COUNTED, SCHEMA, TALK, main
@@ -43,4 +43,14 @@ def abort(url):
         next(iter(chunks))
 
 
-main(ask, stop=stop, stream=stream, tools=tools, abort=abort)
+def embed(url, texts):
+    create = client(url).embeddings.create
+    # Without a format, it asks for base64 and decodes it.
+    answers = [
+        create(model="m", input=texts),
+        create(model="m", input=texts, encoding_format="float"),
+    ]
+    return [[one.embedding for one in answer.data] for answer in answers]
+
+
+main(ask, stop=stop, stream=stream, tools=tools, abort=abort, embed=embed)
