@@ -3,11 +3,12 @@
 from PySide6.QtGui import QFont
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QProgressBar, QPushButton, QVBoxLayout
 
+from engine import as_sentence
 from ui.kit.controls.buttons import IconButton
 from ui.kit.look.theme import Theme, restyle
 from ui.kit.text.labels import ElidedLabel, label, rescale
 from ui.models.downloads import Download, Downloads
-from ui.models.model_words import download_words, percent, sentence
+from ui.models.model_words import download_words, percent
 
 
 class DownloadRow(QFrame):
@@ -73,7 +74,7 @@ class DownloadRow(QFrame):
         elif one.stage == "done":
             self.words.setText("Downloaded and verified.")
         else:
-            self.words.setText(sentence(one.message))
+            self.words.setText(as_sentence(one.message))
         restyle(self.words, "role", "fault" if one.stage == "failed" else "muted")
         self.cancel.setVisible(is_running)
         self.resume.setVisible(one.stage in ("cancelled", "failed"))

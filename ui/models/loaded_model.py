@@ -3,13 +3,13 @@
 from PySide6.QtGui import QFont
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QProgressBar, QPushButton, QVBoxLayout
 
-from engine import counted, size_in_words
+from engine import as_sentence, counted, size_in_words
 from ui.kit.controls.choice import Choice
 from ui.kit.look.theme import Theme
 from ui.kit.text.labels import ElidedLabel, label
 from ui.kit.text.pill import StatusPill
 from ui.models.model_library import ModelLibrary
-from ui.models.model_words import RESTART, STUCK, loading_words, percent, sentence
+from ui.models.model_words import RESTART, STUCK, loading_words, percent
 from ui.preferences.preferences import declaration
 from ui.words.tones import Tone
 
@@ -98,9 +98,9 @@ class LoadedModel(QFrame):
             return loading_words(model.progress, model.loading_s, model.in_memory.answers_under_way)
         info = model.info
         if info is None:
-            return sentence(model.message)
+            return as_sentence(model.message)
         # A load that failed or was cancelled left the previous model in place.
-        before = f"{sentence(model.message)} " if model.message else ""
+        before = f"{as_sentence(model.message)} " if model.message else ""
         if model.is_unloaded:
             if before:
                 return f"{before}The next request loads {info.id} again."

@@ -7,6 +7,7 @@ from PySide6.QtCore import Signal
 from PySide6.QtGui import QActionGroup, QFont
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QMenu, QPushButton, QToolButton, QVBoxLayout
 
+from engine import as_sentence
 from engine.library.found import FoundModel, Origin
 from engine.library.hub.hub_model import HubModel
 from engine.library.memory import Memory
@@ -19,7 +20,7 @@ from ui.kit.system.menus import add_entry, literal
 from ui.kit.text.labels import ElidedLabel, label
 from ui.kit.text.pill import StatusPill
 from ui.models.model_library import LibraryModel
-from ui.models.model_words import RESTART, STUCK, facts, fit_words, newer_words, sentence
+from ui.models.model_words import RESTART, STUCK, facts, fit_words, newer_words
 from ui.words.tones import Tone
 
 # Only these can be deleted: others come with the program, or are a person's own files.
@@ -136,7 +137,7 @@ class ModelCard(QFrame):
             lead = "Incomplete: " if found.is_partial else "Damaged: "
             return f"{lead}{found.problem}."
         if self._stuck_why:
-            return sentence(self._stuck_why)
+            return as_sentence(self._stuck_why)
         return fit_words(self.model.need, self.model.fit, memory)
 
     def _button(self, *, is_loaded: bool) -> QPushButton | None:

@@ -31,14 +31,6 @@ STUCK, RESTART = "Not Responding", "Restart This Model"
 _NAMED = 3
 
 
-def sentence(text: str) -> str:
-    """Return a text as a sentence; a repository's name at its beginning keeps its spelling."""
-    if not text:
-        return ""
-    first = text if "/" in text.split(" ")[0] else text[:1].upper() + text[1:]
-    return first if first.endswith((".", "?")) else f"{first}."
-
-
 def duration(seconds: float) -> str:
     """Return a duration in words."""
     if seconds < 60:

@@ -11,7 +11,7 @@ from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QKeySequence, QShortcut, QShowEvent
 from PySide6.QtWidgets import QTabWidget, QVBoxLayout, QWidget
 
-from engine import counted
+from engine import as_sentence, counted
 from engine.library.found import FoundModel
 from engine.library.memory import Fit
 from engine.library.removing import Removal
@@ -23,7 +23,7 @@ from ui.models.finding.offers import Offer, fit_sentence
 from ui.models.loaded_model import LoadedModel
 from ui.models.local_models import LocalModels
 from ui.models.model_library import LibraryModel, ModelLibrary
-from ui.models.model_words import deletion_question, fit_words, removal_question, sentence
+from ui.models.model_words import deletion_question, fit_words, removal_question
 from ui.models.question_bar import QuestionBar
 from ui.models.upkeep import Upkeep
 
@@ -132,7 +132,7 @@ class ModelsWindow(OwnWindow):
         self._has_searched_since = False
         self._loading_after.want(offer.name)
         if problem := self._library.downloads.start(offer.name):
-            self.question.tell(sentence(problem))
+            self.question.tell(as_sentence(problem))
 
     def _note_search(self) -> None:
         self._has_searched_since = True

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from PySide6.QtCore import QObject, Signal
 
-from engine import UNEXPECTED, EngineError, counted, size_in_words
+from engine import UNEXPECTED, EngineError, as_sentence, counted, size_in_words
 from engine.library.found import FoundModel, Origin
 from engine.library.hub import searching
 from engine.library.hub.asking import Hub
@@ -18,7 +18,6 @@ from engine.library.hub_failures import HubCancelled
 from engine.library.removing import Removal, removal_of, remove, remove_replaced_revision
 from ui.kit.background.tasks import Tasks
 from ui.models.model_library import ModelLibrary
-from ui.models.model_words import sentence
 from ui.words.failures import failure_words
 
 _log = logging.getLogger(__name__)
@@ -142,7 +141,7 @@ class Upkeep(QObject):
             self.outcome = failure_words(error)
         except Exception:
             _log.exception("looking for updates failed unexpectedly")
-            self.outcome = sentence(UNEXPECTED)
+            self.outcome = as_sentence(UNEXPECTED)
         self.is_checking = False
         self.changed.emit()
 

@@ -13,7 +13,6 @@ from ui.models.model_words import (
     facts,
     fit_words,
     loading_words,
-    sentence,
 )
 
 
@@ -48,8 +47,6 @@ def test_sizes_and_times_are_written_as_people_say_them() -> None:
         "4.2 GB",
     ]
     assert [duration(s) for s in (0.2, 59, 100, 5400)] == ["1 s", "59 s", "2 min", "1 h 30 min"]
-    assert sentence("org/name is gated") == "org/name is gated."
-    assert sentence("the disk is full.") == "The disk is full."
 
 
 def test_a_model_that_barely_fits_is_shown_with_the_free_memory() -> None:

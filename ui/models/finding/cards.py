@@ -7,13 +7,12 @@ from typing import Literal
 
 from PySide6.QtCore import QObject, Signal
 
-from engine import UNEXPECTED
+from engine import UNEXPECTED, as_sentence
 from engine.library.hub import searching
 from engine.library.hub.asking import Hub
 from engine.library.hub_failures import HubCancelled, HubFailed
 from ui.kit.background.tasks import Tasks
 from ui.models.finding.card_text import card_text
-from ui.models.model_words import sentence
 
 CardStage = Literal["none", "reading", "shown", "missing"]
 
@@ -87,10 +86,10 @@ class Cards(QObject):
         except HubCancelled:
             return
         except HubFailed as error:
-            card = Card("missing", sentence(str(error)))
+            card = Card("missing", as_sentence(str(error)))
         except Exception:  # a bug must not leave the preview waiting
             _log.exception("a model card could not be read")
-            card = Card("missing", sentence(UNEXPECTED))
+            card = Card("missing", as_sentence(UNEXPECTED))
         else:
             card = Card("shown", text, is_cut) if text else Card("missing", "The card is empty.")
             while len(self._kept) >= _MOST_KEPT:

@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from PySide6.QtCore import QObject, QTimer, Signal
 
-from engine import UNEXPECTED, counted
+from engine import UNEXPECTED, as_sentence, counted
 from engine.library.hub import searching
 from engine.library.hub.asking import Hub, warm_up
 from engine.library.hub.hub_model import HubModel
@@ -26,7 +26,6 @@ from ui.models.finding.asking import found_for
 from ui.models.finding.cards import Cards
 from ui.models.finding.offers import Offer, local_offer, suggested
 from ui.models.model_library import ModelLibrary
-from ui.models.model_words import sentence
 
 FindStage = Literal["idle", "asking", "listed", "failed"]
 
@@ -161,11 +160,11 @@ class Finder(QObject):
             pass
         except HubFailed as error:
             if hub is self._hub:
-                self._fail(sentence(str(error)))
+                self._fail(as_sentence(str(error)))
         except Exception:  # a bug must not leave the list waiting
             _log.exception("a search failed unexpectedly")
             if hub is self._hub:
-                self._fail(sentence(UNEXPECTED))
+                self._fail(as_sentence(UNEXPECTED))
 
     async def _search(self, hub: Hub, text: str, most: int) -> None:
         memory = asyncio.create_task(self._library.memory_now())
@@ -206,7 +205,7 @@ class Finder(QObject):
             raise
         except HubFailed as error:
             if hub is self._hub:
-                self._fail(sentence(str(error)))
+                self._fail(as_sentence(str(error)))
             return
         if hub is self._hub:
             for place, model in enumerate(said):

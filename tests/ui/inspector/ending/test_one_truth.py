@@ -90,6 +90,12 @@ MADE = {
     "the end token in a call": ended(
         StopInfo(StopKind.EOS, 0, 2, "", Channel.TOOL, 4, 8), Usage(9, 0, 9), ANSWERED, call="{"
     ),
+    "full memory": ended(
+        StopInfo(StopKind.MEMORY_FULL, None, 7, "x", text_offset=5432, token_index=4320),
+        Usage(90, 0, 4321),
+        ANSWERED,
+        text="x" * 5432,
+    ),
     "a call": ended(
         StopInfo(StopKind.TOOL_CALL, None, 2, "<|end|>", Channel.TOOL, 40, 8),
         Usage(9, 0, 9),
