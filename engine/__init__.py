@@ -89,7 +89,6 @@ if TYPE_CHECKING:
     from engine.values.figures import (
         RunPhase,
         acceptance,
-        budget_words,
         end_facts,
         figures,
         has_counts,
@@ -197,7 +196,6 @@ _NAMES_BY_MODULE = {
     "engine.values.figures": (
         "RunPhase",
         "acceptance",
-        "budget_words",
         "end_facts",
         "figures",
         "has_counts",

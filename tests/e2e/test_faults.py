@@ -58,7 +58,7 @@ def test_a_run_that_does_not_fit_on_the_disk_is_reported_and_the_old_file_stays(
     done = with_a_small_disk("ask", COUNT, "--save-run", str(older))
     assert done.returncode == 1
     assert done.stdout.startswith("1\n2\n3\n"), "the answer itself is shown"
-    assert f"--save-run: cannot write {older}: File too large" in done.stderr
+    assert f"--save-run: cannot write {older}: it is too large" in done.stderr
     assert [(file.name, file.read_text()) for file in tmp_path.iterdir()] == [
         ("run.json", "an older run")
     ]
@@ -69,7 +69,7 @@ def test_a_run_can_be_saved_to_a_device_without_replacing_it(
 ) -> None:
     done = program("ask", COUNT, "--save-run", "/dev/full")
     assert done.returncode == 1
-    assert "--save-run: cannot write /dev/full: No space left on device" in done.stderr
+    assert "--save-run: cannot write /dev/full: the disk is full" in done.stderr
     assert Path("/dev/full").is_char_device()
 
 

@@ -302,8 +302,8 @@ def test_keys_are_compared_in_constant_time(
     statuses = [site.send("GET", "/v1/models", headers={"x-api-key": key}).status for key in tried]
 
     assert statuses == [401] * 5 + [200]
-    # Each key goes through the same comparison, and through nothing before it.
-    assert compared == [(key.encode(), KEY.encode()) for key in tried]
+    # Each key goes through the same comparison, and through nothing before it; empty is no key.
+    assert compared == [(key.encode(), KEY.encode()) for key in tried if key]
 
 
 @pytest.mark.parametrize(

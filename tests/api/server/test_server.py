@@ -107,7 +107,7 @@ def test_a_server_thread_can_be_started_again(engine: Engine) -> None:
 def test_every_route_of_the_table_exists(site: Any) -> None:
     for route in ROUTES:
         path = route.path.replace("{id}", "demo-model").replace("{response_id}", "resp_x")
-        reply = site.send(route.method, path, b"{}" if route.method == "POST" else None)
+        reply = site.send(route.method, path, b"[]" if route.method == "POST" else None)
         if "resp_x" in path:
             assert b"was not stored" in reply.body
             continue

@@ -114,7 +114,7 @@ def test_an_unknown_key_is_asked_for(
     monkeypatch.setattr(KeyStore, "key", none)  # the test does not touch this person's keychain
     monkeypatch.setenv("FULLSTOP_API_KEY", "wrong")
     assert main(["launch", "claude", "--url", server.url]) == 1
-    assert "set FULLSTOP_API_KEY to it" in capsys.readouterr().err
+    assert "set FULLSTOP_API_KEY to the right one" in capsys.readouterr().err
     assert not agent.has_asked
 
 

@@ -117,7 +117,7 @@ def leftovers(backend: MlxBackend) -> list[str]:
     held: dict[str, Any] = {
         "constraints": backend._held,
         "drafts": backend._drafts._rows,
-        "tickets": batch._kept._tickets,
+        "owners": batch._kept._owners,
         "lanes of rows": batch._lane_of,
         "rows that wait": joining._waiting,
         "rows to be told": joining._stopped_waiting,

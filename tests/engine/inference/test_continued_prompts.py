@@ -1,6 +1,8 @@
 """The prompt of an answer that goes on ends exactly where the answer's beginning does."""
 
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from mlx_lm.tokenizer_utils import load
@@ -23,5 +25,6 @@ def test_white_space_at_its_end_stays_although_the_template_trims(
     write_tokenizer(tmp_path, template=TRIMMING)
     tokenizer = load(tmp_path)
     request = GenerationRequest(messages=(Message("user", "q "), Message("assistant", begun)))
-    text = tokenizer.decode(render(tokenizer, request, 1000))
+    model: Any = SimpleNamespace(context_length=1000, longest_token_bytes=None)
+    text = tokenizer.decode(render(tokenizer, request, model))
     assert text == f"<|start|>user:q<|end|><|start|>assistant:{begun.lstrip()}"

@@ -149,10 +149,10 @@ def test_the_kept_cache_ends_where_the_answer_ended(
     kept: list[tuple[list[int], list[float]]] = []
     keep = PromptCache.keep
 
-    def noted(self: PromptCache, tokens: Sequence[int], cache: Sequence[Any]) -> None:
+    def noted(self: PromptCache, owner: str, tokens: Sequence[int], cache: Sequence[Any]) -> None:
         held: Any = cache[0].keys_and_values()[0][0, 0, :, 0].tolist()
         kept.append((list(tokens), held))
-        keep(self, tokens, cache)
+        keep(self, owner, tokens, cache)
 
     monkeypatch.setattr(PromptCache, "keep", noted)
     for text in ("END", "w7 "):

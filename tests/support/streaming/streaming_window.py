@@ -36,6 +36,9 @@ class EndlessEngine(ScriptedEngine):
     def unload_after(self, idle_s: float | None) -> None:
         """Never unload anything."""
 
+    async def aclose(self) -> None:
+        """Nothing to close: the answer ends when it is cancelled."""
+
 
 async def talk(window: MainWindow, engine: EndlessEngine) -> None:
     """Ask by keyboard, and answer until the process is killed or the answer cancelled."""

@@ -19,6 +19,7 @@ class Ready(QObject):
     stage, name, message = "ready", "demo-model", ""
     info: Any = None
     can_answer = True
+    is_stuck = False
 
 
 @pytest.fixture(params=[100, 200])

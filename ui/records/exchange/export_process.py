@@ -11,7 +11,7 @@ object:
     {"path": …, "most_bytes": n, "numbers": [n, …]}, and then {} for each further answer
         → {"conversations": […]}            as in our own archive: a few, or a long one
         → {"left_out": {kind: count}}       of these conversations; there are no more
-    → {"refused": words} or {"errno": n, "cause": words} or {"memory": true} instead of each
+    → {"refused": words} or {"errno": n} or {"memory": true} instead of each
 
 Its memory, and its processor time for each answer, are limited; the program's own are not.
 """
@@ -59,7 +59,7 @@ def main() -> None:
                     reading = _answers(asked)
                 answer = _encoded(next(reading))
             except OSError as error:
-                answer = _encoded({"errno": error.errno, "cause": error.strerror})
+                answer = _encoded({"errno": error.errno})
             except DamagedFile as error:
                 answer = _encoded({"refused": str(error)})
             except MemoryError:

@@ -17,6 +17,7 @@ from engine import (
     ToolCall,
     Usage,
     checked_strings,
+    counted,
 )
 from engine.files.fields import Fields
 from ui.records import codec
@@ -38,7 +39,9 @@ _LEAST_MS = 100_000_000_000
 _MOST_NAME_CHARS = 200
 # Each takes a few KB of memory.
 MOST_MESSAGES = 50_000
-TOO_LARGE = f"it is too large: a conversation may have up to {MOST_MESSAGES:,} messages, of 16 MB"
+TOO_LARGE = (
+    f"it is too large: a conversation may have up to {counted(MOST_MESSAGES, 'message')}, of 16 MB"
+)
 # Models that write their reasoning into the answer, and programs that do not take it apart.
 _THOUGHT = re.compile(r"\A\s*<think(?:ing)?>(.*?)(?:</think(?:ing)?>|\Z)\s*", re.DOTALL)
 

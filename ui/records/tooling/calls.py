@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Literal
 
+from engine import counted
 from engine.files.fields import Fields
 
 
@@ -55,8 +56,8 @@ class CallResult:
     def sent_words(self) -> str:
         """How much of the text the model gets, in words."""
         if not self.is_cut:
-            return f"all {len(self.text):,} characters"
-        return f"the first {self.sent_chars:,} of {len(self.text):,} characters"
+            return f"all {counted(len(self.text), 'character')}"
+        return f"the first {self.sent_chars:,} of {counted(len(self.text), 'character')}"
 
 
 NOT_RUN = "This call was not run."

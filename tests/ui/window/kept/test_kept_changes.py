@@ -187,7 +187,7 @@ def test_a_file_that_cannot_be_imported_is_reported(use: Use, tmp_path: Path) ->
         window.workspace.files.import_from(tmp_path / "no.json")
         await window.workspace.files.finish()
         (box,) = window.findChildren(QMessageBox)
-        assert "no.json is not a file of conversations" in box.text()
+        assert "no.json could not be imported: it holds no conversations" in box.text()
         box.close()
 
     use(steps)

@@ -31,7 +31,7 @@ def test_a_conversation_its_reason_and_its_draft_are_there_after_a_restart(use: 
         assert window.chat.composer.text == "to be asked la"
         panel = window.stop_panel.verdict
         assert panel.sentence.text() == sentence_of_stop("6")
-        assert "Dropped: 6" in panel.facts_text()
+        assert "Cut off: 6" in panel.facts_text()
         assert "Stop list: 6" in panel.facts_text()
         assert window.workspace.current.stops.entries() == [StopEntry("6")]
         await ask(window, "What is a stop sequence?")
