@@ -32,7 +32,7 @@ from engine.distributed.world import BadLaunch, Meeting, World
 from engine.errors import EngineError, ModelLoadFailed
 from engine.files.causes import os_cause
 from engine.inference.importing.wrapping import importing_mlx_lm
-from engine.library.models import check_folder
+from engine.library.models import check_folder, model_name
 
 _CONNECT_S = 5.0
 
@@ -144,7 +144,9 @@ def _load(order: LoadShard, link: Link, group: Any) -> Any:
     try:
         check_folder(folder)
         if fingerprint_of(folder) != order.fingerprint:
-            raise ModelLoadFailed(f"{folder} is not the model that rank 0 has; copy it again")
+            raise ModelLoadFailed(
+                f"{model_name(folder)} is not the model that rank 0 has; copy it again"
+            )
         model, weights_bytes = mlx_loading.load_shard(
             folder, lambda model, config: sharding.shard(model, config, group)
         )

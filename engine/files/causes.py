@@ -6,6 +6,7 @@ The text of an ``OSError`` ("[Errno 28] No space left on device: '/a/b'") is mea
 import errno
 import re
 import socket
+from pathlib import Path
 
 _TOO_LONG = "it took too long"
 _NO_ADDRESS = "the address was not found: check it, and the connection to the internet"
@@ -34,6 +35,10 @@ _KINDS = (
     ("Connect", "nothing answers at that address"),
 )
 _LONGEST_CHAIN = 10
+# A path in quotes may contain spaces; without quotes it ends at the first. URLs are no paths.
+_PATH = re.compile(
+    r"""(?P<quote>["'`])(?:/(?:(?!(?P=quote)).)*)(?P=quote)|(?<![\w/:.<])/(?:[^\s/'"`]+/)+[^\s/'"`]*"""
+)
 
 _WORDS = {
     errno.ENOSPC: "the disk is full",
@@ -82,6 +87,22 @@ def os_cause(error: OSError) -> str:
     if words is not None:
         return words
     return (error.strerror or "the system gave no reason").rstrip(".").lower()
+
+
+def without_folders(text: str, *folders: Path) -> str:
+    """Return a library's text with the last name of each path in it, for people far away.
+
+    Args:
+        text: The text.
+        folders: Folders that it probably names, without quotes and perhaps with spaces.
+    """
+    for folder in folders:
+        text = text.replace(str(folder), folder.name)
+    return _PATH.sub(lambda found: _last_name(found[0], found["quote"] or ""), text)
+
+
+def _last_name(path: str, quote: str) -> str:
+    return f"{quote}{path.strip(quote or None).rstrip('/').rpartition('/')[2]}{quote}"
 
 
 def is_of_network(error: BaseException) -> bool:

@@ -16,6 +16,7 @@ from mlx_lm.models.cache import make_prompt_cache
 from mlx_lm.utils import load as mlx_load
 
 from engine.errors import DraftLoadFailed, EngineError, ModelLoadFailed
+from engine.files.causes import without_folders
 from engine.inference import weights
 from engine.inference.backend import BatchLimits
 from engine.inference.batching.mlx_batch import RunningBatch
@@ -75,7 +76,7 @@ def _in_words(folder: Path, config: dict[str, Any], error: BaseException) -> str
         return f"{name} is of architecture {unsupported(kind)}"
     if isinstance(error, MemoryError):
         return f"there is not enough memory for {name}"
-    return f"{name} could not be loaded: {_shown(error)}"
+    return f"{name} could not be loaded: {_shown(without_folders(str(error), folder))}"
 
 
 def _shown(said: object) -> str:

@@ -108,19 +108,21 @@ def read_json(path: Path) -> dict[str, Any]:
         ModelLoadFailed: The file is missing, unreadable, or not a JSON object.
     """
     try:
-        if path.exists() and not path.is_file():
-            raise ModelLoadFailed(f"{path} is damaged: it is not a file")  # a pipe never ends
+        if path.exists() and not path.is_file():  # a pipe never ends
+            raise ModelLoadFailed(f"{_named(path)} is damaged: it is not a file")
         value = json.loads(read_bounded(path, _MOST_JSON_BYTES))
     except FileNotFoundError:
-        raise ModelLoadFailed(f"{path} is missing: is {path.parent} a model folder?") from None
+        raise ModelLoadFailed(
+            f"{_named(path)} is missing: is {model_name(path.parent)} a model folder?"
+        ) from None
     except OSError as error:
-        raise ModelLoadFailed(f"{path} cannot be read: {os_cause(error)}") from error
+        raise ModelLoadFailed(f"{_named(path)} cannot be read: {os_cause(error)}") from error
     except RecursionError as error:
-        raise ModelLoadFailed(f"{path} is damaged: it is nested too deeply") from error
+        raise ModelLoadFailed(f"{_named(path)} is damaged: it is nested too deeply") from error
     except ValueError as error:
-        raise ModelLoadFailed(f"{path} is damaged: {error}") from error
+        raise ModelLoadFailed(f"{_named(path)} is damaged: {error}") from error
     if not isinstance(value, dict):
-        raise ModelLoadFailed(f"{path} is damaged: it does not contain a JSON object")
+        raise ModelLoadFailed(f"{_named(path)} is damaged: it does not contain a JSON object")
     return value
 
 
@@ -135,7 +137,8 @@ def indexed_weights(folder: Path) -> set[str]:
         return set()
     named = read_json(index).get("weight_map") or {}
     if not isinstance(named, dict) or not all(isinstance(one, str) for one in named.values()):
-        raise ModelLoadFailed(f"{index} is damaged: weight_map must name a file for each weight")
+        reason = "weight_map must name a file for each weight"
+        raise ModelLoadFailed(f"{_named(index)} is damaged: {reason}")
     return set(named.values())
 
 
@@ -157,6 +160,11 @@ def model_name(folder: Path) -> str:
     return folder.name
 
 
+def _named(file: Path) -> str:
+    """Return a file's name after its model's: clients must not learn the folders of a computer."""
+    return f"{model_name(file.parent)}/{file.name}"
+
+
 def context_length(config: dict[str, Any]) -> int:
     """Return the context length that a model's configuration states, in tokens."""
     text = config.get("text_config")
@@ -174,51 +182,54 @@ def check_folder(folder: Path) -> dict[str, Any]:
     Raises:
         ModelLoadFailed: It is not a folder, or a file is missing or damaged; the message names it.
     """
+    name = model_name(folder)
     if not folder.exists():
-        raise ModelLoadFailed(f"{folder} does not exist")
+        raise ModelLoadFailed(f"{name} does not exist")
     if not folder.is_dir():
-        raise ModelLoadFailed(f"{folder} is a file; give the folder that holds config.json")
+        raise ModelLoadFailed(f"{name} is a file; give the folder that holds config.json")
     config = read_json(folder / "config.json")
     weights = sorted(folder.glob("*.safetensors"))
     missing = sorted(indexed_weights(folder) - {path.name for path in weights})
     if missing:
-        raise ModelLoadFailed(f"{folder} is incomplete: {listed(missing)} missing")
+        raise ModelLoadFailed(f"{name} is incomplete: {listed(missing)} missing")
     if not weights:
-        raise ModelLoadFailed(f"{folder} contains no weights (*.safetensors)")
+        raise ModelLoadFailed(f"{name} contains no weights (*.safetensors)")
     for path in weights:
         _check_weights(path)
-    if not any((folder / name).is_file() for name in ("tokenizer.json", "tokenizer.model")):
-        raise ModelLoadFailed(f"{folder} contains no tokenizer (tokenizer.json)")
+    if not any((folder / one).is_file() for one in ("tokenizer.json", "tokenizer.model")):
+        raise ModelLoadFailed(f"{name} contains no tokenizer (tokenizer.json)")
     return config
 
 
 def _check_weights(path: Path) -> None:
     """Compare a safetensors file's length with its header."""
-    size = path.stat().st_size
+    name, size = _named(path), path.stat().st_size
     try:
         with path.open("rb") as file:
             header_size = int.from_bytes(file.read(8), "little")
             if header_size > size - 8:
                 raise ModelLoadFailed(
-                    f"{path} is damaged: its header needs {counted(header_size + 8, 'byte')}, "
+                    f"{name} is damaged: its header needs {counted(header_size + 8, 'byte')}, "
                     f"the file has {size:,}"
                 )
             if header_size > _MOST_HEADER_BYTES:
                 has = counted(header_size, "byte")
-                raise ModelLoadFailed(f"{path} is damaged: its header has {has}")
+                raise ModelLoadFailed(f"{name} is damaged: its header has {has}")
             header = json.loads(file.read(header_size))
     except RecursionError as error:
-        raise ModelLoadFailed(f"{path} is damaged: its header is nested too deeply") from error
-    except (OSError, ValueError) as error:
-        raise ModelLoadFailed(f"{path} is damaged: {error}") from error
+        raise ModelLoadFailed(f"{name} is damaged: its header is nested too deeply") from error
+    except OSError as error:
+        raise ModelLoadFailed(f"{name} cannot be read: {os_cause(error)}") from error
+    except ValueError as error:
+        raise ModelLoadFailed(f"{name} is damaged: {error}") from error
     try:
         ends = [value["data_offsets"][1] for key, value in header.items() if key != "__metadata__"]
         expected = 8 + header_size + max(map(operator.index, ends), default=0)
     except (LookupError, TypeError, AttributeError) as error:
-        raise ModelLoadFailed(f"{path} is damaged: its header names no end of a weight") from error
+        raise ModelLoadFailed(f"{name} is damaged: its header names no end of a weight") from error
     if size != expected:
         wanted = counted(expected, "byte")
-        raise ModelLoadFailed(f"{path} is damaged: expected {wanted}, found {size:,}")
+        raise ModelLoadFailed(f"{name} is damaged: expected {wanted}, found {size:,}")
 
 
 def weights_size(folder: Path) -> int:

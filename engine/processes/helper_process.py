@@ -189,7 +189,7 @@ class HelperProcess:
                     start_new_session=True,
                 )
             except OSError as error:
-                raise HelperNotStarted(str(error)) from error
+                raise HelperNotStarted(error.strerror or type(error).__name__) from error
             self.starts += 1
 
     def _forget(self) -> None:

@@ -5,8 +5,10 @@ requests that caused it.
 """
 
 import logging
+from pathlib import Path
 
 from engine.errors import EngineError
+from engine.files.causes import without_folders
 
 _log = logging.getLogger(__name__)
 # These ask the thread to end. Other exceptions that are not an ``Exception`` are native panics.
@@ -42,6 +44,12 @@ def log_failure(what: str, error: BaseException) -> None:
     _log.error("%s: %s", what, error, exc_info=cause)
 
 
-def cause_of(error: BaseException) -> str:
-    """Return an exception as text that begins with its type."""
-    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+def cause_of(error: BaseException, *folders: Path) -> str:
+    """Return an exception as text that begins with its type and names no folder of this computer.
+
+    Args:
+        error: The exception.
+        folders: Folders that its text probably names.
+    """
+    said = without_folders(str(error), *folders)
+    return f"{type(error).__name__}: {said}" if said else type(error).__name__

@@ -16,6 +16,7 @@ from itertools import pairwise
 
 from engine.errors import EngineError, InvalidRequest
 from engine.inference.backend import Backend, Prompt
+from engine.scheduling.queue.failures import cause_of
 from engine.values.request import GenerationRequest
 
 _log = logging.getLogger(__name__)
@@ -143,7 +144,7 @@ class _Lane:
         except Exception as error:
             outcome = error
         except BaseException as error:  # panics of native libraries are such exceptions
-            outcome = EngineError(f"the prompt could not be read: {type(error).__name__}: {error}")
+            outcome = EngineError(f"the prompt could not be read: {cause_of(error)}")
         finally:
             with self._lock:
                 if self._began is not None and self._began[0] is job:

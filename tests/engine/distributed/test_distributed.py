@@ -65,7 +65,7 @@ def test_a_follower_carries_out_orders_and_reports_once_what_it_cannot_do(
     with pytest.raises(FollowerFailed, match="row 2 with 0 cached tokens, where rank 0 has row 9"):
         follow(Meeting(World(1, TWO.hosts, "ring"), alone), ended.append)
     leading.join(60)
-    assert "/nowhere does not exist" in said[0].error
+    assert "nowhere does not exist" in said[0].error
     assert "is not the model that rank 0 has" in said[1].error
     assert said[2].error == ""
     assert said[2].weights_bytes > 3_000_000

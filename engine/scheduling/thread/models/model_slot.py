@@ -323,7 +323,8 @@ class ModelSlot:
             self._not_loaded(before, EngineStatus(message=str(cancelled)))
         except Exception as error:
             self._check_pulse()
-            outcome = error if isinstance(error, EngineError) else ModelLoadFailed(cause_of(error))
+            cause = cause_of(error, command.folder, command.folder.resolve())
+            outcome = error if isinstance(error, EngineError) else ModelLoadFailed(cause)
             why = str(outcome)
             if is_again and before is not None:
                 why = f"{before.id} could not be read again: {why}. Try again"

@@ -1,0 +1,193 @@
+"""Clients are told what failed by its name; the folders of this computer are not their concern."""
+
+import itertools
+import json
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from api.server.routes import ROUTES
+from engine import Limits
+from engine.files.causes import without_folders
+from engine.inference.loader import load_model
+from engine.scheduling.offering import OfferedModel
+from engine.scheduling.service import Engine
+from tests.support.several.draft_models import write_draft
+
+SECRET = "Olga's unmistakable shelf"
+_QUESTION = {"messages": [{"role": "user", "content": "Hi"}], "max_tokens": 2}
+BODIES: dict[str, dict[str, Any]] = {
+    "/v1/messages": _QUESTION,
+    "/v1/chat/completions": {**_QUESTION, "stream": True},
+    "/v1/completions": {"prompt": "Hi", "max_tokens": 2},
+    "/v1/responses": {"input": "Hi"},
+    "/v1/embeddings": {"input": "Hi"},
+    "/api/chat": {"messages": _QUESTION["messages"]},
+    "/api/generate": {"prompt": "Hi"},
+    "/api/embed": {"input": "Hi"},
+    "/generate": {"text": "Hi"},
+    "/tokenize": {"prompt": "Hi"},
+    "/api/show": {},
+}
+
+
+def _config(folder: Path, **values: Any) -> None:
+    file = folder / "config.json"
+    file.write_text(json.dumps({**json.loads(file.read_bytes()), **values}))
+
+
+def _cut(folder: Path) -> None:
+    (weights,) = folder.glob("*.safetensors")
+    weights.write_bytes(weights.read_bytes()[:-1])
+
+
+def _file_for_a_folder(folder: Path) -> None:
+    shutil.rmtree(folder)
+    folder.write_text("")
+
+
+def _folder_for_a_file(folder: Path) -> None:
+    (folder / "config.json").unlink()
+    (folder / "config.json").mkdir()
+
+
+INDEX = "model.safetensors.index.json"
+DAMAGES: dict[str, Callable[[Path], object]] = {
+    "gone": shutil.rmtree,
+    "a-file": _file_for_a_folder,
+    "no-config": lambda folder: (folder / "config.json").unlink(),
+    "folder-config": _folder_for_a_file,
+    "broken-config": lambda folder: (folder / "config.json").write_text("{"),
+    "listed-config": lambda folder: (folder / "config.json").write_text("[]"),
+    "no-weights": lambda folder: [one.unlink() for one in folder.glob("*.safetensors")],
+    "short-weights": _cut,
+    "broken-weights": lambda folder: [
+        one.write_bytes(b"\x02" + bytes(7) + b"{]") for one in folder.glob("*.safetensors")
+    ],
+    "missing-weights": lambda folder: (folder / INDEX).write_text('{"weight_map": {"a": "b"}}'),
+    "broken-index": lambda folder: (folder / INDEX).write_text('{"weight_map": [1]}'),
+    "other-shapes": lambda folder: _config(folder, hidden_size=8),
+    "no-tokenizer": lambda folder: (folder / "tokenizer.json").unlink(),
+    "broken-tokenizer": lambda folder: (folder / "tokenizer.json").write_text("{}"),
+    "broken-tokenizer-config": lambda folder: (folder / "tokenizer_config.json").write_text("["),
+    "broken-generation": lambda folder: (folder / "generation_config.json").write_text("["),
+    "no-kind": lambda folder: _config(folder, model_type=None),
+    "unknown-kind": lambda folder: _config(folder, model_type="unheard_of"),
+    "own-code": lambda folder: _config(folder, model_file="mine.py"),
+}
+
+
+def _raised(folder: Path, **_: Any) -> Any:
+    raise OSError(2, "No such file or directory", str(folder / "deep" / "weights"))
+
+
+def _said(folder: Path, **_: Any) -> Any:
+    raise RuntimeError(f"[load] Failed to open file {folder}/deep/weights.")
+
+
+RAISED = {"raised": _raised, "said": _said}
+
+
+@pytest.fixture
+def damaged(tmp_path: Path, demo_model_path: Path) -> Iterator[Engine]:
+    """An engine that offers models in a folder, of which only the first can be loaded."""
+    home = tmp_path / SECRET
+    whole = write_draft(home / "whole", demo_model_path, 1)
+    for name, damage in DAMAGES.items():
+        shutil.copytree(whole, home / name)
+        damage(home / name)
+
+    def load(folder: Path, **options: Any) -> Any:
+        return RAISED.get(folder.name, load_model)(folder, **options)
+
+    engine = Engine(Limits(), loader=load)
+    engine.offer([OfferedModel(name, home / name) for name in ("whole", *DAMAGES, *RAISED)])
+    with closing(engine):
+        yield engine
+
+
+def test_no_answer_about_a_model_that_cannot_be_loaded_names_its_folder(
+    serve: Any, damaged: Engine
+) -> None:
+    site = serve(damaged)
+    asked = itertools.cycle(BODIES.items())
+    looked = [one.path for one in ROUTES if one.method == "GET" and "{" not in one.path]
+    shown: list[str] = []
+    for name in (*DAMAGES, *RAISED):
+        # The next damage is told by the other dialects.
+        told = [
+            site.send("POST", path, {"model": name, **body})
+            for path, body in itertools.islice(asked, 2)
+        ]
+        assert any(one.status >= 400 for one in told), name
+        told += [site.send("GET", path) for path in ("/health", f"/v1/models/{name}")]
+        shown += [f"{name}: {text}" for text in map(_text, told) if _is_told(text)]
+    shown += [path for path in looked if _is_told(_text(site.send("GET", path)))]
+    assert shown == []
+
+
+def _text(reply: Any) -> str:
+    return f"{reply.body.decode()} {reply.headers}"
+
+
+def _is_told(text: str) -> bool:
+    return any(part in text for part in SECRET.split()[:2])
+
+
+ANSWERED = [path for path in BODIES if path not in ("/api/show", "/tokenize")]
+
+
+@pytest.mark.parametrize("fault", ["OSError", "RuntimeError"])
+def test_no_answer_that_breaks_off_names_a_folder(
+    serve: Any, staged: Callable[..., Any], fault: str
+) -> None:
+    scene = staged()
+
+    def fail(_: int) -> None:
+        file = f"/home/{SECRET}/weights"
+        raise OSError(2, "gone", file) if fault == "OSError" else RuntimeError(f"{file!r} is gone")
+
+    scene.stage.model.fault = fail
+    site = serve(scene.engine)
+    told = [_text(site.send("POST", path, BODIES[path])) for path in ANSWERED]
+    assert sum("weights" in text for text in told) >= len(told) - 2  # the failure itself is told
+    assert [text for text in told if _is_told(text)] == []
+
+
+def test_no_answer_about_kept_responses_names_their_folder(serve: Any, tmp_path: Path) -> None:
+    folder = tmp_path / SECRET
+    site = serve(kept_responses_folder=folder)
+    asked = BODIES["/v1/responses"] | {"max_output_tokens": 1}
+    kept = site.send("POST", "/v1/responses", asked).json["id"]
+    _file_for_a_folder(folder)
+    told = [
+        site.send("POST", "/v1/responses", asked),
+        site.send("POST", "/v1/responses", {**asked, "previous_response_id": kept}),
+        site.send("GET", f"/v1/responses/{kept}"),
+        site.send("DELETE", f"/v1/responses/{kept}"),
+        site.send("GET", f"/v1/responses/{kept}"),
+    ]
+    assert [text for text in map(_text, told) if _is_told(text)] == []
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("gone: '/home/A B/c'", "gone: 'c'"),
+        ('gone: "/home/Olga\'s/c/"', 'gone: "c"'),
+        ("Failed to open file /a/b/c.safetensors.", "Failed to open file c.safetensors."),
+        ("cannot open /my models/one/config.json", "cannot open one/config.json"),
+        ("see https://example.org/a/b/c", "see https://example.org/a/b/c"),
+        (
+            "a/b, 1/2, application/json and </a/b> stay",
+            "a/b, 1/2, application/json and </a/b> stay",
+        ),
+        ("'it's' / 'that'", "'it's' / 'that'"),
+    ],
+)
+def test_paths_in_the_text_of_a_library_become_names(text: str, told: str) -> None:
+    assert without_folders(text, Path("/my models/one")) == told
