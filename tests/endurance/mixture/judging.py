@@ -133,7 +133,8 @@ def leftovers(backend: MlxBackend) -> list[str]:
         held["answers of the draft model"] = range(backend._draft._answers)
     found = [f"{name}: {list(what)}" for name, what in held.items() if len(what)]
     cache = batch._kept.memory
-    if (size := _size_of(cache._root)) != cache.size_bytes:
+    trees = (share.root for share in cache._shares.values())
+    if (size := sum(map(_size_of, trees))) != cache.size_bytes:
         found.append(f"kept prompts take {size} bytes, and {cache.size_bytes} are counted")
     return found
 
