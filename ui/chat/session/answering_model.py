@@ -5,6 +5,7 @@ Main thread. A conversation remembers its model. The engine's own state says whi
 
 import asyncio
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Literal, Protocol
 
@@ -228,9 +229,14 @@ class AnsweringModel(QObject):
     def _refresh(self) -> None:
         if self.loaded.stage != "loading":
             self._settle_choice()
-        if self.choice is None and (info := self.loaded.info) is not None:
+        choice, info = self.choice, self.loaded.info
+        if choice is None and info is not None:
             # It stays this one, whatever is loaded for others; saved with the first message.
-            self._conversation.model = ChosenModel(info.id, info.path.resolve())
+            choice = ChosenModel(info.id, info.path.resolve())
+        if choice is not None and choice.folder is not None:
+            # The name of a link or of its folder, whichever the engine offers the model by.
+            known = self.loaded.info_of(choice.folder)
+            self._conversation.model = choice if known is None else replace(choice, name=known.id)
         self._look()
         self.changed.emit()
 

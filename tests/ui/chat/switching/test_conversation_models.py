@@ -64,6 +64,30 @@ def test_a_conversation_whose_model_is_not_loaded_says_so_and_loads_it_for_a_mes
     run(play())
 
 
+def test_a_model_behind_a_link_has_one_name_in_every_conversation(
+    theme: Theme, run: RunOnLoop, tmp_path: Path, demo_model_path: Path
+) -> None:
+    async def play() -> None:
+        (tmp_path / "models").mkdir()
+        (tmp_path / "models" / "linked").symlink_to(demo_model_path)
+        several = SeveralModels(theme, tmp_path, demo_model_path, names=("alpha",), at_once=True)
+        # The program opens the model that was used last before it has looked for others.
+        several.workspace.model.begin_to_load(demo_model_path)
+        await eventually(lambda: several.answering.stage == "ready")
+        assert several.answering.name == "demo-model"
+        async with several:
+            await eventually(lambda: several.answering.name == "linked")
+            assert (await several.ask()).model_id == "linked"
+            several.workspace.new_conversation()
+            assert several.answering.name == "linked"
+            several.workspace.new_conversation()
+            await several.load("linked")
+            assert (await several.ask()).model_id == "linked"
+            assert several.header.name.text() == "linked"
+
+    run(play())
+
+
 def test_a_message_that_is_sent_while_its_model_loads_waits_and_is_answered(
     theme: Theme, run: RunOnLoop, tmp_path: Path, demo_model_path: Path
 ) -> None:
