@@ -8,6 +8,7 @@ on the file runs, in order, on the store's own thread. ``app.store.saving`` writ
 import asyncio
 import logging
 import sqlite3
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -67,6 +68,11 @@ class SqliteConversationStore:
                 self._database.end_thread(waits=False)
                 raise StoreUnavailable(store_problems.unusable(self._path, cause)) from error
             self._saving.open_later(cause)
+        else:
+            # Not for a file that opens late: what was imported before that is not in it yet.
+            self._database.submit(
+                self._database.delete_unused_pictures, self.pictures_folder, time.time()
+            )
 
     async def close(self) -> None:
         """Write pending changes and close the file."""
@@ -76,6 +82,11 @@ class SqliteConversationStore:
         await asyncio.to_thread(self._database.end_thread, waits=True)
 
     # -- the window's side -----------------------------------------------------------------
+
+    @property
+    def pictures_folder(self) -> Path:
+        """The folder of the pictures of imported messages, beside the file."""
+        return self._path.with_name("pictures")
 
     @property
     def problem(self) -> StoreProblem | None:

@@ -5,6 +5,7 @@ order. Knows no window and no loop.
 """
 
 import logging
+import os
 import sqlite3
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -125,6 +126,28 @@ class Database:
     def take_over(self, found: FoundRows) -> tuple[int, int]:
         """Write those rows of another file that are not here yet; return how many were new."""
         return writing.take_over(self._opened(), found)
+
+    def delete_unused_pictures(self, folder: Path, before: float) -> None:
+        """Delete the pictures that no message has any more.
+
+        Args:
+            folder: The folder of pictures.
+            before: Unix time, in seconds; pictures that came later stay.
+        """
+        # Messages that are recovered from another file may need them.
+        others = self._path.parent.glob(f"{self._path.stem}.set-aside-*")
+        try:
+            kept = [one for one in os.scandir(folder) if one.is_file(follow_symlinks=False)]
+            if not kept or any(others):
+                return
+            used = writing.picture_files(self._opened())
+            for one in kept:
+                if one.name not in used and one.stat(follow_symlinks=False).st_mtime < before:
+                    os.unlink(one.path)
+        except FileNotFoundError:
+            pass
+        except (OSError, sqlite3.Error) as error:
+            _log.warning("pictures of deleted conversations stay for now", exc_info=error)
 
     def _opened(self) -> sqlite3.Connection:
         if self._connection is None:

@@ -19,7 +19,7 @@ from app.store.rows import (
     MessageSnapshot,
     PresetRow,
 )
-from ui.records.attachments import Attachment
+from ui.records.attachments import PICTURE_NOTE, Attachment
 from ui.records.conversations import Conversation, ConversationFolder
 from ui.records.messages import ConversationMessage
 from ui.records.presets import Preset
@@ -256,6 +256,17 @@ def take_over(connection: sqlite3.Connection, found: FoundRows) -> tuple[int, in
 def _is_here(connection: sqlite3.Connection, conversation_id: str) -> bool:
     query = "SELECT 1 FROM conversations WHERE id = ?"
     return connection.execute(query, (conversation_id,)).fetchone() is not None
+
+
+def picture_files(connection: sqlite3.Connection) -> set[str]:
+    """Return the names of the pictures' files that messages and unsent attachments have."""
+    # Of questions, only those with files have something in ``run``.
+    queries = (
+        "SELECT text FROM messages WHERE role = 'user' AND run IS NOT NULL",
+        "SELECT content FROM attached",
+    )
+    texts = (text for query in queries for (text,) in connection.execute(query))
+    return {found["file"] for text in texts for found in PICTURE_NOTE.finditer(text)}
 
 
 def delete_preset(connection: sqlite3.Connection, name: str) -> None:

@@ -23,6 +23,17 @@ _LONGEST_FENCE = re.compile(r"`{3,}")
 _ATTACHED = re.compile(
     r"(?P<title>[^\n]*):\n(?P<fence>`{3,})\n(?P<text>.*?\n)(?P=fence)(?:\n\n|\Z)", re.DOTALL
 )
+# The kinds of pictures that are kept, by the suffix of their files: what these begin with.
+PICTURE_KINDS = {
+    "png": re.compile(rb"\x89PNG\r\n\x1a\n"),
+    "jpg": re.compile(rb"\xff\xd8\xff"),
+    "gif": re.compile(rb"GIF8[79]a"),
+    "webp": re.compile(rb"RIFF....WEBP", re.DOTALL),
+}
+# The text of an attachment that is a picture in the store's folder.
+PICTURE_NOTE = re.compile(
+    rf"\(a picture, kept as (?P<file>[0-9a-f]{{32}}\.(?:{'|'.join(PICTURE_KINDS)}))\)"
+)
 _PAGES = re.compile(r"(?P<name>.*) \(pages? (?P<first>\d+)(?:–(?P<last>\d+))? of (?P<total>\d+)\)")
 
 
@@ -74,6 +85,12 @@ class Attachment:
         """Its name, with the page range if it has pages."""
         return self.name if self.pages is None else f"{self.name} ({self.pages})"
 
+    @property
+    def picture_file(self) -> str:
+        """The name of its file in the folder of pictures; empty for anything but a picture."""
+        found = PICTURE_NOTE.fullmatch(self.text.rstrip("\n"))
+        return found["file"] if found else ""
+
     def with_pages(self, first: int, last: int) -> "Attachment":
         """Return the same file with another range of pages.
 
@@ -89,6 +106,21 @@ class Attachment:
             text=text_of_pages(self.all_pages, first, last),
             pages=PageRange(first, last, self.pages.total),
         )
+
+
+def kept_picture(name: str, file: str) -> Attachment:
+    """Return a picture as an attachment: its text, a note, says which file it is.
+
+    Args:
+        name: The picture's name.
+        file: The name of its file in the folder of pictures.
+    """
+    return Attachment(name, f"(a picture, kept as {file})")
+
+
+def without_picture_files(text: str) -> str:
+    """Return a message as a model reads it: a picture is a note without the name of its file."""
+    return PICTURE_NOTE.sub("(a picture, which you cannot see)", text)
 
 
 def text_of_pages(pages: Sequence[str], first: int, last: int) -> str:

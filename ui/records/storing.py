@@ -53,6 +53,10 @@ class ConversationStore(Protocol):
     """Keeps conversations. Saving returns at once; ``settled`` waits until it is done."""
 
     @property
+    def pictures_folder(self) -> Path | None:
+        """The folder of the pictures of imported messages; None keeps none."""
+
+    @property
     def problem(self) -> StoreProblem | None:
         """What went wrong when the store was opened."""
 
@@ -165,6 +169,11 @@ class MemoryConversationStore:
         self._kept: dict[str, Conversation] = {}
         self._presets: dict[str, Preset] = {}
         self._folders: dict[str, ConversationFolder] = {}
+
+    @property
+    def pictures_folder(self) -> Path | None:
+        """None: without a file there is no folder."""
+        return None
 
     @property
     def problem(self) -> StoreProblem | None:

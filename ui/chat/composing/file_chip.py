@@ -134,6 +134,8 @@ def words_of(file: Attachment, tokens: int | None = None) -> str:
         file: The file.
         tokens: The tokens of its text.
     """
+    if file.picture_file:
+        return "picture"
     size = size_in_words(len(file.text.encode(errors="replace")))
     parts = [size if file.pages is None else str(file.pages)]
     if tokens is not None:

@@ -1,4 +1,7 @@
-"""A file that was sent with a question: a chip that unfolds its text. Main thread."""
+"""A file that was sent with a question: a chip that unfolds its text, or opens a picture.
+
+Main thread.
+"""
 
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QVBoxLayout, QWidget
@@ -17,6 +20,7 @@ class AttachedFile(QWidget):
 
     Signals:
         unfolded: The text is shown or hidden; carries whether it is shown.
+        picture_wanted: A person wants to see a picture; carries the ``Attachment``.
 
     Attributes:
         chip: The chip, whose button unfolds the text.
@@ -24,19 +28,23 @@ class AttachedFile(QWidget):
     """
 
     unfolded = Signal(bool)
+    picture_wanted = Signal(object)
 
     def __init__(self, theme: Theme, file: Attachment) -> None:
         super().__init__()
         self._file = file
         self.text_view: FlowText | None = None
-        says = f"Show the text of {file.name}"
-        self.chip = FileChip(theme, file.name, words_of(file), "chevron-right", says)
+        if file.picture_file:
+            icon, says = "detach", f"Open {file.name}"
+        else:
+            icon, says = "chevron-right", f"Show the text of {file.name}"
+        self.chip = FileChip(theme, file.name, words_of(file), icon, says)
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
         layout.setSpacing(5)
         layout.addWidget(self.chip, 0, Qt.AlignmentFlag.AlignLeft)
-        self.chip.opened.connect(self._toggle)
-        self.chip.button.clicked.connect(self._toggle)
+        self.chip.opened.connect(self._open)
+        self.chip.button.clicked.connect(self._open)
 
     @property
     def is_unfolded(self) -> bool:
@@ -45,10 +53,18 @@ class AttachedFile(QWidget):
 
     def searched_parts(self) -> list[SearchedPart]:
         """Return its name and its text, for the search."""
+        if self._file.picture_file:
+            return [SearchedLabel(self.chip.name)]
         text = SearchedText(
             lambda: self.text_view, lambda: lines_of(shown_text(self._file.text)), self._toggle
         )
         return [SearchedLabel(self.chip.name), text]
+
+    def _open(self) -> None:
+        if self._file.picture_file:
+            self.picture_wanted.emit(self._file)
+        else:
+            self._toggle()
 
     def _toggle(self) -> None:
         is_shown = not self.is_unfolded

@@ -22,6 +22,7 @@ class QuestionView(QWidget):
         edited: A person edited the question; carries the new text and files.
         left: A person cancelled the editing.
         menu_wanted: A person wants its menu; carries the place on the screen.
+        picture_wanted: A person wants to see a picture; carries the ``Attachment``.
 
     Attributes:
         message: The question.
@@ -33,6 +34,7 @@ class QuestionView(QWidget):
     edited = Signal(str, object)
     left = Signal()
     menu_wanted = Signal(QPoint)
+    picture_wanted = Signal(object)
 
     def __init__(
         self, theme: Theme, message: ConversationMessage, parent: QWidget | None = None
@@ -46,6 +48,8 @@ class QuestionView(QWidget):
         self._copy = self.action_row.add("copy", "Copy this question")
         self.more = self.action_row.add("more", "More actions for this question")
         self.bubble = PlainBubble(theme, message.typed, message.files, self.action_row)
+        for file in self.bubble.files:
+            file.picture_wanted.connect(self.picture_wanted)
         self._layout = QVBoxLayout(self)
         self._layout.setContentsMargins(0, 0, 0, 0)
         self._layout.setSpacing(3)

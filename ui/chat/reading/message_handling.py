@@ -19,7 +19,9 @@ from ui.chat.reading.message_menu import (
 from ui.chat.session.open_conversation import OpenConversation
 from ui.chat.session.workspace import Workspace
 from ui.kit.look.theme import Theme
+from ui.kit.system.links import ask_about_picture
 from ui.kit.text.undo_bar import UndoBar
+from ui.records.attachments import Attachment
 from ui.records.messages import ConversationMessage
 
 
@@ -97,9 +99,16 @@ class MessageHandling(QObject):
         if isinstance(view, AnswerView):
             view.rewritten.connect(partial(self._rewrite, view.message))
             view.left.connect(self._composer.input.setFocus)
+        else:
+            view.picture_wanted.connect(partial(self._show_picture, view))
 
     def _show_menu(self, view: MessageView, place: QPoint) -> None:
         self.menu.show_at(view, place)
+
+    def _show_picture(self, view: QWidget, picture: Attachment) -> None:
+        folder = self._workspace.store.pictures_folder
+        if folder is not None:
+            ask_about_picture(view, picture.name, folder / picture.picture_file)
 
     def _rewrite(self, message: ConversationMessage, text: str) -> None:
         self.changes.rewrite(message, text)

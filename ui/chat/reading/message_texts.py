@@ -61,5 +61,8 @@ class MessageTexts:
 
 
 def _asked(message: ConversationMessage) -> list[str]:
-    files = [[file.name, *lines_of(shown_text(file.text))] for file in message.files]
-    return [*(line for file in files for line in file), *lines_of(message.typed)]
+    lines: list[str] = []
+    for file in message.files:
+        text = [] if file.picture_file else lines_of(shown_text(file.text))
+        lines += [file.name, *text]
+    return [*lines, *lines_of(message.typed)]

@@ -136,7 +136,8 @@ class ConversationFiles(QObject):
         self, path: Path, conversations: Sequence[Conversation], transfer: Transfer, end: str
     ) -> None:
         try:
-            is_done = await self._write(ExportedFile(path, end), conversations, transfer)
+            target = ExportedFile(path, end, self._store.pictures_folder)
+            is_done = await self._write(target, conversations, transfer)
         except OSError as error:
             self.refused.emit(f"{path.name} could not be written: {os_cause(error)}.")
         except Unreadable as problem:

@@ -154,7 +154,7 @@ class ConversationImports(QObject):
 
     async def _read(self, path: Path, transfer: Transfer) -> FoundConversations | None:
         """Return the contents of a file; None if it was cancelled or refused."""
-        reader = ExportReader(path, _most_bytes())
+        reader = ExportReader(path, _most_bytes(), self._store.pictures_folder)
         try:
             with self._told(path):
                 reading = asyncio.ensure_future(asyncio.to_thread(reader.contents))
@@ -198,7 +198,7 @@ class ConversationImports(QObject):
         taken = 0
         wanted: defaultdict[str, list[Owner]] = defaultdict(list)
         left_out = Counter[str]()
-        reader = ExportReader(preview.path, _most_bytes())
+        reader = ExportReader(preview.path, _most_bytes(), self._store.pictures_folder)
         reader.is_ours = found.program == OURS
         reading = reader.conversations([one.number for one in listed], left_out)
         try:

@@ -21,13 +21,14 @@ class ExportedFile:
     Args:
         path: Its path; the suffix determines the format.
         end: The end of its JSON.
+        pictures: The folder of the pictures that an archive gets; None for none.
 
     Attributes:
         name: Its name.
         takes_traces: Whether traces can be added.
     """
 
-    def __init__(self, path: Path, end: str) -> None:
+    def __init__(self, path: Path, end: str, pictures: Path | None = None) -> None:
         self.name = path.name
         suffix = path.suffix.lower()
         self.takes_traces = suffix == SUFFIX
@@ -37,6 +38,8 @@ class ExportedFile:
         self._archive: zipfile.ZipFile | None = None
         self._json: IO[bytes] | None = None
         self._count = 0
+        self._pictures = pictures
+        self._picture_files: set[str] = set()
 
     def open(self) -> None:
         """Open a temporary file beside the path."""
@@ -57,6 +60,8 @@ class ExportedFile:
         else:
             self._write(archive_part(conversation, is_first=not self._count))
         self._count += 1
+        files = (file for message in conversation.tree for file in message.files)
+        self._picture_files |= {file.picture_file for file in files if file.picture_file}
 
     def add_trace(self, kept: KeptTrace, content: bytes) -> None:
         """Write the trace of an answer.
@@ -70,12 +75,21 @@ class ExportedFile:
         self._archive.writestr(trace_member(kept.run_id, kept.written_at), content)
 
     def close(self) -> None:
-        """Move the finished file to its path."""
+        """Add the pictures to an archive, and move the finished file to its path."""
         if not self._is_markdown:
             self._end_json()
         if self._archive is not None:
+            self._add_pictures(self._archive)
             self._archive.close()
         self._file.commit()
+
+    def _add_pictures(self, archive: zipfile.ZipFile) -> None:
+        """Add the pictures that are on this computer; they are compressed already."""
+        if self._pictures is None:
+            return
+        for name in sorted(self._picture_files):
+            with contextlib.suppress(FileNotFoundError):
+                archive.write(self._pictures / name, f"pictures/{name}", zipfile.ZIP_STORED)
 
     def forget(self) -> None:
         """Discard the new file; an earlier file stays."""

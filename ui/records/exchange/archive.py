@@ -108,7 +108,9 @@ def read_archive_item(item: JsonItem, found: FoundConversations) -> None:
         part = Fields(item.value(), item.place)
         match item.name:
             case "conversations":
-                found.conversations.append(conversation_from(part))
+                conversation = conversation_from(part)
+                _take_pictures(conversation, found)
+                found.conversations.append(conversation)
             case "folders":
                 found.folders.append(codec.folder_from(part))
             case _:
@@ -116,6 +118,15 @@ def read_archive_item(item: JsonItem, found: FoundConversations) -> None:
     except DamagedFile as error:
         words = str(error)
         found.note_damage(words if words.startswith(item.place) else f"{item.place}: {words}")
+
+
+def _take_pictures(conversation: Conversation, found: FoundConversations) -> None:
+    """Keep the pictures of questions, and count those that are neither in the file nor here."""
+    for message in conversation.tree:
+        for file in message.files:
+            name = file.picture_file
+            if name and not (found.pictures.file_of(name) or found.pictures.is_here(name)):
+                found.left_out["picture"] += 1
 
 
 def conversation_markdown(conversation: Conversation) -> str:

@@ -223,7 +223,8 @@ class _Tree:
         if kind == "user_editable_context" and self._take_instructions(content):
             return None
         files: list[Attachment] = []
-        text = whole(_CITATION.sub("", _text(content, files, _names(details), self._found)))
+        said = _text(content, files, _names(details), self._found, is_question=role == "user")
+        text = whole(_CITATION.sub("", said))
         is_hidden = details.raw("is_visually_hidden_from_conversation") is True
         if is_hidden or kind in _NOT_SAID or role not in ("user", "assistant"):
             if text.strip() or kind in _NOT_SAID:
@@ -281,9 +282,14 @@ def _returned(
 
 
 def _text(
-    content: Fields, files: list[Attachment], names: Mapping[str, str], found: FoundConversations
+    content: Fields,
+    files: list[Attachment],
+    names: Mapping[str, str],
+    found: FoundConversations,
+    *,
+    is_question: bool = False,
 ) -> str:
-    """Return the text of a message; pictures are added to the files."""
+    """Return the text of a message; pictures are added to the files; questions keep theirs."""
     parts = content.raw("parts")
     if parts is None:
         text = content.raw("text")
@@ -299,11 +305,13 @@ def _text(
         elif isinstance(part, dict):
             kind = part.get("content_type")
             noun = _MEDIA.get(kind, "unknown part") if isinstance(kind, str) else "unknown part"
-            found.left_out[noun] += 1
             pointer = part.get("asset_pointer")
             if noun == "picture":
                 own = _SCHEME.sub("", pointer) if isinstance(pointer, str) else ""
-                files.append(picture(names.get(own) or own or "picture"))
+                kept = found.pictures.file_of(own) if is_question else ""
+                files.append(picture(names.get(own) or own or "picture", found, kept))
+            else:
+                found.left_out[noun] += 1
         elif part is not None:
             found.left_out["unknown part"] += 1
     return "\n\n".join(filter(None, texts))

@@ -4,13 +4,15 @@ Started as ``python -m ui.records.exchange.export_process``. It reads frames fro
 input, answers each on its standard output, and ends when its input ends. Each frame is a JSON
 object:
 
-    {"path": …, "most_bytes": n}
+    {"path": …, "most_bytes": n, "pictures": folder or null}
         → {"program": …, "listed": [[title, messages, updated_at, origin, folder_id], …],
            "folders": […], "presets": […], "damaged": [words], "left_out": {kind: count},
            "unread": [names], "traces": {run: name}}
-    {"path": …, "most_bytes": n, "numbers": [n, …]}, and then {} for each further answer
+    {"path": …, "most_bytes": n, "pictures": …, "numbers": [n, …]}, then {} for each
+    further answer
         → {"conversations": […]}            as in our own archive: a few, or a long one
         → {"left_out": {kind: count}}       of these conversations; there are no more
+                                            their pictures are copied to the folder, one at a time
     → {"refused": words} or {"errno": n} or {"memory": true} instead of each
 
 Its memory, and its processor time for each answer, are limited; the program's own are not.
@@ -74,9 +76,12 @@ def _encoded(answer: dict[str, Any]) -> bytes:
 
 
 def _answers(asked: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    with ExportReading(Path(asked["path"]), asked["most_bytes"]) as reading:
-        if "numbers" in asked:
-            yield from _chosen(reading, frozenset(asked["numbers"]))
+    folder = asked["pictures"]
+    numbers = frozenset(asked["numbers"]) if "numbers" in asked else None
+    pictures = None if folder is None else Path(folder)
+    with ExportReading(Path(asked["path"]), asked["most_bytes"], pictures, numbers) as reading:
+        if numbers is not None:
+            yield from _chosen(reading, numbers)
         else:
             yield _contents(reading)
 

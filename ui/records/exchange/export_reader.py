@@ -41,12 +41,14 @@ class ExportReader:
     Args:
         path: The file or folder.
         most_bytes: The most bytes of text to read.
+        pictures: The folder for copies of pictures; None keeps none.
 
     Attributes:
         is_ours: Whether it is our own archive, whose runs have their ids from before.
     """
 
-    def __init__(self, path: Path, most_bytes: int) -> None:
+    def __init__(self, path: Path, most_bytes: int, pictures: Path | None = None) -> None:
+        self._pictures = pictures
         self._path = path
         self._most_bytes = most_bytes
         self._process = HelperProcess(_MODULE)
@@ -107,7 +109,9 @@ class ExportReader:
         self._process.close()
 
     def _question(self) -> dict[str, Any]:
-        return {"path": os.path.abspath(self._path), "most_bytes": self._most_bytes}
+        folder = None if self._pictures is None else os.path.abspath(self._pictures)
+        path = os.path.abspath(self._path)
+        return {"path": path, "most_bytes": self._most_bytes, "pictures": folder}
 
     def _traces(self, members: dict[str, str]) -> ArchivedTraces:
         if self._path.is_dir():

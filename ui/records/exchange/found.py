@@ -8,6 +8,7 @@ from typing import TypeVar
 from engine import counted
 from engine.files.fields import DamagedFile, Fields
 from ui.records.conversations import Conversation, ConversationFolder, title_from_file
+from ui.records.exchange.archived_pictures import ArchivedPictures
 from ui.records.exchange.archived_traces import ArchivedTraces, UnpackedTraces
 from ui.records.presets import Preset
 
@@ -48,6 +49,7 @@ class FoundConversations:
         listed: The conversations that can be read.
         folders: The folders that they are in.
         presets: The presets.
+        pictures: Keeps the pictures of messages, if there is a place for them.
         traces: The recorded tokens of answers; only our own archives have some.
         damaged: The parts that cannot be read: the place of each, and what is wrong with it.
         left_out: How many things of each kind have no place here; a kind is a noun: "picture".
@@ -60,6 +62,7 @@ class FoundConversations:
     folders: list[ConversationFolder] = field(default_factory=list)
     presets: list[Preset] = field(default_factory=list)
     traces: ArchivedTraces = field(default_factory=UnpackedTraces)
+    pictures: ArchivedPictures = field(default_factory=ArchivedPictures)
     damaged: list[str] = field(default_factory=list)
     left_out: Counter[str] = field(default_factory=Counter)
     unread: list[str] = field(default_factory=list)

@@ -10,6 +10,7 @@ from typing import Any
 from engine import StopKind, ToolCall
 from engine.files.fields import DamagedFile, Fields
 from engine.files.json_items import MOST_ITEM_BYTES, json_value
+from ui.records.attachments import Attachment
 from ui.records.conversations import Conversation
 from ui.records.exchange.found import FoundConversations
 from ui.records.exchange.other_programs import (
@@ -109,22 +110,20 @@ def _said(message: Fields, found: FoundConversations) -> Said | None:
         return None
     texts: list[str] = []
     thoughts: list[str] = []
-    pictures = 0
+    files: list[Attachment] = []
     for item in message.items("content"):
         kind = text_in(item, "type")
         if kind.startswith("image"):
-            pictures += 1
+            files.append(picture(f"picture {len(files) + 1}", found, _kept(item, role, found)))
         elif item.has("text"):
             value = whole(text_in(item.inner("text"), "value"))
             (thoughts if kind == "reasoning" else texts).append(value)
         else:
             found.left_out["unknown part"] += 1
-    found.left_out.update({"picture": pictures} if pictures else {})
-    files = tuple(picture(f"picture {number}") for number in range(1, pictures + 1))
     text = "\n\n".join(filter(None, texts))
     when = seconds(message.raw("created_at") or message.raw("created"))
     if role == "user":
-        made = Said("user", text, when, files=files)
+        made = Said("user", text, when, files=tuple(files))
         return None if made.is_empty else made
     text, thought = thought_apart(text)
     text = "\n\n".join([text, *map(mentioned, files)]).strip() if files else text
@@ -136,6 +135,15 @@ def _said(message: Fields, found: FoundConversations) -> Said | None:
         calls=calls, results=results, reason=None if end is None else Reason(end),
     )  # fmt: skip
     return None if made.is_empty else made
+
+
+def _kept(item: Fields, role: str, found: FoundConversations) -> str:
+    """Return the name of the copy of a question's picture; empty if it cannot be kept."""
+    holder = item.raw("image_url")
+    address = holder.get("url") if isinstance(holder, dict) else holder
+    if role != "user" or not isinstance(address, str):
+        return ""
+    return found.pictures.file_from(address)
 
 
 def _calls(

@@ -167,7 +167,7 @@ def _said(version: Fields, found: FoundConversations) -> Said | None:
     if role not in ("user", "assistant"):
         found.left_out["message of the system"] += 1
         return None
-    answer = _Answer(found)
+    answer = _Answer(found, is_question=role == "user")
     if version.has("steps"):
         for step in version.items("steps"):
             answer.take_step(step)
@@ -194,9 +194,11 @@ class _Answer:
 
     Args:
         found: Gets what is left out.
+        is_question: Whether it is a question, whose pictures are kept.
     """
 
-    def __init__(self, found: FoundConversations) -> None:
+    def __init__(self, found: FoundConversations, *, is_question: bool) -> None:
+        self._is_question = is_question
         self.texts: list[str] = []
         self.thoughts: list[str] = []
         self.files: list[Attachment] = []
@@ -249,10 +251,12 @@ class _Answer:
 
     def _take_file(self, piece: Fields) -> None:
         name = text_in(piece, "fileIdentifier") or "file"
-        is_picture = text_in(piece, "fileType") == "image"
-        self._found.left_out["picture" if is_picture else "attached file"] += 1
-        note = Attachment(file_name(name), "(the file is not kept here)")
-        self.files.append(picture(name) if is_picture else note)
+        if text_in(piece, "fileType") == "image":
+            kept = self._found.pictures.file_of(name) if self._is_question else ""
+            self.files.append(picture(name, self._found, kept))
+        else:
+            self._found.left_out["attached file"] += 1
+            self.files.append(Attachment(file_name(name), "(the file is not kept here)"))
 
     def _take_info(self, info: Fields) -> None:
         """Add what is told of a step's end: the model, the stops that it ran with, the reason."""

@@ -21,7 +21,7 @@ from engine import (
 )
 from engine.files.fields import Fields
 from ui.records import codec
-from ui.records.attachments import Attachment
+from ui.records.attachments import Attachment, kept_picture
 from ui.records.conversations import (
     UNTITLED,
     Conversation,
@@ -212,8 +212,17 @@ def file_name(name: str) -> str:
     return " ".join(whole(name).split())[:_MOST_NAME_CHARS] or "file"
 
 
-def picture(name: str) -> Attachment:
-    """Return the note that stands for a picture in a question: its name."""
+def picture(name: str, found: FoundConversations, file: str = "") -> Attachment:
+    """Return a picture of a question; one that is not kept is counted, and only named.
+
+    Args:
+        name: Its name.
+        found: Counts it.
+        file: The name of its copy; empty if it is not kept.
+    """
+    if file:
+        return kept_picture(file_name(name), file)
+    found.left_out["picture"] += 1
     return Attachment(file_name(name), "(a picture, which is not kept here)")
 
 

@@ -19,6 +19,7 @@ from engine.files.fields import DamagedFile, Fields
 from engine.files.json_items import MOST_ITEM_BYTES, JsonItem, json_items, json_value
 from ui.records.conversations import Conversation, ConversationFolder
 from ui.records.exchange.archive import LISTS, OURS, read_archive_item
+from ui.records.exchange.archived_pictures import ArchivedPictures
 from ui.records.exchange.archived_traces import names_beside, trace_members, traces_beside
 from ui.records.exchange.chatgpt import CHATGPT, read_chatgpt
 from ui.records.exchange.claude import CLAUDE, read_claude
@@ -75,6 +76,8 @@ class ExportReading:
     Args:
         path: The file or folder.
         most_bytes: The most bytes of text to read.
+        pictures: The folder for copies of pictures; None keeps none.
+        numbers: The conversations whose pictures are copied; None only checks all pictures.
 
     Attributes:
         found: Everything else that is in it, as far as it was read; complete at the end.
@@ -84,24 +87,35 @@ class ExportReading:
         DamagedFile: It is a damaged archive, or has too many files.
     """
 
-    def __init__(self, path: Path, most_bytes: int) -> None:
+    def __init__(
+        self,
+        path: Path,
+        most_bytes: int,
+        pictures: Path | None = None,
+        numbers: frozenset[int] | None = None,
+    ) -> None:
         self.found = FoundConversations("")
         self._path = path
+        self._numbers = numbers
         self._is_archive = False
         self._open = contextlib.ExitStack()
+        self._source = self._source_of(path, most_bytes)
+        self.found.pictures = ArchivedPictures(
+            self._source.names, self._source.raw_pieces, pictures, is_dry=numbers is None
+        )
+
+    def _source_of(self, path: Path, most_bytes: int) -> "_Source":
         if path.is_dir():
-            self._source: _Source = _Folder(path, most_bytes)
-            return
+            return _Folder(path, most_bytes)
         with path.open("rb") if path.is_file() else contextlib.nullcontext() as file:
             self._is_archive = file is not None and file.read(4) == b"PK\x03\x04"
         if not self._is_archive:
-            self._source = _Alone(path, most_bytes)
-            return
+            return _Alone(path, most_bytes)
         try:
             archive = self._open.enter_context(zipfile.ZipFile(path))
         except DAMAGED_ARCHIVE as error:
             raise DamagedFile("the archive is damaged") from error
-        self._source = _Archive(archive, most_bytes)
+        return _Archive(archive, most_bytes)
 
     def __enter__(self) -> "ExportReading":
         return self
@@ -118,6 +132,7 @@ class ExportReading:
         """
         found = self.found
         count = 0
+        self._want_pictures_of(count)
         for _ in self._steps():
             read, found.conversations = found.conversations, []
             for conversation in read:
@@ -126,11 +141,16 @@ class ExportReading:
                     found.left_out["more conversation"] += 1
                 else:
                     yield conversation
+            self._want_pictures_of(count)
         if not found.program:
             raise DamagedFile(_UNKNOWN)
         if found.program == OURS:
             self._take_traces()
         found.unread += [name for name in self._source.names if self._is_unread(name)]
+
+    def _want_pictures_of(self, number: int) -> None:
+        """Keep the pictures of the conversation that is read next only if it was chosen."""
+        self.found.pictures.is_wanted = self._numbers is None or number in self._numbers
 
     def _take_traces(self) -> None:
         path = self._path
@@ -146,6 +166,7 @@ class ExportReading:
         parts = PurePosixPath(name).parts
         return not (
             name in self._source.read
+            or name in self.found.pictures.read
             or name.endswith("/")
             or trace_members([name])
             or parts[-1] in _OF_THE_SYSTEM
@@ -188,7 +209,7 @@ class _Source:
             DamagedFile: It is damaged, or all texts together are too large.
         """
         self.read.add(name)
-        for piece in self._pieces(name):
+        for piece in self.raw_pieces(name):
             self._left -= len(piece)
             if self._left < 0:
                 raise self._too_large()
@@ -205,7 +226,8 @@ class _Source:
             kept.append(piece)
         return json_value(b"".join(kept))
 
-    def _pieces(self, name: str) -> Iterator[bytes]:
+    def raw_pieces(self, name: str) -> Iterator[bytes]:
+        """Yield a file in pieces, which do not count as text."""
         raise NotImplementedError
 
     def _too_large(self) -> Exception:
@@ -218,7 +240,7 @@ class _Alone(_Source):
         self._path = path
         self.names = [path.name]
 
-    def _pieces(self, name: str) -> Iterator[bytes]:
+    def raw_pieces(self, name: str) -> Iterator[bytes]:
         return _file_pieces(self._path)
 
 
@@ -234,7 +256,7 @@ class _Folder(_Source):
             if len(self.names) > _MOST_NAMES:
                 raise DamagedFile(f"the folder has more than {counted(_MOST_NAMES, 'file')}")
 
-    def _pieces(self, name: str) -> Iterator[bytes]:
+    def raw_pieces(self, name: str) -> Iterator[bytes]:
         return _file_pieces(self._folder / name)
 
 
@@ -246,7 +268,7 @@ class _Archive(_Source):
         if len(self.names) > _MOST_NAMES:
             raise DamagedFile(f"the archive has more than {counted(_MOST_NAMES, 'file')}")
 
-    def _pieces(self, name: str) -> Iterator[bytes]:
+    def raw_pieces(self, name: str) -> Iterator[bytes]:
         return member_pieces(self.archive, name, _PIECE_BYTES)
 
     def _too_large(self) -> Exception:

@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 
 from engine import Message
+from ui.records.attachments import without_picture_files
 from ui.records.messages import ConversationMessage
 from ui.records.tooling.calls import NOT_RUN
 
@@ -19,7 +20,7 @@ def turns_of(messages: list[ConversationMessage]) -> list[Message]:
     for number, message in enumerate(messages):
         run = message.run
         if run is None or not run.tool_calls:
-            turns.append(Message(message.role, message.text))
+            turns.append(Message(message.role, _read_text(message)))
             continue
         thinking = run.thinking if number > last_question else ""
         turns.append(Message("assistant", message.text, thinking, tuple(run.tool_calls)))
@@ -28,6 +29,10 @@ def turns_of(messages: list[ConversationMessage]) -> list[Message]:
             text = NOT_RUN if result is None else result.sent
             turns.append(Message("tool", text, tool_call_id=call.id, name=call.name))
     return turns
+
+
+def _read_text(message: ConversationMessage) -> str:
+    return without_picture_files(message.text) if message.attached_chars else message.text
 
 
 def questions_joined(messages: Iterable[Message]) -> list[Message]:
