@@ -205,7 +205,8 @@ class OfferDetails(QScrollArea):
             self.primary.setEnabled(not why_not)
         had_focus = self.primary.hasFocus()
         self.primary.setVisible(download is None)
-        self.then.setVisible(here is None and (download is None or download.stage == "running"))
+        is_coming = not why_not if download is None else download.stage == "running"
+        self.then.setVisible(here is None and is_coming)
         self.then.setText(_THEN)
         self._show_row(download)
         if had_focus and self.row is not None:

@@ -189,5 +189,6 @@ def test_a_download_that_cannot_work_is_not_offered_and_says_why(
             await eventually(lambda: "1.0 MB free; make room" in details.impossible.text())
             assert not details.primary.isEnabled()
             assert details.impossible.isVisible()
+            assert not details.then.isVisible()
 
     run(play())
