@@ -13,7 +13,7 @@ object:
         → {"conversations": […]}            as in our own archive: a few, or a long one
         → {"left_out": {kind: count}}       of these conversations; there are no more
                                             their pictures are copied to the folder, one at a time
-    → {"refused": words} or {"errno": n} or {"memory": true} instead of each
+    → {"refused": words} or {"errno": n, "cause": words} or {"memory": true} instead of each
 
 Its memory, and its processor time for each answer, are limited; the program's own are not.
 """
@@ -26,6 +26,7 @@ from json import dumps, loads
 from pathlib import Path
 from typing import Any
 
+from engine.files.causes import os_cause
 from engine.files.fields import DamagedFile
 from engine.processes.frames import read_frame, write_frame
 from engine.processes.own_limits import CpuTimer, allow_memory, give_way
@@ -61,7 +62,7 @@ def main() -> None:
                     reading = _answers(asked)
                 answer = _encoded(next(reading))
             except OSError as error:
-                answer = _encoded({"errno": error.errno})
+                answer = _encoded({"errno": error.errno, "cause": os_cause(error)})
             except DamagedFile as error:
                 answer = _encoded({"refused": str(error)})
             except MemoryError:

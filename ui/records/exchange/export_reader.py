@@ -133,7 +133,7 @@ class ExportReader:
             raise DamagedFile(_NOT_STARTED) from error
         answer: dict[str, Any] = parse_json(raw.decode("utf-8", "surrogatepass"))
         if "errno" in answer:
-            raise OSError(answer["errno"], os.strerror(answer["errno"]), str(self._path))
+            raise OSError(answer["errno"], answer["cause"], str(self._path))
         if "memory" in answer:
             raise DamagedFile(_MEMORY)
         if "refused" in answer:
