@@ -5,6 +5,8 @@ from collections.abc import Sequence
 from engine.wording import counted
 
 _SHOWN_CHARACTERS = 200
+# When memory that is short now may be free again.
+MEMORY_RETRY_S = 10.0
 
 
 class EngineError(Exception):
@@ -88,6 +90,23 @@ class QueueFull(EngineError):
         are = "is" if waiting == 1 else "are"
         super().__init__(
             f"{counted(waiting, 'request')} {are} already waiting{more}; try again later"
+        )
+        self.retry_after_s = retry_after_s
+
+
+class MemoryShort(EngineError):
+    """Memory for an answer is missing, because other programs or models use it; try again later.
+
+    Args:
+        wanted: The memory that the context of the request takes, in words.
+        free: The memory that is free for that, in words.
+        retry_after_s: A guess, in seconds, of when more may be free.
+    """
+
+    def __init__(self, wanted: str, free: str, retry_after_s: float = MEMORY_RETRY_S) -> None:
+        super().__init__(
+            f"the context of this request takes {wanted} of memory, and only {free} are free for "
+            "that now, because other programs or models use the rest; try again later"
         )
         self.retry_after_s = retry_after_s
 

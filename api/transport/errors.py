@@ -15,6 +15,7 @@ from engine import (
     Finished,
     HelperUnavailable,
     InvalidRequest,
+    MemoryShort,
     NoModel,
     PromptTooLong,
     QueueFull,
@@ -58,6 +59,7 @@ class ErrorKind(StrEnum):
     UNSUPPORTED_ENCODING = "unsupported_encoding"
     RATE_LIMITED = "rate_limited"
     NO_MODEL = "no_model"
+    OVERLOADED = "overloaded"
     UNAVAILABLE = "unavailable"
     INTERNAL = "internal"
 
@@ -180,6 +182,10 @@ def from_engine(error: EngineError, names: Mapping[str, str]) -> ApiError:
             return ApiError(
                 ErrorKind.RATE_LIMITED, str(error), retry_after_s=max(error.retry_after_s, 1.0)
             )
+        case MemoryShort():
+            return ApiError(
+                ErrorKind.OVERLOADED, str(error), retry_after_s=max(error.retry_after_s, 1.0)
+            )
         case UnknownModel():
             return ApiError(
                 ErrorKind.NOT_FOUND, str(error), field=("model",), code="model_not_found"
@@ -207,7 +213,10 @@ def failure_of(finished: Finished) -> ApiError | None:
     """Return the error that a generation ended with, or None if it ended normally."""
     if finished.stop.kind is StopKind.ERROR:
         kind = ErrorKind.INVALID_REQUEST if finished.is_request_at_fault else ErrorKind.INTERNAL
-        return ApiError(kind, finished.error or "the generation failed")
+        if finished.retry_after_s is not None:
+            kind = ErrorKind.OVERLOADED
+        why = finished.error or "the generation failed"
+        return ApiError(kind, why, retry_after_s=finished.retry_after_s)
     if finished.stop.kind is StopKind.CANCELLED:
         return ApiError(ErrorKind.UNAVAILABLE, _CANCELLED)
     return None
@@ -246,7 +255,7 @@ def status_of(kind: ErrorKind) -> int:
             return 415
         case ErrorKind.RATE_LIMITED:
             return 429
-        case ErrorKind.NO_MODEL | ErrorKind.UNAVAILABLE:
+        case ErrorKind.NO_MODEL | ErrorKind.OVERLOADED | ErrorKind.UNAVAILABLE:
             return 503
         case ErrorKind.INTERNAL:
             return 500

@@ -232,6 +232,8 @@ class Finished:
         budget_end: Where the budget ended the reasoning; None where it did not.
         context_length: Tokens that the model's context holds, prompt and answer together; 0 where
             the request ended before it reached a model.
+        retry_after_s: For an error that only the moment caused, when the same request may succeed;
+            otherwise None.
     """
 
     stop: StopInfo
@@ -245,6 +247,7 @@ class Finished:
     speculation: Speculation = Speculation()
     budget_end: BudgetEnd | None = None
     context_length: int = 0
+    retry_after_s: float | None = None
 
 
 Event = (

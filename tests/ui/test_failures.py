@@ -13,6 +13,7 @@ from engine.errors import (
     EngineClosed,
     EngineError,
     InvalidRequest,
+    MemoryShort,
     ModelLoadFailed,
     NoModel,
     PromptTooLong,
@@ -40,6 +41,11 @@ UI = Path(__file__).parents[2] / "ui"
         (InvalidRequest("stop_token_ids[0]", "must be known"), "Each stop token must be known."),
         (InvalidRequest("odd", "must be even"), "The setting odd must be even."),
         (NoModel("no model is loaded"), "No model is loaded. Load one and try again."),
+        (
+            MemoryShort("2.0 GB", "1.0 GB"),
+            "There is not enough memory for this at the moment, because other programs or models "
+            "use it. Close some of them, or try again later.",
+        ),
         (QueueFull(9), "Too many requests are waiting. Try again in a moment."),
         (
             EngineClosed("the engine has been shut down"),

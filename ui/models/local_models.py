@@ -134,8 +134,10 @@ class LocalModels(QWidget):
         kept = _focused_name(focused) if focused is not None else ""
         _clear(self._cards)
         self.cards = []
-        for model in library.models:
-            added = library.added_folder_of(model.found)
+        unlisted = library.unlisted()
+        for model in [*library.models, *unlisted]:
+            is_listed = model not in unlisted
+            added = library.added_folder_of(model.found) if is_listed else None
             card = ModelCard(
                 self._theme,
                 model,
@@ -145,8 +147,9 @@ class LocalModels(QWidget):
                 is_unloaded=library.model.is_unloaded,
                 stuck_why=library.model.in_memory.stuck_at(model.found.folder),
                 removal="" if added is None else removal_words(added, library.only_in(added)),
-                drafts=library.drafts_for(model.found),
+                drafts=library.drafts_for(model.found) if is_listed else (),
                 newer=self._newer(model.found),
+                is_listed=is_listed,
             )
             card.update_wanted.connect(self._upkeep.update)
             card.deletion_wanted.connect(self.deletion_wanted)

@@ -54,6 +54,7 @@ class ModelCard(QFrame):
             was found elsewhere.
         drafts: The models that can be its draft model.
         newer: The hub's newer version, if there is one.
+        is_listed: Whether the last scan found its folder.
 
     Attributes:
         update_button: The button that downloads a newer revision; None if none is known.
@@ -81,11 +82,13 @@ class ModelCard(QFrame):
         stuck_why: str = "",
         drafts: Sequence[FoundModel] = (),
         newer: HubModel | None = None,
+        is_listed: bool = True,
     ) -> None:
         super().__init__()
         self.setObjectName("card")
         self.model = model
         self._stuck_why = stuck_why
+        self._is_listed = is_listed
         found = model.found
         self._removal = removal
         self._drafts = drafts
@@ -138,6 +141,8 @@ class ModelCard(QFrame):
             return f"{lead}{found.problem}."
         if self._stuck_why:
             return as_sentence(self._stuck_why)
+        if not self._is_listed:
+            return "Its folder was not found. It goes on answering until it is unloaded."
         return fit_words(self.model.need, self.model.fit, memory)
 
     def _button(self, *, is_loaded: bool) -> QPushButton | None:

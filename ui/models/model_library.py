@@ -146,6 +146,29 @@ class ModelLibrary(QObject):
             and not any(f == one.found.folder or f in one.found.folder.parents for f in others)
         ]
 
+    def unlisted(self) -> list[LibraryModel]:
+        """Return the models in memory whose folders the last scan did not find."""
+        if not self.has_looked:
+            return []
+        listed = {one.found.folder.resolve() for one in self.models}
+        return [
+            LibraryModel(
+                FoundModel(
+                    one.id,
+                    one.folder,
+                    Origin.FOLDER,
+                    size_bytes=one.info.size_bytes,
+                    architecture=one.info.architecture,
+                    context_length=one.info.context_length,
+                ),
+                None,
+                Fit.FITS,
+                used_at=0.0,
+            )
+            for one in self.model.in_memory.loaded
+            if one.info is not None and one.folder not in listed
+        ]
+
     def is_loaded(self, found: FoundModel) -> bool:
         """Whether a model is loaded."""
         info, folder = self.model.info, found.folder.resolve()

@@ -31,6 +31,11 @@ class ModelsInMemory:
             return None
         return next((one for one in self._engine.models if one.folder == folder), None)
 
+    @property
+    def loaded(self) -> list[ModelStatus]:
+        """Those of several models that are in memory; empty if the engine holds only one."""
+        return [one for one in self._engine.models if one.is_loaded and self.may_be_several]
+
     def stuck_at(self, folder: Path | None) -> str:
         """Return why the model of a folder was given up; empty if it was not, or is again there.
 

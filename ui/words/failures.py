@@ -9,6 +9,7 @@ from engine import (
     EngineClosed,
     EngineError,
     InvalidRequest,
+    MemoryShort,
     NoModel,
     PromptTooLong,
     QueueFull,
@@ -46,6 +47,11 @@ def failure_words(error: BaseException) -> str:
             return "No model is loaded. Load one and try again."
         case QueueFull():
             return "Too many requests are waiting. Try again in a moment."
+        case MemoryShort():
+            return (
+                "There is not enough memory for this at the moment, because other programs or "
+                "models use it. Close some of them, or try again later."
+            )
         case EngineClosed() if str(error) not in ("", "the engine has been shut down"):
             return as_sentence(plain_cause(str(error)))
         case EngineClosed():

@@ -19,6 +19,7 @@ _TYPES: Mapping[ErrorKind, MessageErrorType] = {
     ErrorKind.UNSUPPORTED_ENCODING: "invalid_request_error",
     ErrorKind.RATE_LIMITED: "rate_limit_error",
     ErrorKind.NO_MODEL: "overloaded_error",
+    ErrorKind.OVERLOADED: "overloaded_error",
     ErrorKind.UNAVAILABLE: "api_error",
     ErrorKind.INTERNAL: "api_error",
 }
@@ -26,9 +27,9 @@ _TYPES: Mapping[ErrorKind, MessageErrorType] = {
 
 def error_to_wire(error: ApiError, request_id: str) -> tuple[int, MessageErrorAnswer]:
     """Return the status and the body of an error answer, which is also the ``error`` event."""
-    # The vendor's type for a server without a model is "overloaded".
-    status = 529 if error.kind is ErrorKind.NO_MODEL else status_of(error.kind)
-    inner: MessageError = {"type": _TYPES[error.kind], "message": _message(error)}
+    type_ = _TYPES[error.kind]
+    status = 529 if type_ == "overloaded_error" else status_of(error.kind)
+    inner: MessageError = {"type": type_, "message": _message(error)}
     if error.details is not None:
         inner["details"] = dict(error.details)
     return status, {"type": "error", "error": inner, "request_id": request_id}

@@ -26,6 +26,7 @@ _TYPES_AND_CODES: Mapping[ErrorKind, tuple[ErrorType, str | None]] = {
     ErrorKind.UNSUPPORTED_ENCODING: ("invalid_request_error", "unsupported_encoding"),
     ErrorKind.RATE_LIMITED: ("rate_limit_error", "rate_limit_exceeded"),
     ErrorKind.NO_MODEL: ("server_error", "no_model_loaded"),
+    ErrorKind.OVERLOADED: ("server_error", "memory_short"),
     ErrorKind.UNAVAILABLE: ("server_error", "service_unavailable"),
     ErrorKind.INTERNAL: ("server_error", None),
 }

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from engine.library.memory import Memory, room_for_caches
 from engine.library.models import ModelInfo
 from engine.scheduling.limits import Limits
-from engine.scheduling.queue.room import CacheRoom
+from engine.scheduling.queue.room import CacheRoom, Wanted
 from engine.scheduling.queue.row import Row
 
 
@@ -20,6 +20,7 @@ class AnswerMemory:
         limits: Contain the size, if one was set.
         machine: Returns the memory that the model and its answers may use now.
         largest: Returns the memory that they may use once other models have left.
+        most: Returns the memory that the machine could give to the model at all, with its weights.
         make_room: Frees memory that other models hold; see ``has_room_beside``.
     """
 
@@ -28,11 +29,13 @@ class AnswerMemory:
         limits: Limits,
         machine: Callable[[], Memory],
         largest: Callable[[], Memory] | None = None,
+        most: Callable[[], int] | None = None,
         make_room: Callable[[], bool | None] | None = None,
     ) -> None:
         self._limits = limits
         self._machine = machine
         self._largest = largest
+        self._most = most
         self._make_room = make_room
         self._room: CacheRoom | None = None
         self._room_of_model: ModelInfo | None = None
@@ -45,17 +48,13 @@ class AnswerMemory:
             rows: Its answers in the batch.
         """
         if self._room is None or self._room_of_model is not model:
-            limits = self._limits
-            room = limits.context_bytes
-            if room is None:
-                room = room_for_caches(
-                    self._machine(),
-                    model.answer_cache,
-                    model.weights_bytes,
-                    limits.prompt_cache_bytes,
-                )
-                room += rows_bytes(model, rows)  # they have this memory already
-            self._room = CacheRoom(model.answer_cache, model.context_length, room)
+            most = self._limits.context_bytes
+            if most is None:
+                # The rows have their memory already.
+                room = self._room_in(self._machine(), model, rows_bytes(model, rows))
+            else:
+                room = CacheRoom(model.answer_cache, model.context_length, most)
+            self._room = room
             self._room_of_model = model
         return self._room
 
@@ -63,13 +62,34 @@ class AnswerMemory:
         """Return the memory for the answers of a model once other models have left."""
         if self._largest is None or self._limits.context_bytes is not None:
             return self.room(model, rows)
-        room = room_for_caches(
-            self._largest(),
-            model.answer_cache,
-            model.weights_bytes,
-            self._limits.prompt_cache_bytes,
-        )
-        return CacheRoom(model.answer_cache, model.context_length, room + rows_bytes(model, rows))
+        return self._room_in(self._largest(), model, rows_bytes(model, rows))
+
+    def possible_room(self, model: ModelInfo, rows: Mapping[int, Row]) -> CacheRoom:
+        """Return the memory for the answers of a model once all other programs have left, too."""
+        if self._most is None or self._limits.context_bytes is not None:
+            return self.room(model, rows)
+        most = self._most()
+        return self._room_in(Memory(most, most), model)
+
+    def _room_in(self, now: Memory, model: ModelInfo, taken: int = 0) -> CacheRoom:
+        kept = self._limits.prompt_cache_bytes
+        room = room_for_caches(now, model.answer_cache, model.weights_bytes, kept)
+        return CacheRoom(model.answer_cache, model.context_length, room + taken)
+
+    def check(self, model: ModelInfo, rows: Mapping[int, Row], wanted: Wanted) -> None:
+        """Make sure that the choices of a request fit while no other answers run.
+
+        Args:
+            model: The model.
+            rows: Its answers in the batch.
+            wanted: What the choices need.
+
+        Raises:
+            InvalidRequest: They can never fit; the message has the field and the figures.
+            MemoryShort: They do not fit now, because other programs use memory.
+        """
+        self.possible_room(model, rows).check(wanted)
+        self.largest_room(model, rows).check_now(wanted)
 
     def measure_again(self) -> None:
         """Measure it again with the next request, because other models came or left."""

@@ -5,6 +5,7 @@ Belongs to the engine thread. Knows nothing of requests that wait for the batch.
 
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import NamedTuple
 
 from engine.inference.backend import Backend, Step
@@ -15,7 +16,7 @@ from engine.scheduling.queue.likelihoods import wanted_stats
 from engine.scheduling.queue.row import Row
 from engine.scheduling.queue.shared_scores import SharedScores
 from engine.stopping.record import StopKind
-from engine.values.events import Event
+from engine.values.events import Event, Finished
 from engine.values.request import TraceLevel
 from engine.values.tokens import TokenOrigin, TokenStats
 
@@ -54,6 +55,7 @@ class HandingOut:
         error: str | None = None,
         *,
         is_request_at_fault: bool = False,
+        retry_after_s: float | None = None,
     ) -> None:
         """Tell a reader that its answer has ended.
 
@@ -62,11 +64,14 @@ class HandingOut:
             kind: Why it ended.
             error: What went wrong, if anything did.
             is_request_at_fault: Whether the request caused the error.
+            retry_after_s: When the request may succeed, if only the moment caused the error.
         """
         self._behind.gone(row)
         now = time.perf_counter()
-        last = row.end(kind, now, error, is_request_at_fault=is_request_at_fault)
-        self._outbox.put(row.generation, last, is_urgent=True)
+        *events, last = row.end(kind, now, error, is_request_at_fault=is_request_at_fault)
+        if retry_after_s is not None and isinstance(last, Finished):
+            last = replace(last, retry_after_s=retry_after_s)
+        self._outbox.put(row.generation, [*events, last], is_urgent=True)
 
     def hand_out(self, backend: Backend, step: Step) -> Leaving:
         """Hand the tokens of one step to their rows; return those that ended."""

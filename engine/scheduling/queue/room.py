@@ -7,7 +7,7 @@ A batch gives each of its rows as much memory as its longest row takes. An answe
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from engine.errors import InvalidRequest
+from engine.errors import InvalidRequest, MemoryShort
 from engine.library.cache_size import CacheSize
 from engine.wording import counted
 
@@ -53,10 +53,7 @@ class CacheRoom:
             InvalidRequest: They do not; the message has the field and the figures.
         """
         count = len(wanted.choices)
-        tokens, prompt = max(
-            (min(self._context, prompt + (most or 1)), prompt) for prompt, most in wanted.choices
-        )
-        one = self._size.allocated_bytes(tokens)
+        tokens, prompt, one = self._longest(wanted)
         if count * one <= self._room:
             return
         if one <= self._room:
@@ -80,13 +77,30 @@ class CacheRoom:
             raise InvalidRequest(
                 wanted.prompt_field,
                 f"the shortest prompt and answer take {_figure(one)} of memory for their context, "
-                f"and {self._free}; unload other models, or give answers more memory",
+                f"and {self._free}; choose a smaller model, or give answers more memory",
             )
         raise InvalidRequest(
             wanted.prompt_field,
             f"a prompt of {prompt:,} tokens and its answer take {_figure(one)} of memory for their "
             f"context, and {self._free}; shorten it",
         )
+
+    def check_now(self, wanted: Wanted) -> None:
+        """Make sure that choices, which fit into more memory than this, fit into this.
+
+        Raises:
+            MemoryShort: They do not; the message has the figures.
+        """
+        *_, one = self._longest(wanted)
+        if (needed := len(wanted.choices) * one) > self._room:
+            raise MemoryShort(_figure(needed), _figure(self._room))
+
+    def _longest(self, wanted: Wanted) -> tuple[int, int, int]:
+        """Return the tokens of the longest choice, those of its prompt, and its bytes."""
+        tokens, prompt = max(
+            (min(self._context, prompt + (most or 1)), prompt) for prompt, most in wanted.choices
+        )
+        return tokens, prompt, self._size.allocated_bytes(tokens)
 
     def context_of(self, choices: int) -> int:
         """Return how many tokens each of ``choices`` answers can have while nothing else runs."""
@@ -98,7 +112,7 @@ class CacheRoom:
 
     @property
     def _free(self) -> str:
-        return f"{_figure(self._room)} are free for that"
+        return f"at most {_figure(self._room)} can be free for that"
 
 
 def _at_most(tokens: int, prompt: int) -> str:

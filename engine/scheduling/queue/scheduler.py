@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
 
-from engine.errors import EngineError, InvalidRequest, QueueFull
+from engine.errors import MEMORY_RETRY_S, EngineError, InvalidRequest, QueueFull
 from engine.inference.backend import Backend, Prompt, Step
 from engine.library.memory import Memory, memory
 from engine.library.models import ModelInfo
@@ -23,6 +23,7 @@ from engine.scheduling.queue.answer_memory import AnswerMemory, reserved_bytes, 
 from engine.scheduling.queue.failures import cause_of, log_failure, raise_endings, refusal
 from engine.scheduling.queue.handing_out import HandingOut
 from engine.scheduling.queue.preparing import choices_field
+from engine.scheduling.queue.room import Wanted
 from engine.scheduling.queue.row import Row, drop_loaded
 from engine.scheduling.queue.shared_scores import SharedScores
 from engine.stopping.record import StopKind
@@ -49,6 +50,7 @@ class Scheduler:
         outbox: Where events go.
         machine: Returns the memory that the model and its answers may use now.
         largest: Returns the memory that they may use once other models have left.
+        most: Returns the memory that the machine could give to the model at all, with its weights.
         make_room: Frees memory of other models; returns False if that has to be waited for, and
             None if it is not possible.
 
@@ -65,16 +67,19 @@ class Scheduler:
         outbox: Outbox,
         machine: Callable[[], Memory] = memory,
         largest: Callable[[], Memory] | None = None,
+        most: Callable[[], int] | None = None,
         make_room: Callable[[], bool | None] | None = None,
     ) -> None:
         self._limits = limits
         self._outbox = outbox
-        self._memory = AnswerMemory(limits, machine, largest, make_room)
+        self._memory = AnswerMemory(limits, machine, largest, most, make_room)
         self.rows: dict[int, Row] = {}
         self.behind = SharedScores()
         self._handing_out = HandingOut(self.rows, outbox, self.behind)
         self.waiting: deque[Row] = deque()
         self._steps_unmeasured = 0
+        # Since when no answer runs because memory is waited for.
+        self._starved_at: float | None = None
         self.is_held = False
 
     @property
@@ -105,8 +110,7 @@ class Scheduler:
             raise QueueFull(max(0, ahead - limits.max_rows), len(choices))
         for generation in choices:
             check(backend, generation)
-        room = self._memory.largest_room(backend.info, self.rows)
-        room.check(wanted([one.request for one in choices]))
+        self._memory.check(backend.info, self.rows, wanted([one.request for one in choices]))
 
     def measure_again(self) -> None:
         """Measure the memory for answers again with the next request: other models came or left."""
@@ -120,9 +124,17 @@ class Scheduler:
         """Return the memory that the caches of the answers in the batch take."""
         return rows_bytes(model, self.rows)
 
-    def room_of_one(self, backend: Backend) -> int:
-        """Return how many tokens one text may have while nothing else runs."""
-        return self._memory.room(backend.info, self.rows).context_of(1)
+    def most_text_tokens(self, backend: Backend, tokens: int) -> int:
+        """Return how many tokens a text that becomes a vector may have at all.
+
+        Raises:
+            MemoryShort: One of ``tokens`` may be read, but there is no memory for it now.
+        """
+        model = backend.info
+        most = self._memory.possible_room(model, self.rows).context_of(1)
+        if tokens <= min(most, model.context_length):
+            self._memory.room(model, self.rows).check_now(Wanted([(tokens, 0)], "", ""))
+        return most
 
     def submit(
         self,
@@ -139,14 +151,15 @@ class Scheduler:
             prompts: The rendered prompt of each.
             at: When it was submitted; waiting requests are served in this order.
         """
-        room = self._memory.largest_room(backend.info, self.rows)
-        most_tokens = room.context_of(len(choices))
+        largest = self._memory.largest_room(backend.info, self.rows)
+        most_tokens = largest.context_of(len(choices))
         try:
             rows = [
                 admit(backend, generation, prompt, at, most_tokens=most_tokens)
                 for generation, prompt in zip(choices, prompts, strict=True)
             ]
-            room.check(wanted([one.request for one in choices], prompts))
+            need = wanted([one.request for one in choices], prompts)
+            self._memory.check(backend.info, self.rows, need)
         except BaseException as error:
             settle(choices, refusal(error))
             return
@@ -194,7 +207,9 @@ class Scheduler:
                 return
             row = self._next(backend.info)
             if row is None:
+                self._end_starved()
                 return
+            self._starved_at = None
             self.waiting.remove(row)
             try:
                 joined = backend.join(row.prompt, row.request, row.generation.form)
@@ -223,6 +238,23 @@ class Scheduler:
                 head.overtaken += 1
                 return short
         return head if self._memory.has_room_beside(model, self.rows, head) else None
+
+    def _end_starved(self) -> None:
+        """End answers that have waited too long for memory that other models use."""
+        if self.rows:
+            self._starved_at = None
+            return
+        now, most_s = time.perf_counter(), self._limits.memory_wait_s
+        if self._starved_at is None:
+            self._starved_at = now
+        for row in list(self.waiting):
+            if now - max(self._starved_at, row.submitted_at) >= most_s:
+                self.waiting.remove(row)
+                why = (
+                    f"the memory for this answer was not free within {most_s:g} seconds, because "
+                    "other models are answering; try again later"
+                )
+                self._handing_out.finish(row, StopKind.ERROR, why, retry_after_s=MEMORY_RETRY_S)
 
     def _end_overgrown(self, backend: Backend) -> None:
         """End answers that have no limit of their own, the longest first, while memory is short."""

@@ -85,13 +85,19 @@ class EmbeddingQueue:
         """Hand the tokens to the engine thread; one that has ended has refused the request."""
         self._send(rendered)
 
-    def finish(self, backend: Backend | None, rendered: Rendered, most_tokens: int) -> None:
+    def finish(
+        self,
+        backend: Backend | None,
+        rendered: Rendered,
+        most_tokens: Callable[[Backend, int], int],
+    ) -> None:
         """Let a tokenised request be read.
 
         Args:
             backend: The loaded model.
             rendered: The request with its tokens, or the error.
-            most_tokens: The length of a text for which there is memory.
+            most_tokens: Returns the length of a text for which there can be memory, given that of
+                the longest one; raises where that one does not fit now.
         """
         command, outcome = rendered.request, rendered.outcome
         if not isinstance(command, Embed) or command not in self._requests:
@@ -102,7 +108,8 @@ class EmbeddingQueue:
             self._drop(command, refusal(outcome))
         elif isinstance(outcome, list):
             try:
-                parts = backend.embed(outcome, command.request.dimensions, most_tokens)
+                most = most_tokens(backend, max(map(len, outcome)))
+                parts = backend.embed(outcome, command.request.dimensions, most)
             except BaseException as error:
                 self._drop(command, refusal(error))
                 return

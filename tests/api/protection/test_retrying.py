@@ -6,8 +6,11 @@ from typing import Any
 
 import pytest
 
+from engine.library.memory import Memory
 from engine.scheduling.service import Engine
+from engine.scheduling.thread.models import memory_budget
 from tests.api.conftest import Site
+from tests.api.protection.test_hang_ups import BODIES
 
 KEY = "the-right-key"
 ASK = {"model": "m", "max_tokens": 8, "messages": [{"role": "user", "content": "Hi"}]}
@@ -87,3 +90,24 @@ def test_an_allowed_page_can_read_the_header(serve: Callable[..., Site]) -> None
     reply = site.send("POST", "/v1/messages", b"{", {"Origin": PAGE})
 
     assert "x-should-retry" in reply.headers["access-control-expose-headers"]
+
+
+@pytest.mark.parametrize("path", sorted(BODIES))
+@pytest.mark.parametrize("is_streamed", [False, True])
+def test_a_prompt_for_which_there_is_no_memory_now_can_be_sent_again_later(
+    serve: Callable[..., Site],
+    staged: Callable[..., Any],
+    monkeypatch: pytest.MonkeyPatch,
+    path: str,
+    is_streamed: bool,
+) -> None:
+    monkeypatch.setattr(memory_budget, "memory", lambda: Memory(1 << 30, 0))
+    site = serve(staged().engine)
+    body = {"model": "m", "stream": is_streamed, **BODIES[path]("x" * 5000)}
+    reply = site.send("POST", path, body)
+
+    assert reply.status == (529 if path == "/v1/messages" else 503), reply.body
+    assert int(reply.headers["retry-after"]) >= 1
+    assert "x-should-retry" not in reply.headers
+    assert b"free for that now" in reply.body
+    assert site.send("POST", path, body | BODIES[path]("Hi")).status == 200

@@ -8,12 +8,15 @@ from api.transport.errors import ApiError, ErrorKind, failure_of, field_path, fr
 from engine.errors import (
     EngineClosed,
     InvalidRequest,
+    MemoryShort,
     ModelLoadFailed,
     NoModel,
     QueueFull,
     RequestCancelled,
     UnknownModel,
 )
+from engine.stopping.record import StopInfo, StopKind
+from engine.values.events import Finished, Timing, Usage
 
 
 @pytest.mark.parametrize(
@@ -31,6 +34,7 @@ from engine.errors import (
         (ErrorKind.INTERNAL, 500, "api_error"),
         (ErrorKind.UNAVAILABLE, 503, "api_error"),
         (ErrorKind.NO_MODEL, 529, "overloaded_error"),
+        (ErrorKind.OVERLOADED, 529, "overloaded_error"),
     ],
 )
 def test_messages_has_a_status_and_a_type_for_each_error(
@@ -98,6 +102,7 @@ def test_the_engines_names_of_fields_become_those_of_the_client(
     [
         (NoModel(), ErrorKind.NO_MODEL),
         (QueueFull(3), ErrorKind.RATE_LIMITED),
+        (MemoryShort("2.0 GB", "1.0 GB"), ErrorKind.OVERLOADED),
         (EngineClosed(), ErrorKind.UNAVAILABLE),
         (ModelLoadFailed("no such folder"), ErrorKind.INTERNAL),
         (UnknownModel("gpt-4o", ["gpt-oss-20b"]), ErrorKind.NOT_FOUND),
@@ -114,6 +119,15 @@ def test_only_a_broken_generation_is_a_failure(scenario: Any) -> None:
     failure = failure_of(scenario.finished)
 
     assert (failure is not None) == (scenario.name in ("error_after_text", "cancelled"))
+
+
+def test_an_answer_that_only_the_moment_ended_can_be_sent_again() -> None:
+    stop = StopInfo(StopKind.ERROR)
+    failure = failure_of(Finished(stop, Usage(), Timing(), "no memory now", retry_after_s=10.0))
+
+    assert failure is not None
+    assert (failure.kind, failure.retry_after_s) == (ErrorKind.OVERLOADED, 10.0)
+    assert failure.message == "no memory now"
 
 
 def test_a_request_that_was_cancelled_for_another_model_can_be_sent_again() -> None:

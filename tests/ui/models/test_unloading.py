@@ -4,7 +4,7 @@ import asyncio
 from pathlib import Path
 
 from PySide6.QtGui import QAction
-from PySide6.QtWidgets import QToolButton
+from PySide6.QtWidgets import QLabel, QToolButton
 
 from engine.stopping.rules import StopRules
 from engine.values.request import GenerationRequest
@@ -76,6 +76,29 @@ def test_a_model_beside_the_default_one_is_unloaded_from_its_card(
             assert both.state.stage == "ready"
             await eventually(lambda: "Unload" not in entries(both.card("beta")))
             assert both.card("beta").button is not None
+
+    run(play())
+
+
+def test_a_loaded_model_whose_folder_is_gone_has_a_card_from_which_it_is_unloaded(
+    run: RunOnLoop, theme: Theme, tmp_path: Path, demo_model_path: Path
+) -> None:
+    async def play() -> None:
+        async with Both(theme, tmp_path, demo_model_path) as both:
+            folder = both.several.folder
+            (folder / "beta").rename(folder / "gamma")
+            library = both.several.window.model_library
+            library.refresh()
+            await eventually(lambda: not library.is_looking)
+            names = [one.model.found.name for one in both.models.local.cards]
+            assert names == ["alpha", "gamma", "beta"]
+            assert any(
+                "goes on answering" in one.text() for one in both.card("beta").findChildren(QLabel)
+            )
+            entries(both.card("beta"))["Unload"].trigger()
+            await eventually(lambda: both.loaded == {"alpha"})
+            await eventually(lambda: len(both.models.local.cards) == 2)
+            assert both.state.name == "alpha"
 
     run(play())
 

@@ -250,8 +250,7 @@ class Lane:
                 elif not command.gives_up.is_set():
                     self._embedding.begin(slot.backend, command)
             case Rendered(request=Embed()):
-                most = 0 if slot.backend is None else self._scheduler.room_of_one(slot.backend)
-                self._embedding.finish(slot.backend, command, most)
+                self._embedding.finish(slot.backend, command, self._scheduler.most_text_tokens)
             case Rendered():
                 self._intake.finish(slot.backend, command)
             case Resume():

@@ -96,6 +96,7 @@ class Lanes:
             self._outbox,
             lambda: self._loading.machine(lane),
             lambda: self._loading.largest(lane),
+            lambda: self._loading.most_bytes,
             lambda: self._loading.make_room(lane),
         )
         intake = Intake(self._limits, scheduler, self._inbox, self._preparation)

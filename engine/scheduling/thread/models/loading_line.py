@@ -60,6 +60,11 @@ class LoadingLine:
         """Return the memory that a model and its answers may use once others have left."""
         return self._budget.largest(lane, self._others(lane))
 
+    @property
+    def most_bytes(self) -> int:
+        """The memory that a model and its answers may use at all."""
+        return self._budget.most_bytes
+
     def make_room(self, lane: Lane) -> bool | None:
         """Free memory of other models for an answer of a model that is in memory.
 

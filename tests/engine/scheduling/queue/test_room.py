@@ -9,13 +9,16 @@ from typing import Any
 
 import pytest
 
-from engine.errors import InvalidRequest, PromptTooLong
+from engine.errors import InvalidRequest, MemoryShort, PromptTooLong
 from engine.inference.backend import Prompt
 from engine.library.cache_size import CacheSize, Window
+from engine.library.memory import Memory
 from engine.scheduling.limits import Limits
 from engine.scheduling.queue.room import CacheRoom, Wanted
 from engine.scheduling.service import Engine
+from engine.scheduling.thread.models import memory_budget
 from engine.stopping.record import StopKind
+from engine.values.embedding import EmbeddingRequest
 from engine.values.events import TextDelta
 from engine.values.request import GenerationRequest
 from tests.support.asking import ask, request, run
@@ -72,8 +75,8 @@ def test_the_field_that_asks_for_too_much_is_named_with_figures() -> None:
     assert too_many is not None
     assert str(too_many) == (
         "n: 4 answers of 2,600 tokens each, their prompt included, take 11.0 GB of memory for "
-        "their context, and 10.0 GB are free for that; ask for at most 3 at once, or for "
-        "answers of at most 1,560 tokens"
+        "their context, and at most 10.0 GB can be free for that; ask for at most 3 at once, or "
+        "for answers of at most 1,560 tokens"
     )
     assert checked(room, *[(1000, 1560)] * 4) is None
     assert checked(room, *[(1000, 1600)] * 3) is None
@@ -82,7 +85,7 @@ def test_the_field_that_asks_for_too_much_is_named_with_figures() -> None:
     assert too_long is not None
     assert str(too_long) == (
         "max_tokens: a prompt and an answer of 51,000 tokens together take 50.0 GB of memory for "
-        "their context, and 10.0 GB are free for that; set it to at most 9,240 tokens"
+        "their context, and at most 10.0 GB can be free for that; set it to at most 9,240 tokens"
     )
     assert checked(room, (1000, 9240)) is None
 
@@ -151,7 +154,7 @@ def test_a_request_that_its_prompt_makes_too_large_is_refused_unread(
         with pytest.raises(InvalidRequest) as caught:
             await engine.generate(request("x" * 3000, max_tokens=2000))
         assert caught.value.field == "max_tokens"
-        assert "32.0 KB are free" in caught.value.reason
+        assert "32.0 KB can be free" in caught.value.reason
         with pytest.raises(InvalidRequest) as caught:
             await engine.generate_together([request("x" * 3000, max_tokens=10)] * 2)
         assert caught.value.field == "n"
@@ -269,6 +272,31 @@ def test_if_answers_without_limits_fill_the_memory_the_longest_ends(tmp_path: Pa
         await engine.aclose()
 
     run(play(), 120)
+
+
+def test_a_prompt_is_too_long_only_if_it_could_not_fit_with_all_other_programs_gone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stage, machine = stage_of(tmp_path, context=100_000), [Memory(1 << 30, 0)]
+    monkeypatch.setattr(memory_budget, "memory", lambda: machine[0])
+
+    async def play() -> None:
+        engine = Engine(loader=stage.load)
+        await engine.load(tmp_path)
+        prompt = request("x" * 5000, max_tokens=2)
+        with pytest.raises(MemoryShort, match=r"only 32\.0 KB are free .* now") as caught:
+            await engine.generate(prompt)
+        assert caught.value.retry_after_s > 0
+        with pytest.raises(MemoryShort):
+            await engine.embed(EmbeddingRequest(("x" * 5000,)))
+        machine[0] = Memory(1 << 30, 1 << 30)
+        await (await engine.generate(prompt)).collect()
+        machine[0] = Memory(0, 1 << 30)
+        with pytest.raises(InvalidRequest, match="shorten it"):
+            await engine.generate(prompt)
+        await engine.aclose()
+
+    run(play())
 
 
 def test_without_a_limit_the_machine_s_free_memory_is_the_room(tmp_path: Path) -> None:

@@ -327,19 +327,46 @@ def test_a_request_that_does_not_fit_beside_another_models_answers_waits_for_the
         engine.offer(models)
         for one in (a, b):
             assert (await ask(engine, _ASKED, max_tokens=2, model=one.id)).text
-        large = request(_ASKED, max_tokens=30_000, rules=_ENDLESS, model=b.id)
+        large = request(_ASKED, max_tokens=32_000, rules=_ENDLESS, model=b.id)
         running = [await engine.generate(large) for _ in range(2)]
         await until(lambda: status_of(engine, b).running == 2)
-        asked = await engine.generate(request(_ASKED, max_tokens=30_000, model=a.id))
+        asked = await engine.generate(request(_ASKED, max_tokens=32_000, model=a.id))
         await until(lambda: status_of(engine, a).waiting == 1)
         # Nobody joins the others meanwhile, so that it is not starved.
         later = await engine.generate(request(_ASKED, max_tokens=4, model=b.id))
         await until(lambda: status_of(engine, b).waiting == 1)
         for generation in running:
             generation.cancel()
-        assert (await asked.collect()).text == await alone(a, most=30_000)
+        assert (await asked.collect()).text == await alone(a, most=32_000)
         assert (await later.collect()).text
         assert {state(engine, one) for one in (a, b)} <= {"ready", "unloaded"}
+        await engine.aclose()
+
+    run(play(), 120)
+
+
+def test_an_answer_waits_for_the_memory_of_other_models_only_so_long(
+    models: list[OfferedModel],
+) -> None:
+    async def play() -> None:
+        a, b = models[:2]
+        engine = Engine(replace(room_for(models, 2), memory_wait_s=0.0))
+        engine.offer(models)
+        for one in (a, b):
+            assert (await ask(engine, _ASKED, max_tokens=2, model=one.id)).text
+        large = request(_ASKED, max_tokens=32_000, rules=_ENDLESS, model=b.id)
+        running = [await engine.generate(large) for _ in range(2)]
+        await until(lambda: status_of(engine, b).running == 2)
+        ended = (await ask(engine, _ASKED, max_tokens=32_000, model=a.id)).finished
+        assert ended.stop.kind is StopKind.ERROR
+        assert ended.error is not None
+        assert "other models are answering" in ended.error
+        assert ended.retry_after_s
+        assert not any(one._is_closed for one in running)
+        for generation in running:
+            generation.cancel()
+            await generation.collect()
+        assert (await ask(engine, _ASKED, max_tokens=32_000, model=a.id)).text
         await engine.aclose()
 
     run(play(), 120)
