@@ -27,26 +27,52 @@ class EndTokens(QWidget):
     def __init__(self, theme: Theme) -> None:
         super().__init__()
         self._theme = theme
+        self._shown: tuple[str, ModelInfo | None, tuple[int, ...]] = "", None, ()
         self._rows = QVBoxLayout(self)
         self._rows.setContentsMargins(0, 0, 0, 0)
         self._rows.setSpacing(5)
 
-    def show_tokens(self, info: ModelInfo | None, added: Sequence[int]) -> None:
-        """List the end tokens: the model's, and those that a person added."""
-        layout = self._rows
-        clear_layout_of(self)
-        if info is None:
+    def show_tokens(self, info: ModelInfo | None, added: Sequence[int], name: str = "") -> None:
+        """List the end tokens: the model's, and those that a person added.
+
+        Args:
+            info: The model; None if it is not loaded. Those of a model that was loaded stay, and
+                before that there is room for one, so that little moves when the load ends.
+            added: The ids that a person added.
+            name: The model's name; empty if there is none.
+        """
+        before = self._shown[1]
+        if info is not None:
+            name = info.id
+        elif before is not None and before.id == name:
+            info = before
+        wanted = name, info, tuple(added)
+        if wanted == self._shown:
             return
-        head = ElidedLabel(f"End tokens of {info.id}")
+        self._shown = wanted
+        clear_layout_of(self)
+        if name:
+            self._list(name, info, added)
+        # Qt would show them a frame later than it makes room for them.
+        for row in range(self._rows.count()):
+            item = self._rows.itemAt(row)
+            if item is not None and (widget := item.widget()) is not None:
+                widget.show()
+
+    def _list(self, name: str, info: ModelInfo | None, added: Sequence[int]) -> None:
+        layout = self._rows
+        head = ElidedLabel(f"End tokens of {name}")
         head.setProperty("role", "muted")
         rescale(head, 0.93)
         layout.addWidget(head)
-        for token in info.eos:
+        if info is None:
+            layout.addWidget(_end_token("…", "known once the model is loaded"))
+        for token in () if info is None else info.eos:
             words = f"token {token.token_id}, from {token.source}"
             layout.addWidget(_end_token(visible(token.text), words))
         for token_id in added:
-            known = "added by you" if token_id < info.vocabulary_size else "not in this model"
-            row = _end_token(str(token_id), known)
+            is_known = info is None or token_id < info.vocabulary_size
+            row = _end_token(str(token_id), "added by you" if is_known else "not in this model")
             remove = IconButton(self._theme, "close", f"Remove end token {token_id}", size=14)
             remove.clicked.connect(lambda _=False, one=token_id: self.removed.emit(one))
             inner = row.layout()
@@ -57,7 +83,10 @@ class EndTokens(QWidget):
         more.setProperty("kind", "link")
         more.setProperty("is_flush", True)
         more.setAccessibleName("Add a token id that ends answers")
-        more.clicked.connect(lambda: self._ask_token(info))
+        if info is None:
+            more.setEnabled(False)
+        else:
+            more.clicked.connect(lambda: self._ask_token(info))
         layout.addWidget(more, 0, Qt.AlignmentFlag.AlignLeft)
 
     def _ask_token(self, info: ModelInfo) -> None:

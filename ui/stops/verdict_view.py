@@ -72,7 +72,7 @@ class VerdictView(QWidget):
         self._tiles = [FigureTile(name) for name in ("Tokens", "Tokens/s", "First token")]
         self._tiles_row = QWidget()
         self._facts = QWidget()
-        self._facts.setLayout(QVBoxLayout())
+        QVBoxLayout(self._facts).setContentsMargins(0, 0, 0, 0)
         self.copy_report = QPushButton("Copy Report")
         self.copy_report.setAccessibleName("Copy a report of this run as Markdown")
         self.inspect = QPushButton("Inspect…")
@@ -80,7 +80,7 @@ class VerdictView(QWidget):
         self._lay_out()
         self.copy_report.clicked.connect(self._copy)
         theme.changed.connect(self.refresh)
-        model.changed.connect(self.refresh)
+        model.changed.connect(self._follow_model)
         self.refresh()
 
     @property
@@ -90,8 +90,12 @@ class VerdictView(QWidget):
 
     def show_run(self, run: Run | None, question: str = "") -> None:
         """Show another run, or the empty state."""
+        is_other = run is not self._run
         self._run, self._question = run, question
-        self.refresh()
+        if is_other:
+            self.refresh()
+        else:
+            self.follow()
 
     def follow(self) -> None:
         """Show the run's progress. A shown end stays: tool calls may continue the answer."""
@@ -108,11 +112,11 @@ class VerdictView(QWidget):
         """Show the run as it is now."""
         run = self._run
         finished = self._shown_end = None if run is None else run.finished
+        facts = FactTable(fixed_font(self.font(), 0.92))
         for part in (self._bar, self._tail_card, self._tiles_row):
             part.hide()
         self.copy_report.setVisible(run is not None and run.is_over)
         self.inspect.setVisible(run is not None)
-        self._new_facts()
         if run is None:
             self._show_waiting_for_question()
         elif run.state is RunState.REFUSED:
@@ -123,11 +127,12 @@ class VerdictView(QWidget):
             self._say(said.icon, said.tone, said.words.sentence, said.words.detail)
             if finished is not None:
                 self._show_tail(run, finished)
-                self._show_figures(run, finished)
+                self._show_figures(run, finished, facts)
             elif run.state is not RunState.UNRECORDED:
-                self._show_circumstances(run, self._new_facts())
+                self._show_circumstances(run, facts)
             elif run.model_id:
-                self._new_facts().add("Model", run.model_id)
+                facts.add("Model", run.model_id)
+        self._place(facts)
 
     # -- states ----------------------------------------------------------------------------
 
@@ -174,7 +179,7 @@ class VerdictView(QWidget):
         self._tail.setAccessibleName(f"The answer ended with: {tail}{cut_words}")
         self._tail_card.show()
 
-    def _show_figures(self, run: Run, finished: Finished) -> None:
+    def _show_figures(self, run: Run, finished: Finished, facts: FactTable) -> None:
         usage, timing = finished.usage, finished.timing
         speed = tokens_per_s(usage, timing)
         first = timing.first_token_s
@@ -182,7 +187,6 @@ class VerdictView(QWidget):
         self._tiles[1].show_value("–" if speed is None else figure(speed))
         self._tiles[2].show_value("–" if first is None else seconds(first))
         self._tiles_row.show()
-        facts = self._new_facts()
         for fact in end_facts(finished, run.context):
             if fact.name in _IN_TILES:
                 continue
@@ -212,14 +216,17 @@ class VerdictView(QWidget):
         self.detail.setText(detail)
         self.detail.setVisible(bool(detail))
 
-    def _new_facts(self) -> FactTable:
+    def _follow_model(self) -> None:
+        if self._run is None:
+            self.refresh()
+
+    def _place(self, facts: FactTable) -> None:
+        """Show the facts in the place of earlier ones, at once: Qt would do it a frame later."""
         clear_layout_of(self._facts)
-        facts = FactTable(fixed_font(self.font(), 0.92))
         layout = self._facts.layout()
         assert layout is not None
-        layout.setContentsMargins(0, 0, 0, 0)
         layout.addWidget(facts)
-        return facts
+        facts.show()
 
     def _lay_out(self) -> None:
         head = QHBoxLayout()

@@ -15,7 +15,7 @@ The application closes the engine itself, after ``finish``.
 from collections.abc import Callable
 from pathlib import Path
 
-from PySide6.QtCore import Qt, Signal
+from PySide6.QtCore import QCoreApplication, QEvent, Qt, Signal
 from PySide6.QtGui import QCloseEvent, QKeyEvent, QResizeEvent
 from PySide6.QtWidgets import QMainWindow, QSplitter
 
@@ -220,6 +220,12 @@ class MainWindow(QMainWindow):
     def restore_layout(self, layout: bytes) -> None:
         """Restore size, position and columns of an earlier window; ignores what does not fit."""
         self._layout.restore(layout)
+
+    def event(self, event: QEvent) -> bool:
+        """Finish all layouts before a frame: each of them asks the one around it afterwards."""
+        if event.type() == QEvent.Type.UpdateRequest:
+            QCoreApplication.sendPostedEvents(None, QEvent.Type.LayoutRequest.value)
+        return super().event(event)
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         """Show the columns that fit."""

@@ -1,16 +1,20 @@
 """No frame shows the verdict cut off, also while all text grows."""
 
+import itertools
+
 import pytest
-from PySide6.QtCore import QEvent, QObject
-from PySide6.QtWidgets import QApplication, QLabel
+from PySide6.QtCore import QEvent, QObject, QPoint
+from PySide6.QtWidgets import QApplication, QLabel, QWidget
 from pytestqt.qtbot import QtBot
 
 from tests.support.answers.said import conversation, finished_run
 from tests.support.shown import main_window, shown
-from tests.ui.driving import RunOnLoop, ScriptedEngine, eventually
+from tests.ui.driving import MODEL, RunOnLoop, ScriptedEngine, eventually
 from ui.kit.look.theme import Theme
 from ui.kit.text.facts import FactTable
 from ui.models.model_state import ModelState
+from ui.records.chosen_model import ChosenModel
+from ui.records.conversations import StopEntry
 from ui.records.runs import Run, RunState
 from ui.records.tooling.calls import CallProgress
 from ui.stops.verdict_view import VerdictView
@@ -79,3 +83,87 @@ def test_the_facts_of_an_ended_answer_are_not_built_anew_while_its_calls_go_on(
     running.text += " 3"
     verdict.follow()
     assert verdict.detail.text().startswith("5 characters so far")
+
+
+STOPS = ("\n6", "END", "<|im_end|>", "\n\nUser:", "###", "Observation:", "</answer>")
+
+
+def names(widget: QWidget) -> list[str]:
+    return [one.accessibleName() for one in widget.findChildren(QWidget) if one.isVisible()]
+
+
+def name_of(widget: QWidget) -> str:
+    return f"{type(widget).__name__} {widget.property('text') or widget.accessibleName()}"
+
+
+class Frames(QObject):
+    """Notes in each frame where the parts of a column are, which overlap, and what is cut off."""
+
+    def __init__(self, column: QWidget) -> None:
+        super().__init__(column)
+        self.places: dict[QWidget, set[tuple[int, ...]]] = {}
+        self.faults: list[str] = []
+        self._column = column
+        column.installEventFilter(self)
+
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:  # noqa: N802 - Qt's name
+        if event.type() == QEvent.Type.Paint:
+            self.look()
+        return False
+
+    def look(self) -> None:
+        parts = [one for one in self._column.findChildren(QWidget) if one.isVisible()]
+        for part in parts:
+            corner, size = part.mapTo(self._column, QPoint()), part.size()
+            place = corner.x(), corner.y(), size.width(), size.height()
+            self.places.setdefault(part, set()).add(place)
+            wraps = isinstance(part, QLabel) and part.wordWrap()
+            needed = part.heightForWidth(size.width()) if wraps else part.minimumSizeHint().height()
+            if isinstance(part, QLabel) and size.height() < needed - 1:
+                self.faults.append(f"{part.text()} has {size.height()} of {needed} pixels")
+        for one, other in itertools.combinations(parts, 2):
+            is_beside = one.parentWidget() is other.parentWidget()
+            if is_beside and one.geometry().intersects(other.geometry()):
+                self.faults.append(f"{one} overlaps {other}")
+
+
+@pytest.mark.parametrize("percent", [100, 200])
+def test_the_panel_is_laid_out_once_at_the_start_and_stays_so_when_its_model_is_loaded(
+    run: RunOnLoop, scripted: ScriptedEngine, theme: Theme, percent: int
+) -> None:
+    async def steps() -> None:
+        scripted.model = None
+        window = main_window(scripted, theme)  # type: ignore[arg-type]
+        window.preferences.change(text_percent=percent)
+        seven = conversation()
+        seven.model = ChosenModel(MODEL.id, MODEL.path)
+        seven.stops = [StopEntry(stop) for stop in STOPS]
+        window.workspace.take_in(seven)
+        panel = window.stop_panel
+        column = panel.editor.parentWidget()
+        frames = Frames(column)
+        window.resize(1800, 820)
+        async with shown(window, quits=True):
+            await eventually(lambda: bool(frames.places))
+            scripted.model = MODEL
+            model = window.workspace.model
+            model.stage, model.name = "ready", MODEL.id
+            model.changed.emit()
+            tokens = panel.editor.end_tokens
+            await eventually(
+                lambda: "End token <|im_end|>, token 2, from tokenizer" in names(tokens)
+            )
+            await eventually(lambda: column.height() >= column.minimumSizeHint().height())
+            await eventually(lambda: tokens.height() >= tokens.sizeHint().height())
+            frames.look()
+            assert panel.editor.table in frames.places
+            moved = {
+                name_of(one): places for one, places in frames.places.items() if len(places) > 1
+            }
+            assert moved == {}
+            assert frames.faults == []
+
+    try:
+        run(steps())
+    finally:
+        theme.set_text_size(100)

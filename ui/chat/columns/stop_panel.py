@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from dataclasses import replace
 
-from PySide6.QtCore import QEvent, QObject, QSize, Qt
-from PySide6.QtGui import QFont
+from PySide6.QtCore import QCoreApplication, QEvent, QObject, QSize, Qt
+from PySide6.QtGui import QFont, QShowEvent
 from PySide6.QtWidgets import (
     QDockWidget,
     QFrame,
@@ -154,7 +154,8 @@ class StopPanel(QDockWidget):
 
     def _show_model(self) -> None:
         added = self._workspace.current.conversation.settings.stop_token_ids
-        self.editor.end_tokens.show_tokens(self._workspace.answering.info, added)
+        model = self._workspace.answering
+        self.editor.end_tokens.show_tokens(model.info, added, model.name)
 
     def _change_tokens(self, change: Callable[[tuple[int, ...]], tuple[int, ...]]) -> None:
         settings = self._workspace.current.conversation.settings
@@ -201,6 +202,12 @@ class _Sized(QFrame):
         if event.type() == QEvent.Type.LayoutRequest:
             self.updateGeometry()
         return False
+
+    def showEvent(self, event: QShowEvent) -> None:
+        """Give the content its height before the first frame; the parts know theirs only now."""
+        QCoreApplication.sendPostedEvents(None, QEvent.Type.LayoutRequest.value)
+        QCoreApplication.sendEvent(self._area, QEvent(QEvent.Type.LayoutRequest))
+        super().showEvent(event)
 
     def sizeHint(self) -> QSize:
         """Return the usual width."""

@@ -91,6 +91,7 @@ QPushButton[kind="link"] {
     text-align: left;
 }
 QPushButton[kind="link"][is_flush="true"] { padding: 3px 0; }
+QPushButton[kind="link"]:disabled { color: $hint; }
 QPushButton[kind="link"]:hover { text-decoration: underline; }
 QPushButton[kind="link"]:focus { border: $ring; }
 QPushButton[kind="chip"] {
