@@ -67,7 +67,7 @@ def _offered(given: Sequence[Path], folders: tuple[Path, ...]) -> list[OfferedMo
     first = [look_into(one, Origin.FOLDER) for one in given]
     for model in first:
         if model.problem:
-            raise CommandError(f"--model: {model.problem}")
+            raise CommandError(f"--model {model.folder}: {model.problem}")
     if not given:
         first = [look_into(paths.demo_model(), Origin.BUNDLED)]
     return offered_models([*first, *discover(ModelFolders(added=folders))])

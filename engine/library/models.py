@@ -162,7 +162,7 @@ def model_name(folder: Path) -> str:
 
 def _named(file: Path) -> str:
     """Return a file's name after its model's: clients must not learn the folders of a computer."""
-    return f"{model_name(file.parent)}/{file.name}"
+    return f"the file {model_name(file.parent)}/{file.name}"
 
 
 def context_length(config: dict[str, Any]) -> int:
@@ -182,11 +182,13 @@ def check_folder(folder: Path) -> dict[str, Any]:
     Raises:
         ModelLoadFailed: It is not a folder, or a file is missing or damaged; the message names it.
     """
-    name = model_name(folder)
+    name = f"the folder {model_name(folder)}"
     if not folder.exists():
         raise ModelLoadFailed(f"{name} does not exist")
     if not folder.is_dir():
-        raise ModelLoadFailed(f"{name} is a file; give the folder that holds config.json")
+        raise ModelLoadFailed(
+            f"{model_name(folder)} is a file; give the folder that holds config.json"
+        )
     config = read_json(folder / "config.json")
     weights = sorted(folder.glob("*.safetensors"))
     missing = sorted(indexed_weights(folder) - {path.name for path in weights})
