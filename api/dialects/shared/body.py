@@ -23,6 +23,8 @@ _NO_SCHEMAS = {"metadata", "default", "expected", "function"}
 _LISTS = {"list", "tuple", "set", "frozenset"}
 _MOST_KEYS = 10_000
 _TURNS = ("messages", "input")
+# An item takes many times its size in memory, and no conversation has as many.
+_MOST_TURNS = 1 << 16
 
 
 def _adapt(schema: Any) -> None:
@@ -133,6 +135,11 @@ def parsed(raw: bytes, model: type[_Model]) -> _Model:
     if not isinstance(value, dict):
         raise invalid((), f"the body must be a JSON object, not {_kind_of(value)}")
     known = {field.alias or name for name, field in model.model_fields.items()}
+    for name in known.intersection(_TURNS):
+        turns = value.get(name)
+        # Tokens are no turns; the length of the context bounds them.
+        if isinstance(turns, list) and len(turns) > _MOST_TURNS and isinstance(turns[-1], dict):
+            raise invalid((name,), f"at most {_MOST_TURNS:,} items are possible; send fewer")
     _check_integers({name: one for name, one in value.items() if name in known}, ())
     try:
         return model.model_validate(value)

@@ -63,6 +63,25 @@ def test_a_table_with_too_many_keys_is_refused_before_its_values_are_checked() -
         )
 
 
+@pytest.mark.parametrize(
+    ("path", "field"),
+    [
+        ("/v1/messages", "messages"),
+        ("/v1/chat/completions", "messages"),
+        ("/v1/responses", "input"),
+        ("/api/chat", "messages"),
+    ],
+)
+def test_more_items_than_any_conversation_has_are_refused_before_they_are_checked(
+    shared_site: Any, path: str, field: str
+) -> None:
+    items = [{"role": "user", "content": "a"}] * 65_537
+    reply = shared_site.send("POST", path, {"model": "m", "max_tokens": 1, field: items})
+
+    assert reply.status == 400
+    assert "at most 65,536 items are possible" in str(reply.json["error"])
+
+
 @pytest.mark.parametrize("path", ["/v1/messages", "/generate", "/api/chat"])
 def test_a_body_with_more_values_than_any_prompt_is_refused_unread(
     shared_site: Any, path: str
