@@ -195,9 +195,12 @@ def test_a_dead_engine_thread_ends_open_answers_and_the_next_succeeds(
                 await asyncio.sleep(0.01)
         are_taken.set()
         ended = await answers
+        # What had not begun when the thread died is answered by the next one.
+        has_died = [b"the device was lost" in body for body in ended]
+        assert any(has_died)
         for n, body in enumerate(ended):
-            assert b'"error"' in body, (PATHS[n % len(PATHS)], body)
-            assert b"the device was lost" in body, body
+            assert has_died[n] or f"c{n} ".encode() in body, (PATHS[n % len(PATHS)], body)
+            assert b'"error"' in body or not has_died[n], body
         assert await client(server, 1, leaves=False, is_slow=False) == "c1 " * TOKENS
         await until_quiet(engine, tasks)
         await server.stop()
