@@ -198,7 +198,7 @@ def test_a_body_beyond_the_limit_is_refused(
     reply = site.send("POST", path, ASK | {"user": "x" * 1000})
 
     assert reply.status == 413
-    assert "1000 bytes" in check_envelope(reply, path)
+    assert "1,000 bytes" in check_envelope(reply, path)
     assert reply.json["error"]["type"] == type_
 
 

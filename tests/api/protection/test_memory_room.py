@@ -65,7 +65,7 @@ def test_the_refusal_names_the_field_and_the_figures(
         assert f"{field}: " in error["message"] or error.get("param") == field
     text = error if isinstance(error, str) else error["message"]
     assert f"{field}: " in text
-    assert "8.0 KB are free" in text
+    assert "at most 8.0 KB can be free" in text
     assert stage.stage.model.calls == []
     # The next one is answered.
     assert site.send("POST", "/v1/chat/completions", CHAT | {"max_tokens": 5}).status == 200
