@@ -24,12 +24,11 @@ from engine.output.beginnings import read_token
 from engine.output.channels import Splitter
 from engine.output.families.family import Family, Marks
 from engine.output.vocabulary import Vocabulary
+from engine.speculating.lengths import WIDTHS
 from engine.stopping.record import Channel
 from engine.values.events import BudgetEnd
 from engine.values.request import Effort, GenerationRequest
 
-# No pass over drafts is wider.
-_WIDEST_PASS = 32
 BUDGET_OF_EFFORT = {Effort.LOW: 1_024, Effort.MEDIUM: 8_192}
 """Most tokens of reasoning, if the template does not know efforts; other efforts have no limit."""
 
@@ -153,7 +152,7 @@ class BudgetProcessor:
         """Whether a pass over several tokens has to draw them one after the other."""
         count = self._count
         if count.ended_at is None:
-            return count.can_end_within(_WIDEST_PASS)
+            return count.can_end_within(WIDTHS[-1])
         return count.is_inside and len(self._after) < len(self._edges.closing)
 
     def take(self, token_id: int) -> BudgetEnd | None:
