@@ -14,11 +14,7 @@ from app.process.exits import CommandError
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the program and return the exit code.
-
-    Args:
-        argv: Arguments without the program's name; None reads them from the process.
-    """
+    """Run the program and return the exit code."""
     try:
         given = probe_parser(__version__).parse_args(argv)
         from app.commands import probe

@@ -177,18 +177,7 @@ async def _begun(
     wanted: Sequence[GenerationRequest],
     head: Head,
 ) -> AsyncIterator[Begun]:
-    """Start the generations of a stream; whichever still runs afterwards is cancelled.
-
-    Args:
-        service: The service that the server answers from.
-        route: Encodes the stream.
-        params: The request.
-        wanted: The request to the engine.
-        head: What is known of the answer before it begins.
-
-    Raises:
-        EngineError: The engine refused them.
-    """
+    """Start the generations of a stream; whichever still runs afterwards is cancelled."""
     async with running(service, wanted) as generations:
         route.on_accepted(service, params)
         head = _with_model(service, route, params, head, generations)

@@ -58,13 +58,7 @@ _CLIENT_GONE = 499
 def build(
     engine: ServedEngine, config: ServerConfig, observer: RequestObserver | None = None
 ) -> web.Application:
-    """Return the application that serves an engine.
-
-    Args:
-        engine: Answers the requests.
-        config: The server's settings.
-        observer: Is told of every request; None for no observer.
-    """
+    """Return the application that serves an engine."""
     middlewares: list[Middleware] = [_logged, _enveloped, _checked]
     untold = Untold()
     if observer is not None:

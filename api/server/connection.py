@@ -27,13 +27,7 @@ _MOST_HEADS = 32
 
 @dataclass(frozen=True, slots=True)
 class ConnectionLimits:
-    """The limits of a server's connections.
-
-    Attributes:
-        max_connections: Most open connections; further ones are answered with an error and closed.
-        header_timeout_s: How long a new connection may take to send its first request's headers.
-        idle_timeout_s: How long a connection may be idle between two requests.
-    """
+    """The limits of a server's connections."""
 
     max_connections: int
     header_timeout_s: float
@@ -41,11 +35,7 @@ class ConnectionLimits:
 
 
 class Connection(web.RequestHandler):
-    """aiohttp's protocol with limits, and with errors in the format of the client's vendor.
-
-    Attributes:
-        is_surplus: Whether it exceeds the server's limit of connections.
-    """
+    """aiohttp's protocol with limits, and with errors in the format of the client's vendor."""
 
     __slots__ = ("_head", "_header_timer", "_limits", "_server", "is_surplus")
 
@@ -108,14 +98,7 @@ class Connection(web.RequestHandler):
         exc: BaseException | None = None,
         message: str | None = None,
     ) -> web.StreamResponse:
-        """Answer a malformed request in the error format of the dialect that it was meant for.
-
-        Args:
-            request: aiohttp's placeholder for the request that it could not read.
-            status: The HTTP status.
-            exc: Why it could not be read.
-            message: aiohttp's words for that, which are not sent.
-        """
+        """Answer a malformed request in the error format of the dialect that it was meant for."""
         self._stop_clock()
         plain = super().handle_error(request, status, exc, message)
         path, headers = _gist(self._head)

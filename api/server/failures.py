@@ -19,12 +19,6 @@ def failure_response(
     """Return the answer to a request that failed.
 
     Its headers tell clients whether a retry can succeed, and when.
-
-    Args:
-        dialect: The dialect whose error format is used.
-        error: What went wrong.
-        request_id: The request's id; empty if it has none.
-        status: A status that replaces the dialect's own; None for the dialect's.
     """
     usual, body = dialect.render_error(error, request_id)
     response = web.json_response(body, status=status or usual, dumps=json_text)

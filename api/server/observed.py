@@ -88,13 +88,7 @@ class Untold:
 
 
 def outer(observer: RequestObserver, config: ServerConfig, untold: Untold) -> Middleware:
-    """Return the middleware that reports the beginning and the end of each request.
-
-    Args:
-        observer: The observer to report to.
-        config: The server's settings.
-        untold: Keeps the ends that cannot be reported yet.
-    """
+    """Return the middleware that reports the beginning and the end of each request."""
 
     @web.middleware
     async def told(request: web.Request, handler: Handler) -> web.StreamResponse:

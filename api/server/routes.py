@@ -25,24 +25,7 @@ DIALECTS: tuple[Dialect, ...] = (MESSAGES, CHAT, COMPLETIONS, RESPONSES, GENERAT
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """One route.
-
-    Attributes:
-        method: The HTTP method.
-        path: The path, with parameters in braces.
-        handler: Answers the requests.
-        description: What it is for, in a few words.
-        dialect: The dialect of its errors; None if the request's headers decide.
-        needs_key: Whether it requires the API key, if the server has one.
-        request: The type of its request's body.
-        answer: The type of its answer, if the answer is JSON of a known shape.
-        media_type: The media type of its answer, if no type describes the answer.
-        other_answers: The types of its answers with other statuses that are not errors.
-        stream: The media type of its answer when streamed; None if it is never streamed.
-        event: The type of one event of that stream, or of one line.
-        operation: What the model is asked to do, in the terms of OpenTelemetry's conventions; empty
-            if the route needs no model.
-    """
+    """One route."""
 
     method: str
     path: str

@@ -257,13 +257,7 @@ def traced(request: GenerationRequest) -> GenerationRequest:
 
 
 def note_generation(generation: ServedAnswer, model: str, asked: GenerationRequest) -> None:
-    """Record that a generation belongs to the request that is being answered.
-
-    Args:
-        generation: The generation; none of its events has been read yet.
-        model: Id of the model that answers.
-        asked: The client's request, before ``traced`` changed it.
-    """
+    """Record that a generation belongs to the request that is being answered."""
     observation = _current.get()
     if observation is None:
         return

@@ -101,12 +101,7 @@ def prepared(folder: Path) -> Path:
 
 
 class ResponseFolder:
-    """The kept answers of one server on disk.
-
-    Args:
-        folder: The folder, used by this server only; raises ``ConfigError`` if it cannot be used,
-            or another server uses it.
-    """
+    """The kept answers of one server on disk."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = prepared(folder)
@@ -135,12 +130,6 @@ class ResponseFolder:
 
         Damaged files are renamed. Answers that were not used for too long are deleted. Called once,
         before anything else.
-
-        Args:
-            most_s: How long an answer is kept after it was last used.
-
-        Returns:
-            The answers, each with the seconds since it was last used.
         """
         found: list[tuple[float, KeptResponse]] = []
         now = time.time()
@@ -277,11 +266,7 @@ def _written(response: KeptResponse) -> str:
 
 
 def _read(path: Path) -> KeptResponse | None:
-    """Return the answer in a file; None if it is damaged.
-
-    Raises:
-        OSError: It cannot be read.
-    """
+    """Return the answer in a file; None if it is damaged."""
     try:
         text = read_bounded(path, _MOST_FILE_BYTES).decode()
         facts, answer, *sent = text.split("\n")

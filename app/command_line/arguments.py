@@ -76,19 +76,7 @@ def parser(
     launch: Command,
     completion: Command,
 ) -> argparse.ArgumentParser:
-    """Return the parser; its result has the chosen command as ``command``.
-
-    Args:
-        window: Opens the window; used without a command.
-        ask: Answers one question.
-        serve: Serves other programs.
-        replay: Plays a saved run again.
-        inspect: Diagnoses captured answers.
-        probe: Checks a server.
-        models: Lists, searches, downloads and removes models.
-        launch: Starts a coding agent.
-        completion: Prints completions for a shell.
-    """
+    """Return the parser; its result has the chosen command as ``command``."""
     root = argparse.ArgumentParser(
         prog="fullstop",
         description=_DESCRIPTION,

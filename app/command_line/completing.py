@@ -48,14 +48,7 @@ def script(shell: str) -> str:
 def candidates(
     root: argparse.ArgumentParser, line: Sequence[str], local: Names, remote: Names
 ) -> list[str]:
-    """Return the candidates for the last word of a line; empty if any word is possible.
-
-    Args:
-        root: The parser of the program.
-        line: The words of the line up to the one being completed, the program's own included.
-        local: Returns the names of the models on this computer.
-        remote: Returns the names of models to download.
-    """
+    """Return the candidates for the last word of a line; empty if any word is possible."""
     *before, begun = line[1:] or [""]
     parser, positions, option = root, 0, None
     for word in before:

@@ -23,13 +23,7 @@ exit codes: 0 nothing is wrong, 1 something is, 2 wrong usage, 3 a part was not 
 
 
 def add_inspect(commands: Any, run: Command, add_stops: Callable[..., None]) -> None:
-    """Add the command to a parser's subcommands; ``add_stops`` adds the options for stops.
-
-    Args:
-        commands: The parser's subcommands.
-        run: Runs the command.
-        add_stops: Adds the options for stops to a parser.
-    """
+    """Add the command to a parser's subcommands; ``add_stops`` adds the options for stops."""
     inspect = commands.add_parser(
         "inspect",
         help="say what is wrong with an answer that any server gave",

@@ -19,14 +19,7 @@ def add_setting(
     prefix: str = "",
     text: Callable[[str], str] = str,
 ) -> None:
-    """Add the option of a setting; the result lacks it unless it is given.
-
-    Args:
-        parser: The parser, or a group of it.
-        one: The setting.
-        prefix: The prefix of the value's name in the result.
-        text: Reads a value that is text.
-    """
+    """Add the option of a setting; the result lacks it unless it is given."""
     said = one.setting
     option = said.option or f"--{one.name.replace('_', '-')}"
     kind = _kind(one.kind)

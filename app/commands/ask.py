@@ -41,11 +41,7 @@ _EXIT_CODES = {StopKind.CANCELLED: exits.INTERRUPTED, StopKind.ERROR: exits.FAIL
 
 
 def run(options: AskOptions) -> int:
-    """Answer the prompt and return the exit code.
-
-    Raises:
-        CommandError: The prompt, an option or the model cannot be used.
-    """
+    """Answer the prompt and return the exit code."""
     prompt = whole_prompt(options.prompt)
     if options.saved_run is not None and not options.saved_run.parent.is_dir():
         raise CommandError(
@@ -121,12 +117,6 @@ def whole_prompt(given: str) -> str:
     """Return the prompt with the text that is piped into the program, which it is about.
 
     A prompt of ``-`` is read from standard input. A terminal is not read otherwise.
-
-    Args:
-        given: The prompt of the command line.
-
-    Raises:
-        CommandError: The prompt is empty or not UTF-8, or what is piped cannot be used.
     """
     if given == "-":
         given = _standard_input()

@@ -22,13 +22,7 @@ _Judged = tuple[Capture, Sequence[Finding]]
 
 @dataclass(frozen=True, slots=True)
 class InspectOptions:
-    """What to inspect.
-
-    Attributes:
-        file: The file; ``-`` reads standard input.
-        stops: The stops of the requests; () takes those of the requests in the file.
-        is_json: Print one JSON object.
-    """
+    """What to inspect."""
 
     file: str
     stops: tuple[str, ...] = ()
@@ -36,11 +30,7 @@ class InspectOptions:
 
 
 def run(options: InspectOptions) -> int:
-    """Print the answers in the file and their findings; return the exit code.
-
-    Raises:
-        CommandError: The file cannot be read or contains no answer.
-    """
+    """Print the answers in the file and their findings; return the exit code."""
     tally = _Tally()
     try:
         # The answers are read and written one by one: a file may have many, and large ones.

@@ -35,16 +35,7 @@ _LOOPBACK = "127.0.0.1,localhost"
 
 @dataclass(frozen=True, slots=True)
 class LaunchOptions:
-    """The options of ``fullstop launch``.
-
-    Attributes:
-        agent: The agent's name on the command line, a key of ``AGENTS``.
-        model: The model to use; None for the one that the server uses by default.
-        url: The server's address; None to look for one.
-        is_printed: Whether only to print the shell commands.
-        is_insisted: Whether to start the agent even if the model is too small for it.
-        arguments: The person's own arguments for the agent.
-    """
+    """The options of ``fullstop launch``."""
 
     agent: str
     model: str | None = None
@@ -55,11 +46,7 @@ class LaunchOptions:
 
 
 def run(options: LaunchOptions) -> int:
-    """Start the agent and return its exit code.
-
-    Raises:
-        CommandError: The agent is not installed, there is no server, or the model is unsuitable.
-    """
+    """Start the agent and return its exit code."""
     agent = AGENTS[options.agent]
     settings = serve_settings.resolve({}, os.environ)
     if options.is_printed:
@@ -126,14 +113,7 @@ def _model(server: RunningServer, options: LaunchOptions) -> ServedModel:
 def _check(
     agent: AgentProgram, server: RunningServer, model: ServedModel, options: LaunchOptions
 ) -> None:
-    """Warn of what a model lacks for an agent; raise ``CommandError`` unless the person insists.
-
-    Args:
-        agent: The agent.
-        server: The server that offers the model.
-        model: The model.
-        options: The options of the command.
-    """
+    """Warn of what a model lacks for an agent; raise ``CommandError`` unless the person insists."""
     if missing := lacks(agent, model.context, server.can_call_tools(model)):
         remedy = (
             "Choose another model with --model (fullstop models lists downloaded models, fullstop "
@@ -158,15 +138,7 @@ def _started(
     more: tuple[str, ...],
     folder: Path,
 ) -> int:
-    """Run the agent until it ends; return its exit code, or 128 and the signal that ended it.
-
-    Args:
-        program: The path of its executable.
-        agent: The agent.
-        target: The server and model that it uses.
-        more: The person's own arguments.
-        folder: A temporary folder.
-    """
+    """Run the agent until it ends; return its exit code, or 128 and the signal that ended it."""
     setup = with_folder(agent.set_up(target), str(folder))
     for name, text in setup.files.items():
         (folder / name).write_text(text, encoding="utf-8")

@@ -63,16 +63,7 @@ def show(*, is_json: bool, names_only: bool) -> int:
 
 
 def search(words: str, most: int, *, is_json: bool) -> int:
-    """Search the hub, or suggest models if there are no words; return the exit code.
-
-    Args:
-        words: The words to search for.
-        most: The most models to list.
-        is_json: Whether the output is JSON.
-
-    Raises:
-        CommandError: The hub cannot be searched; the message says why.
-    """
+    """Search the hub, or suggest models if there are no words; return the exit code."""
     printer, now = Printer(), memory()
     here = {one.name for one in paths.local_models() if not one.is_partial}
     if not words.strip():
@@ -99,11 +90,7 @@ def search(words: str, most: int, *, is_json: bool) -> int:
 
 
 def download(name: str, *, is_json: bool) -> int:
-    """Download a model and show the progress; return the exit code.
-
-    Raises:
-        CommandError: It cannot be downloaded; the message says why and gives a remedy.
-    """
+    """Download a model and show the progress; return the exit code."""
     printer = Printer()
     try:
         repository = repository_of(name)
@@ -134,17 +121,7 @@ def download(name: str, *, is_json: bool) -> int:
 
 
 def remove(name: str, *, is_sure: bool, is_json: bool) -> int:
-    """Delete a model after asking; return the exit code.
-
-    Args:
-        name: The model's name.
-        is_sure: Whether to delete it without asking.
-        is_json: Whether the output is JSON.
-
-    Raises:
-        CommandError: There is no such model, it cannot be removed, or standard input is not a
-            terminal.
-    """
+    """Delete a model after asking; return the exit code."""
     found = models_named(paths.local_models(), name)
     if not found:
         raise CommandError(f"there is no model {name} on this computer; fullstop models lists them")

@@ -72,15 +72,7 @@ _WRITERS: Mapping[str, Callable[[ProbeSuite], str]] = {
 
 @dataclass(frozen=True, slots=True)
 class ProbeCommand:
-    """What to probe and how to report it.
-
-    Attributes:
-        options: What to probe.
-        is_all: Whether to probe every dialect that the server answers.
-        is_json: Print one JSON object instead of the table.
-        files: Files to write the report to, by format.
-        expected: The expected failures.
-    """
+    """What to probe and how to report it."""
 
     options: ProbeOptions
     is_all: bool = False
@@ -90,14 +82,7 @@ class ProbeCommand:
 
 
 def run_arguments(given: argparse.Namespace) -> int:
-    """Run the probe's command line; return the exit code.
-
-    Args:
-        given: The options of ``app.command_line.probe_arguments``, by their names.
-
-    Raises:
-        CommandError: The command line is wrong, or a file cannot be read or written.
-    """
+    """Run the probe's command line; return the exit code."""
     if given.list:
         shown = harmless_json(catalogue_as_data()) + "\n" if given.json else catalogue_as_text()
         return _print(shown) or exits.OK
@@ -107,11 +92,7 @@ def run_arguments(given: argparse.Namespace) -> int:
 
 
 def run(command: ProbeCommand) -> int:
-    """Probe, print the report, and return the exit code.
-
-    Raises:
-        CommandError: A report cannot be written.
-    """
+    """Probe, print the report, and return the exit code."""
     for name, path in command.files.items():
         _check_writable(name, path)  # fail before the probe takes minutes
     printer = Printer()

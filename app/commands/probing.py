@@ -17,14 +17,7 @@ from api.conformance.probe.values import OnProgress, ProbeFailed, ProbeOptions, 
 def probed(
     options: ProbeOptions, *, is_all: bool, expected: Expected, on_progress: OnProgress
 ) -> ProbeSuite:
-    """Probe a server and return the reports.
-
-    Args:
-        options: The options; their time limit is for all dialects together.
-        is_all: Whether to probe every dialect that the server answers.
-        expected: The expected failures.
-        on_progress: Called before and after each check.
-    """
+    """Probe a server and return the reports."""
     probing = _Probing(options, on_progress)
     asyncio.run(probing.run(is_all=is_all))
     return ProbeSuite(

@@ -32,11 +32,7 @@ _MAX_BYTES = 32 * 1024 * 1024
 
 
 def run(options: ReplayOptions) -> int:
-    """Replay the file, print text and reason, and return the exit code.
-
-    Raises:
-        CommandError: The file cannot be read or is not a saved run.
-    """
+    """Replay the file, print text and reason, and return the exit code."""
     recording = _read(options.file)
     played = replay(recording, _rules(options, recording))
     if options.is_json:

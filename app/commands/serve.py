@@ -55,11 +55,7 @@ _IN_CLEAR = (
 
 
 def run(options: ServeOptions) -> int:
-    """Serve until a signal; return the exit code.
-
-    Raises:
-        CommandError: An option is invalid, the port is taken, or the model cannot be loaded.
-    """
+    """Serve until a signal; return the exit code."""
     if options.log != "json":
         logs.to_standard_error(options.verbose)
         return _run(options)

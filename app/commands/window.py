@@ -12,11 +12,7 @@ from app.settings.options import ChatOptions
 
 
 def run(options: ChatOptions) -> int:
-    """Show the window, or chat in the terminal; return the exit code.
-
-    Raises:
-        CommandError: There is neither a display nor a terminal, or the model cannot be loaded.
-    """
+    """Show the window, or chat in the terminal; return the exit code."""
     problem = display_problem() or qt_problem()
     if problem is None:
         from app.desktop.window import run as show_window

@@ -21,11 +21,7 @@ from engine.distributed.world import Meeting, World, launched
 
 
 def world_of_this_process() -> World | None:
-    """Return the group of processes that this one belongs to; None if it runs alone.
-
-    Raises:
-        CommandError: The launcher's variables are invalid.
-    """
+    """Return the group of processes that this one belongs to; None if it runs alone."""
     try:
         return launched(os.environ)
     except EngineError as error:
@@ -33,11 +29,7 @@ def world_of_this_process() -> World | None:
 
 
 def meet(world: World) -> Meeting:
-    """Wait for the other processes; signals still end this one.
-
-    Raises:
-        CommandError: They cannot be reached.
-    """
+    """Wait for the other processes; signals still end this one."""
     from engine.distributed import sharding  # imports MLX
 
     if world.rank == 0:
@@ -61,12 +53,6 @@ async def open_engine_of(
 
     Also yields a future. If the other processes are lost, every request is ended and the future's
     result is the reason. It never completes for a process alone.
-
-    Args:
-        meeting: The processes; None for a process alone.
-        limits: The engine's limits.
-        disk: Keeps prompt caches on disk; only for a process alone, because each of several
-            processes has only a part of a cache.
     """
     if meeting is None:
         async with open_engine(limits, disk=disk) as engine:
@@ -112,11 +98,7 @@ class _Lead:
 
 
 def follow_rank_0(world: World) -> int:
-    """Follow rank 0 until it ends; return the exit code.
-
-    Raises:
-        CommandError: Rank 0 cannot be reached, or this process failed.
-    """
+    """Follow rank 0 until it ends; return the exit code."""
     from engine.distributed.following import follow  # only several processes need it
 
     quieten_libraries()

@@ -36,13 +36,7 @@ class Application(QApplication):
         self.setQuitOnLastWindowClosed(False)
 
     def serve(self, open_file: Callable[[Path], None], close: Callable[[], object]) -> None:
-        """Let a window handle what the system asks, beginning with the files that are waiting.
-
-        Args:
-            open_file: Opens a file.
-            close: Closes the window. Without it, a request to quit (Cmd-Q, the dock, the end of the
-                session) would leave Qt's loop at once, while parts are still shutting down.
-        """
+        """Let a window handle what the system asks, beginning with the files that are waiting."""
         self._open, self._quit = open_file, close
         waiting, self._waiting = self._waiting, []
         for path in waiting:

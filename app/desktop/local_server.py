@@ -38,15 +38,7 @@ async def _no_key() -> str | None:
 
 
 class LocalServer:
-    """Serves the window's engine to other programs.
-
-    Args:
-        engine: Answers the requests.
-        port: The port to use instead of the one in the preferences; 0 picks a free port.
-        preferences: Returns the preferences; called at each start.
-        key: Returns the API key; called at each start.
-        observer: Returns the observer of requests.
-    """
+    """Serves the window's engine to other programs."""
 
     def __init__(
         self,
@@ -67,11 +59,7 @@ class LocalServer:
         self._url = ""
 
     async def start(self) -> str:
-        """Start serving and return the address.
-
-        Raises:
-            OSError: The port is taken or may not be used, or the key is missing.
-        """
+        """Start serving and return the address."""
         wanted = self._preferences()
         needs_key = wanted.is_on_network or wanted.is_key_required
         key = await self._ask_for_key() if needs_key else None
@@ -92,11 +80,7 @@ class LocalServer:
             await asyncio.to_thread(telemetry.close)
 
     async def replay(self, entry: RequestEntry) -> None:
-        """Send a request of the log again, with the current key.
-
-        Raises:
-            OSError: The server is off, or the request's body was not kept completely.
-        """
+        """Send a request of the log again, with the current key."""
         if not self._url:
             raise OSError("The server is off. Turn it on to send the request again.")
         if not entry.asked.is_whole:

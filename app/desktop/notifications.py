@@ -15,15 +15,7 @@ _CLICKED = b"default"
 
 
 class CommandNotifications(QObject):
-    """Shows notifications with ``notify-send``, which waits for a click and reports it.
-
-    Args:
-        program: The program's path.
-        parent: Owns this object.
-
-    Attributes:
-        waiting: Notifications that can still be clicked.
-    """
+    """Shows notifications with ``notify-send``, which waits for a click and reports it."""
 
     def __init__(self, program: str, parent: QObject) -> None:
         super().__init__(parent)
@@ -31,13 +23,7 @@ class CommandNotifications(QObject):
         self.waiting: set[QProcess] = set()
 
     def show(self, title: str, text: str, chosen: Callable[[], None]) -> None:
-        """Show a notification; ``chosen`` is called when a person clicks it.
-
-        Args:
-            title: The first line.
-            text: What has happened.
-            chosen: Called when a person clicks it.
-        """
+        """Show a notification; ``chosen`` is called when a person clicks it."""
         process = QProcess(self)
         self.waiting.add(process)
         process.finished.connect(lambda: self._end(process, chosen))

@@ -20,15 +20,7 @@ _Note = tuple[RequestEntry, dict[str, RunTrace]]
 
 
 class RequestFeed:
-    """An observer of the server. Fits ``api.transport.observing.RequestObserver``.
-
-    Args:
-        loop: The window's loop.
-        deliver: Receives, on that loop, all records since the last call.
-        wanted_trace: Returns how much detail of each token is wanted; called on the server's loop.
-        keep_trace: Receives, on the window's loop, the tokens of each answer with their
-            ``RequestAnswer.run_id``.
-    """
+    """An observer of the server. Fits ``api.transport.observing.RequestObserver``."""
 
     def __init__(
         self,

@@ -32,12 +32,7 @@ _SUFFIX = ".json"
 
 
 def rescue(store: ConversationStore, conversations: Iterable[Conversation]) -> Path | None:
-    """Write unsaved conversations to a file; return the file, or None if all are saved.
-
-    Args:
-        store: The store, which saves nothing any more.
-        conversations: All conversations of the window.
-    """
+    """Write unsaved conversations to a file; return the file, or None if all are saved."""
     lost = [
         one
         for one in conversations
@@ -92,12 +87,7 @@ def _is_own(path: Path) -> bool:
 
 
 class RescuedText:
-    """Offers to import rescued conversations.
-
-    Args:
-        window: Imports it.
-        store: Keeps what was imported.
-    """
+    """Offers to import rescued conversations."""
 
     def __init__(self, window: MainWindow, store: ConversationStore) -> None:
         self._window = window

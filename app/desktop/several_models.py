@@ -74,13 +74,7 @@ def _resolved(model: OfferedModel, draft: Path | None) -> OfferedModel:
 
 
 class SharedModels:
-    """The window's engine as other programs see it.
-
-    Args:
-        engine: Answers the requests.
-        are_chosen: Returns whether requests choose the model by name. If the library has only one
-            model, it answers all requests in any case.
-    """
+    """The window's engine as other programs see it."""
 
     def __init__(self, engine: Engine, are_chosen: Callable[[], bool]) -> None:
         self._engine = engine

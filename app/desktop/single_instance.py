@@ -61,11 +61,7 @@ class SingleInstance(QObject):
         return True
 
     def ask_to_show(self, opened: Path | None = None) -> bool:
-        """Ask the running program to show its window, and to open a file if one is given.
-
-        Returns:
-            Whether it received the request.
-        """
+        """Ask the running program to show its window, and to open a file if one is given."""
         socket = QLocalSocket()
         socket.connectToServer(self._name)
         if not socket.waitForConnected(_PATIENCE_MS):
@@ -100,10 +96,8 @@ class SingleInstance(QObject):
 
 @contextlib.contextmanager
 def only_instance(opened: Path | None = None) -> Iterator[SingleInstance | None]:
-    """Yield the lock of the only running program; None after asking another program that holds it.
-
-    Args:
-        opened: The file that the other program should open.
+    """Yield the lock of the only running program; None after asking another program that
+    holds it.
     """
     try:
         folder = made_private(paths.config_folder())
@@ -125,13 +119,7 @@ def only_instance(opened: Path | None = None) -> Iterator[SingleInstance | None]
 def shown_on_demand(
     window: MainWindow, instance: SingleInstance | None, open_file: Callable[[Path], None]
 ) -> Iterator[None]:
-    """When the program is started again, bring the window forward and open the given file.
-
-    Args:
-        window: The window.
-        instance: Reports other starts; None if nothing does.
-        open_file: Opens a file in the window.
-    """
+    """When the program is started again, bring the window forward and open the given file."""
 
     def open_named(name: str) -> None:
         open_file(Path(name))

@@ -80,14 +80,7 @@ async def session(
     signals: EndingSignals,
     instance: SingleInstance | None = None,
 ) -> None:
-    """Show a window on the running Qt loop; return once it is closed and everything has ended.
-
-    Args:
-        application: Qt's application.
-        options: The options of the command line.
-        signals: Signals that end the program.
-        instance: Reports later starts of the program; None if several may run.
-    """
+    """Show a window on the running Qt loop; return once it is closed and everything has ended."""
     loop = asyncio.get_running_loop()
     with collected_on(loop):
         await _until_closed(application, loop, options, signals, instance)

@@ -38,11 +38,7 @@ def as_json_lines() -> None:
 
 
 def to_file(path: Path) -> None:
-    """Send the log records of our packages to a file that is rotated by size.
-
-    Raises:
-        OSError: The file cannot be written.
-    """
+    """Send the log records of our packages to a file that is rotated by size."""
     handler = _PrivateFile(
         path, maxBytes=_FILE_SIZE_BYTES, backupCount=_OLD_FILES, encoding="utf-8", delay=True
     )

@@ -19,11 +19,7 @@ _ORDER = {Severity.ERROR: 0, Severity.WARNING: 1, Severity.NOTE: 2}
 
 
 def capture_text(content: bytes) -> str:
-    """Return the content of a file as a text for ``read_capture``.
-
-    Raises:
-        ValueError: It is damaged, or too large once it is decompressed.
-    """
+    """Return the content of a file as a text for ``read_capture``."""
     found = opened(content, _MOST_BYTES)
     return as_archive(found.records) if found.records else found.decode(found.text)
 

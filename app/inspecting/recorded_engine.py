@@ -26,13 +26,7 @@ from engine import (
 
 
 class RecordedEngine:
-    """Answers every request with the same events. See ``api.transport.served_engine``.
-
-    Args:
-        model_id: The name under which it answers.
-        events: The recorded events, ``Finished`` last.
-        vocabulary: The texts of token ids, if known.
-    """
+    """Answers every request with the same events. See ``api.transport.served_engine``."""
 
     def __init__(
         self, model_id: str, events: Sequence[Event], vocabulary: Vocabulary | None = None
@@ -115,13 +109,7 @@ class RecordedEngine:
 
 
 class RecordedAnswer:
-    """Yields the recorded events one by one.
-
-    Args:
-        request: The current request.
-        events: The recorded events, ``Finished`` last.
-        vocabulary: The texts of token ids, if known.
-    """
+    """Yields the recorded events one by one."""
 
     def __init__(
         self, request: GenerationRequest, events: Sequence[Event], vocabulary: Vocabulary | None

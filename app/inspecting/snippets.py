@@ -31,13 +31,7 @@ _MESSAGES_OWN = frozenset(
 
 
 def curl_of(path: str, base_url: str, body: dict[str, Any]) -> str:
-    """Return a shell command that posts a body to a path of a server.
-
-    Args:
-        path: The path.
-        base_url: The server's address, without the path.
-        body: The body, as a JSON value.
-    """
+    """Return a shell command that posts a body to a path of a server."""
     is_messages = path == "/v1/messages"
     dialect = (
         WireDialect.MESSAGES if is_messages else WireDialect.CHAT
@@ -46,13 +40,7 @@ def curl_of(path: str, base_url: str, body: dict[str, Any]) -> str:
 
 
 def python_of(path: str, base_url: str, body: dict[str, Any]) -> str:
-    """Return a program that uses the vendor's own package, if there is one.
-
-    Args:
-        path: The API's path.
-        base_url: The server's address.
-        body: The request's body.
-    """
+    """Return a program that uses the vendor's own package, if there is one."""
     asked = {name: value for name, value in body.items() if name not in _STREAM_FIELDS}
     match path:
         case "/v1/messages":

@@ -38,16 +38,7 @@ _TIMEOUT_S = 20.0
 
 
 async def wire_views(engine: Engine, shown: ShownRun, base_url: str) -> list[WireView]:
-    """Return a run in each API that can express it.
-
-    Args:
-        engine: Renders the prompt, for APIs that do not take messages.
-        shown: The run.
-        base_url: The address for commands and programs.
-
-    Raises:
-        ValueError: The run has not ended, or ended in an error.
-    """
+    """Return a run in each API that can express it."""
     if shown.run.finished is None:
         raise ValueError("This appears when the answer has ended.")
     request = request_of(shown)
@@ -72,14 +63,7 @@ async def wire_views(engine: Engine, shown: ShownRun, base_url: str) -> list[Wir
 def body_of(
     dialect: Dialect, request: GenerationRequest, model: str, prompt: str
 ) -> dict[str, Any] | None:
-    """Return a dialect's body that asks for a generation; None if it cannot.
-
-    Args:
-        dialect: The dialect.
-        request: The generation to ask for.
-        model: The model's name.
-        prompt: The rendered prompt, for APIs that do not take messages.
-    """
+    """Return a dialect's body that asks for a generation; None if it cannot."""
     body = dialect.ask(request, model, prompt)
     own = {} if body is None else own_object(request, body)
     return {**body, "fullstop": own} if body is not None and own else body

@@ -39,14 +39,7 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class Setup:
-    """How an agent's program is started.
-
-    Attributes:
-        variables: Environment variables; the key is always a whole value, and the folder comes
-            first.
-        arguments: Options that come before the person's own.
-        files: Contents of files in a temporary folder, by name.
-    """
+    """How an agent's program is started."""
 
     variables: dict[str, str]
     arguments: tuple[str, ...] = ()

@@ -81,11 +81,7 @@ class RunningServer:
 
 
 class KeyRefused(Exception):
-    """A server requires an API key that is not known here.
-
-    Attributes:
-        has_tried: Whether a key was known, and is wrong.
-    """
+    """A server requires an API key that is not known here."""
 
     def __init__(self, *, has_tried: bool) -> None:
         super().__init__()
@@ -101,15 +97,7 @@ def addresses(options: ServeOptions) -> list[str]:
 
 
 def running(url: str, keys: Iterable[str]) -> RunningServer | None:
-    """Return the server at an address; None if no Fullstop server answers.
-
-    Args:
-        url: The address.
-        keys: API keys to try; each is read only if the one before it was refused.
-
-    Raises:
-        KeyRefused: It accepts none of the keys.
-    """
+    """Return the server at an address; None if no Fullstop server answers."""
     has_tried = False
     for key in itertools.chain((NO_KEY,), keys):
         try:
@@ -197,13 +185,7 @@ class _NoRedirect(urllib.request.HTTPRedirectHandler):
 
 
 def _asked(url: str, key: str, body: dict[str, str] | None = None) -> Any:
-    """Return the JSON that a server answers with.
-
-    Raises:
-        urllib.error.HTTPError: It answers with an error, or with a redirect.
-        OSError: It does not answer, or not in HTTP.
-        ValueError: Its answer is not JSON, too long, or takes too long.
-    """
+    """Return the JSON that a server answers with."""
     data = None if body is None else json.dumps(body).encode()
     headers = {"authorization": f"Bearer {key}", "content-type": "application/json"}
     request = urllib.request.Request(url, data, headers)

@@ -49,12 +49,7 @@ class WrongStop(Exception):
 
 
 def stop_checks(engine: Engine, scratch: Path) -> dict[StopKind, StopCheck]:
-    """Return, for each stop kind, a check that ends an answer that way and returns a sentence.
-
-    Args:
-        engine: Has the demo model loaded.
-        scratch: A folder for a copy of the model.
-    """
+    """Return, for each stop kind, a check that ends an answer that way and returns a sentence."""
     asked = _greedy(COUNT)
     endless = replace(asked, stops=StopRules(ignore_eos=True))
     weather = replace(_greedy("What is the weather in Paris?"), tools=(_WEATHER,))
@@ -106,11 +101,7 @@ def stop_checks(engine: Engine, scratch: Path) -> dict[StopKind, StopCheck]:
 
 
 async def held_answer(engine: Engine) -> str:
-    """Generate an answer that follows a JSON schema, which another process compiles; return it.
-
-    Raises:
-        WrongStop: The answer is a different one.
-    """
+    """Generate an answer that follows a JSON schema, which another process compiles; return it."""
     wanted = json.dumps(_HELD)
     asked = replace(_greedy(COUNT), constraint=OutputConstraint({"const": _HELD}))
     await _ends(engine, asked, StopKind.EOS, wanted)
@@ -129,18 +120,7 @@ async def _ends(
     *,
     is_cancelled: bool = False,
 ) -> str:
-    """Generate an answer and return why it ended.
-
-    Args:
-        engine: The engine.
-        request: The request.
-        kind: How it must end.
-        text: The expected text; None for any.
-        is_cancelled: Whether to cancel it at its first text.
-
-    Raises:
-        WrongStop: It ended differently, or has another text.
-    """
+    """Generate an answer and return why it ended."""
     generation = await engine.generate(request)
     said: list[str] = []
     finished: Finished | None = None

@@ -44,12 +44,7 @@ class CheckLeftOut(Exception):
 
 
 class SelfTest:
-    """Runs checks one after the other and prints a line for each.
-
-    Attributes:
-        failures: Names of the checks that failed.
-        is_stuck: Whether a check did not end; waiting for the engine might then not end either.
-    """
+    """Runs checks one after the other and prints a line for each."""
 
     def __init__(self) -> None:
         self.failures: list[str] = []

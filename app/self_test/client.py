@@ -14,14 +14,7 @@ _MAX_TOKENS = 200
 
 
 def messages_problem(url: str, question: str, stop: str, text: str) -> str | None:
-    """Request a streamed Messages answer; return what is wrong with it, or None.
-
-    Args:
-        url: Address of the server.
-        question: What to ask.
-        stop: The stop sequence that is to end the answer.
-        text: The expected text of the answer.
-    """
+    """Request a streamed Messages answer; return what is wrong with it, or None."""
     asked = {"stop_sequences": [stop]}
     status, frames = _streamed(url, "/v1/messages", question, asked)
     if status != http.client.OK:
@@ -39,14 +32,7 @@ def messages_problem(url: str, question: str, stop: str, text: str) -> str | Non
 
 
 def chat_problem(url: str, question: str, stop: str, text: str) -> str | None:
-    """Request a streamed Chat Completions answer; return the same as ``messages_problem``.
-
-    Args:
-        url: The server's address.
-        question: What is asked.
-        stop: The stop sequence of the request.
-        text: The answer that is expected.
-    """
+    """Request a streamed Chat Completions answer; return the same as ``messages_problem``."""
     status, frames = _streamed(url, "/v1/chat/completions", question, {"stop": [stop]})
     if status != http.client.OK:
         return f"status {status}: {frames}"

@@ -36,12 +36,7 @@ class WindowProblem(Exception):
 
 
 def run(check: Check, engine: Engine) -> None:
-    """Build the window with an engine that has the demo model, and check it.
-
-    Args:
-        check: Runs one check under a name.
-        engine: The engine.
-    """
+    """Build the window with an engine that has the demo model, and check it."""
     # The offscreen platform logs for each window what it does not support; hide that.
     before = qInstallMessageHandler(_only_serious)
     application = QApplication.instance() or QApplication(sys.argv[:1])

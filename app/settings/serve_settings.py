@@ -33,16 +33,7 @@ _DECLARED = {one.name: one for one in declared(ServeOptions)}
 
 
 def resolve(given: Mapping[str, Any], environment: Mapping[str, str]) -> ServeOptions:
-    """Return the options of a server.
-
-    Args:
-        given: The command line's values, by the names of the settings; ``settings`` is the file to
-            read.
-        environment: The environment variables.
-
-    Raises:
-        CommandError: A value is invalid, or the file cannot be used.
-    """
+    """Return the options of a server."""
     file = _file(given, environment)
     from_file = {} if file is None else _with_lists(_read(file))
     _check(from_file, str(file), is_strict=True)

@@ -48,12 +48,7 @@ class Settings(Preferences):
 
 @dataclass(frozen=True, slots=True)
 class LoadedSettings:
-    """Settings as they were loaded.
-
-    Attributes:
-        settings: The settings; defaults for those that could not be used.
-        notice: A notice for the person; empty if there was no problem.
-    """
+    """Settings as they were loaded."""
 
     settings: Settings
     notice: str = ""
@@ -64,9 +59,6 @@ class SettingsFile:
 
     Settings that this version does not understand, written by a later version or by hand, stay in
     the file.
-
-    Attributes:
-        path: The file's path.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -96,11 +88,7 @@ class SettingsFile:
         return self._understood(values)
 
     def save(self, settings: Settings) -> None:
-        """Write the settings atomically.
-
-        Raises:
-            OSError: They cannot be written.
-        """
+        """Write the settings atomically."""
         made_private(self.path.parent)
         values, usual = _as_json(settings), _as_json(Settings())
         for place, foreign in self._foreign.items():
@@ -147,11 +135,7 @@ class SettingsFile:
 
 @dataclass(frozen=True, slots=True)
 class _Beyond:
-    """A number beyond a float's range, which ``json`` would write as ``Infinity``.
-
-    Attributes:
-        text: How it is written.
-    """
+    """A number beyond a float's range, which ``json`` would write as ``Infinity``."""
 
     text: str
 

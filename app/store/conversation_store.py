@@ -50,15 +50,7 @@ class SqliteConversationStore:
     # -- life ------------------------------------------------------------------------------
 
     async def open(self, *, may_wait: bool = False) -> None:
-        """Open the file and read the list of conversations and the newest one.
-
-        Args:
-            may_wait: Whether to retry a file that cannot be used now; changes are pending
-                meanwhile.
-
-        Raises:
-            StoreUnavailable: It can be neither read nor created.
-        """
+        """Open the file and read the list of conversations and the newest one."""
         try:
             await asyncio.wrap_future(self._database.submit(self._database.open, saving.PATIENT_MS))
         except (sqlite3.Error, OSError) as error:

@@ -26,14 +26,7 @@ _P = ParamSpec("_P")
 
 
 class Database:
-    """The connection to one file.
-
-    Attributes:
-        problem: What went wrong when the file was opened.
-        conversations: All conversations as last read; the newest is loaded.
-        presets: All presets as they were then.
-        folders: All folders as they were then.
-    """
+    """The connection to one file."""
 
     def __init__(self, path: Path) -> None:
         self.problem: StoreProblem | None = None
@@ -47,13 +40,7 @@ class Database:
         self._is_search_new = False
 
     def submit(self, work: Callable[_P, _T], /, *args: _P.args, **kwargs: _P.kwargs) -> Future[_T]:
-        """Run work on the database's thread, after all earlier work.
-
-        Args:
-            work: A function that is called on the database's thread.
-            args: Its positional arguments.
-            kwargs: Its named arguments.
-        """
+        """Run work on the database's thread, after all earlier work."""
         return self._thread.submit(work, *args, **kwargs)
 
     def end_thread(self, *, waits: bool) -> None:
@@ -66,15 +53,7 @@ class Database:
         return self._connection is not None
 
     def open(self, patience_ms: int) -> None:
-        """Open the file, and read what the window shows first.
-
-        Args:
-            patience_ms: How long to wait for another program's lock, in milliseconds.
-
-        Raises:
-            sqlite3.Error: It cannot be opened now.
-            OSError: The folder or the file cannot be written.
-        """
+        """Open the file, and read what the window shows first."""
         # The file counts as sound only after the window's first data has been read.
         self._connection, self.problem = opening.opened(
             self._path, self._prepare, patience_ms / 1000
@@ -87,11 +66,7 @@ class Database:
             self._connection = None
 
     def read(self, work: Callable[[sqlite3.Connection], _T]) -> _T:
-        """Return the result of reading the file.
-
-        Raises:
-            sqlite3.Error: It cannot be read, or the file is not open.
-        """
+        """Return the result of reading the file."""
         return work(self._opened())
 
     def read_all(self) -> None:
@@ -101,15 +76,7 @@ class Database:
         self.folders = writing.folders(self._opened())
 
     def write(self, pending: PendingWrites, patience_ms: int) -> int:
-        """Write pending changes; return how many were unusable.
-
-        Args:
-            pending: The changes.
-            patience_ms: How long to wait for another program's lock, in milliseconds.
-
-        Raises:
-            sqlite3.Error: The file cannot be written now.
-        """
+        """Write pending changes; return how many were unusable."""
         connection = self._opened()
         connection.execute(f"PRAGMA busy_timeout = {patience_ms}")
         try:
@@ -128,12 +95,7 @@ class Database:
         return writing.take_over(self._opened(), found)
 
     def delete_unused_pictures(self, folder: Path, before: float) -> None:
-        """Delete the pictures that no message has any more.
-
-        Args:
-            folder: The folder of pictures.
-            before: Unix time, in seconds; pictures that came later stay.
-        """
+        """Delete the pictures that no message has any more."""
         # Messages that are recovered from another file may need them.
         others = self._path.parent.glob(f"{self._path.stem}.set-aside-*")
         try:

@@ -24,11 +24,7 @@ _UNREADABLE = (UnicodeDecodeError, TypeError, ValueError, OverflowError)
 
 
 class UnusableDatabase(Exception):
-    """The file exists but cannot be used; the message says why, for a person.
-
-    Attributes:
-        is_damage: Whether it is a damaged file of ours, so that some of it may be readable.
-    """
+    """The file exists but cannot be used; the message says why, for a person."""
 
     def __init__(self, why: str, *, is_damage: bool = False) -> None:
         super().__init__(why)
@@ -45,18 +41,7 @@ def opened(
     prepare: Callable[[sqlite3.Connection], None] = lambda connection: None,
     patience_s: float = 5.0,
 ) -> tuple[sqlite3.Connection, StoreProblem | None]:
-    """Open the database, created if needed; return a notice for the person, if any.
-
-    Args:
-        path: The file.
-        prepare: Reads the required data; if that fails, the file is damaged.
-        patience_s: How long to wait for another program's lock, in seconds.
-
-    Raises:
-        sqlite3.Error: There is no room, no permission, another program has locked the file, or
-            this computer's SQLite is too old.
-        OSError: The folder or the file can not be written.
-    """
+    """Open the database, created if needed; return a notice for the person, if any."""
     _check_sqlite()
     made_private(path.parent)
     try:

@@ -21,14 +21,7 @@ _FAULTS = (sqlite3.IntegrityError, sqlite3.DataError, OverflowError, TypeError, 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Write:
-    """One change.
-
-    Attributes:
-        key: What it changes; a newer change with the same key replaces it.
-        conversation_id: The conversation it belongs to; empty for none.
-        work: Makes the change, within a transaction.
-        has_words: Whether text that a person wrote would be lost with it.
-    """
+    """One change."""
 
     key: Key
     conversation_id: str
@@ -77,9 +70,6 @@ class PendingWrites:
         """Write all changes, including those added meanwhile; return how many were unusable.
 
         Store thread.
-
-        Raises:
-            sqlite3.Error: The file cannot be written now; unwritten changes stay pending.
         """
         unusable = 0
         while batch := self._waiting():

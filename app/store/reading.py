@@ -20,14 +20,7 @@ _Otherwise = TypeVar("_Otherwise")
 
 
 class StoreReads:
-    """The reads of a store.
-
-    Args:
-        database: What is read.
-        loop: The main thread's loop.
-        before_reading: Called on the main thread before each read.
-        on_failure: Called on the main thread with why the file could not be read.
-    """
+    """The reads of a store."""
 
     def __init__(
         self,

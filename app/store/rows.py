@@ -82,15 +82,7 @@ class FolderRow(NamedTuple):
 
 
 class FoundRows(NamedTuple):
-    """Rows of a damaged file that can still be read.
-
-    Attributes:
-        conversations: Rows of conversations.
-        attached: The files that wait to be sent in conversations that are among these.
-        messages: Rows of messages, each after the one it follows.
-        presets: Rows of presets.
-        folders: Rows of folders.
-    """
+    """Rows of a damaged file that can still be read."""
 
     conversations: Sequence[ConversationRow] = ()
     attached: Sequence[AttachedRow] = ()
@@ -226,15 +218,7 @@ def messages_from(rows: Iterable[MessageRow]) -> list[ConversationMessage]:
 def past_run(
     conversation_id: str, title: str, question: str | None, text: str, run: str | None
 ) -> PastRun:
-    """Return an answer of some conversation.
-
-    Args:
-        conversation_id: The conversation.
-        title: Its title.
-        question: The beginning of what was asked.
-        text: The answer.
-        run: The JSON of its run.
-    """
+    """Return an answer of some conversation."""
     return PastRun(conversation_id, title_from_file(title), question or "", _run(run, text))
 
 

@@ -24,20 +24,7 @@ _TRIED_AGAIN_AFTER_S = 2.0
 
 
 class Saving:
-    """Writes a store's changes to its file.
-
-    Args:
-        path: The file, as problems name it.
-        database: What writes it.
-        loop: The main thread's loop.
-        on_opened: Called on the main thread when a file could be opened late.
-
-    Attributes:
-        tell: Called on the main thread with problems, and with None once they are solved.
-        pending: The changes that are not in the file yet.
-        failing_because: Why changes cannot be written; empty while they can.
-        waits_because: Why the file cannot be opened yet, while it is retried.
-    """
+    """Writes a store's changes to its file."""
 
     def __init__(
         self,

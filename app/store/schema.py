@@ -91,11 +91,7 @@ VERSION = len(STEPS)
 
 
 def migrate(connection: sqlite3.Connection) -> None:
-    """Bring a file to the present version: each step is taken whole or not at all.
-
-    Raises:
-        sqlite3.Error: A step failed; the file is as it was before that step.
-    """
+    """Bring a file to the present version: each step is taken whole or not at all."""
     (version,) = connection.execute("PRAGMA user_version").fetchone()
     for number in range(version, VERSION):
         connection.executescript(

@@ -19,12 +19,8 @@ _COLUMNS = "m.conversation_id, m.id, c.title, m.role, m.created_at, m.text"
 
 
 def search(connection: sqlite3.Connection, query: str, limit: int) -> list[Hit]:
-    """Return the matches of all words of a query: titles and tags first, then messages, best first.
-
-    Args:
-        connection: The open database.
-        query: What a person typed.
-        limit: The most matches to return.
+    """Return the matches of all words of a query: titles and tags first, then messages,
+    best first.
     """
     words = words_of(query)
     if not words:

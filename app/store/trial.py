@@ -24,11 +24,7 @@ _OUTER_CAUSES = (
 
 
 def try_writing(connection: sqlite3.Connection) -> None:
-    """Write, change and delete one row of each kind, and roll back.
-
-    Raises:
-        ValueError: The file would refuse writes: it is damaged.
-    """
+    """Write, change and delete one row of each kind, and roll back."""
     try:
         connection.execute("BEGIN IMMEDIATE")
         try:

@@ -181,13 +181,7 @@ def save_conversation(connection: sqlite3.Connection, row: ConversationRow) -> N
 def save_attachments(
     connection: sqlite3.Connection, conversation_id: str, files: tuple[Attachment, ...]
 ) -> None:
-    """Write the attachments that wait to be sent in a conversation.
-
-    Args:
-        connection: The database, inside a transaction.
-        conversation_id: The conversation.
-        files: All files that wait there; empty removes those that are stored.
-    """
+    """Write the attachments that wait to be sent in a conversation."""
     if files:
         connection.execute(
             "INSERT OR REPLACE INTO attached(conversation_id, content) VALUES (?, ?)",
@@ -208,13 +202,7 @@ def delete_message(connection: sqlite3.Connection, message_id: str) -> None:
 
 
 def mark_deleted(connection: sqlite3.Connection, conversation_id: str, is_deleted: bool) -> None:
-    """Hide a conversation until the program ends, or show it again.
-
-    Args:
-        connection: The open database.
-        conversation_id: The conversation's id.
-        is_deleted: Whether it is hidden.
-    """
+    """Hide a conversation until the program ends, or show it again."""
     connection.execute(
         "UPDATE conversations SET deleted_at = ? WHERE id = ?",
         (time.time() if is_deleted else None, conversation_id),
@@ -237,11 +225,7 @@ def rebuild_search(connection: sqlite3.Connection) -> None:
 
 
 def take_over(connection: sqlite3.Connection, found: FoundRows) -> tuple[int, int]:
-    """Write rows of another file, except those whose id or name exists already.
-
-    Returns:
-        How many conversations and messages were new.
-    """
+    """Write rows of another file, except those whose id or name exists already."""
     with transaction(connection):
         # Of a conversation that is here, a person may have sent or removed the files since.
         attached = [row for row in found.attached if not _is_here(connection, row.conversation_id)]

@@ -75,11 +75,7 @@ async def _converse(
 
 
 async def _read(prompt: PromptSession[str], interrupts: Interrupts) -> str | None:
-    """Return the line that the person types; None after Ctrl-C.
-
-    Raises:
-        EOFError: The person typed Ctrl-D, or the terminal is gone.
-    """
+    """Return the line that the person types; None after Ctrl-C."""
     # While a line is edited, Ctrl-C is a key; just before and after that, it is a signal.
     reading = asyncio.ensure_future(prompt.prompt_async(_PROMPT, handle_sigint=False))
     with interrupts.calling(reading.cancel):

@@ -33,11 +33,7 @@ Ctrl-C ends an answer. A message that begins with a slash is typed with two."""
 
 
 class ChatSession:
-    """A conversation: its turns, and how the next answer is generated.
-
-    Attributes:
-        has_ended: Whether the person asked to leave.
-    """
+    """A conversation: its turns, and how the next answer is generated."""
 
     def __init__(self, options: AnswerOptions) -> None:
         self.has_ended = False

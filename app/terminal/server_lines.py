@@ -18,13 +18,7 @@ _CLEAR_LINE = "\r\x1b[K"
 
 
 def banner(url: str, model: ModelInfo | None, config: ServerConfig) -> list[str]:
-    """Return what a person needs to use a server that has started.
-
-    Args:
-        url: Its address.
-        model: The loaded model, if there is one.
-        config: The server's settings.
-    """
+    """Return what a person needs to use a server that has started."""
     key = "required" if config.api_key is not None else "none; programs may send any"
     return [
         f"  model    {_model_words(model)}",
@@ -36,13 +30,7 @@ def banner(url: str, model: ModelInfo | None, config: ServerConfig) -> list[str]
 
 
 def facts(url: str, model: ModelInfo | None, config: ServerConfig) -> dict[str, object]:
-    """Return the same for a JSON log; see ``banner``.
-
-    Args:
-        url: The server's address.
-        model: The loaded model, if there is one.
-        config: How the server runs.
-    """
+    """Return the same for a JSON log; see ``banner``."""
     return {
         "url": url,
         "model": None if model is None else model.id,
@@ -52,12 +40,7 @@ def facts(url: str, model: ModelInfo | None, config: ServerConfig) -> dict[str, 
 
 
 def load_words(status: EngineStatus, metrics: Metrics | None) -> str:
-    """Return the current load in one line.
-
-    Args:
-        status: What the engine is doing.
-        metrics: What the server has done; None before it listens.
-    """
+    """Return the current load in one line."""
     parts = [f"{status.running:,} answering", f"{status.waiting:,} waiting"]
     if status.state == "loading":
         parts.append("loading the model")
@@ -71,12 +54,7 @@ def load_words(status: EngineStatus, metrics: Metrics | None) -> str:
 
 @contextlib.asynccontextmanager
 async def live_line(words: Callable[[], str], terminal: TextIO) -> AsyncIterator[None]:
-    """Show the load in a line on a terminal during the block; nothing in a pipe.
-
-    Args:
-        words: Returns the line of this moment, without control characters.
-        terminal: The terminal.
-    """
+    """Show the load in a line on a terminal during the block; nothing in a pipe."""
     if not takes_controls(terminal):
         yield
         return

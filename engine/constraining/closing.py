@@ -42,11 +42,7 @@ _Names = tuple[str, ...]
 
 
 def closed(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a schema whose objects have only the keys that it names.
-
-    Raises:
-        ValueError: It has too many parts, or refers to itself without end.
-    """
+    """Return a schema whose objects have only the keys that it names."""
     found: dict[str, Any] = _Closer(schema).close(schema)
     return found
 
@@ -73,23 +69,14 @@ class _Keys:
 
 
 class _Closer:
-    """Closes one document.
-
-    Args:
-        root: The document that its references point into.
-    """
+    """Closes one document."""
 
     def __init__(self, root: Mapping[str, Any]) -> None:
         self._root = root
         self._left = _MOST_PARTS
 
     def close(self, node: Schema, extra: _Names = ()) -> Schema:
-        """Return a part with its objects closed.
-
-        Args:
-            node: The part.
-            extra: Keys that the parts beside it name; they are allowed here as well.
-        """
+        """Return a part with its objects closed."""
         self._count(1 + len(extra))
         if not isinstance(node, Mapping):
             return _only(extra) if node is True and extra else node

@@ -25,13 +25,7 @@ _QUOTATION = re.compile(r"\n +\d+ \| |\n<")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ModelTokens:
-    """A model's vocabulary in the form that the library needs.
-
-    Attributes:
-        raw: The bytes of each id.
-        special: Ids whose bytes are only a name; they never stand for text of an answer.
-        eos: The ids that end an answer, at least one.
-    """
+    """A model's vocabulary in the form that the library needs."""
 
     raw: Sequence[bytes]
     special: Sequence[int]
@@ -60,14 +54,6 @@ def new_tokenizer(tokens: ModelTokens, encode: Callable[[str], list[int]] | None
     The library blocks all Python threads meanwhile, for 0.1 to 0.3 s with 150,000 tokens. (Passing
     the tokenizer as JSON would take more than a second. The library's slices, which save a tenth of
     a millisecond per token of an answer, would double the time.)
-
-    Args:
-        tokens: The vocabulary.
-        encode: Returns the ids of a text as the model's tokenizer does; None takes the longest
-            token at each place.
-
-    Raises:
-        ValueError: The library cannot use it.
     """
     from llguidance import LLTokenizer
 
@@ -91,15 +77,7 @@ def new_tokenizer(tokens: ModelTokens, encode: Callable[[str], list[int]] | None
 
 
 def new_matcher(tokenizer: Any, grammar: str) -> Any:
-    """Compile a grammar; return a matcher at its beginning.
-
-    Args:
-        tokenizer: The result of ``new_tokenizer``.
-        grammar: In llguidance's Lark dialect, or several such grammars as JSON.
-
-    Raises:
-        ValueError: The grammar is wrong, or too large; the message is one line.
-    """
+    """Compile a grammar; return a matcher at its beginning."""
     from llguidance import LLMatcher, LLParserLimits
 
     # Grammars as JSON contain a client's own; no rule of Lark begins with a brace.
@@ -129,11 +107,7 @@ def new_matcher(tokenizer: Any, grammar: str) -> Any:
 
 
 def as_lark(grammar: str) -> str:
-    """Return a grammar of a request in Lark; one in GBNF is translated.
-
-    Raises:
-        ValueError: It is neither.
-    """
+    """Return a grammar of a request in Lark; one in GBNF is translated."""
     from llguidance.gbnf_to_lark import any_to_lark
 
     try:

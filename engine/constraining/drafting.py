@@ -17,28 +17,14 @@ from engine.values.request import GenerationRequest, TextForm
 
 @dataclass(frozen=True, slots=True)
 class FormDraft:
-    """A request whose schemas or other form keep within the bounds.
-
-    Attributes:
-        request: The request, without its conversation.
-        digest: A digest of everything that decides its grammar, for one model, and of whose
-            request it is: time saved would tell what others ask.
-    """
+    """A request whose schemas or other form keep within the bounds."""
 
     request: GenerationRequest
     digest: bytes
 
 
 def draft_of(request: GenerationRequest, last: FormDraft | None = None) -> FormDraft:
-    """Return the draft of a constrained request.
-
-    Args:
-        request: The request.
-        last: The previous draft, which the choices of one request share.
-
-    Raises:
-        InvalidRequest: A schema or another form goes beyond what is supported.
-    """
+    """Return the draft of a constrained request."""
     if last is not None and is_same_form(last.request, request):
         return last
     bounds = Bounds()

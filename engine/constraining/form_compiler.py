@@ -38,16 +38,7 @@ _MOST_REFUSED = 256
 
 
 class FormCompiler:
-    """The grammars of one loaded model.
-
-    Args:
-        tokenizer: The Hugging Face tokenizer.
-        vocabulary: Its token ids.
-        family: How it marks the channels of its output.
-
-    Attributes:
-        grammar_vocabulary: The model's tokens, for the grammar library.
-    """
+    """The grammars of one loaded model."""
 
     def __init__(self, tokenizer: Any, vocabulary: Vocabulary, family: Family) -> None:
         self._vocabulary = vocabulary
@@ -73,19 +64,12 @@ class FormCompiler:
         """Check the bounds of a request's schemas before they are compiled. Any thread.
 
         Takes some ten milliseconds for the largest schemas.
-
-        Raises:
-            InvalidRequest: One of them goes beyond what is supported.
         """
         self._last_draft = draft = draft_of(request, self._last_draft)
         return draft
 
     def ready(self, draft: FormDraft) -> Form | None:
-        """Return the form of a draft that was prepared recently, otherwise None. Any thread.
-
-        Raises:
-            InvalidRequest: It was refused recently.
-        """
+        """Return the form of a draft that was prepared recently, otherwise None. Any thread."""
         with self._lock:
             refused = self._refused.get(draft.digest)
             compiled = self._compiled.get(draft.digest)
@@ -99,15 +83,6 @@ class FormCompiler:
         """Compile the grammar of an answer, first in the trial process. Blocks.
 
         One thread at a time, and not the engine thread: compiling may take seconds.
-
-        Args:
-            draft: What ``draft`` returned.
-            helper: Tries each grammar before this process does.
-
-        Raises:
-            InvalidRequest: It cannot be compiled; the message names the field.
-            HelperUnavailable: It cannot be tried.
-            EngineClosed: The helper has been closed.
         """
         if (form := self.ready(draft)) is not None:
             return form
@@ -158,11 +133,7 @@ class FormCompiler:
         return form_field(request), reason
 
     def _lark_of(self, request: GenerationRequest, helper: GrammarHelper) -> str | None:
-        """Return the request's own grammar in Lark; None if it has none.
-
-        Raises:
-            ValueError: It is not a grammar, or not only about text.
-        """
+        """Return the request's own grammar in Lark; None if it has none."""
         form = text_form_of(request)
         if form is None or form.grammar is None:
             return None
@@ -174,11 +145,7 @@ class FormCompiler:
         return checked_lark(lark)
 
     def _compile(self, grammar: str, helper: GrammarHelper) -> Any:
-        """Compile a grammar after the helper has compiled it without crashing.
-
-        Raises:
-            ValueError: The helper refused it, or the grammar is wrong.
-        """
+        """Compile a grammar after the helper has compiled it without crashing."""
         if len(grammar) > MOST_CHARACTERS:
             raise ValueError(f"longer than {MOST_CHARACTERS} characters, written as JSON")
         tokens = self.grammar_vocabulary.library_tokens
@@ -199,11 +166,7 @@ class FormCompiler:
             self.grammar_vocabulary.hand_over(self.tokens)
 
     def _learn_tokenizer(self, request: GenerationRequest) -> None:
-        """Hand the model's vocabulary to the library, once.
-
-        Raises:
-            InvalidRequest: It cannot use this tokenizer.
-        """
+        """Hand the model's vocabulary to the library, once."""
         if (problem := self.grammar_vocabulary.hand_over(self.tokens)) is not None:
             reason = f"this model's answers cannot be constrained to a form: {problem}"
             raise InvalidRequest(form_field(request), reason)

@@ -34,12 +34,7 @@ _AT_THE_MOMENT = "forms of answers cannot be compiled at the moment"
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Why a grammar must not be compiled.
-
-    Attributes:
-        reason: The reason in plain words.
-        is_lasting: Whether the grammar itself is the cause, so that it would be refused again.
-    """
+    """Why a grammar must not be compiled."""
 
     reason: str
     is_lasting: bool = True
@@ -47,13 +42,7 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True)
 class TrialLimits:
-    """The limits for one grammar.
-
-    Attributes:
-        cpu_s: Processor time.
-        most_bytes: Memory beyond that of the vocabulary.
-        patience_s: Time by the clock, however busy the machine is.
-    """
+    """The limits for one grammar."""
 
     cpu_s: float = 3.0
     most_bytes: int = 256 << 20
@@ -61,11 +50,7 @@ class TrialLimits:
 
 
 class GrammarHelper:
-    """At most one trial process, started by the first grammar.
-
-    Args:
-        limits: The limits for one grammar.
-    """
+    """At most one trial process, started by the first grammar."""
 
     def __init__(self, limits: TrialLimits | None = None) -> None:
         self._limits = limits or TrialLimits()
@@ -87,16 +72,7 @@ class GrammarHelper:
         return self._process.pid
 
     def refusal(self, tokens: ModelTokens, grammar: str) -> Refusal | None:
-        """Try a grammar; return why it is refused, None where it can be compiled.
-
-        Args:
-            tokens: The model's vocabulary.
-            grammar: In llguidance's Lark dialect.
-
-        Raises:
-            HelperUnavailable: The process does not start, or does not answer.
-            EngineClosed: It has been closed.
-        """
+        """Try a grammar; return why it is refused, None where it can be compiled."""
         found = self._tried(tokens, {"grammar": grammar})
         return found if isinstance(found, Refusal) else None
 

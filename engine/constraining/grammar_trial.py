@@ -108,11 +108,7 @@ def _openings(tokenizer: Any) -> list[int]:
 
 
 def _follow(matcher: Any, openings: Sequence[int] = ()) -> None:
-    """Follow a grammar at random, and a second time into every possible object and list.
-
-    Raises:
-        ValueError: It cannot be followed where an object or a list begins.
-    """
+    """Follow a grammar at random, and a second time into every possible object and list."""
     second = matcher.deep_copy()
     _draw(matcher, openings, prefers=False)
     if openings:

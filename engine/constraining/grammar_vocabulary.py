@@ -19,17 +19,7 @@ _TAG = re.compile(r"<.+>", re.DOTALL)
 
 
 class GrammarVocabulary:
-    """The vocabulary of one loaded model.
-
-    Args:
-        tokenizer: The Hugging Face tokenizer.
-        vocabulary: Its token ids.
-
-    Attributes:
-        library_tokens: The vocabulary as the library got it; None before, or where it cannot use
-            the tokenizer.
-        adapter: The library's own form of the vocabulary; None in the same cases.
-    """
+    """The vocabulary of one loaded model."""
 
     def __init__(self, tokenizer: Any, vocabulary: Vocabulary) -> None:
         self.library_tokens: ModelTokens | None = None
@@ -44,11 +34,7 @@ class GrammarVocabulary:
         return self._vocabulary.size > _LARGE
 
     def hand_over(self, tokens: ConstraintTokens) -> Exception | None:
-        """Hand the vocabulary to the library, once; return the reason if it cannot use it.
-
-        Args:
-            tokens: Gets the library's form of the vocabulary.
-        """
+        """Hand the vocabulary to the library, once; return the reason if it cannot use it."""
         if self.adapter is None and self._problem is None:
             try:
                 self.library_tokens = _library_tokens_of(self._tokenizer, self._vocabulary)
@@ -65,11 +51,7 @@ class GrammarVocabulary:
 
 
 def _library_tokens_of(tokenizer: Any, vocabulary: Vocabulary) -> ModelTokens:
-    """Return a vocabulary in the form that the library needs.
-
-    Raises:
-        ValueError: Its tokens have no bytes, or no token ends an answer.
-    """
+    """Return a vocabulary in the form that the library needs."""
     if vocabulary.raw is None:
         raise ValueError("what its tokens stand for depends on their neighbours")
     if not vocabulary.eos:

@@ -37,14 +37,6 @@ def answer_grammar(request: GenerationRequest, family: Family, lark: str | None 
 
     Where the model may choose, the grammar allows the text and a call; where a call is required, it
     allows only calls.
-
-    Args:
-        request: A request with a constraint, or one that requires a tool call.
-        family: How the model marks the parts of its output.
-        lark: The request's own grammar in Lark, if it has one.
-
-    Raises:
-        InvalidRequest: The tools, or the model, cannot do what is asked.
     """
     rules = _Rules(family, allows_more_keys=request.allows_more_keys)
     if request.tool_choice.mode == "required":
@@ -55,25 +47,12 @@ def answer_grammar(request: GenerationRequest, family: Family, lark: str | None 
 
 
 def schema_grammar(schema: Mapping[str, Any], *, allows_more_keys: bool = False) -> str:
-    """Return the grammar of one schema alone.
-
-    Args:
-        schema: The schema.
-        allows_more_keys: Whether objects may have keys that it neither names nor rules out.
-
-    Raises:
-        ValueError: The schema is not JSON.
-    """
+    """Return the grammar of one schema alone."""
     return f"start: %json {_json_schema(schema, allows_more_keys)}\n"
 
 
 def form_grammar(form: TextForm, lark: str | None = None) -> str:
-    """Return the grammar of one form of text alone.
-
-    Args:
-        form: The form.
-        lark: Its own grammar in Lark, if it has one.
-    """
+    """Return the grammar of one form of text alone."""
     rules = "\n".join([_OPTIONS, "start: document", *document_rules(form), ""])
     return with_own_grammar(rules, lark)
 
@@ -199,11 +178,7 @@ def _unsupported(field: str) -> str:
 
 
 def schema_text(schema: Mapping[str, Any]) -> str:
-    """Return a schema as JSON.
-
-    Raises:
-        ValueError: The schema is not JSON.
-    """
+    """Return a schema as JSON."""
     try:
         text = json.dumps(schema, allow_nan=False, ensure_ascii=False)
         text.encode()

@@ -53,11 +53,7 @@ class Bounds:
         self._choices = 0
 
     def check(self, schema: Mapping[str, Any]) -> None:
-        """Check that a schema keeps within the bounds.
-
-        Raises:
-            ValueError: It does not; the message names the place and the bound.
-        """
+        """Check that a schema keeps within the bounds."""
         targets: dict[int, list[Any]] = {}
         stack = [_Place(schema, _SCHEMA, 1, None)]
         while stack:

@@ -34,11 +34,7 @@ def field_of(form: TextForm) -> str:
 
 
 def check_bounds(form: TextForm) -> None:
-    """Check that a form is not empty and within the bounds.
-
-    Raises:
-        ValueError: It is not; the message says what the bound is.
-    """
+    """Check that a form is not empty and within the bounds."""
     texts = _texts(form)
     if len(texts) > MOST_CHOICES:
         raise ValueError(f"at most {MOST_CHOICES} texts are supported")
@@ -73,12 +69,7 @@ def document_rules(form: TextForm) -> list[str]:
 
 
 def with_own_grammar(rules: str, lark: str | None) -> str:
-    """Return the rules of a whole answer together with the grammar that they refer to.
-
-    Args:
-        rules: The rules, in Lark.
-        lark: The request's own grammar in Lark; None if it has none.
-    """
+    """Return the rules of a whole answer together with the grammar that they refer to."""
     if lark is None:
         return rules
     grammars = [
@@ -93,9 +84,6 @@ def checked_lark(lark: str) -> str:
 
     Special tokens would open channels (reasoning, tool calls) or end the answer, and inner JSON
     schemas would not be checked against the bounds of schemas.
-
-    Raises:
-        ValueError: It uses something else; the message says what.
     """
     bare = _QUOTED.sub('""', _OPTIONS_LINE.sub("", lark))
     if (token := _SPECIAL_TOKEN.search(bare)) is not None:

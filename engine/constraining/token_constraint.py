@@ -37,18 +37,7 @@ class ConstraintPhase(Enum):
 
 
 class ConstraintTokens:
-    """The tokens of a model that constraints treat specially.
-
-    Attributes:
-        eos: Ids that end the answer.
-        opening: The id of the tag that opens reasoning, if it is one token.
-        closing: The id of the tag that closes reasoning, if it is one token.
-        gap: Ids of the line ends that may stand between reasoning and answer.
-        never: Ids of tags that a grammar would accept as text; they are never allowed.
-        tokenizer: The library's form of the vocabulary, once it has been made.
-        only_eos: The bits of ``eos``.
-        while_reasoning: The bits of the tokens allowed in reasoning: all but EOS and a call's tag.
-    """
+    """The tokens of a model that constraints treat specially."""
 
     def __init__(self, vocabulary: Vocabulary, family: Family) -> None:
         self.eos = vocabulary.eos

@@ -15,13 +15,7 @@ _MOST_PENDING = 64
 
 
 class Arrivals:
-    """The connections that arrive at a listener.
-
-    Args:
-        listener: A listening socket, which it owns.
-        secret: The bytes that a connection must send first.
-        patience_s: How long a connection may take to send them.
-    """
+    """The connections that arrive at a listener."""
 
     def __init__(self, listener: socket.socket, secret: bytes, patience_s: float = 5.0) -> None:
         self._listener = listener
@@ -34,15 +28,7 @@ class Arrivals:
         self._selector.register(listener, selectors.EVENT_READ)
 
     def next(self, within_s: float) -> socket.socket:
-        """Wait for the next connection that proves that it belongs to this launch.
-
-        Returns:
-            A blocking socket, from which the secret has been read and nothing else.
-
-        Raises:
-            TimeoutError: None came within ``within_s`` seconds.
-            ConnectionAbortedError: ``close`` was called meanwhile, on another thread.
-        """
+        """Wait for the next connection that proves that it belongs to this launch."""
         deadline_s = time.monotonic() + within_s
         while True:
             now_s = time.monotonic()
@@ -87,11 +73,7 @@ class Arrivals:
         self._selector.register(connection, selectors.EVENT_READ)
 
     def _proves(self, connection: socket.socket) -> bool:
-        """Read more of the secret; drop the connection if it sends anything else.
-
-        Returns:
-            Whether the whole secret has been read.
-        """
+        """Read more of the secret; drop the connection if it sends anything else."""
         _, said = self._pending[connection]
         try:
             part = connection.recv(len(self._secret) - len(said))

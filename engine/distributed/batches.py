@@ -27,13 +27,7 @@ class OutOfStep(EngineError):
 
 
 class LeadingBatch(RunningBatch):
-    """Rank 0's batch: it announces each operation to the others.
-
-    Args:
-        model: Rank 0's shard of the model.
-        limits: The limits of the batch.
-        followers: The other processes, which have loaded their shards.
-    """
+    """Rank 0's batch: it announces each operation to the others."""
 
     def __init__(self, model: Any, limits: BatchLimits, followers: Followers) -> None:
         # Guesses would have to be sent to the others before each pass, so there are none.
@@ -50,19 +44,7 @@ class LeadingBatch(RunningBatch):
         scorer: PromptScorer | None = None,
         **drawing: Any,
     ) -> Joined:
-        """Add a row everywhere.
-
-        Args:
-            tokens: The prompt, at least one token.
-            turn_end: The number of tokens up to the end of the prompt's last turn; 0 where not
-                known.
-            owner: The owner of the caches that the row uses and leaves.
-            scorer: Scores the prompt's tokens while they are read.
-            drawing: The other arguments of ``RunningBatch.insert``, which only rank 0 needs.
-
-        Raises:
-            RankLost: A follower is lost, or all were told to end.
-        """
+        """Add a row everywhere."""
         self._followers.check()
         kept = self.cache_use.entries
         joined = super().insert(tokens, turn_end=turn_end, owner=owner, scorer=scorer, **drawing)

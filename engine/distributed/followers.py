@@ -36,14 +36,7 @@ class RankLost(EngineError):
 
 
 class Followers:
-    """Rank 0's connections to all others.
-
-    Args:
-        world: This process and its peers.
-        versions: The versions that all processes must run.
-        on_lost: Called once with the reason when a follower is lost, on any thread.
-        silence_s: How long a follower may send nothing before it counts as lost.
-    """
+    """Rank 0's connections to all others."""
 
     def __init__(
         self,

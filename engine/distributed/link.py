@@ -29,12 +29,7 @@ class LinkLost(ConnectionError):
 
 
 class Link:
-    """Sends and receives messages over a connected socket, which it owns.
-
-    Args:
-        connection: The socket.
-        silence_s: How long the other end may send nothing before it counts as lost.
-    """
+    """Sends and receives messages over a connected socket, which it owns."""
 
     def __init__(self, connection: socket.socket, silence_s: float = SILENCE_S) -> None:
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

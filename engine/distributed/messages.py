@@ -16,12 +16,7 @@ PROTOCOL = 7
 
 @dataclass(frozen=True, slots=True)
 class Hello:
-    """A follower's first message, once it has proved that it belongs to this launch.
-
-    Attributes:
-        rank: Its rank.
-        versions: The versions of the libraries, which must be the same everywhere.
-    """
+    """A follower's first message, once it has proved that it belongs to this launch."""
 
     rank: int
     versions: str
@@ -34,14 +29,7 @@ class Keepalive:
 
 @dataclass(frozen=True, slots=True)
 class LoadShard:
-    """Load this process's shard of a model.
-
-    Attributes:
-        folder: Its folder; a leading ``~`` is the home of the user who reads it.
-        fingerprint: The fingerprint of the copy on rank 0; see ``engine.distributed.copies``.
-        prefill_chunk: Most tokens of a prompt read in one step.
-        rows: Most rows at once.
-    """
+    """Load this process's shard of a model."""
 
     folder: str
     fingerprint: str
@@ -51,12 +39,7 @@ class LoadShard:
 
 @dataclass(frozen=True, slots=True)
 class ShardLoaded:
-    """The shard is loaded, or why not.
-
-    Attributes:
-        weights_bytes: The memory that its weights take.
-        error: Why it could not be loaded; empty if it was.
-    """
+    """The shard is loaded, or why not."""
 
     weights_bytes: int = 0
     error: str = ""
@@ -64,18 +47,7 @@ class ShardLoaded:
 
 @dataclass(frozen=True, slots=True)
 class Insert:
-    """Add a row to the batch.
-
-    Attributes:
-        tokens: Its prompt.
-        row: The number that it must get.
-        cached: How many of its tokens must be found in the prompt cache.
-        kept: How many entries the prompt cache holds before that.
-        turn_end: The number of tokens up to the end of its last turn; 0 where not known.
-        scored_from: The first token of the prompt that is scored; None where none is. All processes
-            compute the scores, because all must make the same exchanges.
-        owner: The name of the owner of the caches that it uses and leaves.
-    """
+    """Add a row to the batch."""
 
     tokens: list[int]
     row: int
@@ -88,13 +60,7 @@ class Insert:
 
 @dataclass(frozen=True, slots=True)
 class StepBatch:
-    """Step the batch once.
-
-    Attributes:
-        chunk: Most tokens of each prompt that are read; 0 decodes alone.
-        lane: The lane whose prompts are read.
-        together: Most prompts that are read together.
-    """
+    """Step the batch once."""
 
     chunk: int
     lane: int = 0

@@ -22,11 +22,7 @@ _HEADS = ("num_attention_heads", "num_key_value_heads")
 
 
 def meet(world: World) -> Meeting:
-    """Wait for the other processes and connect to them; no other Python thread runs meanwhile.
-
-    Raises:
-        BadLaunch: MLX cannot reach them.
-    """
+    """Wait for the other processes and connect to them; no other Python thread runs meanwhile."""
     while True:
         try:
             group = mx.distributed.init(strict=True, backend=world.transport)
@@ -48,11 +44,7 @@ def versions() -> str:
 
 
 def shared(group: Any, payload: bytes) -> bytes:
-    """Return the bytes that rank 0 gave; all processes must call this together.
-
-    Raises:
-        BadLaunch: One of them has ended.
-    """
+    """Return the bytes that rank 0 gave; all processes must call this together."""
     if len(payload) > _ROOM_BYTES:
         raise ValueError(f"{len(payload)} bytes are too many to share")
     own = payload if group.rank() == 0 else b""
@@ -69,14 +61,6 @@ def shard(model: Any, config: Mapping[str, Any], group: Any) -> None:
 
     Shards by tensors where the model supports it, so that all processes work on each token;
     otherwise by layers.
-
-    Args:
-        model: The model of mlx-lm, its weights not read.
-        config: Its configuration, from ``config.json``.
-        group: MLX's group of the processes that share it.
-
-    Raises:
-        ModelLoadFailed: The model supports neither.
     """
     size = group.size()
     uneven = _uneven(config, size)

@@ -25,12 +25,7 @@ WIDEST = 4
 
 @dataclass(frozen=True, slots=True)
 class TextMemory:
-    """The memory that a text takes.
-
-    Attributes:
-        characters: The number of its characters.
-        width: The bytes of each character.
-    """
+    """The memory that a text takes."""
 
     characters: int
     width: int

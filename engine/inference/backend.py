@@ -312,15 +312,5 @@ class Loader(Protocol):
         on_progress: OnLoadProgress,
         draft: Path | None = None,
     ) -> Backend:
-        """Load a model.
-
-        Args:
-            folder: The model.
-            limits: How much its batch holds and reads.
-            on_progress: Called before each part of the work; may raise ``LoadCancelled``.
-            draft: A draft model to load beside it, which must have the same vocabulary.
-
-        Raises:
-            ModelLoadFailed: The model cannot be loaded; the message gives the cause.
-        """
+        """Load a model."""
         ...

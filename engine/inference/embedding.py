@@ -45,13 +45,6 @@ def pooling_of(folder: Path, name: str) -> Pooling:
 
     A folder of sentence-transformers says so (``1_Pooling/config.json``). Other models that were
     trained for embeddings, which their names say, take the last token; all others, the mean.
-
-    Args:
-        folder: The model.
-        name: Its name.
-
-    Raises:
-        InvalidRequest: The model's vectors need more than its hidden states.
     """
     modules = folder / "modules.json"
     if modules.is_file():
@@ -155,11 +148,7 @@ class TextReader:
         self._sums: mx.array | None = None
 
     def _pass(self, most: int) -> None:
-        """Read the next part of a group of texts.
-
-        Args:
-            most: About how many tokens of all of them together.
-        """
+        """Read the next part of a group of texts."""
         rows, longest = self._inputs.shape
         # A single token would be read in another way by some kinds of caches.
         width = max(2, min(longest - self._read, most // rows))
@@ -205,11 +194,7 @@ class TextReader:
 
 
 def trunk_of(model: Any) -> Callable[..., Any]:
-    """Return the part of a model that gives the hidden states.
-
-    Raises:
-        InvalidRequest: Its architecture has none that is known.
-    """
+    """Return the part of a model that gives the hidden states."""
     while (inner := getattr(model, "language_model", None)) is not None:
         model = inner
     found: Callable[..., Any] | None = next(

@@ -50,20 +50,7 @@ from engine.values.tokens import TokenStats
 
 
 class MlxBackend:
-    """See ``engine.inference.backend.Backend``.
-
-    Args:
-        tokenizer: mlx-lm's tokenizer wrapper.
-        info: What the rest of the program knows about the model.
-        vocabulary: The model's token ids.
-        batch: The rows that it decodes.
-        draft: The draft model beside it, if there is one.
-
-    Attributes:
-        info: What the rest of the program knows about the model.
-        vocabulary: Its token ids.
-        family: How it marks the channels of its output.
-    """
+    """See ``engine.inference.backend.Backend``."""
 
     def __init__(
         self,
@@ -187,13 +174,7 @@ class MlxBackend:
         return True
 
     def join(self, prompt: Prompt, request: GenerationRequest, form: Form | None) -> Joined:
-        """Add a row to the batch.
-
-        Args:
-            prompt: What ``render`` returned for the request.
-            request: The request.
-            form: The form that constrains its answer; None where the answer is free.
-        """
+        """Add a row to the batch."""
         wanted = request.sampling
         if request.tool_choice.mode == "none":
             wanted = replace(wanted, logit_bias=(*wanted.logit_bias, *self._no_calls()))
@@ -343,13 +324,7 @@ class MlxBackend:
     def stats(
         self, sampled: Sequence[tuple[int, Any]], count: int, chosen: Sequence[int] = ()
     ) -> list[TokenStats]:
-        """Say how likely the tokens of one step were.
-
-        Args:
-            sampled: Ids and log-probabilities of shape (vocabulary,) of one step, in order.
-            count: How many of the most likely tokens are listed for each.
-            chosen: Ids whose log-probabilities are listed for each.
-        """
+        """Say how likely the tokens of one step were."""
         # On a separate stream: the next step already runs on the batch's stream, and waiting for it
         # would keep device and Python from working at the same time.
         with mx.stream(_stats_stream()):

@@ -44,9 +44,6 @@ def check_architecture(config: dict[str, Any]) -> None:
     """Make sure that mlx-lm knows a model's architecture, without loading the model.
 
     Upstream: ``_get_classes`` in ``mlx_lm/utils.py``.
-
-    Raises:
-        ValueError: It does not; other exceptions where the configuration is wrong.
     """
     from mlx_lm.utils import _get_classes
 
@@ -66,9 +63,6 @@ def decode_together(batches: Sequence[Any]) -> None:
 
     Give their rows different numbers (``insert_row``), because the batch has rows of all of them.
     Upstream: ``BatchGenerator.__init__`` in ``mlx_lm/generate.py``.
-
-    Args:
-        batches: Fresh generators; a step of any of them then steps the rows of all.
     """
     for batch in batches:
         batch._generation_batch = batches[0]._generation_batch
@@ -79,12 +73,6 @@ def insert_row(batch: Any, row: int, segments: list[list[int]], **options: Any) 
 
     A generator numbers its rows itself, and reads them in the order in which they were inserted.
     Upstream: ``BatchGenerator.insert_segments`` in ``mlx_lm/generate.py``.
-
-    Args:
-        batch: The generator.
-        row: The number, which no other row of its batch has.
-        segments: The prompt's tokens; reading stops at the end of each segment.
-        options: As for ``insert_segments``, each a list of one item.
     """
     batch._uid_count = row
     batch.insert_segments([segments], **options)
@@ -97,11 +85,6 @@ def stop_reading_at(batch: Any, row: int, tokens: int) -> None:
     """Let a ``BatchGenerator`` that reads a prompt end a step after ``tokens`` tokens of it.
 
     Upstream: ``BatchGenerator._next`` in ``mlx_lm/generate.py``.
-
-    Args:
-        batch: The generator.
-        row: A row that waits to be read or is being read.
-        tokens: A number of the row's inserted tokens: more than were read, and fewer than all.
     """
     reading = dict(zip(batch._prompt_batch.uids, batch._currently_processing, strict=True))
     waiting = {one[0]: (one[1], 0) for one in batch._unprocessed_sequences}
@@ -121,9 +104,6 @@ class DecodingRows:
     last one. This class reads and sets that pending token, with all state that depends on it.
     Upstream: ``GenerationBatch`` in ``mlx_lm/generate.py``, ``TokenBuffer`` in
     ``mlx_lm/models/cache.py``.
-
-    Args:
-        batch: The generator.
     """
 
     def __init__(self, batch: Any) -> None:
@@ -171,13 +151,7 @@ class DecodingRows:
         self._rows._token_context[index]._size -= surplus
 
     def go_on(self, tokens: Sequence[Sequence[int]], pending: Any, logprobs: list[Any]) -> None:
-        """Note the tokens that were added to the cache, and the pending ones after them.
-
-        Args:
-            tokens: By row, the tokens that were added to the cache.
-            pending: The token after them, of shape (rows,).
-            logprobs: The log-probabilities of the pending tokens, by row.
-        """
+        """Note the tokens that were added to the cache, and the pending ones after them."""
         for index, handed in enumerate(tokens):
             self._rows.tokens[index].extend(handed)
             self._rows._num_tokens[index] += len(handed)
@@ -200,12 +174,6 @@ def set_reading(batch: Any, chunk: int, rows: int, together: int) -> None:
     Its constructor takes these values, and each step reads them again; mlx-lm does not document
     that they may be changed.
     Upstream: ``BatchGenerator._next`` in ``mlx_lm/generate.py``.
-
-    Args:
-        batch: The generator.
-        chunk: Tokens of each prompt read in one step.
-        rows: Most rows that decode; prompts are read only while fewer do.
-        together: Most prompts that are read together.
     """
     batch.prefill_step_size = chunk
     batch.prefill_batch_size = together
@@ -216,11 +184,6 @@ def read_as(batch: Any, kind: type[Any], **attributes: Any) -> None:
     """Let a ``BatchGenerator`` read its prompts with another class than its own.
 
     Upstream: ``BatchGenerator.__init__`` and ``PromptProcessingBatch`` in ``mlx_lm/generate.py``.
-
-    Args:
-        batch: The generator, a fresh one.
-        kind: A class derived from mlx-lm's.
-        attributes: Attributes that its object gets.
     """
     prompts = batch._prompt_batch
     prompts.__class__ = kind

@@ -91,14 +91,7 @@ def _read(
     shard: Shard | None = None,
     check_tokenizer: Callable[[Any, dict[str, Any]], None] | None = None,
 ) -> tuple[Any, Any, dict[str, Any]]:
-    """Return a folder's model, tokenizer and configuration; never runs code from the folder.
-
-    Args:
-        folder: The model.
-        on_progress: Called before each part of the work.
-        shard: Shards the model before its weights are read.
-        check_tokenizer: Called with the tokenizer and the configuration before ``shard``.
-    """
+    """Return a folder's model, tokenizer and configuration; never runs code from the folder."""
     on_progress(LoadProgress("checking"))
     stated = check_folder(folder)
     mx.random.seed(int.from_bytes(os.urandom(4), "little"))
@@ -123,11 +116,7 @@ def _read(
 
 
 def check(folder: Path) -> None:
-    """Check a model folder without loading it.
-
-    Raises:
-        ModelLoadFailed: It cannot be loaded; the message says why.
-    """
+    """Check a model folder without loading it."""
     stated = check_folder(folder)
     try:
         if stated.get("model_file"):
@@ -149,14 +138,7 @@ def _size_of(model: Any) -> int:
 
 
 def load_shard(folder: Path, shard: Shard) -> tuple[Any, int]:
-    """Load one shard of a model, for a process that follows another.
-
-    Returns:
-        The model and the bytes of its weights.
-
-    Raises:
-        ModelLoadFailed: The model cannot be loaded; the message gives the cause.
-    """
+    """Load one shard of a model, for a process that follows another."""
     model, _, _ = _read(folder.resolve(), unobserved, shard)
     return model, _size_of(model)
 
@@ -170,19 +152,7 @@ def load(
     batch_of: Callable[[Any, BatchLimits], RunningBatch] = RunningBatch,
     draft: Path | None = None,
 ) -> MlxBackend:
-    """Load a model folder; never runs code from it.
-
-    Args:
-        folder: The model.
-        limits: The limits of its batch.
-        on_progress: Called before each part of the work.
-        shard: Shards the model before its weights are read; None leaves it whole.
-        batch_of: Makes the batch of a model.
-        draft: A draft model to load beside it.
-
-    Raises:
-        ModelLoadFailed: The model cannot be loaded; the message gives the cause.
-    """
+    """Load a model folder; never runs code from it."""
     folder = folder.resolve()
     # The caches of a sharded model are spread over several machines, so they are not kept on disk.
     disk = limits.disk if shard is None else None
@@ -236,13 +206,7 @@ def _vocabulary(folder: Path, tokenizer: Any, config: dict[str, Any]) -> Vocabul
 
 
 def _part_of(on_progress: OnLoadProgress, before: int, after: int) -> OnLoadProgress:
-    """Return a callback that turns the progress of one of two models into that of both.
-
-    Args:
-        on_progress: Called with the progress of both.
-        before: Bytes of weights that are read before this model.
-        after: Bytes of weights that are read after it.
-    """
+    """Return a callback that turns the progress of one of two models into that of both."""
 
     def tell(progress: LoadProgress) -> None:
         total = progress.total_bytes and before + progress.total_bytes + after
@@ -253,11 +217,7 @@ def _part_of(on_progress: OnLoadProgress, before: int, after: int) -> OnLoadProg
 
 
 def _read_draft(folder: Path, on_progress: OnLoadProgress) -> LoadedDraft:
-    """Read a draft model.
-
-    Raises:
-        DraftLoadFailed: It cannot be loaded; the message gives the cause.
-    """
+    """Read a draft model."""
     try:
         model, tokenizer, config = _read(folder, on_progress)
     except LoadCancelled:

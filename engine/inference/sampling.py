@@ -44,18 +44,7 @@ def greedy(logprobs: mx.array) -> mx.array:
 
 
 class SeededSampler:
-    """A sampler with its own random state, so that its row does not depend on the others.
-
-    Args:
-        seed: The seed of its random state.
-        temperature: See ``Sampling``.
-        top_p: See ``Sampling``.
-        top_k: See ``Sampling``.
-        min_p: See ``Sampling``.
-
-    Attributes:
-        state: The random state. Setting an earlier state undoes a draw.
-    """
+    """A sampler with its own random state, so that its row does not depend on the others."""
 
     def __init__(
         self, seed: int, temperature: float, top_p: float, top_k: int, min_p: float
@@ -137,14 +126,7 @@ def sampling_defaults(folder: Path) -> SamplingDefaults:
 def sampler(
     wanted: Sampling, defaults: SamplingDefaults, vocabulary_size: int, *, is_foreseen: bool = False
 ) -> Sampler:
-    """Return the sampler of a request; it maps log-probabilities (1, vocabulary) to ids (1,).
-
-    Args:
-        wanted: The request's settings; None stands for the model's default.
-        defaults: The model's settings.
-        vocabulary_size: How many ids the model can produce.
-        is_foreseen: Whether ``foreseen`` has to tell what it will draw.
-    """
+    """Return the sampler of a request; it maps log-probabilities (1, vocabulary) to ids (1,)."""
     temperature = defaults.temperature if wanted.temperature is None else wanted.temperature
     top_p = defaults.top_p if wanted.top_p is None else wanted.top_p
     top_k = defaults.top_k if wanted.top_k is None else wanted.top_k
@@ -183,13 +165,6 @@ class ConstraintProcessor:
 
     mlx-lm calls it for the next step before it returns the token of this step, so it waits for that
     token. Rows without a constraint never wait.
-
-    Args:
-        constraint: The state of the row's answer.
-        prompt_tokens: Length of the prompt; the answer follows it in the context.
-
-    Attributes:
-        only: The only token that it allowed at the last call; None where there were several.
     """
 
     # It needs the token of each position before the next position; see ``batching.checking``.
@@ -242,13 +217,8 @@ def token_stats(
     count: int,
     chosen_ids: Sequence[int] = (),
 ) -> list[TokenStats]:
-    """Return how likely sampled tokens were; computes on the device and fetches all values at once.
-
-    Args:
-        sampled: For each row the id and the log-probabilities of shape (vocabulary,).
-        eos: Ids that end generation.
-        count: How many of the most likely tokens to list.
-        chosen_ids: Ids whose log-probabilities are also listed.
+    """Return how likely sampled tokens were; computes on the device and fetches all values
+    at once.
     """
     logprobs = mx.stack([row for _, row in sampled])
     chosen = mx.take_along_axis(logprobs, mx.array([[token] for token, _ in sampled]), axis=-1)

@@ -35,14 +35,7 @@ BUDGET_OF_EFFORT = {Effort.LOW: 1_024, Effort.MEDIUM: 8_192}
 
 @dataclass(frozen=True, slots=True)
 class Edges:
-    """The tokens around reasoning.
-
-    Attributes:
-        closing: The tokens that end reasoning and begin the text after it.
-        tag: Those among them with which the model itself ends it.
-        opening: The tokens that open reasoning. Once the budget is used up, the last of them cannot
-            follow the others.
-    """
+    """The tokens around reasoning."""
 
     closing: tuple[int, ...]
     tag: tuple[int, ...]
@@ -60,20 +53,7 @@ class Edges:
 
 
 class ReasoningCount:
-    """Counts the tokens of reasoning in an answer; its tags do not count.
-
-    Args:
-        splitter: Follows the channels of the answer, from its beginning.
-        vocabulary: The vocabulary of the answer.
-        budget: Most tokens of reasoning.
-
-    Attributes:
-        tokens: The number of all tokens so far.
-        left: How many tokens of reasoning may still follow.
-        ended_at: The number of tokens at which the budget was used up; None while it is not.
-        is_inside: Whether the answer is inside reasoning.
-        splitter: As given.
-    """
+    """Counts the tokens of reasoning in an answer; its tags do not count."""
 
     def __init__(self, splitter: Splitter, vocabulary: Vocabulary, budget: int) -> None:
         self.tokens = 0
@@ -114,14 +94,6 @@ class BudgetProcessor:
     """A logits processor that forces the end of reasoning where the budget is used up.
 
     Its result depends only on the tokens before a position, whether sampled or guessed.
-
-    Args:
-        count: Counts the tokens that the batch has returned.
-        edges: The tokens around reasoning.
-        prompt_tokens: Length of the prompt; the answer follows it in the context.
-        budget: The budget, for the record.
-        eos: The ids that end the answer.
-        sampler: The row's own.
     """
 
     def __init__(
@@ -226,12 +198,7 @@ class BudgetProcessor:
 
 
 class ThinkingBudgets:
-    """The budgets of the answers of one loaded model.
-
-    Args:
-        tokenizer: mlx-lm's tokenizer wrapper.
-        vocabulary: The model's token ids.
-    """
+    """The budgets of the answers of one loaded model."""
 
     def __init__(self, tokenizer: Any, vocabulary: Vocabulary) -> None:
         self._tokenizer = tokenizer
@@ -262,14 +229,8 @@ class ThinkingBudgets:
         *,
         is_held: bool,
     ) -> BudgetProcessor | None:
-        """Return the processor that enforces a budget; None where there is none, or no reasoning.
-
-        Args:
-            request: The request.
-            prompt: Its prompt.
-            family: The family of the answer.
-            sampler: The answer's sampler, which can tell what it would draw.
-            is_held: Whether a grammar constrains the answer.
+        """Return the processor that enforces a budget; None where there is none, or no
+        reasoning.
         """
         budget = self.budget_of(request)
         if budget is None or request.prompt is not None:

@@ -20,16 +20,7 @@ class DamagedWeights(Exception):
 
 
 def read(model: Any, total: int, on_progress: OnLoadProgress) -> None:
-    """Read a model's weights into memory, about a hundred megabytes at a time.
-
-    Args:
-        model: Loaded lazily, so that its weights have not been read yet.
-        total: Bytes of all weights.
-        on_progress: Called after each part.
-
-    Raises:
-        DamagedWeights: One of them holds NaN.
-    """
+    """Read a model's weights into memory, about a hundred megabytes at a time."""
     done = due = 0
     part: list[tuple[str, mx.array]] = []
     on_progress(LoadProgress("weights", 0, total))

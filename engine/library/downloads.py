@@ -39,14 +39,7 @@ _ASKING_TIMEOUT_S = 20.0
 
 @dataclass(frozen=True, slots=True)
 class HubFile:
-    """A file of a repository, as the hub describes it.
-
-    Attributes:
-        name: Path inside the repository.
-        size: Bytes.
-        sha256: The digest of the content, for large files; otherwise None.
-        git_sha1: Git's object id, for small files; otherwise None.
-    """
+    """A file of a repository, as the hub describes it."""
 
     name: str
     size: int

@@ -49,24 +49,7 @@ def fetch_file(
     endpoint: str | None,
     on_bytes: Callable[[int], None],
 ) -> Path:
-    """Fetch the missing part of a file; return its path in the cache.
-
-    Args:
-        repository_folder: The repository's folder in the cache.
-        repository: ``owner/name``.
-        commit: The commit whose file it is.
-        name: The file's name.
-        size: The bytes that the hub states for it; no more are written.
-        endpoint: The address of another hub than huggingface.co.
-        on_bytes: Called with the bytes that are there at first, and with those of each part that
-            arrives; negative if the hub begins again.
-
-    Raises:
-        Damaged: The hub sends more than it stated; what was fetched of the file is removed.
-        OSError: It cannot be written, the disk is full up to a reserve (``ENOSPC``), or the
-            connection broke too often.
-        huggingface_hub.errors.HfHubHTTPError: The hub refused.
-    """
+    """Fetch the missing part of a file; return its path in the cache."""
     import huggingface_hub
 
     pointer = repository_folder / "snapshots" / commit / name

@@ -32,11 +32,7 @@ class HubCancelled(HubFailed):
 
 @contextmanager
 def unanswered_in_words(repository: str = "") -> Iterator[None]:
-    """Turn the errors of a question to a hub inside the block into ``HubFailed``.
-
-    Args:
-        repository: ``owner/name``, if the question is about one repository.
-    """
+    """Turn the errors of a question to a hub inside the block into ``HubFailed``."""
     from huggingface_hub import errors
 
     try:

@@ -101,13 +101,7 @@ def need(folder: Path, draft: Path | None = None) -> MemoryNeed:
 
 
 def need_of(weights: int, size: CacheSize, context: int) -> MemoryNeed:
-    """Return the memory that a model needs; the model need not be on this machine.
-
-    Args:
-        weights: Bytes of its weight files.
-        size: The memory of one answer's cache.
-        context: Most tokens of prompt and answer; at most ``USUAL_CONTEXT`` of them count.
-    """
+    """Return the memory that a model needs; the model need not be on this machine."""
     context = min(context, USUAL_CONTEXT)
     return MemoryNeed(
         weights=weights,

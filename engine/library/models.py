@@ -127,11 +127,7 @@ def read_json(path: Path) -> dict[str, Any]:
 
 
 def indexed_weights(folder: Path) -> set[str]:
-    """Return the names of the weight files that a folder's index lists; empty without an index.
-
-    Raises:
-        ModelLoadFailed: The index is damaged.
-    """
+    """Return the names of the weight files that a folder's index lists; empty without an index."""
     index = folder / INDEX
     if not index.exists():
         return set()

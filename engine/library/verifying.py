@@ -21,19 +21,7 @@ def verify(
     git_sha1: str | None,
     on_read: Callable[[int], None],
 ) -> None:
-    """Compare a file, and remove it if it differs.
-
-    Args:
-        path: The file; if it is a link, its target is removed as well.
-        size: The expected number of bytes.
-        sha256: The digest of the content, if it is known.
-        git_sha1: Git's object id, used if ``sha256`` is None; if both are, only the size counts.
-        on_read: Called with the number of bytes each time some were read.
-
-    Raises:
-        Damaged: It differs; the message names expected and actual values.
-        OSError: It cannot be read.
-    """
+    """Compare a file, and remove it if it differs."""
     found = path.stat().st_size
     if found != size:
         _remove(path)

@@ -153,14 +153,7 @@ class AnswerBuilder:
         return StopKind.MEMORY_FULL if self._is_short_of_memory else StopKind.CONTEXT_FULL
 
     def _end_call(self, token_id: int) -> str:
-        """End the open call with the answer: it is complete, or is plain text, or was cut short.
-
-        Args:
-            token_id: The last token.
-
-        Returns:
-            The text of it that was held back, if it turned out to be plain text.
-        """
+        """End the open call with the answer: it is complete, or is plain text, or was cut short."""
         ending = self.reader.ending
         if ending is None and self._text.match is None and self.reader.splitter.closes_calls:
             self._text.cut_call()  # by a limit, before its end

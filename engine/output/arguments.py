@@ -9,12 +9,7 @@ MAX_DEPTH = 128
 
 
 def arguments_object(text: str) -> dict[str, Any]:
-    """Return the arguments of a call as an object.
-
-    Raises:
-        ValueError: The text is not one JSON object (https://www.rfc-editor.org/rfc/rfc8259), or it
-            is nested too deeply, or it contains a number or text that other programs cannot read.
-    """
+    """Return the arguments of a call as an object."""
     try:
         value = json.loads(text, parse_constant=_refuse, parse_float=_finite)
     except RecursionError:
@@ -30,14 +25,7 @@ def arguments_object(text: str) -> dict[str, Any]:
 
 
 def arguments_text(value: object) -> str:
-    """Return the arguments that a parser found as the text of one JSON object.
-
-    Args:
-        value: An object, or its text; None and empty text mean a call without arguments.
-
-    Raises:
-        ValueError: It is something else, such as a list or broken JSON.
-    """
+    """Return the arguments that a parser found as the text of one JSON object."""
     if isinstance(value, str):
         text = value.strip() or "{}"
     else:

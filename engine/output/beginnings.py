@@ -34,12 +34,6 @@ def unquoted(
 
     Where no EOS separates the turns of a prompt, the message is among the tokens of the model's
     own turn, and a tag that it quotes must open nothing.
-
-    Args:
-        request: The request.
-        turn: The last tokens of its prompt.
-        tags: The tags that open something.
-        vocabulary: The model's token ids.
     """
     quoted = request.messages[-1].content.strip() if request.messages else ""
     if not any(tag in quoted for tag in tags):
@@ -75,13 +69,7 @@ def read_token(token_id: int, splitter: Splitter, vocabulary: Vocabulary) -> Ite
 
 
 def read_turn(tokens: Sequence[int], splitter: Splitter, vocabulary: Vocabulary) -> Beginning:
-    """Return which channel is open after tokens of a prompt, read as an answer.
-
-    Args:
-        tokens: The tokens, in order.
-        splitter: The splitter, in its state before them.
-        vocabulary: The model's token ids.
-    """
+    """Return which channel is open after tokens of a prompt, read as an answer."""
     call: list[str] = []
     name: str | None = None
     for token_id in tokens:

@@ -21,13 +21,7 @@ from engine.values.events import (
 
 
 class _StartedCall:
-    """A call of which parts were sent before it was complete.
-
-    Attributes:
-        id: Its identifier.
-        name: Its tool.
-        is_closed: Whether all its arguments were sent.
-    """
+    """A call of which parts were sent before it was complete."""
 
     __slots__ = ("_texts", "id", "is_closed", "name")
 
@@ -64,21 +58,7 @@ class _StartedCall:
 
 
 class OpenCalls:
-    """The tool calls of one answer.
-
-    Args:
-        parse: Parses the text of a call that is complete.
-        new_reader: Makes the reader of a call while it is written.
-        guard: Matches the stops that count in text. Text that could belong to a stop is not sent
-            while the call is written, because the call may turn out to be plain text.
-
-    Attributes:
-        count: Calls that are complete.
-        is_fresh: Whether the last token completed a call; the caller clears it.
-        name: The tool's name in the tag of the open call, if it has one.
-        unfinished: Raw text of a call that the end cut short.
-        has_stop: Whether the text of the last call ends with the stop that was kept.
-    """
+    """The tool calls of one answer."""
 
     __slots__ = ("_begun", "_guard", "_new_reader", "_parse", "_reader", "_started", "_text",
                  "count", "has_stop", "is_fresh", "name", "unfinished")  # fmt: skip
@@ -99,13 +79,7 @@ class OpenCalls:
         self.unfinished = ""
 
     def open(self, name: str | None, begun: str = "") -> Sequence[Event]:
-        """Open a call; return the events for the parts that are certain.
-
-        Args:
-            name: The tool, if the tag names it.
-            begun: The part of the call that is in the prompt; it is parsed, but is not the
-                model's own text.
-        """
+        """Open a call; return the events for the parts that are certain."""
         self.name = name
         self._begun = begun
         if self._guard is not None:
@@ -136,9 +110,6 @@ class OpenCalls:
 
         Text whose arguments are not one JSON object is not a call, so everything that shows calls
         can rely on their arguments.
-
-        Args:
-            kept_stop: The stop that ended the answer, if it is kept: it may complete the call.
         """
         raw = self._taken()
         begun, self._begun = self._begun, ""

@@ -16,20 +16,7 @@ _TEXT = Channel.TEXT
 
 
 class ChannelText:
-    """The text that is written to the channels of one answer.
-
-    Args:
-        rules: The stops of the request.
-        calls: Collects the text of tool calls.
-        spans: Tracks which tokens the answer's text comes from; None where nobody asks.
-
-    Attributes:
-        events: The events that have not been taken yet.
-        channel: The channel that is open.
-        match: The stop in the text that ended the answer, once there is one.
-        calls: As given.
-        spans: As given.
-    """
+    """The text that is written to the channels of one answer."""
 
     __slots__ = ("_base", "_counting", "_lengths", "_matcher", "_matchers", "_rules",
                  "_strips_space", "calls", "channel", "events", "match", "spans")  # fmt: skip
@@ -113,13 +100,7 @@ class ChannelText:
             self.spans.release(len(text), channel)
 
     def enter(self, channel: Channel, *, strips_space: bool = False) -> None:
-        """Switch to a channel; no match spans a switch.
-
-        Args:
-            channel: The channel.
-            strips_space: Whether white space that follows belongs to the template, not to the
-                answer.
-        """
+        """Switch to a channel; no match spans a switch."""
         self.channel = channel
         self._strips_space = strips_space
         self._base = self._lengths[channel]
@@ -137,11 +118,7 @@ class ChannelText:
         return held
 
     def close_call(self, is_armed: bool) -> bool:
-        """Close the open call. If it is not a call, deliver it as text, where stops count.
-
-        Returns:
-            Whether it was text; the text channel is then open.
-        """
+        """Close the open call. If it is not a call, deliver it as text, where stops count."""
         stray = self.parse_call()
         self._lengths[Channel.TOOL] = 0
         if stray:
@@ -152,11 +129,7 @@ class ChannelText:
         return bool(stray)
 
     def parse_call(self, kept_stop: str = "") -> str:
-        """Parse the open call as it is; return its text if it is not a call.
-
-        Args:
-            kept_stop: As for ``OpenCalls.close``.
-        """
+        """Parse the open call as it is; return its text if it is not a call."""
         count = self.calls.count
         events, stray = self.calls.close(kept_stop)
         self.events += events

@@ -12,16 +12,7 @@ from engine.stopping.record import Channel
 
 @dataclass(frozen=True, slots=True)
 class Switch:
-    """The output switches to another channel.
-
-    Attributes:
-        to: The channel.
-        tag: The tag's text, if plain tokens spelled it; empty if the tag is one token.
-        visible: How many characters of the tag were text, not special tokens.
-        tokens: How many earlier tokens turned out to belong to this tag or header.
-        tool_name: The tool, if the tag itself names it.
-        strips_space: Whether white space that follows belongs to the template, not to the answer.
-    """
+    """The output switches to another channel."""
 
     to: Channel
     tag: str = ""

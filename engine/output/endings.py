@@ -13,13 +13,7 @@ from engine.stopping.rules import StopRules, StopScope
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """The end of an answer by one token, unless text before it ended the answer already.
-
-    Attributes:
-        kind: ``STOP_STRING``, ``STOP_TOKEN`` or ``EOS``.
-        is_eos: Whether the token is an EOS of the model, even if it is also a stop of the request.
-        rule: The number of the stop string that is exactly this token or tag, otherwise -1.
-    """
+    """The end of an answer by one token, unless text before it ended the answer already."""
 
     kind: StopKind
     is_eos: bool = False
@@ -27,16 +21,7 @@ class Ending:
 
 
 class Endings:
-    """The ids and tags that can end one answer.
-
-    Args:
-        rules: The stops of the request.
-        vocabulary: The vocabulary of the answer.
-        tags: Tokens that are structure by themselves, by id.
-
-    Attributes:
-        ids: All ids for which ``ending`` can be anything but None.
-    """
+    """The ids and tags that can end one answer."""
 
     def __init__(self, rules: StopRules, vocabulary: Vocabulary, tags: Mapping[int, str]) -> None:
         self._rules = rules
@@ -62,14 +47,7 @@ class Endings:
     def ending(
         self, token_id: int, channel: Channel, *, is_armed: bool, in_header: bool
     ) -> Ending | None:
-        """Return how the answer ends with this id; None if it continues.
-
-        Args:
-            token_id: The id.
-            channel: The open channel.
-            is_armed: Whether stops count already (``min_tokens``).
-            in_header: Whether a header is open, in which only special tokens are stops.
-        """
+        """Return how the answer ends with this id; None if it continues."""
         is_eos = token_id in self._all_eos
         if is_armed:
             rule = self._named.get(token_id)

@@ -41,13 +41,7 @@ _Shares = list[tuple[_Token, bytes]]
 
 
 class _Run:
-    """Consecutive characters of one token, or one character of several tokens.
-
-    Attributes:
-        text: The characters.
-        token: The token that completed them.
-        shares: The tokens of a single character; None where it is ``token`` alone.
-    """
+    """Consecutive characters of one token, or one character of several tokens."""
 
     __slots__ = ("shares", "text", "token")
 
@@ -77,14 +71,7 @@ class SpanTracker:
         self._lengths = dict.fromkeys(Channel, 0)
 
     def begin(self, index: int, token_id: int, raw: bytes, stats: TokenStats | None) -> None:
-        """Take the next token; text that is added from now on comes from it.
-
-        Args:
-            index: Its index, from 0 over the generated tokens.
-            token_id: Its id.
-            raw: Its bytes.
-            stats: How likely it was.
-        """
+        """Take the next token; text that is added from now on comes from it."""
         self._token = _Token(index, token_id, raw, stats)
         self._tokens.append(self._token)
 
@@ -157,11 +144,7 @@ class SpanTracker:
         self._lengths[channel] = start
 
     def settle(self, *, is_over: bool) -> tuple[TokenSpan, ...]:
-        """Return the spans of the tokens that have been settled since the last call.
-
-        Args:
-            is_over: Whether the answer has ended, so that no more text is sent.
-        """
+        """Return the spans of the tokens that have been settled since the last call."""
         end = self._token.index + 1
         if not is_over:
             queues = (self._coming, *self._written.values())

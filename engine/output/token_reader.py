@@ -18,23 +18,7 @@ _THINKING = Channel.THINKING
 
 
 class TokenReader:
-    """Reads the tokens of one answer.
-
-    Args:
-        setup: The settings of the answer.
-        text: Takes the text of the channels.
-
-    Attributes:
-        count: Tokens taken so far.
-        thinking_tokens: How many of them belong to reasoning.
-        piece: The text that the last token completed.
-        residue: The text that appeared only when the detokenizer was finalised.
-        ending: The end by a token or a tag, once there is one; ``text.match`` is an end by a stop
-            in the text.
-        is_closed_by_tag: Whether that end is a tag that closes the open channel.
-        text: As given.
-        splitter: Follows the channels of the answer.
-    """
+    """Reads the tokens of one answer."""
 
     def __init__(self, setup: AnswerSetup, text: ChannelText) -> None:
         self.count = 0
@@ -142,10 +126,8 @@ class TokenReader:
         )
 
     def _outdone(self, token_id: int, ending: Ending, part: str | None) -> StopKind | None:
-        """Return what the text of an ending token completes, and so takes precedence over its id.
-
-        Returns:
-            ``STOP_STRING``, ``TOOL_CALL`` for a tag, or None.
+        """Return what the text of an ending token completes, and so takes precedence over
+        its id.
         """
         if ending.is_eos:
             return None
@@ -173,13 +155,7 @@ class TokenReader:
     # -- text ------------------------------------------------------------------------------
 
     def _take_text(self, text: str, is_armed: bool, *, truncated: str = "") -> None:
-        """Take the text that the last token completed.
-
-        Args:
-            text: The text that its bytes complete.
-            is_armed: Whether stops count already.
-            truncated: The text before it, for a character that the token truncated.
-        """
+        """Take the text that the last token completed."""
         self.piece = piece = truncated + text
         if self._spans is not None and not self.splitter.in_header:
             if truncated:

@@ -26,13 +26,7 @@ def write_frame(stream: IO[bytes], content: bytes) -> None:
 
 
 def write_parts(stream: IO[bytes], size: int, parts: Iterable[bytes | bytearray]) -> None:
-    """Write a frame with content in several parts, and send it.
-
-    Args:
-        stream: The stream to write to.
-        size: Bytes of all parts together.
-        parts: The content.
-    """
+    """Write a frame with content in several parts, and send it."""
     stream.write(HEAD.pack(size))
     for part in parts:
         stream.write(part)

@@ -32,16 +32,7 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True, slots=True)
 class RecordedToken:
-    """One token of a recording.
-
-    Attributes:
-        token_id: Its id.
-        raw: Its bytes.
-        piece: The text that it completed in the recorded run.
-        special: Its text, if it is a special token; otherwise None.
-        time_s: Seconds after submission.
-        origin: How it was found: drawn, guessed or forced.
-    """
+    """One token of a recording."""
 
     token_id: int
     raw: bytes
@@ -219,11 +210,7 @@ def _detokenizer(recording: Recording, vocabulary: Vocabulary) -> Detokenizer:
 
 
 class _RecordedText:
-    """A detokenizer for recordings whose bytes alone do not determine the text.
-
-    Attributes:
-        index: The index of the token that is being replayed; not every token has text.
-    """
+    """A detokenizer for recordings whose bytes alone do not determine the text."""
 
     def __init__(self, pieces: list[str], residue: str) -> None:
         self.index = 0

@@ -24,12 +24,7 @@ _MOST_MODELS = 5
 
 
 class Asking:
-    """Submits requests to the engine thread.
-
-    Args:
-        thread: The engine thread.
-        forms: Makes the forms of constrained answers.
-    """
+    """Submits requests to the engine thread."""
 
     def __init__(self, thread: RestartingThread, forms: Forms) -> None:
         self._thread = thread
@@ -38,15 +33,7 @@ class Asking:
     async def start(
         self, requests: Sequence[GenerationRequest], model: OfferedModel | None
     ) -> list[Generation]:
-        """Start the choices of one request; the engine takes all of them, or none.
-
-        Args:
-            requests: At least one.
-            model: The model that answers, if there are several; None where one answers everything.
-
-        Raises:
-            EngineError: As in ``engine.scheduling.service.Engine.generate``.
-        """
+        """Start the choices of one request; the engine takes all of them, or none."""
         for _ in range(_MOST_MODELS):
             forms = [await self._form_of(request, model) for request in requests]
             try:

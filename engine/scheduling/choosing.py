@@ -15,11 +15,7 @@ from engine.scheduling.thread.board import Posted, StatusBoard
 
 
 class ModelChoice:
-    """The models that requests may name. Until models are offered, one answers every request.
-
-    Args:
-        board: What each model of the engine thread is doing.
-    """
+    """The models that requests may name. Until models are offered, one answers every request."""
 
     def __init__(self, board: StatusBoard) -> None:
         self._board = board
@@ -37,11 +33,7 @@ class ModelChoice:
             self._offering = None if models is None else Offering(models)
 
     def find(self, name: str | None) -> OfferedModel | None:
-        """Return the model that a request names; None for the default one.
-
-        Raises:
-            UnknownModel: Several models are offered, and none of them has that name.
-        """
+        """Return the model that a request names; None for the default one."""
         offering = self._offering
         return None if offering is None or not name else offering.find(name)
 
@@ -62,10 +54,8 @@ class ModelChoice:
             return model
 
     def status_of(self, name: str | None) -> ModelStatus | None:
-        """Return the status of the model that a request names; None if there is no default model.
-
-        Raises:
-            UnknownModel: See ``find``.
+        """Return the status of the model that a request names; None if there is no default
+        model.
         """
         model = self.find(name)
         if model is None:

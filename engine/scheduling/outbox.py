@@ -24,11 +24,7 @@ def wake_up_distance_s(readers: int) -> float:
 
 
 class Outbox:
-    """Collects the readers to be woken and wakes them together. Engine thread only.
-
-    Attributes:
-        is_urgent: Whether the next flush wakes the readers without delay.
-    """
+    """Collects the readers to be woken and wakes them together. Engine thread only."""
 
     def __init__(self) -> None:
         self.is_urgent = False
@@ -39,14 +35,7 @@ class Outbox:
     def put(
         self, generation: Generation, events: Iterable[Event], *, is_urgent: bool = False
     ) -> None:
-        """Push events to a reader; the next flush wakes it, without delay if it is urgent.
-
-        Args:
-            generation: The answer whose reader gets them.
-            events: The events, in order.
-            is_urgent: Whether the reader waits for these events, such as a first token or an end,
-                or has waited for them long enough.
-        """
+        """Push events to a reader; the next flush wakes it, without delay if it is urgent."""
         if generation.push(events):
             self._due.setdefault(generation.loop, []).append(generation)
         # A reader that was woken and has not read yet needs no other wake-up.
@@ -71,11 +60,7 @@ class Outbox:
                 self._gone.extend(generations)
 
     def flush(self, *, is_forced: bool = False) -> list[Generation]:
-        """Deliver what is due.
-
-        Returns:
-            The generations whose loop is closed, so that nobody will read them; each once.
-        """
+        """Deliver what is due."""
         self.deliver(is_forced=is_forced)
         gone, self._gone = self._gone, []
         return gone

@@ -169,10 +169,6 @@ def _most_costs(costs: Mapping[int, float], widest: int) -> dict[int, float]:
 
     What was not measured is expected to be cheap, so that it is tried. Where others wait for the
     pass, a further token counts as no cheaper than those of the widest pass that was measured.
-
-    Args:
-        costs: The expected cost of each width.
-        widest: The widest pass that was measured; 1 for none.
     """
     if widest == 1:
         return {width: costs[width] if width == WIDTHS[0] else math.inf for width in WIDTHS}

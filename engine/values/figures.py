@@ -27,14 +27,7 @@ class RunPhase:
 
 @dataclass(frozen=True, slots=True)
 class EndFact:
-    """One fact about an end.
-
-    Attributes:
-        name: Its name.
-        value: Its value in words.
-        text: Text that the model wrote or that the request named, exactly; the words follow it.
-        is_cut: Whether that text was cut off.
-    """
+    """One fact about an end."""
 
     name: str
     value: str = ""

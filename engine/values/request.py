@@ -12,18 +12,7 @@ from engine.values.prompt_scores import PromptScoring
 
 @dataclass(frozen=True, slots=True)
 class SamplingOption:
-    """A field of ``SamplingOptions``, for code that offers all of them.
-
-    Attributes:
-        title: Its name in a window.
-        help: What it does, as a phrase; empty if the title says enough.
-        least: The least number that a window offers.
-        most: The greatest one.
-        step: The size of one step up or down.
-        unset: The text that stands for no number.
-        is_whole: Whether numbers are whole.
-        name: The field's name; only set in ``SAMPLING_OPTIONS``.
-    """
+    """A field of ``SamplingOptions``, for code that offers all of them."""
 
     title: str
     help: str

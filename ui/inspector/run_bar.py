@@ -22,13 +22,7 @@ _OPENED = "Saved runs (*.json *.fullstop-run)"
 
 
 class RunBar(QWidget):
-    """Says which run is shown, and offers what can be done with it and with the next ones.
-
-    Attributes:
-        source: Where the run comes from, or why another one could not be shown.
-        choice: The answers to a request that asked for several.
-        level: How much of the next answers is recorded.
-    """
+    """Says which run is shown, and offers what can be done with it and with the next ones."""
 
     def __init__(self, theme: Theme, inspector: Inspector) -> None:
         super().__init__()

@@ -12,13 +12,7 @@ from ui.models.model_words import download_words, percent
 
 
 class DownloadRow(QFrame):
-    """One download.
-
-    Args:
-        theme: The look.
-        downloads: The downloads of this session.
-        one: The download.
-    """
+    """One download."""
 
     def __init__(self, theme: Theme, downloads: Downloads, one: Download) -> None:
         super().__init__()

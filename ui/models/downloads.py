@@ -35,17 +35,6 @@ class Download(QObject):
 
     Signals:
         changed: The stage has changed.
-
-    Args:
-        repository: ``owner/name``.
-        cache: The folder to write to.
-        parent: Owns this object.
-
-    Attributes:
-        repository: ``owner/name``.
-        stage: Running, or how it ended.
-        message: Why it ended.
-        folder: Where the model is, once the download is done.
     """
 
     changed = Signal()

@@ -38,15 +38,6 @@ class LocalModels(QWidget):
         find_wanted: A person wants to find models on the hub.
         deletion_wanted: A person wants to delete a model; carries the ``FoundModel``.
         removal_wanted: A person wants to remove an added folder from the list; carries it.
-
-    Args:
-        theme: The look.
-        library: The models on this computer.
-        upkeep: Updates and deletes models.
-
-    Attributes:
-        rows: The downloads, the newest first.
-        cards: The models.
     """
 
     load_wanted = Signal(object)

@@ -41,23 +41,6 @@ class ModelCard(QFrame):
         update_wanted: A person wants its newest revision; carries the ``FoundModel``.
         deletion_wanted: A person wants to delete it; carries the ``FoundModel``.
         removal_wanted: A person wants to remove the added folder from the list.
-
-    Args:
-        theme: The look.
-        model: The model.
-        memory: How much memory this computer has.
-        is_loaded: Whether it is in memory, or is loaded again for the next message.
-        is_loading: Whether it is being loaded.
-        is_unloaded: Whether its memory was freed until the next message.
-        stuck_why: Why it was given up; empty if it was not.
-        removal: The menu's words that remove the added folder in which it was found; empty if it
-            was found elsewhere.
-        drafts: The models that can be its draft model.
-        newer: The hub's newer version, if there is one.
-        is_listed: Whether the last scan found its folder.
-
-    Attributes:
-        update_button: The button that downloads a newer revision; None if none is known.
     """
 
     load_wanted = Signal(object)

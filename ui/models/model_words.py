@@ -41,13 +41,7 @@ def duration(seconds: float) -> str:
 
 
 def facts(found: FoundModel, used_at: float, draft: Path | None = None) -> str:
-    """Return the facts about a model's folder, in one line.
-
-    Args:
-        found: The folder.
-        used_at: When it was loaded last, as Unix time; 0 if never.
-        draft: The folder of the draft model beside it, if there is one.
-    """
+    """Return the facts about a model's folder, in one line."""
     words = [found.architecture] if found.architecture else []
     if found.bits is not None:
         words.append(f"{found.bits} bit")
@@ -87,12 +81,7 @@ def deletion_question(name: str, freed_bytes: int) -> str:
 
 
 def removal_words(folder: Path, models: Sequence[FoundModel]) -> str:
-    """Return the words of a menu that remove an added folder from the list.
-
-    Args:
-        folder: The folder.
-        models: The models that leave the list with it.
-    """
+    """Return the words of a menu that remove an added folder from the list."""
     if len(models) < 2:
         return f"Remove the Folder “{folder.name}” from the List"
     return f"Remove the Folder “{folder.name}” and Its {len(models)} Models from the List…"

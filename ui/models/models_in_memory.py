@@ -6,11 +6,7 @@ from engine import Engine, ModelStatus
 
 
 class ModelsInMemory:
-    """The models that the engine has loaded or is loading, one or several.
-
-    Args:
-        engine: The engine.
-    """
+    """The models that the engine has loaded or is loading, one or several."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
@@ -37,11 +33,7 @@ class ModelsInMemory:
         return [one for one in self._engine.models if one.is_loaded and self.may_be_several]
 
     def stuck_at(self, folder: Path | None) -> str:
-        """Return why the model of a folder was given up; empty if it was not, or is again there.
-
-        Args:
-            folder: Where it is; None for the default model.
-        """
+        """Return why the model of a folder was given up; empty if it was not, or is again there."""
         for one in self._engine.models:
             is_it = one.is_default if folder is None else one.folder in (folder, folder.resolve())
             if is_it and one.is_stuck:

@@ -234,14 +234,7 @@ class ModelsWindow(OwnWindow):
         what: str,
         answers: int | None = None,
     ) -> None:
-        """Do something at once, or ask whether to wait for the running answers.
-
-        Args:
-            wait: Does it after the answers have ended.
-            end: Ends the answers first.
-            what: The name of the action, such as ``Unload``.
-            answers: How many answers are running; None counts those of all models.
-        """
+        """Do something at once, or ask whether to wait for the running answers."""
         state = self._library.model
         count = state.in_memory.answers_under_way if answers is None else answers
         if what == "Load" and answers is None and state.in_memory.may_be_several:

@@ -8,12 +8,7 @@ from ui.kit.text.labels import label
 
 
 class QuestionBar(QFrame):
-    """Asks a question or shows a message; hidden otherwise.
-
-    Attributes:
-        words: The question or message.
-        buttons: The answers; the last one only hides the bar.
-    """
+    """Asks a question or shows a message; hidden otherwise."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -33,13 +28,7 @@ class QuestionBar(QFrame):
         *,
         prefers_cancel: bool = False,
     ) -> None:
-        """Ask a question; each answer, and Cancel, hides the bar.
-
-        Args:
-            question: The question.
-            answers: The words of each button, and its action.
-            prefers_cancel: Whether Cancel has the focus, because an answer cannot be undone.
-        """
+        """Ask a question; each answer, and Cancel, hides the bar."""
         self._show(question, [*answers, ("Cancel", _nothing)])
         self.buttons[-1 if prefers_cancel else 0].setFocus()
 
@@ -48,12 +37,7 @@ class QuestionBar(QFrame):
         self._show(words, [answer, ("Close", _nothing)])
 
     def tell(self, words: str, *, takes_focus: bool = True) -> None:
-        """Show a message that a person closes with OK.
-
-        Args:
-            words: The message.
-            takes_focus: Whether OK gets the focus; False if the person may be typing.
-        """
+        """Show a message that a person closes with OK."""
         self._show(words, [("OK", _nothing)])
         if takes_focus:
             self.buttons[0].setFocus()

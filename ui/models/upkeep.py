@@ -31,11 +31,6 @@ class Upkeep(QObject):
         deletion_ready: The space that deleting a model frees is known; carries the ``FoundModel``
             and the ``Removal``.
         told: An action has ended; carries its result in words.
-
-    Attributes:
-        updates: The newer revisions that the hub has, by the names of the models.
-        is_checking: Whether the hub is being asked for newer revisions.
-        outcome: What the last check for updates found, in words.
     """
 
     changed = Signal()

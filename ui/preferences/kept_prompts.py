@@ -26,17 +26,7 @@ class KeptPrompts(Protocol):
 
 
 class KeptPromptsRow(QWidget):
-    """The size of the kept files, and a button that deletes them. Reads the disk while visible.
-
-    Args:
-        kept: The kept files.
-        preferences: The preferences; changing them may delete files.
-        what: What is kept, as a button names it; one letter of it follows an ampersand.
-
-    Attributes:
-        said: The label with the size.
-        forget: The button that deletes them.
-    """
+    """The size of the kept files, and a button that deletes them. Reads the disk while visible."""
 
     def __init__(
         self,

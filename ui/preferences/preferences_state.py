@@ -20,11 +20,7 @@ class PreferencesStore(Protocol):
     """Saves preferences."""
 
     def keep(self, preferences: Preferences) -> None:
-        """Save the preferences; called on a thread that may wait for a disk.
-
-        Raises:
-            OSError: They cannot be saved.
-        """
+        """Save the preferences; called on a thread that may wait for a disk."""
 
 
 class PreferencesState(QObject):

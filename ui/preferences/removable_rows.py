@@ -8,17 +8,7 @@ from ui.kit.text.labels import ElidedLabel, clear_layout_of, label
 
 
 class RemovableRows(QWidget):
-    """A row for each entry, with a button that removes it.
-
-    Args:
-        says: The list's accessible name.
-        entries: Returns the entries as they are now.
-        words: Returns the words for an entry.
-        change: Saves the entries that are left.
-
-    Attributes:
-        buttons: The buttons that remove entries, in the entries' order.
-    """
+    """A row for each entry, with a button that removes it."""
 
     def __init__(
         self,

@@ -43,13 +43,7 @@ class AttachmentRefused(Exception):
 
 @dataclass(frozen=True, slots=True)
 class PageRange:
-    """Which pages of a file go with a message.
-
-    Attributes:
-        first: The first of them, counted from 1.
-        last: The last of them.
-        total: How many pages the file has.
-    """
+    """Which pages of a file go with a message."""
 
     first: int
     last: int
@@ -109,12 +103,7 @@ class Attachment:
 
 
 def kept_picture(name: str, file: str) -> Attachment:
-    """Return a picture as an attachment: its text, a note, says which file it is.
-
-    Args:
-        name: The picture's name.
-        file: The name of its file in the folder of pictures.
-    """
+    """Return a picture as an attachment: its text, a note, says which file it is."""
     return Attachment(name, f"(a picture, kept as {file})")
 
 
@@ -124,13 +113,7 @@ def without_picture_files(text: str) -> str:
 
 
 def text_of_pages(pages: Sequence[str], first: int, last: int) -> str:
-    """Return the text of some pages, each below its number.
-
-    Args:
-        pages: The texts of all pages.
-        first: The number of the first page, from 1.
-        last: The number of the last one.
-    """
+    """Return the text of some pages, each below its number."""
     return "\n\n".join(f"[Page {n}]\n{pages[n - 1]}".rstrip() for n in range(first, last + 1))
 
 
@@ -147,13 +130,7 @@ def attached_chars(text: str, attachments: Iterable[Attachment]) -> int:
 
 
 def taken_apart(message: str, attached: int) -> tuple[tuple[Attachment, ...], str]:
-    """Split a message into its files and the typed text.
-
-    Args:
-        message: What ``with_attachments`` returned.
-        attached: What ``attached_chars`` returned. If the message does not begin with files of
-            that length, all of it counts as typed text.
-    """
+    """Split a message into its files and the typed text."""
     files: list[Attachment] = []
     end = 0
     while end < attached:

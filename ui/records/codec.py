@@ -40,16 +40,7 @@ _HIGHEST_RANK = 1 << 52
 
 
 def check_version(top: Fields, name: str, newest: int) -> None:
-    """Refuse a file of another kind, or of a later version.
-
-    Args:
-        top: The file's fields.
-        name: The field that has the version.
-        newest: The newest version that can be read.
-
-    Raises:
-        DamagedFile: With the field and the cause.
-    """
+    """Refuse a file of another kind, or of a later version."""
     if not top.has(name):
         raise DamagedFile(f"{name}: is missing")
     if top.take(name, int) > newest:
@@ -222,13 +213,7 @@ def attached_from(fields: Fields) -> int:
 
 
 def run_from(fields: Fields, text: str, without_end: RunState = RunState.INTERRUPTED) -> Run:
-    """Return a run from its JSON values.
-
-    Args:
-        fields: Its JSON values.
-        text: Its answer.
-        without_end: The state for a run that had not ended when it was saved.
-    """
+    """Return a run from its JSON values."""
     stops = fields.maybe("stops", list) or []
     if not all(isinstance(stop, str) for stop in stops):
         raise fields.wrong("stops", "must be a list of texts")

@@ -11,12 +11,7 @@ _NEWS_EVERY_S = 0.25
 
 
 class Pace:
-    """The tokens of a running answer, and their rate over the last seconds.
-
-    Attributes:
-        tokens: Tokens written so far.
-        per_s: Tokens a second; None until two moments with tokens are known.
-    """
+    """The tokens of a running answer, and their rate over the last seconds."""
 
     def __init__(self) -> None:
         self.tokens = 0

@@ -142,13 +142,7 @@ class RequestTable(QAbstractTableModel):
             self._timer.stop()
 
     def filter(self, text: str = "", dialect: str = "", errors_only: bool = False) -> None:
-        """Show only entries that contain a text, have a dialect, and failed if that is wanted.
-
-        Args:
-            text: The text to search for; empty for everything.
-            dialect: The name of the dialect; empty for all.
-            errors_only: Whether only failed requests are shown.
-        """
+        """Show only entries that contain a text, have a dialect, and failed if that is wanted."""
         self._text, self._dialect, self._errors_only = text.casefold(), dialect, errors_only
         self.refresh()
 

@@ -21,12 +21,7 @@ _KEYS = {"authorization": f"Bearer ${KEY_VARIABLE}", "x-api-key": f"${KEY_VARIAB
 
 
 def as_curl(entry: RequestEntry, url: str) -> str:
-    """Return a command for a shell that sends the request again.
-
-    Args:
-        entry: The request.
-        url: The server's address, without a slash at its end.
-    """
+    """Return a command for a shell that sends the request again."""
     parts = [f"curl {shlex.quote(url + entry.path)}"]
     if entry.method not in ("GET", "POST") or (entry.method == "POST" and not entry.asked.text):
         parts.append(f"-X {entry.method}")

@@ -18,11 +18,7 @@ class RequestReplay(Protocol):
     """Sends a request of the log again."""
 
     async def replay(self, entry: RequestEntry) -> None:
-        """Send the request to the running server; the answer appears in the log.
-
-        Raises:
-            OSError: It could not be sent; the message is shown as it is.
-        """
+        """Send the request to the running server; the answer appears in the log."""
 
 
 class ServerPanel(QObject):

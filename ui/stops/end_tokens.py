@@ -33,14 +33,7 @@ class EndTokens(QWidget):
         self._rows.setSpacing(5)
 
     def show_tokens(self, info: ModelInfo | None, added: Sequence[int], name: str = "") -> None:
-        """List the end tokens: the model's, and those that a person added.
-
-        Args:
-            info: The model; None if it is not loaded. Those of a model that was loaded stay, and
-                before that there is room for one, so that little moves when the load ends.
-            added: The ids that a person added.
-            name: The model's name; empty if there is none.
-        """
+        """List the end tokens: the model's, and those that a person added."""
         before = self._shown[1]
         if info is not None:
             name = info.id

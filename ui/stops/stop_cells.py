@@ -51,13 +51,7 @@ def enabled_cell(entry: StopEntry, role: int) -> Any:
 
 
 def sequence_cell(sequence: str, role: int, *, with_escapes: bool) -> Any:
-    """Return the sequence: white space visible for display, the input text for editing.
-
-    Args:
-        sequence: The stop sequence.
-        role: The role that Qt asks for.
-        with_escapes: Whether it is typed with escapes.
-    """
+    """Return the sequence: white space visible for display, the input text for editing."""
     if role == _DISPLAY:
         return visible(sequence)
     if role == Qt.ItemDataRole.EditRole:
@@ -75,26 +69,14 @@ def scope_cell(scope: StopScope, role: int) -> Any:
 
 
 def tokens_cell(tokens: StopTokens, sequence: str, role: int) -> Any:
-    """Return the number of a sequence's tokens in the loaded model, or the tokens themselves.
-
-    Args:
-        tokens: The tokens of the sequences in the loaded model.
-        sequence: The stop sequence.
-        role: The role that Qt asks for.
-    """
+    """Return the number of a sequence's tokens in the loaded model, or the tokens themselves."""
     if role == _DISPLAY:
         return tokens.count(sequence)
     return tokens.words(sequence) if role == _TOOL_TIP else None
 
 
 def fired_cell(history: StopHistory, sequence: str, role: int) -> Any:
-    """Return how often a sequence ended an answer.
-
-    Args:
-        history: What the stop sequences did in this conversation.
-        sequence: The stop sequence.
-        role: The role that Qt asks for.
-    """
+    """Return how often a sequence ended an answer."""
     use = history.use_of(sequence)
     if role == _DISPLAY:
         return f"{use.fired}×" if use.fired else ""

@@ -14,15 +14,7 @@ LAST_ANSWERS = 10
 
 @dataclass(frozen=True, slots=True)
 class StopUse:
-    """How often one sequence ended, or would have ended, answers of a conversation.
-
-    Attributes:
-        fired: How many answers of the conversation it ended.
-        near: How many of the last answers contain at least its first half, but not all of it.
-        would_have_fired: How many of the last answers contain it.
-        answers: How many of the last answers were examined.
-        is_in_prompt: Whether the instructions or questions contain it.
-    """
+    """How often one sequence ended, or would have ended, answers of a conversation."""
 
     fired: int = 0
     near: int = 0
@@ -33,13 +25,7 @@ class StopUse:
 
 @dataclass(frozen=True)
 class StopHistory:
-    """The texts and ends of a conversation that the counts and remarks need.
-
-    Attributes:
-        prompt: The instructions and questions.
-        answers: The texts of the last answers, newest last.
-        fired: The sequences that ended answers, one for each such answer.
-    """
+    """The texts and ends of a conversation that the counts and remarks need."""
 
     prompt: str = ""
     answers: tuple[str, ...] = ()

@@ -10,15 +10,7 @@ EMPTY_MESSAGE = "An empty sequence would stop every answer at once. Type at leas
 
 
 def typed_sequence(typed: str, *, with_escapes: bool) -> str:
-    r"""Return the sequence that the input stands for.
-
-    Args:
-        typed: The input.
-        with_escapes: Whether ``\n`` stands for a line break.
-
-    Raises:
-        ValueError: It is empty or has an invalid escape; the message says why.
-    """
+    r"""Return the sequence that the input stands for."""
     if not typed:
         raise ValueError(EMPTY_MESSAGE)
     return unescaped(typed) if with_escapes else typed

@@ -10,15 +10,7 @@ Show = Callable[[Sequence[StopEntry], int], None]
 
 
 class StopListChange(QUndoCommand):
-    """Replaces the whole list: lists are short, and undo is then always exact.
-
-    Args:
-        show: Shows a list and selects a row.
-        before: The list before the change.
-        what: The name of the change, for the Undo entry.
-        after: The list after the change.
-        row: The row to select after the change; -1 for none.
-    """
+    """Replaces the whole list: lists are short, and undo is then always exact."""
 
     def __init__(
         self,

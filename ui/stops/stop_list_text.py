@@ -15,11 +15,7 @@ def to_json(sequences: Sequence[str]) -> str:
 
 
 def from_json(text: str) -> list[str]:
-    """Return the sequences of a JSON list of strings, unchanged.
-
-    Raises:
-        ValueError: It is not such a list; the message says what is wrong and what to do.
-    """
+    """Return the sequences of a JSON list of strings, unchanged."""
     try:
         found = json.loads(text)
     except (ValueError, RecursionError) as error:

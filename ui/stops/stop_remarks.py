@@ -20,13 +20,7 @@ _ENDS_EARLY = {
 
 @dataclass(frozen=True, slots=True)
 class Remark:
-    """A possible problem with a sequence.
-
-    Attributes:
-        words: The remark.
-        fix: The words of the button that fixes it; empty if there is no fix.
-        fixed: The sequence after the fix; None if the fix removes the row.
-    """
+    """A possible problem with a sequence."""
 
     words: str
     fix: str = ""
@@ -39,14 +33,7 @@ def remarks(
     history: StopHistory,
     special_tokens: frozenset[str],
 ) -> list[Remark]:
-    """Return the remarks on the sequence of a row, most important first.
-
-    Args:
-        entries: The whole list.
-        row: The row.
-        history: The texts of the conversation.
-        special_tokens: Texts of the model's special tokens.
-    """
+    """Return the remarks on the sequence of a row, most important first."""
     sequence = entries[row].sequence
     said = [*_twins(entries, row), *_shadows(entries, row)]
     said.extend(_white_space(sequence))

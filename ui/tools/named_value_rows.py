@@ -14,16 +14,7 @@ from ui.records.tooling.servers import NamedValue
 
 
 class NamedValueRows(QWidget):
-    """A row for each value, and a button that adds one.
-
-    Args:
-        theme: The look.
-        noun: The word for one of them, such as ``variable``.
-
-    Attributes:
-        rows: The rows.
-        more: The button that adds one.
-    """
+    """A row for each value, and a button that adds one."""
 
     def __init__(self, theme: Theme, noun: str) -> None:
         super().__init__()

@@ -27,17 +27,6 @@ class ServerDetail(QWidget):
 
     Signals:
         switched: A person switched it on or off.
-
-    Attributes:
-        switch: The switch.
-        restart: Ends it and starts it again.
-        edit: Shows its form.
-        delete: Deletes it.
-        said: Its state, in words.
-        tools: The tools that the model may call.
-        no_tools: The reason why there are no tools, in their place.
-        log: The last lines that it wrote.
-        tabs: The tools and the log; a server that failed is shown with its log.
     """
 
     switched = Signal(bool)

@@ -30,12 +30,7 @@ _EXAMPLE = '{\n  "mcpServers": {\n    "files": {"command": "npx", "args": ["-y",
 
 
 class _KeptDialog(QDialog):
-    """A dialog that stays open, with the typed text, until its action succeeds.
-
-    Attributes:
-        problem: Why the action failed.
-        buttons: Save and Cancel.
-    """
+    """A dialog that stays open, with the typed text, until its action succeeds."""
 
     def __init__(self, title: str, done: str, parent: QWidget) -> None:
         super().__init__(parent)
@@ -71,16 +66,7 @@ class _KeptDialog(QDialog):
 
 
 class PasteDialog(_KeptDialog):
-    """Takes an ``mcpServers`` JSON.
-
-    Args:
-        theme: The look.
-        parent: The window that it belongs to.
-        add: Adds the servers of a text.
-
-    Attributes:
-        text: The field.
-    """
+    """Takes an ``mcpServers`` JSON."""
 
     def __init__(
         self,
@@ -110,24 +96,7 @@ class PasteDialog(_KeptDialog):
 
 
 class ServerForm(_KeptDialog):
-    """Edits one server, or adds one.
-
-    Args:
-        theme: The look.
-        parent: The window that it belongs to.
-        config: The server; None for a new one.
-        put: Saves a server, in place of the one with a given name.
-
-    Attributes:
-        name: Its name.
-        kind: Whether it is a program or is reached at an address.
-        command: The program.
-        args: Its arguments, one on each line.
-        cwd: The folder that it runs in.
-        env: Its environment variables.
-        url: The address.
-        headers: The headers of each request.
-    """
+    """Edits one server, or adds one."""
 
     def __init__(
         self,

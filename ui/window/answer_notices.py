@@ -27,17 +27,7 @@ Deliver = Callable[[str, str, Callable[[], None]], None]
 
 
 class AnswerNotices(QObject):
-    """Watches the answers of all conversations.
-
-    Args:
-        workspace: The conversations.
-        preferences: Whether a person wants to be told.
-        window: The window that is brought forward by a click.
-
-    Attributes:
-        deliver: Shows a notification, given its title, its text, and what a click does; None
-            if the system has no notifications.
-    """
+    """Watches the answers of all conversations."""
 
     def __init__(
         self, workspace: Workspace, preferences: PreferencesState, window: QMainWindow

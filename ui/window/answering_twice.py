@@ -26,19 +26,7 @@ class Comparing(Protocol):
 
 
 class AnsweringTwice(QObject):
-    """Opens the sheet, begins both answers, and keeps one of them.
-
-    Args:
-        theme: The look.
-        workspace: What the window shows.
-        library: The models that can be chosen.
-        chat: Shows both answers.
-        others: Opens the inspector.
-        parent: The window.
-
-    Attributes:
-        sheet: The sheet that was opened last; None before the first one.
-    """
+    """Opens the sheet, begins both answers, and keeps one of them."""
 
     def __init__(
         self,

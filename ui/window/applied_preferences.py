@@ -15,16 +15,7 @@ from ui.window.side_columns import SideColumns
 
 
 class AppliedPreferences(QObject):
-    """Applies the preferences at once, and again whenever they change.
-
-    Args:
-        window: The main window.
-        theme: The look.
-        preferences: What a person chose for the whole program.
-        workspace: What the window shows.
-        panel: The column at the right, which is as wide as its text needs.
-        columns: Fits the side columns into the window.
-    """
+    """Applies the preferences at once, and again whenever they change."""
 
     def __init__(
         self,

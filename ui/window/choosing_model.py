@@ -24,19 +24,7 @@ class ModelWindows(Protocol):
 
 
 class ChoosingModel(QObject):
-    """Opens the list of models, or a dialog for a folder.
-
-    Args:
-        theme: The look.
-        workspace: Knows which model answers the open conversation.
-        library: The models that can be chosen.
-        chat: Shows the model's name, and emits that another model is wanted.
-        others: Opens the window of models.
-        parent: The window.
-
-    Attributes:
-        switcher: The list below the model's name.
-    """
+    """Opens the list of models, or a dialog for a folder."""
 
     def __init__(
         self,

@@ -38,14 +38,7 @@ _IN_LIST = "in the List of Conversations"
 
 
 class EditMenu(QObject):
-    """Fills the menu, and adapts its entries to the widget that has the focus.
-
-    Args:
-        menu: The menu.
-        workspace: The open conversation, whose stop list has an undo stack.
-        finding: Finds text in the open conversation.
-        write_in: The field that text is pasted into if no field has the focus.
-    """
+    """Fills the menu, and adapts its entries to the widget that has the focus."""
 
     def __init__(
         self,

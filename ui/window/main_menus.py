@@ -67,15 +67,7 @@ class WindowWithMenus(Protocol):
 
 
 class MainMenus(QObject):
-    """Fills the menu bar of a window.
-
-    Attributes:
-        edit: The entries of the Edit menu.
-        window: The entries of the Window menu.
-        stop: The entry that ends the running answer; enabled while there is one.
-        conversation: The entries that belong to conversations.
-        server: The entries of the Server menu.
-    """
+    """Fills the menu bar of a window."""
 
     def __init__(self, window: WindowWithMenus, parent: QWidget) -> None:
         super().__init__(parent)

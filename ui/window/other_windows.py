@@ -38,26 +38,6 @@ class OtherWindows(QObject):
 
     Signals:
         chat_wanted: A downloaded model is ready; the main window should show an empty chat.
-
-    Args:
-        main: The main window.
-        theme: The look.
-        preferences: What the Preferences dialog changes.
-        inspector: The run that the inspector looks at.
-        models: What the window of models lists.
-        server_panel: What the server's window shows.
-        make_tools: Makes the API's part of the inspector.
-        kept_prompts: The cached prompts that the Preferences dialog can delete; None for none.
-        kept_traces: The recorded tokens that it can delete; None for none.
-        toolbox: What the window of tool servers lists.
-
-    Attributes:
-        inspector: The Stop Inspector; None until it is first shown, like the others.
-        capture: The window for captured answers.
-        probe: The window that probes servers.
-        models: The window of models.
-        server: The server's window.
-        tool_servers: The window of tool servers.
     """
 
     chat_wanted = Signal()

@@ -11,14 +11,7 @@ from ui.server.server_switch import ServerSwitch
 
 
 class ServerMenu(QObject):
-    """Fills the menu and keeps it up to date.
-
-    Args:
-        menu: The menu.
-        switch: The server's switch.
-        show_server: Shows the server's window.
-        agents: The entries for agents.
-    """
+    """Fills the menu and keeps it up to date."""
 
     def __init__(
         self,

@@ -25,14 +25,7 @@ def readable_px(metrics: QFontMetrics) -> int:
 
 
 class SideColumns(QObject):
-    """Shows as many of the wanted side columns as fit beside the chat.
-
-    Args:
-        window: The window.
-        sidebar: The column at the left.
-        chat: The column between them.
-        panel: The column at the right; takes no room while it floats.
-    """
+    """Shows as many of the wanted side columns as fit beside the chat."""
 
     def __init__(
         self, window: QMainWindow, sidebar: QWidget, chat: QWidget, panel: QDockWidget

@@ -9,15 +9,7 @@ _SEPARATOR = b"\0fullstop\0"
 
 
 class WindowLayout:
-    """The layout of a window as bytes.
-
-    Args:
-        window: The window.
-        splitter: Divides it into columns.
-        columns: Knows which columns are wanted, including those for which there is no room.
-        sidebar: The column at the left.
-        panel: The column at the right.
-    """
+    """The layout of a window as bytes."""
 
     def __init__(
         self,

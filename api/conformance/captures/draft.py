@@ -34,30 +34,11 @@ class Find(Protocol):
         index: int | None = None,
         shown: str | None = None,
     ) -> None:
-        """Record the finding.
-
-        Args:
-            code: A stable code for programs.
-            severity: How bad it is.
-            sentence: What is wrong, for a person.
-            index: The event in which it appears.
-            shown: The text that shows it; None for the whole event.
-        """
+        """Record the finding."""
 
 
 class ChoiceDraft:
-    """Collects the content of one choice from the events of an answer.
-
-    Args:
-        number: Its number, counted from 0.
-        find: Notes what is wrong with it.
-
-    Attributes:
-        find: As above.
-        reason: The reason so far.
-        matched: The stop that matched, according to the server.
-        says_matched: Whether the answer has a field for it.
-    """
+    """Collects the content of one choice from the events of an answer."""
 
     def __init__(self, number: int, find: Find) -> None:
         self.find = find
@@ -101,26 +82,14 @@ class ChoiceDraft:
             self._thoughts.setdefault(index, []).append(text)
 
     def add_call(self, key: object, name: object, arguments: object) -> None:
-        """Add a name or a part of the arguments to the tool call with a key.
-
-        Args:
-            key: Tells the answer's calls apart; any JSON value.
-            name: The function's name, if this event has it; anything but a string is ignored.
-            arguments: The next part of the arguments' JSON; anything but a string is ignored.
-        """
+        """Add a name or a part of the arguments to the tool call with a key."""
         # Any value can serve as a key, also one that is not a number, and even a list or an object.
         call = self._calls.setdefault(repr(key), ["", ""])
         call[0] = call[0] or (name if isinstance(name, str) else "")
         call[1] += arguments if isinstance(arguments, str) else ""
 
     def set_reason(self, index: int, reason: str, ending: CapturedEnding) -> None:
-        """Set the reason; a second reason is a finding.
-
-        Args:
-            index: The event that gives it.
-            reason: The reason as the server spells it.
-            ending: What the reason means.
-        """
+        """Set the reason; a second reason is a finding."""
         if self.reason is not None:
             self.find(
                 "reason_repeated",
@@ -192,18 +161,7 @@ _MOST_CHOICES = 128
 
 
 class Draft(ChoiceDraft):
-    """Collects the content of one answer from its events.
-
-    Attributes:
-        framed: What is being read.
-        is_streamed: Whether it is a stream.
-        is_dump: Whether a program wrote the events to a file, where event names and ``[DONE]`` are
-            not expected.
-        model: The model's name.
-        output_ids: Ids of the answer's tokens.
-        usage: Tokens.
-        error: The server's error message.
-    """
+    """Collects the content of one answer from its events."""
 
     def __init__(
         self, dialect: WireDialect, framed: Framed, *, is_streamed: bool, is_dump: bool = False
@@ -272,10 +230,6 @@ class Draft(ChoiceDraft):
         """Yield the JSON objects of a stream that ends with ``data: [DONE]``, with their indexes.
 
         Errors in the stream, objects after its end and a missing end are recorded as findings.
-
-        Args:
-            frames: The frames of the stream.
-            noun: The word for a frame of this API, with its article.
         """
         is_done = False
         for index, frame in enumerate(frames):
@@ -356,15 +310,7 @@ def count(value: Any) -> int | None:
 def usage(
     value: Any, prompt: str, output: str, cached: tuple[str, ...] = (), total: str = ""
 ) -> CapturedUsage:
-    """Return the usage in an object.
-
-    Args:
-        value: The object.
-        prompt: The name of the count of the prompt's tokens.
-        output: The name of the count of the answer's tokens.
-        cached: The path to the count of the prompt's cached tokens; () if there is none.
-        total: The name of their sum; empty if there is none.
-    """
+    """Return the usage in an object."""
     holder = mapping(value)
     inner: Any = holder
     for name in cached:

@@ -23,13 +23,7 @@ _TEXT_LINES_SPACE = re.compile(r"\s*+")
 
 
 def line_start(text: str, word: str, begin: int = 0) -> int | None:
-    """Return the index of the next line that begins with a word; None if there is none.
-
-    Args:
-        text: The text.
-        word: The beginning of the line; not empty.
-        begin: The index at which the search begins.
-    """
+    """Return the index of the next line that begins with a word; None if there is none."""
     at = text.find(word, begin)
     while at > 0 and text[at - 1] not in "\r\n":
         at = text.find(word, at + 1)
@@ -99,16 +93,7 @@ def parsed(text: str) -> Any:
 
 
 def objects_of(text: str, first: int, *, is_alone: bool = True) -> Iterator[str]:
-    """Yield the objects of an array in a text, one by one.
-
-    Args:
-        text: The text.
-        first: The index of the array's bracket.
-        is_alone: Whether only white space may follow the array.
-
-    Raises:
-        ValueError: It is not an array of objects, or one object has millions of values.
-    """
+    """Yield the objects of an array in a text, one by one."""
     at, mark = first, ","
     if not is_alone and text.startswith("]", _after_space(text, first + 1)):
         return
@@ -276,15 +261,7 @@ class BodyForm(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """One frame: its event name, its data, and whether the data is JSON.
-
-    Attributes:
-        name: The value of its ``event:`` line.
-        source: The data as in the capture.
-        is_json: Whether the data is JSON.
-        kept: The parsed data, if it is kept.
-        decode: Converts ``source`` to text.
-    """
+    """One frame: its event name, its data, and whether the data is JSON."""
 
     name: str | None
     source: str
@@ -312,19 +289,7 @@ class Frame:
 
 @dataclass(frozen=True, slots=True)
 class Framed:
-    """A captured answer, split into its parts.
-
-    Attributes:
-        form: The body's form.
-        frames: Its frames.
-        status: The HTTP status.
-        headers: The HTTP headers, names in lower case.
-        stops: The stops of the request, if its curl command was captured too.
-        is_cut: Whether a part of the answer was not read.
-        is_dump: Whether a program wrote the events to a file, without the stream's syntax.
-        label: What distinguishes it from other answers of the same file.
-        notes: Findings about how it was captured.
-    """
+    """A captured answer, split into its parts."""
 
     form: BodyForm
     frames: tuple[Frame, ...] = ()
@@ -338,13 +303,7 @@ class Framed:
 
 
 def framed(text: str, decode: Decode = as_it_stands) -> Framed:
-    """Return the parts of a captured answer; nothing is an error here.
-
-    Args:
-        text: The capture.
-        decode: Converts its pieces to text. A large capture has one character for each byte, so
-            that it takes no more memory than the file.
-    """
+    """Return the parts of a captured answer; nothing is an error here."""
     text = text.removeprefix("\ufeff")
     stops = tuple(map(decode, asked_stops(text)))
     if line_start(text, "< HTTP/") is not None:
@@ -370,12 +329,7 @@ def status_lines(text: str, begin: int = 0) -> Iterator[re.Match[str]]:
 
 
 class _FrameReader:
-    """Splits one text into frames.
-
-    Args:
-        decode: Converts a piece of it to text.
-        keeps_values: Whether frames keep their parsed values.
-    """
+    """Splits one text into frames."""
 
     def __init__(self, decode: Decode, *, keeps_values: bool) -> None:
         self.is_cut = False
@@ -383,12 +337,7 @@ class _FrameReader:
         self._keeps_values = keeps_values
 
     def whole(self, text: str, first: int) -> tuple[BodyForm, list[Frame]] | None:
-        """Return the frames of a body that is one JSON value; None if it is not.
-
-        Args:
-            text: The capture.
-            first: Where its body begins.
-        """
+        """Return the frames of a body that is one JSON value; None if it is not."""
         if text.startswith(("data:", "event:", ":", "id:", "retry:"), first):
             return None
         if text[first] == "[" and (frames := self._collected(text, first)):
@@ -414,12 +363,7 @@ class _FrameReader:
         return frames
 
     def streamed(self, text: str, begin: int) -> tuple[BodyForm, list[Frame]]:
-        """Return the frames of a stream in any format.
-
-        Args:
-            text: The capture.
-            begin: Where the first line of its body begins.
-        """
+        """Return the frames of a stream in any format."""
         if line_start(text, "data:", begin) is not None:
             return BodyForm.SSE, self._events(lines_of(text, begin))
         spoken = (line for line in lines_of(text, begin) if line.strip())

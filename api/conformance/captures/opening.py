@@ -168,13 +168,7 @@ def _is_whole(value: dict[str, Any]) -> bool:
 
 
 def _begins(value: dict[str, Any], ended: Any, is_ended_again: bool) -> bool:
-    """Whether an object after the end of an answer begins another answer.
-
-    Args:
-        value: The object.
-        ended: The last object of the answer before.
-        is_ended_again: Whether another object that marks an end follows.
-    """
+    """Whether an object after the end of an answer begins another answer."""
     if value.get("type") in _FIRST or "messageStart" in value:
         return True
     here, there = _id(value), _id(mapping(ended))

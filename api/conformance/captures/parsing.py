@@ -66,13 +66,7 @@ _READERS: dict[WireDialect, tuple[_ReadWhole, _ReadStream]] = {
 
 
 def parse(text: str, dialect: WireDialect | None = None) -> Capture:
-    """Return a captured answer, parsed.
-
-    Args:
-        text: The body, as SSE, NDJSON or JSON; a head, curl's remarks and the curl command may
-            precede it.
-        dialect: Its dialect, if known; None recognises it.
-    """
+    """Return a captured answer, parsed."""
     return read_framed(framed(text), dialect)
 
 

@@ -37,16 +37,7 @@ _ASKING = ("messages", "prompt", "input", "inputs", "contents", "text", "input_i
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """A request and its answer.
-
-    Attributes:
-        url: Where the request went.
-        request: The body of the request.
-        status: The status of the answer; None if there was none.
-        headers: Its headers, names in lower case.
-        body: Its body.
-        problem: Why the body is missing or incomplete; empty if it is complete.
-    """
+    """A request and its answer."""
 
     url: str
     request: str = ""
@@ -82,12 +73,7 @@ class Record:
 
 
 def body_text(content: bytes, encoding: str) -> tuple[str, str]:
-    """Return the text of a body, and why it is missing.
-
-    Args:
-        content: Its bytes.
-        encoding: The value of the header ``content-encoding``.
-    """
+    """Return the text of a body, and why it is missing."""
     packed = encoding.strip().lower()
     if packed in ("gzip", "x-gzip", "deflate"):
         try:
@@ -180,11 +166,7 @@ def is_flows(content: bytes) -> bool:
 
 
 def records_of_flows(content: bytes) -> Iterator[Record]:
-    """Yield the exchanges with models' APIs.
-
-    Raises:
-        ValueError: The dump is damaged.
-    """
+    """Yield the exchanges with models' APIs."""
     reader = _Reader(content)
     at = 0
     while at < len(content):
@@ -247,13 +229,7 @@ class _Reader:
         self._values = 0
 
     def value(self, at: int, end: int, level: int = 0) -> tuple[Any, int]:
-        """Return the value at an index, and the index of the next one.
-
-        Args:
-            at: The index.
-            end: The end of the bytes that contain it.
-            level: How deep it is nested in others.
-        """
+        """Return the value at an index, and the index of the next one."""
         found = _LENGTH.match(self._content, at, end)
         self._values += 1
         if found is None or level > _MOST_LEVELS or self._values > _MOST_VALUES:
@@ -303,14 +279,7 @@ class NotReadable(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """The content of a file: a text, or the exchanges of its format.
-
-    Attributes:
-        text: The text. For UTF-8 it has one character for each byte, so that it takes no more
-            memory than the file.
-        decode: Converts pieces of it to text.
-        records: The exchanges.
-    """
+    """The content of a file: a text, or the exchanges of its format."""
 
     text: str = ""
     decode: Decode = as_it_stands
@@ -351,11 +320,7 @@ def from_utf8(piece: str) -> str:
 
 
 def unpacked(content: bytes, most_bytes: int = MOST_BYTES) -> bytes:
-    """Return a file's content, decompressed if it is gzip.
-
-    Raises:
-        NotReadable: It is damaged, or would become too large.
-    """
+    """Return a file's content, decompressed if it is gzip."""
     if not content.startswith(b"\x1f\x8b"):
         return content
     unpacked_bytes = bytearray()
@@ -407,16 +372,7 @@ def entries_of(text: str) -> int | None:
 
 
 def records_of_har(text: str, begin: int, decode: Decode) -> Iterator[Record]:
-    """Yield the exchanges with models' APIs, read one by one.
-
-    Args:
-        text: The archive.
-        begin: The index of its list of exchanges.
-        decode: Converts its pieces to text.
-
-    Raises:
-        ValueError: It is truncated, or an exchange is not an object.
-    """
+    """Yield the exchanges with models' APIs, read one by one."""
     for raw in objects_of(text, begin, is_alone=False):
         entry = mapping(parsed(decode(raw)))
         record = _har_record(mapping(entry.get("request")), mapping(entry.get("response")))

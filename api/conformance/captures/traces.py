@@ -33,12 +33,7 @@ _SOMETHING = re.compile(r"[^\s]")
 
 @dataclass(frozen=True, slots=True)
 class CapturePart:
-    """A part of a text with an answer in it.
-
-    Attributes:
-        text: The part.
-        stops: The stops of the request before it; None if there is no request.
-    """
+    """A part of a text with an answer in it."""
 
     text: str
     stops: tuple[str, ...] | None
@@ -46,12 +41,7 @@ class CapturePart:
 
 @dataclass(frozen=True, slots=True)
 class _Mark:
-    """The beginning of a request or an answer.
-
-    Attributes:
-        at: Its index.
-        status: The status of an answer; None for a request.
-    """
+    """The beginning of a request or an answer."""
 
     at: int
     status: int | None
@@ -194,13 +184,7 @@ class _Section:
 
 @dataclass(frozen=True, slots=True)
 class Traced:
-    """A reassembled trace.
-
-    Attributes:
-        text: Requests and answers, one after the other, as they were sent.
-        decode: Converts pieces of it to text.
-        notes: Findings about bytes that the trace does not contain.
-    """
+    """A reassembled trace."""
 
     text: str
     decode: Decode

@@ -78,15 +78,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class CapturedUsage:
-    """Tokens as the server counts them; None for counts that it does not send.
-
-    Attributes:
-        input_tokens: Tokens of the prompt, as the dialect counts them.
-        output_tokens: Tokens generated.
-        cached_tokens: Tokens of the prompt that came from a cache.
-        total_tokens: Their sum, if the dialect has one.
-        invalid: Names of counts that are not whole numbers.
-    """
+    """Tokens as the server counts them; None for counts that it does not send."""
 
     input_tokens: int | None = None
     output_tokens: int | None = None
@@ -105,16 +97,7 @@ class CapturedCall:
 
 @dataclass(frozen=True, slots=True)
 class CapturedEvent:
-    """One event of a stream, or the whole body of an answer that was not streamed.
-
-    Attributes:
-        index: Its index, counted from 0.
-        name: The name on its ``event:`` line, if it had one.
-        source: Its data as in the capture.
-        text: What it added to the answer.
-        thinking: What it added to the thinking.
-        decode: Converts ``source`` to text.
-    """
+    """One event of a stream, or the whole body of an answer that was not streamed."""
 
     index: int
     name: str | None
@@ -131,19 +114,7 @@ class CapturedEvent:
 
 @dataclass(frozen=True, slots=True)
 class CapturedChoice:
-    """A further choice of an answer.
-
-    Attributes:
-        index: Its number, counted from 0.
-        text: Its text.
-        thinking: Its thinking.
-        tool_calls: The tools that it calls.
-        reason: Its reason, as the server spells it.
-        ending: What that reason means.
-        matched: The stop that matched, according to the server.
-        says_matched: Whether the answer has a field for it.
-        pieces: For each event with text, its index and the number of characters.
-    """
+    """A further choice of an answer."""
 
     index: int
     text: str = ""

@@ -33,16 +33,7 @@ class LimitReached(Exception):
 
 @dataclass(slots=True)
 class Budget:
-    """The remaining budget of a probe.
-
-    Attributes:
-        max_requests: Requests that may be sent in all.
-        ends_at_s: When it must end, on the monotonic clock.
-        requests: Requests sent.
-        received_bytes: The size of all answers.
-        waits: How often the probe waited for a busy server.
-        waited_s: How long it waited in all.
-    """
+    """The remaining budget of a probe."""
 
     max_requests: int
     ends_at_s: float
@@ -56,22 +47,14 @@ class Budget:
         self.received_bytes += byte_count
 
     def note_wait(self, wait_s: float) -> None:
-        """Count a wait for the server.
-
-        Raises:
-            LimitReached: There is not enough time left.
-        """
+        """Count a wait for the server."""
         if time.monotonic() + wait_s >= self.ends_at_s:
             raise LimitReached("the server is busy, and the time limit of the probe comes first")
         self.waits += 1
         self.waited_s += wait_s
 
     def spend(self) -> None:
-        """Take one request from the budget.
-
-        Raises:
-            LimitReached: No request is left, or no time.
-        """
+        """Take one request from the budget."""
         if self.requests >= self.max_requests:
             raise LimitReached(f"the limit of {self.max_requests} requests was reached")
         if self.received_bytes >= _MOST_BYTES_IN_ALL:
@@ -110,11 +93,7 @@ _IS_LAST: dict[WireDialect, Callable[[bytes], object]] = {
 
 
 class EndMark:
-    """Looks for the end of one stream as its bytes arrive; checks each line once.
-
-    Args:
-        dialect: The stream's dialect. If it has no last event, the stream ends with its connection.
-    """
+    """Looks for the end of one stream as its bytes arrive; checks each line once."""
 
     def __init__(self, dialect: WireDialect) -> None:
         self._is_last = _IS_LAST.get(dialect)
@@ -171,13 +150,7 @@ _FIRST_S = 0.5
 
 
 def wait_s(headers: Mapping[str, str], number: int, longest_s: float) -> float:
-    """Return how long to wait.
-
-    Args:
-        headers: The answer's headers, names in lower case.
-        number: How many waits this request has had already.
-        longest_s: The longest wait.
-    """
+    """Return how long to wait."""
     asked = _retry_after_s(headers.get("retry-after", ""))
     wanted = asked if asked is not None else _FIRST_S * 2**number
     return max(0.0, min(wanted, longest_s))
@@ -254,11 +227,7 @@ _REDIRECTS = range(300, 400)
 
 
 def open_session(access: Access) -> aiohttp.ClientSession:
-    """Return a session that keeps no connections and no cookies, and does not decompress.
-
-    Raises:
-        OSError: The file of certificates cannot be read, or is not one.
-    """
+    """Return a session that keeps no connections and no cookies, and does not decompress."""
     return aiohttp.ClientSession(
         # After a hang-up, a server may close a kept connection during the next request.
         connector=aiohttp.TCPConnector(force_close=True, ssl=access.tls()),
@@ -272,13 +241,7 @@ def open_session(access: Access) -> aiohttp.ClientSession:
 
 @dataclass(slots=True)
 class Received:
-    """The body of an answer as it arrives.
-
-    Attributes:
-        content: Its bytes.
-        first_at_s: When the first byte arrived, on the monotonic clock; None before.
-        is_left_open: Whether the connection stayed open after the end of a stream.
-    """
+    """The body of an answer as it arrives."""
 
     content: bytearray = field(default_factory=bytearray)
     first_at_s: float | None = None
@@ -291,17 +254,7 @@ async def read_body(
     mark: EndMark | None = None,
     grace_s: float = 0.0,
 ) -> str:
-    """Read the body of an answer.
-
-    Args:
-        response: The answer; its headers have arrived.
-        received: Receives the bytes as they arrive, so that they are available if time runs out.
-        mark: Recognises the end of a stream; None reads until the connection ends.
-        grace_s: How long the connection may stay open after that end.
-
-    Returns:
-        Why it is incomplete or unusable; empty if it is neither.
-    """
+    """Read the body of an answer."""
     if response.status in _REDIRECTS:
         where = response.headers.get("location", "")
         return f"it redirects to {where[:200] or 'nowhere'}; give that address if you trust it"
@@ -340,23 +293,7 @@ _SHORT_GRACE_S = 0.05
 
 
 class Client:
-    """Sends requests to one server in one dialect.
-
-    Args:
-        session: Its connections.
-        driver: The dialect, adapted to the server.
-        base_url: The server's address, without the dialect's path.
-        model: The model's name; empty for none.
-        access: How the server is reached.
-        budget: Limits the requests.
-
-    Attributes:
-        driver: The dialect.
-        path: The path of the dialect's requests.
-        url: Where requests go.
-        model: The model's name.
-        exchanges: Every answer so far, in order.
-    """
+    """Sends requests to one server in one dialect."""
 
     def __init__(
         self,
@@ -392,11 +329,7 @@ class Client:
         )
 
     async def ask(self, ask: Ask) -> Exchange:
-        """Send a request and return the exchange, which also contains faults of the server.
-
-        Raises:
-            LimitReached: The probe has reached a limit.
-        """
+        """Send a request and return the exchange, which also contains faults of the server."""
         return await self.send(self.driver.body(ask, self.model))
 
     async def send(self, body: Any, timeout_s: float | None = None) -> Exchange:
@@ -422,14 +355,7 @@ class Client:
         return exchange
 
     async def hang_up_on(self, ask: Ask, wait_s: float) -> bool:
-        """Send a request and hang up: after the first text of a stream, else after ``wait_s``.
-
-        Returns:
-            Whether the answer was unfinished.
-
-        Raises:
-            LimitReached: The probe has reached a limit.
-        """
+        """Send a request and hang up: after the first text of a stream, else after ``wait_s``."""
         self._budget.spend()
         body = self.driver.body(ask, self.model)
         seen = b""

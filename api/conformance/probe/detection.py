@@ -26,12 +26,7 @@ _SHOWN_CHARS = 200
 
 @dataclass(frozen=True, slots=True)
 class Adaptation:
-    """A changed way to send requests.
-
-    Attributes:
-        driver: The dialect, adapted to the server.
-        conclusion: The conclusion, as a sentence.
-    """
+    """A changed way to send requests."""
 
     driver: Driver
     conclusion: str
@@ -135,12 +130,7 @@ _NAME_CHARS = 500
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A server's address, split into parts.
-
-    Attributes:
-        base: The address without a dialect's path.
-        dialect: The dialect whose path the address ends with, if it does.
-    """
+    """A server's address, split into parts."""
 
     base: str
     dialect: WireDialect | None
@@ -148,15 +138,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A server that answers.
-
-    Attributes:
-        client: Sends requests to it in its dialect.
-        others: Other dialects that it answers.
-        server: What it calls itself.
-        model: The model's name, as requested or as the server reports it.
-        conclusions: How requests differ from the dialect, as sentences.
-    """
+    """A server that answers."""
 
     client: Client
     others: tuple[WireDialect, ...]
@@ -167,13 +149,7 @@ class Found:
 
 @dataclass(slots=True)
 class _Tried:
-    """The result of trying one dialect.
-
-    Attributes:
-        client: The client for the dialect, with its adaptations.
-        run: The last answer.
-        conclusions: Conclusions, as sentences.
-    """
+    """The result of trying one dialect."""
 
     client: Client
     run: Exchange
@@ -186,11 +162,7 @@ class _Tried:
 
 
 def place_of(url: str) -> Place:
-    """Split an address into parts.
-
-    Raises:
-        ProbeFailed: It is not the address of an HTTP server.
-    """
+    """Split an address into parts."""
     text = url if "://" in url else f"http://{url}"
     try:
         parts = urlsplit(text)
@@ -210,17 +182,7 @@ def place_of(url: str) -> Place:
 async def found_server(
     session: aiohttp.ClientSession, options: ProbeOptions, budget: Budget
 ) -> Found:
-    """Return the server, in the requested dialect or the first that it answers.
-
-    Args:
-        session: Its connections.
-        options: The options of the probe.
-        budget: Limits the requests.
-
-    Raises:
-        ProbeFailed: Nothing answers there, or not in any dialect; the message quotes the answers.
-        LimitReached: The server stays busy, or there is no time.
-    """
+    """Return the server, in the requested dialect or the first that it answers."""
     place = place_of(options.url)
     _check_headers(options)
     wanted = options.dialect or place.dialect

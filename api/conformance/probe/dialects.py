@@ -19,16 +19,7 @@ Path = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """One request, independent of any dialect.
-
-    Attributes:
-        prompt: What the user says.
-        stops: The stop strings; empty leaves the field out.
-        max_tokens: The limit.
-        is_streamed: Whether the answer is streamed.
-        is_thinking: Whether the model reasons first; None leaves it to the server.
-        token_ids: Stop token ids, if the dialect has them.
-    """
+    """One request, independent of any dialect."""
 
     prompt: str
     stops: tuple[str, ...] = ()
@@ -39,13 +30,7 @@ class Ask:
 
 
 def put(body: Body, path: Path, value: Any) -> None:
-    """Set a field, and create the objects around it.
-
-    Args:
-        body: The request's body, which is changed.
-        path: The names of the objects around the field, then its own; at least one.
-        value: Any JSON value.
-    """
+    """Set a field, and create the objects around it."""
     holder = body
     for name in path[:-1]:
         holder = holder.setdefault(name, {})
@@ -109,13 +94,7 @@ _SCHEMA: Body = {
 
 
 def with_choices(dialect: WireDialect, body: Body, count: int) -> Body | None:
-    """Return a request for several answers; None if the dialect lacks the feature.
-
-    Args:
-        dialect: The dialect of the body.
-        body: A request for one answer.
-        count: How many answers.
-    """
+    """Return a request for several answers; None if the dialect lacks the feature."""
     if dialect in (WireDialect.CHAT, WireDialect.COMPLETIONS):
         return {**body, "n": count}
     return None
@@ -316,30 +295,7 @@ def converse_body(ask: Ask, model: str) -> Body:
 
 @dataclass(frozen=True, slots=True)
 class Driver:
-    """Makes requests in one dialect.
-
-    Attributes:
-        dialect: The dialect.
-        path: The path of requests.
-        make: Makes the body of a request without its stops.
-        stop_path: The path of the stops in the body.
-        limit_path: The path of the token limit.
-        prompt_path: The path of the prompt.
-        is_envelope: Whether an error's body has the form that the dialect prescribes.
-        words: How the dialect spells each ending, for reports.
-        ids_path: The path of stop token ids; None if the dialect has none.
-        takes_string: Whether one stop may be given without a list.
-        can_think: Whether the dialect can switch thinking on and off.
-        has_chat_template: Whether the model's template is put around the prompt.
-        names_stop: Whether the dialect requires answers to name the stop that matched.
-        are_stops_standard: Whether the dialect's specification has stops at all.
-        limit_name: Another name for the limit, if a server requires it; empty for the dialect's
-            name.
-        least_tokens: The smallest limit that the server accepts.
-        left_out: Optional fields that the server refuses.
-        streamed_path: The path of requests for a stream; empty if a field of the body asks for it.
-        is_detected: Whether detection tries it.
-    """
+    """Makes requests in one dialect."""
 
     dialect: WireDialect
     path: str
@@ -421,13 +377,7 @@ class Driver:
 def headers(
     dialect: WireDialect, api_key: str | None, more: Sequence[tuple[str, str]] = ()
 ) -> dict[str, str]:
-    """Return the headers of a request, names in lower case.
-
-    Args:
-        dialect: The dialect.
-        api_key: The key, if the server requires one.
-        more: Further headers; they replace others of the same name.
-    """
+    """Return the headers of a request, names in lower case."""
     found = {"content-type": "application/json"}
     if dialect is WireDialect.MESSAGES:
         found["anthropic-version"] = "2023-06-01"
@@ -443,14 +393,7 @@ def headers(
 def path_of(
     driver: Driver, base_path: str | None, model: str = "", *, is_streamed: bool = False
 ) -> str:
-    """Return the path of requests, with ``/v1`` replaced if another base path is given.
-
-    Args:
-        driver: The dialect.
-        base_path: The other base path; None keeps the dialect's.
-        model: The model's name, which some dialects have in their paths.
-        is_streamed: Whether a stream is asked for.
-    """
+    """Return the path of requests, with ``/v1`` replaced if another base path is given."""
     path = driver.streamed_path if is_streamed and driver.streamed_path else driver.path
     path = path.replace("{model}", quote(model, safe=""))
     if base_path is None:
@@ -462,15 +405,7 @@ def path_of(
 def words_of(
     field: str, natural: str, stop: str, limit: str, *, tool: str = ""
 ) -> dict[CapturedEnding, str]:
-    """Return how a dialect spells each ending in one field.
-
-    Args:
-        field: The field's name.
-        natural: Its value if the model ended by itself.
-        stop: Its value if a stop ended the answer.
-        limit: Its value if a limit did.
-        tool: Its value if a call did; empty for the natural end's.
-    """
+    """Return how a dialect spells each ending in one field."""
     return {
         CapturedEnding.NATURAL: f'{field} "{natural}"',
         CapturedEnding.STOP: f'{field} "{stop}"',

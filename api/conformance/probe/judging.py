@@ -23,15 +23,7 @@ _STOPPED = (CapturedEnding.STOP, CapturedEnding.NATURAL_OR_STOP)
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """A fault without its context.
-
-    Attributes:
-        code: A stable code for programs.
-        sentence: What is wrong.
-        expected: The expected text or fact.
-        got: The actual one.
-        baseline: The answer without stops, if the difference to it is the fault.
-    """
+    """A fault without its context."""
 
     code: str
     sentence: str
@@ -41,13 +33,7 @@ class Judgement:
 
 
 def judge(case: StopCase, run: Exchange, driver: Driver) -> list[Judgement]:
-    """Return the problems of an answer; [] if it is correct.
-
-    Args:
-        case: The stops and their expected effect.
-        run: The answer.
-        driver: The dialect, with its names of reasons.
-    """
+    """Return the problems of an answer; [] if it is correct."""
     broken = no_answer(run)
     if broken is not None:
         return [broken]

@@ -31,15 +31,7 @@ _PLAIN_PROMPTS = (
 
 
 async def baselines(client: Client, max_tokens: int | None = None) -> Baselines:
-    """Ask without stops: each prompt twice whole and once streamed.
-
-    Args:
-        client: Sends the requests.
-        max_tokens: The limit of each answer; None lets the answers decide.
-
-    Raises:
-        LimitReached: The probe has reached a limit.
-    """
+    """Ask without stops: each prompt twice whole and once streamed."""
     prompts = _CHAT_PROMPTS if client.driver.has_chat_template else _PLAIN_PROMPTS
     found: list[Baseline] = []
     runs: list[Exchange] = []
@@ -79,13 +71,7 @@ async def baselines(client: Client, max_tokens: int | None = None) -> Baselines:
 
 @dataclass(frozen=True, slots=True)
 class _Opening:
-    """The parameters of this server's ordinary requests, and the first answer.
-
-    Attributes:
-        ask: The request.
-        run: The answer.
-        conclusions: Conclusions, as sentences.
-    """
+    """The parameters of this server's ordinary requests, and the first answer."""
 
     ask: Ask
     run: Exchange

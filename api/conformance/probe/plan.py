@@ -18,22 +18,7 @@ _LEAST_CHARACTERS = 12
 
 @dataclass(frozen=True, slots=True)
 class Baseline:
-    """The answer to one prompt without stops.
-
-    Attributes:
-        ask: The request.
-        text: The answer.
-        stable: The part of the text that all runs share.
-        thinking: The thinking before it, if any.
-        bounds: Offsets at which the server's pieces end; () if it streams no pieces.
-        tokens: Tokens of the answer; None if the server does not count them.
-        ending: How it ended.
-        is_repeatable: Whether all runs were the same.
-        total_s: How long the whole answer took.
-        output_ids: The ids of its tokens, if the dialect has them.
-        streamed_text: The text of streams, if it always differs; None if it is the same.
-        streamed_tokens: Tokens of the streamed answer; None if the server does not count them.
-    """
+    """The answer to one prompt without stops."""
 
     ask: Ask
     text: str
@@ -74,14 +59,7 @@ class Baseline:
 
 @dataclass(frozen=True, slots=True)
 class Baselines:
-    """The answers without stops.
-
-    Attributes:
-        usable: Answers from which stops can be chosen, in the order of the prompts.
-        runs: All exchanges.
-        faults: Faults found by comparing whole and streamed answers.
-        conclusions: Conclusions about the server, as sentences.
-    """
+    """The answers without stops."""
 
     usable: tuple[Baseline, ...]
     runs: tuple[Exchange, ...]
@@ -126,13 +104,7 @@ def is_plain(char: str) -> bool:
 
 
 def is_solid(given: Baseline, start: int, end: int) -> bool:
-    """Return whether a text has no white space at its ends and occurs here first.
-
-    Args:
-        given: The answer without stops.
-        start: The index of the first character in its stable text.
-        end: The index behind the last one; greater than ``start``.
-    """
+    """Return whether a text has no white space at its ends and occurs here first."""
     chosen = given.stable[start:end]
     return (
         end <= len(given.stable)
@@ -144,13 +116,7 @@ def is_solid(given: Baseline, start: int, end: int) -> bool:
 
 
 def is_first(given: Baseline, start: int, end: int) -> bool:
-    """Return whether this is the first occurrence of a text.
-
-    Args:
-        given: The answer without stops.
-        start: The index of the first character in its stable text.
-        end: The index behind the last one.
-    """
+    """Return whether this is the first occurrence of a text."""
     return given.stable.find(given.stable[start:end]) == start
 
 
@@ -163,16 +129,7 @@ _LONGEST_END = 12
 
 @dataclass(frozen=True, slots=True)
 class StopCase:
-    """Stops for one prompt, and their expected effect.
-
-    Attributes:
-        code: What is special about these stops, as in the catalogue's ids.
-        baseline: The answer without them.
-        stops: The stops.
-        text: The expected text.
-        matched: The stop that must fire; None if none may fire.
-        why: Why this one must fire, if it is not obvious.
-    """
+    """Stops for one prompt, and their expected effect."""
 
     code: str
     baseline: Baseline

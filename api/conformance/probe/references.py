@@ -33,12 +33,7 @@ class Topic(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """A place in a vendor's documentation.
-
-    Attributes:
-        address: Its address.
-        sentence: The rule, in our words.
-    """
+    """A place in a vendor's documentation."""
 
     address: str
     sentence: str

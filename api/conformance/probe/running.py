@@ -206,12 +206,7 @@ class ProbeRun:
             self._tell(number + 1, len(checks), title, result)
 
     async def _result(self, check: Check, setting: CheckSetting) -> CheckResult | None:
-        """Run a check and record its result.
-
-        Raises:
-            LimitReached: The probe has reached a limit.
-            ServerGone: The server no longer answers.
-        """
+        """Run a check and record its result."""
         before = len(setting.client.exchanges)
         try:
             seen = await check.run(setting)

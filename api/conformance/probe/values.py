@@ -47,16 +47,7 @@ class Level(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One thing that a probe checks.
-
-    Attributes:
-        code: A stable id, such as ``stop.one_character``.
-        title: What is checked.
-        rule: What a server must do, as a sentence.
-        topic: The topic of the references that state it.
-        level: How binding it is if the dialect's vendor states it.
-        weaker_in: Dialects in which it is an opinion.
-    """
+    """One thing that a probe checks."""
 
     code: str
     title: str
@@ -121,21 +112,7 @@ class Access:
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
-    """A request and its answer.
-
-    Attributes:
-        body: The request's body.
-        status: The HTTP status; 0 if there was none.
-        text: The answer's body.
-        capture: The answer, parsed.
-        problem: Why the answer is incomplete: a time-out or a broken connection; empty if it is
-            complete.
-        total_s: How long it took.
-        first_s: When the first byte of the body arrived; None if none did.
-        is_streamed: Whether a stream was asked for.
-        is_left_open: Whether the connection stayed open after the end of the stream.
-        headers: The answer's headers, names in lower case.
-    """
+    """A request and its answer."""
 
     body: Any
     status: int
@@ -224,18 +201,7 @@ class ProbeOptions(Access):
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """One thing that a server did wrong in one check.
-
-    Attributes:
-        code: A stable code for programs.
-        sentence: What it did, for a person.
-        mode: ``streamed`` or ``whole``.
-        expected: The text, or the fact, that was expected.
-        got: The actual text or fact.
-        curl: A command that shows it.
-        baseline: The answer without stops, if the difference to it is the fault.
-        exchange: Which of the result's exchanges shows it; None if it is not a single one.
-    """
+    """One thing that a server did wrong in one check."""
 
     code: str
     sentence: str

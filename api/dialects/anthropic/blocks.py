@@ -10,11 +10,7 @@ from api.transport.errors import FieldPath, invalid
 
 
 class BlockReader:
-    """Reads the blocks of one conversation that are not plain text.
-
-    Args:
-        has_notes: Whether a note replaces content that cannot be read.
-    """
+    """Reads the blocks of one conversation that are not plain text."""
 
     def __init__(self, *, has_notes: bool) -> None:
         self._has_notes = has_notes
@@ -22,15 +18,7 @@ class BlockReader:
     def text_of(
         self, block: ImageBlock | DocumentBlock | SearchResultBlock, path: FieldPath
     ) -> str:
-        """Return the text of a block in the prompt: its own text, or a note.
-
-        Args:
-            block: The block.
-            path: Where it is in the request.
-
-        Raises:
-            ApiError: The block is not text, and the request does not ask for notes.
-        """
+        """Return the text of a block in the prompt: its own text, or a note."""
         if isinstance(block, SearchResultBlock):
             text = "\n".join(part.text for part in block.content)
             return f"Search result: {block.title} ({block.source})\n{text}"

@@ -23,13 +23,7 @@ def _object(required: tuple[str, ...], **properties: Any) -> dict[str, Any]:
 
 
 def _files(commands: tuple[str, ...], what: str, **more: Any) -> dict[str, Any]:
-    """Return the schema of a tool whose commands work on files.
-
-    Args:
-        commands: Their names.
-        what: The name of the parameter with the text that ``insert`` inserts.
-        more: Parameters of further commands.
-    """
+    """Return the schema of a tool whose commands work on files."""
     text = {"old_str": _described("str_replace: the text that is replaced; it occurs once"),
             "new_str": _described("str_replace: the new text")}  # fmt: skip
     inserted = {what: _described("insert: the text that is inserted")}
@@ -96,12 +90,7 @@ _KNOWN = {
 
 
 def client_tool(kind: str, name: str | None) -> Tool | None:
-    """Return the function for a tool of the vendor; None if the type is unknown.
-
-    Args:
-        kind: The tool's type.
-        name: Its name in the request; None for the vendor's own name.
-    """
+    """Return the function for a tool of the vendor; None if the type is unknown."""
     known = _KNOWN.get(kind)
     if known is None:
         return None

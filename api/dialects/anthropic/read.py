@@ -144,11 +144,7 @@ def _stop_strings(values: Sequence[object], strict: bool) -> tuple[str, ...]:
 
 
 def _tools(params: CountTokensParams) -> tuple[Tool, ...]:
-    """Return the tools that the client runs; tools of some other types are left out.
-
-    Raises:
-        ApiError: A tool has no name or schema, or is a tool that must not be left out.
-    """
+    """Return the tools that the client runs; tools of some other types are left out."""
     tools = []
     for index, tool in enumerate(params.tools or []):
         path = ("tools", index)
@@ -170,15 +166,7 @@ def _tool(tool: MessageTool, path: FieldPath) -> Tool:
 
 
 def _tool_choice(params: CountTokensParams, tools: Sequence[Tool]) -> ToolChoice:
-    """Return whether a tool may, must or must not be called.
-
-    Args:
-        params: The request.
-        tools: The tools that are offered.
-
-    Raises:
-        ApiError: The tool that must be called is not among the tools.
-    """
+    """Return whether a tool may, must or must not be called."""
     wanted = params.tool_choice
     names = [tool.name for tool in tools]
     if wanted is None or wanted.type == "auto":

@@ -22,12 +22,7 @@ from engine import Message, ToolCall
 
 
 class TurnReader:
-    """Reads the turns of one conversation.
-
-    Args:
-        has_notes: Whether a note replaces an image.
-        has_new_notes: Whether one replaces an image that the person has just sent.
-    """
+    """Reads the turns of one conversation."""
 
     def __init__(self, *, has_notes: bool, has_new_notes: bool) -> None:
         self._reader = BlockReader(has_notes=has_notes)
@@ -35,13 +30,7 @@ class TurnReader:
         self._tool_names: dict[str, str] = {}
 
     def turns(self, message: MessageParam, path: FieldPath, *, is_new: bool) -> Iterator[Message]:
-        """Yield the engine's turns for one message; each tool result becomes its own turn.
-
-        Args:
-            message: The message.
-            path: The path of its content in the request.
-            is_new: Whether it is the last one.
-        """
+        """Yield the engine's turns for one message; each tool result becomes its own turn."""
         match message.role:
             case "assistant":
                 yield self._assistant_turn(message.content, path)

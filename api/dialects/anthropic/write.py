@@ -95,13 +95,7 @@ def usage_to_wire(usage: Usage) -> MessageUsage:
 def write_message(
     answers: Sequence[Collected], params: MessageCreateParams, head: Head
 ) -> MessageAnswer:
-    """Return the whole answer.
-
-    Args:
-        answers: Exactly one answer: its events, adjacent deltas merged, and its end.
-        params: The request.
-        head: What is known from the beginning.
-    """
+    """Return the whole answer."""
     [(events, finished)] = answers
     message = _message(head, usage_to_wire(finished.usage))
     message["content"] = [] if only_warms(params) else _content(events, params)

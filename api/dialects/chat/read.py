@@ -110,11 +110,7 @@ def shows_thinking(params: ChatCompletionParams) -> bool:
 
 
 def offered_tools(params: ChatCompletionParams) -> list[OfferedTool]:
-    """Return the tools that the model is offered; tools of some other types are left out.
-
-    Raises:
-        ApiError: A tool is not described, or cannot be left out.
-    """
+    """Return the tools that the model is offered; tools of some other types are left out."""
     if params.functions:
         return [offered_function(described(one)) for one in params.functions]
     found = [_offered(tool, ("tools", index)) for index, tool in enumerate(params.tools or [])]

@@ -49,13 +49,7 @@ from engine import (
 def write_completion(
     answers: Sequence[Collected], params: ChatCompletionParams, head: Head
 ) -> ChatCompletion:
-    """Return the whole answer.
-
-    Args:
-        answers: The events of each choice, adjacent deltas merged, and its end.
-        params: The request.
-        head: What is known from the beginning.
-    """
+    """Return the whole answer."""
     reports = is_report_wanted(params.fullstop)
     choices: list[ChatChoice] = [
         {

@@ -6,13 +6,7 @@ from engine import GenerationRequest
 
 
 def ask(request: GenerationRequest, model: str, prompt: str) -> JsonObject | None:
-    """Return the body that asks for a generation, with its prompt as text or as token ids.
-
-    Args:
-        request: The generation to ask for.
-        model: The model's name.
-        prompt: The rendered prompt.
-    """
+    """Return the body that asks for a generation, with its prompt as text or as token ids."""
     raw = request.prompt
     return {
         "model": model,

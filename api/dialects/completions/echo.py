@@ -22,13 +22,7 @@ from engine import (
 
 
 def echo_of(params: CompletionParams, choice: int, texts: Vocabulary | None) -> str:
-    """Return the text before a choice's answer: its prompt if ``echo`` is set, else nothing.
-
-    Args:
-        params: The request.
-        choice: The choice's index among those of all prompts.
-        texts: The texts of token ids; None if they are not known, which leaves out a prompt of ids.
-    """
+    """Return the text before a choice's answer: its prompt if ``echo`` is set, else nothing."""
     if not params.echo:
         return ""
     prompt = params.prompt[choice // choices_per_prompt(params)]
@@ -57,14 +51,6 @@ class Echo:
     The text is exactly the prompt. Tokens that a tokenizer adds, such as one for the beginning,
     have an empty text. If a tokenizer changes the text, so that its tokens do not spell it, the
     remaining text goes with the last token.
-
-    Args:
-        params: The request.
-        choice: The index of the choice.
-        texts: The texts of token ids.
-
-    Attributes:
-        length: The number of characters of the parts so far.
     """
 
     def __init__(self, params: CompletionParams, choice: int, texts: Vocabulary | None) -> None:

@@ -34,13 +34,7 @@ from engine import Event, Finished, PromptScores, TokenSpan, TokenTrace, Vocabul
 def write_completion(
     answers: Sequence[Collected], params: CompletionParams, head: Head
 ) -> Completion:
-    """Return the whole answer.
-
-    Args:
-        answers: The events of each choice, adjacent deltas merged, and its end.
-        params: The request.
-        head: What is known from the beginning.
-    """
+    """Return the whole answer."""
     reports = is_report_wanted(params.fullstop)
     choices: list[TextChoice] = [
         {
@@ -80,14 +74,8 @@ def _all_logprobs(
     choice: int,
     texts: Vocabulary | None,
 ) -> TextLogprobs | None:
-    """Return a choice's ``logprobs``, including those of its prompt if the request asks for them.
-
-    Args:
-        events: The events of its answer.
-        finished: Its end.
-        params: The request.
-        choice: The index of the choice.
-        texts: The texts of token ids.
+    """Return a choice's ``logprobs``, including those of its prompt if the request asks
+    for them.
     """
     if params.logprobs is None:
         return None
@@ -117,14 +105,7 @@ def _joined(parts: Sequence[TextLogprobs]) -> TextLogprobs:
 def _logprobs(
     tokens: Sequence[TokenSpan], count: int, texts: Vocabulary | None, before: int = 0
 ) -> TextLogprobs:
-    """Return a choice's ``logprobs``: parallel lists.
-
-    Args:
-        tokens: The tokens of the answer's text.
-        count: How many of the likeliest tokens to include for each.
-        texts: The texts of token ids.
-        before: Number of characters of the prompt before the answer.
-    """
+    """Return a choice's ``logprobs``: parallel lists."""
     return {
         "tokens": [token_text(token.raw) for token in tokens],
         "token_logprobs": [logprob_of(token) for token in tokens],

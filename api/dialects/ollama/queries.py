@@ -60,17 +60,7 @@ def keep_as_wanted(service: Service, params: ModelParams) -> None:
 async def reply_without_question(
     service: Service, params: AnswerParams, head: Head
 ) -> OllamaAnswer:
-    """Load or unload the model, as a request without a prompt asks.
-
-    Args:
-        service: The service that the server answers from.
-        params: The request; a ``keep_alive`` of 0 unloads the model.
-        head: What is known from the beginning.
-
-    Raises:
-        UnknownModel: Several models are offered, and none of them has the name in the request.
-        EngineError: The model cannot be loaded.
-    """
+    """Load or unload the model, as a request without a prompt asks."""
     reason: Literal["load", "unload"] = "load"
     if keep_alive_s(params) == 0:
         reason = "unload"

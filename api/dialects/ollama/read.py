@@ -96,9 +96,6 @@ def keep_alive_s(params: ModelParams) -> float | None:
     """Return how long the model stays loaded after a request; None if the request does not say.
 
     0 unloads it at once; a negative or very large number keeps it loaded forever.
-
-    Raises:
-        ApiError: The value is not a duration.
     """
     wanted = params.keep_alive
     if wanted is None or wanted == "":

@@ -79,13 +79,7 @@ class LineEncoder(AnswerEncoder[JsonLine]):
 
     @abstractmethod
     def line(self, text: str = "", thinking: str = "", calls: Sequence[OllamaCall] = ()) -> _Answer:
-        """Return a line that does not end the answer.
-
-        Args:
-            text: New text.
-            thinking: New reasoning.
-            calls: New tool calls.
-        """
+        """Return a line that does not end the answer."""
 
     def end(self, answer: OllamaAnswer, finished: Finished) -> None:
         """Add the end of an answer: its reason, counts and durations (nanoseconds)."""
@@ -159,13 +153,7 @@ class ChatLineEncoder(LineEncoder):
     def line(
         self, text: str = "", thinking: str = "", calls: Sequence[OllamaCall] = ()
     ) -> OllamaChatAnswer:
-        """Return a line with new content in ``message``.
-
-        Args:
-            text: New text of the answer.
-            thinking: New text of the reasoning.
-            calls: New tool calls.
-        """
+        """Return a line with new content in ``message``."""
         message: OllamaMessage = {"role": "assistant", "content": text}
         if thinking:
             message["thinking"] = thinking
@@ -188,13 +176,7 @@ class PromptLineEncoder(LineEncoder):
     def line(
         self, text: str = "", thinking: str = "", calls: Sequence[OllamaCall] = ()
     ) -> OllamaGenerateAnswer:
-        """Return a line with new content in ``response``.
-
-        Args:
-            text: New text of the answer.
-            thinking: New text of the reasoning.
-            calls: New tool calls, which are left out: this route has no field for them.
-        """
+        """Return a line with new content in ``response``."""
         if thinking:
             return {
                 "model": self._model,
@@ -212,13 +194,7 @@ class PromptLineEncoder(LineEncoder):
 
 
 def write_chat(answers: Sequence[Collected], params: ChatParams, head: Head) -> OllamaChatAnswer:
-    """Return the whole answer of ``/api/chat``.
-
-    Args:
-        answers: Exactly one answer: its events, adjacent deltas merged, and its end.
-        params: The request.
-        head: What is known from the beginning.
-    """
+    """Return the whole answer of ``/api/chat``."""
     [(events, finished)] = answers
     encoder = ChatLineEncoder(params, head)
     calls = [call_to_wire(event) for event in events if isinstance(event, ToolCallCompleted)]
@@ -231,13 +207,7 @@ def write_chat(answers: Sequence[Collected], params: ChatParams, head: Head) -> 
 def write_response(
     answers: Sequence[Collected], params: PromptParams, head: Head
 ) -> OllamaGenerateAnswer:
-    """Return the whole answer of ``/api/generate``.
-
-    Args:
-        answers: Exactly one answer: its events, adjacent deltas merged, and its end.
-        params: The request.
-        head: What is known from the beginning.
-    """
+    """Return the whole answer of ``/api/generate``."""
     [(events, finished)] = answers
     encoder = PromptLineEncoder(params, head)
     answer = encoder.line(raw_text_of(events, has_thinking=True), reasoning_of(events))

@@ -20,15 +20,7 @@ from engine import Finished, PromptProgress, TokenSpan, TokenTrace
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choices:
-    """The number of choices of an answer, and what its stream reports of them.
-
-    Attributes:
-        count: How many there are.
-        per_prompt: How many of them share a prompt.
-        includes_usage: Whether a chunk with the usage follows the last choice.
-        has_logprobs: Whether logprobs are sent with the text.
-        reports: Whether the last chunk of a choice includes the stop record.
-    """
+    """The number of choices of an answer, and what its stream reports of them."""
 
     count: int
     per_prompt: int
@@ -42,10 +34,6 @@ class ChoicesEncoder(AnswerEncoder[SseEvent]):
 
     A subclass fills the chunks: ``_delta`` takes the fields of one choice as JSON text without
     braces.
-
-    Args:
-        empty: A chunk without choices; ``choices`` is its last field.
-        choices: The number of choices in the stream, and what is reported for each.
     """
 
     def __init__(self, empty: Mapping[str, object], choices: Choices) -> None:

@@ -17,16 +17,7 @@ _HOSTED_MAX_STOPS = 4
 
 
 def stops_of(params: GenerationParams, *, strict: bool) -> StopRules:
-    """Return the stop rules of a request.
-
-    Args:
-        params: The request.
-        strict: Refuse more stops than the hosted API accepts.
-
-    Raises:
-        ApiError: ``stop`` is neither a string nor a list nor null.
-        InvalidRequest: One of the stops is wrong; the message names its index.
-    """
+    """Return the stop rules of a request."""
     rules = StopRules(
         strings=stop_strings(params.stop, ("stop",), most=_HOSTED_MAX_STOPS if strict else None),
         token_ids=checked_token_ids(params.stop_token_ids or ()),
@@ -35,24 +26,14 @@ def stops_of(params: GenerationParams, *, strict: bool) -> StopRules:
 
 
 def thinking_budget_of(params: GenerationParams, asked: int | None = None) -> int | None:
-    """Return the reasoning budget in tokens; None for no limit.
-
-    Args:
-        params: The request.
-        asked: The budget in a field that only this API has; it takes precedence.
-    """
+    """Return the reasoning budget in tokens; None for no limit."""
     kwargs = params.chat_template_kwargs
     own = (params.thinking_budget, params.thinking_token_budget)
     return budget_of(asked, *own, None if kwargs is None else kwargs.thinking_budget)
 
 
 def thinking_of(params: GenerationParams, effort: str | None) -> bool | None:
-    """Return whether to reason, by the most specific switch; None leaves it to the template.
-
-    Args:
-        params: The request.
-        effort: The reasoning effort in the API's own field.
-    """
+    """Return whether to reason, by the most specific switch; None leaves it to the template."""
     kwargs = params.chat_template_kwargs
     if kwargs is not None and kwargs.enable_thinking is not None:
         return kwargs.enable_thinking
@@ -70,14 +51,6 @@ def with_last_turn(
 
     As on OpenAI's service and in vLLM, a new turn follows it unless the request says otherwise.
     https://docs.vllm.ai/en/latest/serving/openai_compatible_server.html#extra-parameters_1
-
-    Args:
-        wanted: The request.
-        params: What it says of the last turn.
-        is_answered: Whether an answer is generated; if not, its opening may be left out.
-
-    Raises:
-        ApiError: The fields contradict each other, or there is nothing to continue.
     """
     continues, opens = bool(params.continue_final_message), params.add_generation_prompt
     field = ("continue_final_message",)

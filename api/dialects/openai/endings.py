@@ -20,12 +20,7 @@ from engine import Finished, StopInfo, StopKind, ToolCall
 
 
 def ending_to_wire(finished: Finished, *, reports: bool) -> ChoiceEnding:
-    """Return how a choice ended.
-
-    Args:
-        finished: The end of its generation.
-        reports: Whether to include the stop record.
-    """
+    """Return how a choice ended."""
     reason, matched = stop_to_wire(finished.stop)
     ending: ChoiceEnding = {
         "finish_reason": reason,
@@ -55,12 +50,7 @@ def stop_to_wire(stop: StopInfo) -> tuple[FinishReason, str | int | None]:
 
 
 def usage_to_wire(answers: Sequence[Finished], per_prompt: int | None = None) -> CompletionUsage:
-    """Return ``usage`` over all choices.
-
-    Args:
-        answers: The ends of the choices, grouped by prompt.
-        per_prompt: How many choices share a prompt, which is counted once; None for all.
-    """
+    """Return ``usage`` over all choices."""
     usages = [answer.usage for answer in answers]
     guessing = [answer.speculation for answer in answers]
     prompts = usages[:: per_prompt or len(usages)]
@@ -80,12 +70,7 @@ def usage_to_wire(answers: Sequence[Finished], per_prompt: int | None = None) ->
 
 
 def call_to_wire(call: ToolCall, tool: OfferedTool | None = None) -> CallAnswer | CustomCallAnswer:
-    """Return a call as Chat Completions spells it.
-
-    Args:
-        call: The call.
-        tool: The tool that it calls; None if it was not offered.
-    """
+    """Return a call as Chat Completions spells it."""
     if tool is not None and tool.is_custom:
         text = input_of_arguments(call.arguments) if call.arguments else ""
         return {

@@ -31,14 +31,7 @@ _WHOLE = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class OfferedTool:
-    """A tool of a request.
-
-    Attributes:
-        function: The function that the model is told; its name is the one that the model uses.
-        name: The client's name.
-        namespace: The namespace of that name, if it has one.
-        is_custom: Whether its input is a text instead of arguments.
-    """
+    """A tool of a request."""
 
     function: Tool
     name: str
@@ -84,16 +77,6 @@ def offered_custom(
 
     A required call is held to a regular expression. A grammar is only told to the model: it would
     have to hold for the text inside a JSON string.
-
-    Args:
-        name: Its name.
-        description: What it does.
-        form: The format of its input; None for any text.
-        path: The path of the format in the request.
-        namespace: The namespace of its name.
-
-    Raises:
-        ApiError: The format is unknown, or incomplete.
     """
     text: dict[str, Any] = {"type": "string", "description": "The whole input, as one string."}
     words = [description or "", f'The input of this tool is one text, in the argument "{_INPUT}".']
@@ -121,11 +104,7 @@ def offered_custom(
 
 
 def check_names(tools: Sequence[OfferedTool]) -> None:
-    """Refuse tools of different namespaces that have the same name for the model.
-
-    Raises:
-        ApiError: Two of them would be one tool to the model.
-    """
+    """Refuse tools of different namespaces that have the same name for the model."""
     known: dict[str, OfferedTool] = {}
     for tool in tools:
         other = known.setdefault(tool.function.name, tool)
@@ -170,11 +149,7 @@ def _encodable(text: str) -> str:
 
 
 class GrowingInput:
-    """The input of a custom call while the model writes the call's arguments.
-
-    Attributes:
-        text: The input so far.
-    """
+    """The input of a custom call while the model writes the call's arguments."""
 
     def __init__(self) -> None:
         self.text = ""

@@ -25,17 +25,7 @@ _FIELDS_OF_FORMS = (
 def constraint_of(
     kind: str, schema: Mapping[str, Any] | None, path: FieldPath, schema_path: FieldPath
 ) -> OutputConstraint | None:
-    """Return the constraint that a format asks for; None if the text is free.
-
-    Args:
-        kind: The format's type.
-        schema: Its JSON schema, if it has one.
-        path: Where the format is in the request.
-        schema_path: Where its schema is or should be.
-
-    Raises:
-        ApiError: The format is unknown, or its schema is missing.
-    """
+    """Return the constraint that a format asks for; None if the text is free."""
     match kind:
         case "text":
             return None
@@ -52,14 +42,8 @@ def constraint_of(
 def guided(
     params: GenerationParams, constraint: OutputConstraint | None = None
 ) -> OutputConstraint | None:
-    """Return the constraint of the answer, from the API's own field or from those of open servers.
-
-    Args:
-        params: The request.
-        constraint: What the API's own field asks for.
-
-    Raises:
-        ApiError: More than one field asks for a format, or a field's value is not a format.
+    """Return the constraint of the answer, from the API's own field or from those of open
+    servers.
     """
     found = constraint
     for path, asked in _asked(params):
@@ -85,11 +69,7 @@ def allows_more(params: GenerationParams) -> bool:
 
 
 def _asked(params: GenerationParams) -> Iterator[tuple[FieldPath, OutputConstraint]]:
-    """Yield the formats in the fields of open servers, each with its path in the request.
-
-    Raises:
-        ApiError: A field's value is not a format.
-    """
+    """Yield the formats in the fields of open servers, each with its path in the request."""
     for path, asked in _spellings(params):
         if asked is not None:
             yield path, asked

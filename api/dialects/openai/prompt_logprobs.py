@@ -26,11 +26,7 @@ PromptLogprobs = list[dict[str, PromptLogprob] | None]
 
 
 def refuse_in_stream(params: ScoringParams) -> None:
-    """Refuse to stream a prompt's log-probabilities, as the vendor does.
-
-    Raises:
-        ApiError: The request asks for both.
-    """
+    """Refuse to stream a prompt's log-probabilities, as the vendor does."""
     if params.prompt_logprobs is not None and params.stream:
         raise unsupported(("prompt_logprobs",), "log-probabilities of the prompt in a stream")
 
@@ -45,13 +41,7 @@ def prompt_tokens(events: Sequence[Event]) -> list[PromptToken]:
 def prompt_logprobs_to_wire(
     events: Sequence[Event], count: int, texts: Vocabulary | None
 ) -> PromptLogprobs:
-    """Return ``prompt_logprobs`` from the events of an answer.
-
-    Args:
-        events: The events.
-        count: How many of the likeliest tokens to include for each.
-        texts: The texts of token ids.
-    """
+    """Return ``prompt_logprobs`` from the events of an answer."""
     return [_described(token, count, texts) for token in prompt_tokens(events)]
 
 

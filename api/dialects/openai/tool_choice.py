@@ -16,15 +16,7 @@ _KINDS = ("function", "custom")
 def chosen_tools(
     choice: object, offered: Sequence[OfferedTool]
 ) -> tuple[tuple[Tool, ...], ToolChoice]:
-    """Return the offered tools, and whether one of them must be called.
-
-    Args:
-        choice: The request's ``tool_choice``: a word, an object or nothing.
-        offered: The request's functions and custom tools.
-
-    Raises:
-        ApiError: The choice is of an unknown kind, or names a tool that is not offered.
-    """
+    """Return the offered tools, and whether one of them must be called."""
     tools = tuple(tool.function for tool in offered)
     match choice:
         case None | "auto":

@@ -8,13 +8,7 @@ from engine import GenerationRequest, Message
 
 
 def ask(request: GenerationRequest, model: str, prompt: str) -> JsonObject | None:
-    """Return the body that asks for a generation; None if the API cannot express it.
-
-    Args:
-        request: The generation to ask for.
-        model: The model's name.
-        prompt: The rendered prompt, which this API does not take.
-    """
+    """Return the body that asks for a generation; None if the API cannot express it."""
     system, turns = system_apart(request)
     if not turns:
         return None

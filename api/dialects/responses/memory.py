@@ -54,11 +54,7 @@ class InputTokens(TypedDict):
 
 
 def recall(service: Service, params: ResponseParams) -> ResponseParams:
-    """Return a request with the items of the kept answers that it refers to added.
-
-    Raises:
-        ApiError: One of these answers is not kept (any more).
-    """
+    """Return a request with the items of the kept answers that it refers to added."""
     if not params.needs_recall:
         return params
     kept, owner, earlier = service.kept_responses, asker(), []

@@ -8,16 +8,7 @@ from engine import ToolCall
 
 @dataclass(slots=True)
 class OpenCall:
-    """The call whose arguments are being written.
-
-    Attributes:
-        call: The call, without arguments.
-        tool: The tool that it calls; None if it was not offered.
-        delta_name: The name of its deltas.
-        delta_head: The beginning of each delta's JSON.
-        texts: Its arguments so far.
-        input: Its input so far, if it calls a custom tool.
-    """
+    """The call whose arguments are being written."""
 
     call: ToolCall
     tool: OfferedTool | None

@@ -110,11 +110,7 @@ def wants_report(params: ResponseParams) -> bool:
 
 
 def offered_tools(params: ResponseParams) -> list[OfferedTool]:
-    """Return the tools that the model is offered; tools of some other types are left out.
-
-    Raises:
-        ApiError: A tool has no name, or cannot be left out.
-    """
+    """Return the tools that the model is offered; tools of some other types are left out."""
     found = list(_offered(params.tools or (), ("tools",)))
     check_names(found)
     return found
@@ -123,13 +119,7 @@ def offered_tools(params: ResponseParams) -> list[OfferedTool]:
 def _offered(
     tools: Sequence[ResponseTool], path: FieldPath, inside: ResponseTool | None = None
 ) -> Iterator[OfferedTool]:
-    """Yield the tools of a list, those of namespaces included.
-
-    Args:
-        tools: The tools.
-        path: The path of the list.
-        inside: The namespace that they belong to.
-    """
+    """Yield the tools of a list, those of namespaces included."""
     namespace = None if inside is None else inside.name
     # What holds for all tools of a namespace is said with the first of them.
     about = "" if inside is None else inside.description or ""
@@ -163,11 +153,7 @@ def _refuse_unsupported(params: ResponseParams) -> None:
 
 
 def not_kept(what: str = "this response") -> ApiError:
-    """Return the error for an earlier answer that is not kept.
-
-    Args:
-        what: The answer, as the error names it.
-    """
+    """Return the error for an earlier answer that is not kept."""
     # Clients know this code: they then send the whole conversation.
     return invalid(
         ("previous_response_id",),
@@ -261,14 +247,7 @@ def _joined(turns: Sequence[Message]) -> list[Message]:
 
 
 def _text(parts: Sequence[Part], path: FieldPath, has_notes: bool, *, joint: str = "\n") -> str:
-    """Return the text of a message's content.
-
-    Args:
-        parts: Its parts.
-        path: Where it is in the request.
-        has_notes: Whether a note replaces an image.
-        joint: The text between two parts.
-    """
+    """Return the text of a message's content."""
     return joint.join(
         _part_text(part, (*path, index), has_notes) for index, part in enumerate(parts)
     )

@@ -27,12 +27,7 @@ _CALLS = {
 
 
 def replayed(answer: str, starting_after: int = -1) -> list[SseEvent]:
-    """Return the events of a kept response.
-
-    Args:
-        answer: The response as JSON.
-        starting_after: The number of the last event that is left out.
-    """
+    """Return the events of a kept response."""
     events = enumerate(_events(json.loads(answer)))
     return [
         SseEvent(event["type"], json_text({**event, "sequence_number": number}))

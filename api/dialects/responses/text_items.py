@@ -24,16 +24,7 @@ Stage = Literal["added", "done"]
 
 @dataclass(slots=True)
 class OpenItem:
-    """The item to which text is being added.
-
-    Attributes:
-        kind: The kind of its text.
-        item_id: Its id.
-        index: Its index in the output.
-        delta_head: The JSON of a delta up to its number, the same for all deltas.
-        texts: Its text so far.
-        entries: The logprobs of its tokens. Four events repeat them, so their JSON is kept.
-    """
+    """The item to which text is being added."""
 
     kind: TextKind
     item_id: str
@@ -83,13 +74,7 @@ class OpenItem:
         return (message_item if is_message else reasoning_item)(self.item_id, status)
 
     def part_event(self, stage: Stage, part: OutputPart, number: int) -> ResponseEvent:
-        """Return the event that says that the part begins or is complete.
-
-        Args:
-            stage: Whether the part begins or is complete.
-            part: The part at that moment.
-            number: The event's index in the stream.
-        """
+        """Return the event that says that the part begins or is complete."""
         if part["type"] == "summary_text":
             return {
                 "type": f"response.reasoning_summary_part.{stage}",  # type: ignore[typeddict-item]

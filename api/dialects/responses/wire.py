@@ -271,12 +271,7 @@ class ResponseParams(LastTurnParams, GenerationParams):
         )
 
     def with_recalled(self, earlier: Sequence[Item], own: Sequence[Item]) -> Self:
-        """Return a copy with the items of kept answers before its own.
-
-        Args:
-            earlier: The items of kept answers.
-            own: Its own items, without references.
-        """
+        """Return a copy with the items of kept answers before its own."""
         added = [
             tool for one in earlier if isinstance(one, AdditionalToolsItem) for tool in one.tools
         ]

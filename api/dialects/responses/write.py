@@ -62,13 +62,7 @@ _ECHOED = ("function", "custom", "namespace")
 
 
 def item_id(head: Head, prefix: str, index: int) -> str:
-    """Return the id of the ``index``-th item.
-
-    Args:
-        head: What is known from the beginning.
-        prefix: The prefix for its kind of item.
-        index: Its index in the output.
-    """
+    """Return the id of the ``index``-th item."""
     return f"{prefix}_{head.unique}{index:02d}"
 
 
@@ -87,15 +81,7 @@ def response_object(
     output: Sequence[OutputItem] = (),
     finished: Finished | None = None,
 ) -> ResponseAnswer:
-    """Return a response in one of its states.
-
-    Args:
-        params: The request.
-        head: What is known from the beginning.
-        status: The vendor's word for the state.
-        output: Its items.
-        finished: How it ended; None until it has.
-    """
+    """Return a response in one of its states."""
     response: ResponseAnswer = {
         "id": answer_id(params, head),
         "object": "response",
@@ -218,13 +204,7 @@ def summary_part(text: str) -> SummaryText:
 def message_item(
     item_id: str, status: ItemStatus, content: Sequence[OutputText] = ()
 ) -> OutputMessage:
-    """Return an item with text of the answer.
-
-    Args:
-        item_id: The item's id.
-        status: The item's status.
-        content: The parts of its text.
-    """
+    """Return an item with text of the answer."""
     return {
         "id": item_id,
         "type": "message",
@@ -240,14 +220,7 @@ def reasoning_item(
     content: Sequence[ReasoningText] = (),
     summary: Sequence[SummaryText] = (),
 ) -> OutputReasoning:
-    """Return an item with reasoning.
-
-    Args:
-        item_id: Its id.
-        status: The item's status.
-        content: The reasoning as content.
-        summary: The reasoning as a summary instead, if the request asked for one.
-    """
+    """Return an item with reasoning."""
     return {
         "id": item_id,
         "type": "reasoning",
@@ -261,14 +234,7 @@ def reasoning_item(
 def call_item(
     call: ToolCall, tool: OfferedTool | None, status: ItemStatus, text: str
 ) -> OutputCall | OutputCustomCall:
-    """Return an item with a call, in the client's terms.
-
-    Args:
-        call: The call.
-        tool: The tool that it calls; None if it was not offered.
-        status: The item's status.
-        text: The JSON of the arguments so far, or the input of a custom tool.
-    """
+    """Return an item with a call, in the client's terms."""
     item: OutputCall | OutputCustomCall
     name = call.name if tool is None else tool.name
     if tool is not None and tool.is_custom:
@@ -325,13 +291,7 @@ def needs_message(finished: Finished, *, has_answer: bool) -> bool:
 def write_response(
     answers: Sequence[Collected], params: ResponseParams, head: Head
 ) -> ResponseAnswer:
-    """Return the whole answer.
-
-    Args:
-        answers: Exactly one answer: its events, adjacent deltas merged, and its end.
-        params: The request.
-        head: What is known from the beginning.
-    """
+    """Return the whole answer."""
     [(events, finished)] = answers
     status = status_of(finished.stop)
     items = _items([one for one in events if is_shown(one, params)], params, head)

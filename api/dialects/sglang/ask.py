@@ -10,13 +10,7 @@ _META = re.compile(r"[\\.+*?()|\[\]{}^$#&~-]")
 
 
 def ask(request: GenerationRequest, model: str, prompt: str) -> JsonObject | None:
-    """Return the body that asks for a generation, with its prompt as text or as token ids.
-
-    Args:
-        request: The generation to ask for.
-        model: The model's name, for which this API has no field.
-        prompt: The rendered prompt.
-    """
+    """Return the body that asks for a generation, with its prompt as text or as token ids."""
     raw = request.prompt
     asked: JsonObject = {"input_ids": list(raw)} if isinstance(raw, tuple) else {"text": prompt}
     asked["sampling_params"] = {

@@ -23,12 +23,7 @@ class TokenLikelihoods(NamedTuple):
 
 
 class Likelihoods:
-    """The logprobs that one answer includes, for its own tokens and for its prompt's.
-
-    Args:
-        params: The request.
-        texts: The texts of token ids.
-    """
+    """The logprobs that one answer includes, for its own tokens and for its prompt's."""
 
     def __init__(self, params: GenerateParams, texts: Vocabulary | None) -> None:
         self.is_wanted = bool(params.return_logprob)

@@ -47,13 +47,7 @@ _REFUSED_SAMPLING = refusals(
 
 
 class _Scores(NamedTuple):
-    """Which logprobs the client gets for one prompt and its answers.
-
-    Attributes:
-        scoring: Which tokens of the prompt are scored; None for none.
-        top: How many of the likeliest tokens are included.
-        chosen: Ids whose log-probabilities are included.
-    """
+    """Which logprobs the client gets for one prompt and its answers."""
 
     scoring: PromptScoring | None
     top: int

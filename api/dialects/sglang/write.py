@@ -47,17 +47,7 @@ def finish_reason_to_wire(finished: Finished) -> GenerateFinish:
 
 
 class _Meta:
-    """The metadata of one answer, without its text and tokens.
-
-    Args:
-        params: The request.
-        head: What is known from the beginning.
-        index: The index of the answer in the request.
-
-    Attributes:
-        prompt_tokens: How many tokens the prompt has; None until it is known.
-        cached_tokens: How many of them the cache held.
-    """
+    """The metadata of one answer, without its text and tokens."""
 
     def __init__(self, params: GenerateParams, head: Head, index: int) -> None:
         self.prompt_tokens = 0
@@ -100,13 +90,7 @@ def answer_id(params: GenerateParams, head: Head) -> str:
 def write_answers(
     answers: Sequence[Collected], params: GenerateParams, head: Head
 ) -> GenerateAnswers:
-    """Return the whole answer, or a list of them.
-
-    Args:
-        answers: The events of each choice, adjacent deltas merged, and its end.
-        params: The request.
-        head: What is known from the beginning.
-    """
+    """Return the whole answer, or a list of them."""
     written = [
         _whole(events, finished, params, _Meta(params, head, index), head)
         for index, (events, finished) in enumerate(answers)
@@ -145,16 +129,6 @@ class _GrowingAnswer:
 
     Each frame repeats the whole answer. Encoding all of it for each frame would take quadratic
     time, so the earlier part is kept as JSON.
-
-    Args:
-        params: The request.
-        head: What is known from the beginning.
-        index: The index of the answer in the request.
-
-    Attributes:
-        known: Its metadata.
-        likelihoods: The logprobs of its tokens and of its prompt's.
-        text: All text so far.
     """
 
     def __init__(self, params: GenerateParams, head: Head, index: int) -> None:
@@ -183,13 +157,7 @@ class _GrowingAnswer:
         reason: GenerateFinish | None = None,
         error: SglangErrorFields | None = None,
     ) -> SseEvent:
-        """Return the answer so far as an event.
-
-        Args:
-            finished: How it ended; None until it has.
-            reason: The same in the vendor's terms.
-            error: The error, if it failed.
-        """
+        """Return the answer so far as an event."""
         meta = self.known.to_wire(self._tokens, finished, reason)
         likelihoods: dict[str, str] = {}
         if self.likelihoods.is_wanted:

@@ -125,12 +125,7 @@ _Model = TypeVar("_Model", bound=WireModel)
 
 
 def parsed(raw: bytes, model: type[_Model]) -> _Model:
-    """Return a request's body as a wire model.
-
-    Raises:
-        ApiError: It is not JSON (the message gives line and column), it is not an object, or a
-            field is missing or wrong (the error names the first one).
-    """
+    """Return a request's body as a wire model."""
     value = _json(raw)
     if not isinstance(value, dict):
         raise invalid((), f"the body must be a JSON object, not {_kind_of(value)}")
@@ -172,12 +167,7 @@ def _json(raw: bytes) -> object:
 
 
 def _value_of(text: str) -> object:
-    """Return the value of a JSON text; the only place where numbers of requests are parsed.
-
-    Raises:
-        ApiError: A number is too large for any program; the error names its field.
-        ValueError: It is not JSON.
-    """
+    """Return the value of a JSON text; the only place where numbers of requests are parsed."""
     try:
         return json.loads(text, parse_constant=_refuse_constant, parse_float=_finite)
     except json.JSONDecodeError:

@@ -30,13 +30,7 @@ class KeepAnswer(Protocol):
     """Keeps an answer, so that a later request can continue it."""
 
     def __call__(self, answer_id: str, answer: str, item_ids: Sequence[str]) -> None:
-        """Keep it.
-
-        Args:
-            answer_id: Its id.
-            answer: The whole answer, as JSON.
-            item_ids: The ids of its items.
-        """
+        """Keep it."""
         ...
 
 
@@ -65,13 +59,7 @@ class WriteWhole(Protocol[_Sent]):
     """Makes an answer that is sent whole from finished generations."""
 
     def __call__(self, answers: Sequence[Collected], params: _Sent, head: Head) -> object:
-        """Return the answer's body.
-
-        Args:
-            answers: The events of each choice, adjacent deltas merged, and its end.
-            params: The request.
-            head: What is known from the beginning.
-        """
+        """Return the answer's body."""
         ...
 
 
@@ -124,16 +112,7 @@ def do_nothing(service: Service, params: Any) -> None:
 
 
 async def nothing_to_answer(service: Service, params: Any, head: Head) -> dict[str, object]:
-    """Raise, in dialects whose requests always have a prompt.
-
-    Args:
-        service: The service that the server answers from.
-        params: The request.
-        head: What is known from the beginning.
-
-    Raises:
-        AssertionError: Always: the dialect's reader returned no generation.
-    """
+    """Raise, in dialects whose requests always have a prompt."""
     raise AssertionError("a request was read as no generation")
 
 
@@ -244,13 +223,7 @@ class AskRequest(Protocol):
     def __call__(
         self, request: GenerationRequest, model: str, prompt: str
     ) -> dict[str, Any] | None:
-        """Return the body; None if the API cannot express the request.
-
-        Args:
-            request: The generation to ask for.
-            model: The model's name.
-            prompt: The rendered prompt, for APIs that do not take messages.
-        """
+        """Return the body; None if the API cannot express the request."""
         ...
 
 

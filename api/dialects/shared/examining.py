@@ -39,17 +39,7 @@ _Model = TypeVar("_Model", bound=WireModel)
 def examined(
     raw: bytes, model: type[_Model], context: int | None, longest: int | None = None
 ) -> _Model:
-    """Return a large body as a wire model.
-
-    Args:
-        raw: The body, decompressed.
-        model: The type to parse it as.
-        context: Tokens that the loaded model's context holds; None if no model is loaded.
-        longest: Bytes of that model's longest token; None if it is not known.
-
-    Raises:
-        ApiError: It is invalid, too large to parse, or does not fit into the context.
-    """
+    """Return a large body as a wire model."""
     _check_token_ids(raw, model, context)
     _check_counts(raw)
     params = parsed(raw, model)
@@ -61,25 +51,13 @@ def examined(
 
 
 def check_text_memory(raw: bytes, most_bytes: int) -> None:
-    """Refuse a body whose text takes more memory than the largest body of ASCII would.
-
-    Args:
-        raw: The body, decompressed.
-        most_bytes: The size of that largest body.
-
-    Raises:
-        ApiError: It does; the error gives the permitted number of characters.
-    """
+    """Refuse a body whose text takes more memory than the largest body of ASCII would."""
     if len(raw) * WIDEST > most_bytes and (why := text_memory(raw).excess(most_bytes)):
         raise ApiError(ErrorKind.TOO_LARGE, f"the body takes too much memory: {why}")
 
 
 def _check_token_ids(raw: bytes, model: type[WireModel], context: int | None) -> None:
-    """Refuse prompts of token ids that are longer than the context, without parsing the ids.
-
-    Raises:
-        ContextOverflow: There are too many; the error gives their number.
-    """
+    """Refuse prompts of token ids that are longer than the context, without parsing the ids."""
     fields = [name for name in _TOKEN_IDS if name in model.model_fields]
     if context is None or not fields or raw.count(b",") < context - 1:
         return
@@ -156,11 +134,7 @@ def _check_messages(params: WireModel, context: int | None) -> None:
 
 
 def _check_texts(params: WireModel, context: int, longest: int) -> None:
-    """Refuse texts that are too long however they are tokenized, as the engine would.
-
-    Raises:
-        ContextOverflow: They are; the error gives the smallest possible number of tokens.
-    """
+    """Refuse texts that are too long however they are tokenized, as the engine would."""
     sizes = {name: _longest_text(getattr(params, name, None)) for name in _TEXTS}
     sizes |= {name: _size_of_turns(getattr(params, name, None)) for name in MESSAGES}
     for name, size in sizes.items():

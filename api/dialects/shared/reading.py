@@ -137,11 +137,7 @@ def _place_of(named: Any) -> str:
 
 
 def _understood(answer: bytes) -> _Read:
-    """Decode the helper process's answer to a body; runs on a thread other than the loop's.
-
-    Raises:
-        ApiError: The body was refused.
-    """
+    """Decode the helper process's answer to a body; runs on a thread other than the loop's."""
     kind, *found = _Unpickler(io.BytesIO(answer)).load()
     if kind == "read":
         size, params, wanted, refusal = found

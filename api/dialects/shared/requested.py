@@ -17,16 +17,7 @@ class ReadRequest(Protocol[_Sent]):
     """Turns a request's body into generations."""
 
     def __call__(self, params: _Sent, *, strict: bool) -> Sequence[GenerationRequest]:
-        """Return the generations that the request asks for; none if it has no prompt.
-
-        Args:
-            params: The request.
-            strict: Refuse what the hosted API refuses.
-
-        Raises:
-            ApiError: A feature is not supported, or a field is wrong; the error names it.
-            InvalidRequest: A stop is wrong; the message names its index.
-        """
+        """Return the generations that the request asks for; none if it has no prompt."""
         ...
 
 
@@ -63,17 +54,7 @@ def asked_by(
     strict: bool,
     images: ImageRule = "refuse",
 ) -> Asked[_Params]:
-    """Return the generations that a body asks for, or what the engine would refuse.
-
-    Args:
-        params: The request.
-        read: The dialect's reader.
-        strict: Refuse what the hosted API refuses.
-        images: What becomes of images if the request does not say it.
-
-    Raises:
-        ApiError: A feature is not supported, or a field is wrong; the error names it.
-    """
+    """Return the generations that a body asks for, or what the engine would refuse."""
     params = with_image_rule(params, images)
     try:
         return Asked(params, read(params, strict=strict))

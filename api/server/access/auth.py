@@ -10,13 +10,6 @@ def check_key(headers: Mapping[str, str], key: str | None) -> str | None:
     """Accept a request that sends the key, as ``x-api-key`` or as a bearer token; return its key.
 
     A server without a key takes any: a client that sends one still is not all the others.
-
-    Args:
-        headers: The request's headers; names are compared without regard to case.
-        key: The key, or None if no key is needed.
-
-    Raises:
-        ApiError: The key is missing or wrong.
     """
     presented = list(_presented(headers))
     if key is None:

@@ -48,14 +48,6 @@ def check_host(host_header: str | None, config: ServerConfig, local_host: str | 
 
     Accepted are loopback names, the address that the request reached, this computer's own name,
     names of local networks and containers, and names that the user allowed.
-
-    Args:
-        host_header: The request's ``Host``.
-        config: Where we listen.
-        local_host: The address of our end of the connection, if it is known.
-
-    Raises:
-        ApiError: The name does not mean this server.
     """
     host = _host_of(host_header)
     if host and (_is_certain(host, config, local_host) or _is_private(host)):
@@ -76,17 +68,7 @@ def check_origin(
     config: ServerConfig,
     local_host: str | None = None,
 ) -> None:
-    """Accept a request that comes from no web page, or from a page that is ours or allowed.
-
-    Args:
-        origin: The request's ``Origin``.
-        host_header: The request's ``Host``.
-        config: What is allowed.
-        local_host: The address of our end of the connection, if it is known.
-
-    Raises:
-        ApiError: The page's origin is not allowed.
-    """
+    """Accept a request that comes from no web page, or from a page that is ours or allowed."""
     if origin is None or is_allowed(origin, config):
         return
     host = _host_of(host_header)
@@ -108,14 +90,6 @@ def check_site(site: str | None, origin: str | None, config: ServerConfig) -> No
     typed, a bookmark) or an app on a browser's engine, and no page can send it. ``same-site`` is a
     page on another port of this computer, which is as foreign as any other. Unknown values are
     ignored, as the specification requires: https://www.w3.org/TR/fetch-metadata/
-
-    Args:
-        site: The request's ``Sec-Fetch-Site``; None if the client is not a browser.
-        origin: Its ``Origin``; if it has one, ``check_origin`` decides.
-        config: What is allowed.
-
-    Raises:
-        ApiError: A page of another origin caused it, and not every page is allowed.
     """
     if origin is not None or site is None or "*" in config.allowed_origins:
         return
@@ -133,11 +107,6 @@ def is_from_here(headers: Mapping[str, str], peer: str | None, local_host: str |
 
     Nobody else can have our own address at the other end of a connection. A proxy on this computer
     passes on what others ask, and says so in a header.
-
-    Args:
-        headers: The request's headers; names are compared without regard to case.
-        peer: The address of the other end of the connection; None if it is not known.
-        local_host: The address of our end.
     """
     if peer is None or any(name in headers for name in _PASSED_ON):
         return False

@@ -26,11 +26,7 @@ class _HasPassphrase(Exception):
 
 
 def context_of(config: ServerConfig) -> ssl.SSLContext | None:
-    """Return the TLS context of a server; None if it has no certificate.
-
-    Raises:
-        ConfigError: The files cannot be used; the error names the setting.
-    """
+    """Return the TLS context of a server; None if it has no certificate."""
     cert, key = config.tls_cert, config.tls_key or config.tls_cert
     if cert is None or key is None:
         return None

@@ -31,12 +31,7 @@ def span_name(ended: RequestEnded) -> str:
 
 
 def span_attributes(ended: RequestEnded, *, with_content: bool) -> Attributes:
-    """Return the attributes of a request's span.
-
-    Args:
-        ended: The request.
-        with_content: Whether prompts and answers are included.
-    """
+    """Return the attributes of a request's span."""
     began = ended.began
     found: Attributes = {
         "gen_ai.operation.name": began.operation,

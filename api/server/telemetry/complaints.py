@@ -21,11 +21,7 @@ _IN_ADDRESS = re.compile(r"//[^/@\s]*@")
 
 
 class Complaints(logging.Handler):
-    """Passes on their log records, each kind at most once a minute.
-
-    Args:
-        environment: The process's environment variables; some contain secrets.
-    """
+    """Passes on their log records, each kind at most once a minute."""
 
     def __init__(self, environment: Mapping[str, str]) -> None:
         super().__init__(logging.WARNING)

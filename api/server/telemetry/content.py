@@ -18,12 +18,7 @@ _Part = dict[str, object]
 
 
 def content_attributes(ended: RequestEnded, reasons: Sequence[str]) -> dict[str, str]:
-    """Return the prompt and the answers of a request as attributes.
-
-    Args:
-        ended: The request.
-        reasons: Why each of its choices ended, in the same order.
-    """
+    """Return the prompt and the answers of a request as attributes."""
     found = {}
     if ended.wanted:
         asked = _asked(ended.wanted)

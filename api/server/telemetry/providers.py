@@ -21,13 +21,7 @@ _NAME = "fullstop"
 
 
 def telemetry(wanted: Signals, version: str, secret: str | None) -> Telemetry:
-    """Return the observer that reports requests to the collector.
-
-    Args:
-        wanted: The signals to send.
-        version: The program's version.
-        secret: A text that no span may contain.
-    """
+    """Return the observer that reports requests to the collector."""
     resource = _resource(version)
     tracer = meter = None
     shutdowns = []

@@ -24,14 +24,7 @@ class VariableProblem(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Signals:
-    """What is to be sent.
-
-    Attributes:
-        spans: Whether spans are sent.
-        metrics: Whether metrics are sent.
-        content: Whether spans contain prompts and answers.
-        because: The variable that turned telemetry on.
-    """
+    """What is to be sent."""
 
     spans: bool
     metrics: bool
@@ -40,11 +33,7 @@ class Signals:
 
 
 def wanted_by(environment: Mapping[str, str]) -> Signals | None:
-    """Return the signals that the variables ask for; None if they ask for none.
-
-    Raises:
-        VariableProblem: A variable has a value that cannot be honoured.
-    """
+    """Return the signals that the variables ask for; None if they ask for none."""
     if _value(environment, "OTEL_SDK_DISABLED").lower() == "true":
         return None
     spans = _why_sent(environment, "TRACES")

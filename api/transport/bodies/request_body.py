@@ -31,12 +31,7 @@ _AT_ONCE = 3
 
 
 class BodyRoom:
-    """Limits the bytes of all bodies in memory, in total and for each client.
-
-    Args:
-        most: Most bytes in total. One client may use half of them, or one body of the largest size.
-        most_of_one: Bytes of the largest body.
-    """
+    """Limits the bytes of all bodies in memory, in total and for each client."""
 
     def __init__(self, most: int, most_of_one: int = 0) -> None:
         self._most = most
@@ -45,11 +40,7 @@ class BodyRoom:
         self._of: Counter[str] = Counter()
 
     def take(self, client: str, size: int) -> None:
-        """Count bytes that are now in memory.
-
-        Raises:
-            ApiError: There is no room for them now.
-        """
+        """Count bytes that are now in memory."""
         if self._total + size > self._most or self._of[client] + size > self._most_of_client:
             raise ApiError(
                 ErrorKind.RATE_LIMITED,

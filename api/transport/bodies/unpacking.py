@@ -17,11 +17,7 @@ _PIECE_BYTES = 1 << 16
 
 
 def encoding_of(content_encoding: str) -> str | None:
-    """Return how a body is compressed; None if it is not.
-
-    Raises:
-        ApiError: The encoding is not one that this server reads.
-    """
+    """Return how a body is compressed; None if it is not."""
     packings = [
         one
         for part in content_encoding.split(",")
@@ -60,13 +56,7 @@ def unpacked(packed: bytes, encoding: str, most_bytes: int) -> bytes:
 
 
 def beginning(packed: bytes, encoding: str, most_bytes: int) -> bytes:
-    """Return the beginning of a body, decompressed; empty if the body is damaged there.
-
-    Args:
-        packed: The body as it was sent, or its first bytes.
-        encoding: What ``encoding_of`` returned.
-        most_bytes: The most bytes to return.
-    """
+    """Return the beginning of a body, decompressed; empty if the body is damaged there."""
     if not packed:
         return b""
     try:

@@ -16,14 +16,7 @@ _REQUEST_S = (0.01, 0.05, 0.1, 0.5, 1, 5, 10, 30, 60, 300, 1800)
 
 
 class Histogram:
-    """Counts values into buckets.
-
-    Args:
-        bounds: The upper bounds of the buckets, ascending.
-
-    Attributes:
-        sum: The sum of all values.
-    """
+    """Counts values into buckets."""
 
     def __init__(self, bounds: tuple[float, ...]) -> None:
         self.sum = 0.0

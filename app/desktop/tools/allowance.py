@@ -9,14 +9,7 @@ class Flooding(Exception):
 
 
 class Allowance:
-    """A budget that refills with time, up to a maximum.
-
-    Args:
-        at_once: The maximum amount at once.
-        per_s: The amount by which it refills each second.
-        words: The message for a server that sends more, as the end of a sentence.
-        clock: Returns the time in seconds.
-    """
+    """A budget that refills with time, up to a maximum."""
 
     def __init__(
         self,

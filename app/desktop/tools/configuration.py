@@ -35,9 +35,6 @@ def servers_from(text: str) -> list[ToolServerConfig]:
     """Return the servers in a pasted text or a file.
 
     Secrets are marked and still have their values, if the text has them.
-
-    Raises:
-        BadConfiguration: It is invalid; no part of it is then used.
     """
     section, where = _section(_parsed(text))
     if not section:
@@ -57,11 +54,7 @@ def text_of(configs: Iterable[ToolServerConfig]) -> str:
 
 
 def checked(config: ToolServerConfig) -> ToolServerConfig:
-    """Check a server from a form in which the person has marked the secrets.
-
-    Raises:
-        BadConfiguration: A field cannot be used.
-    """
+    """Check a server from a form in which the person has marked the secrets."""
     usable = _server(config.name, _values_of(config, with_secrets=True), config.name or "name")
     return replace(usable, env=config.env, headers=config.headers)
 

@@ -22,13 +22,7 @@ _CONNECTS_WITHIN_S = 15.0
 async def address_transport(
     url: str, headers: Mapping[str, str], call_time_out_s: float
 ) -> AsyncIterator[Any]:
-    """Yield the streams of messages from and to a server.
-
-    Args:
-        url: Its address.
-        headers: Sent with each request.
-        call_time_out_s: The longest silence within an answer.
-    """
+    """Yield the streams of messages from and to a server."""
     client = _client(headers, call_time_out_s)
     async with (
         client,

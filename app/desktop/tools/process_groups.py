@@ -75,14 +75,7 @@ def new_mark() -> str:
 async def end_group(
     leader: int, has_left: Callable[[], bool], mark: str, below: Iterable[psutil.Process] = ()
 ) -> None:
-    """End a group, and what has left it: ask the group to end, and kill it if it does not.
-
-    Args:
-        leader: The id of its first process, which is that of the group.
-        has_left: Whether the first process has ended and was waited for.
-        mark: The value of ``MARK`` that its processes have.
-        below: What ``descendants`` returned while the first process ran.
-    """
+    """End a group, and what has left it: ask the group to end, and kill it if it does not."""
     try:
         if _signal(leader, signal.SIGTERM):
             with contextlib.suppress(TimeoutError):

@@ -27,16 +27,7 @@ _log = logging.getLogger(__name__)
 
 
 class ToolSecrets:
-    """Stores secret values by server and variable.
-
-    Args:
-        folder: The folder of the file, if there is no keychain.
-        keychain: Returns the keychain or raises ``NoKeychain``.
-
-    Attributes:
-        place_words: Where secrets are kept, as a sentence; empty until that is known, and while
-            there are none in the file.
-    """
+    """Stores secret values by server and variable."""
 
     def __init__(self, folder: Path, keychain: Callable[[], Keychain] = system_keychain) -> None:
         self._file = folder / FILE_NAME
@@ -54,16 +45,7 @@ class ToolSecrets:
                 )
 
     def keep(self, server: str, name: str, value: str) -> None:
-        """Keep a value.
-
-        Args:
-            server: The tool server's name.
-            name: The name of the variable or header.
-            value: The secret.
-
-        Raises:
-            OSError: It cannot be stored anywhere.
-        """
+        """Keep a value."""
         with self._lock:
             filed = self._usable()
             user = _user(server, name)
@@ -79,11 +61,7 @@ class ToolSecrets:
                     self._write(filed)
 
     def value(self, server: str, name: str) -> str | None:
-        """Return a value, or None if there is none.
-
-        Raises:
-            OSError: The file cannot be read.
-        """
+        """Return a value, or None if there is none."""
         user = _user(server, name)
         with self._lock:
             # A value is in the file only if there was no keychain when it was stored.
@@ -95,11 +73,7 @@ class ToolSecrets:
                 return None
 
     def forget(self, server: str, name: str) -> None:
-        """Delete a value.
-
-        Raises:
-            OSError: The file cannot be written.
-        """
+        """Delete a value."""
         user = _user(server, name)
         with self._lock:
             filed = self._usable()

@@ -37,11 +37,7 @@ def looks_secret(name: str, value: str) -> bool:
 
 
 def server_name(name: str) -> str:
-    """Return a usable name of a server.
-
-    Raises:
-        BadConfiguration: It is empty, too long, or cannot be shown.
-    """
+    """Return a usable name of a server."""
     stripped = name.strip()
     if not stripped:
         raise BadConfiguration("The server needs a name. Write one, such as files.")
@@ -59,16 +55,7 @@ def server_name(name: str) -> str:
 
 
 def text_field(values: Mapping[str, Any], field: str, where: str) -> str:
-    """Return a text; empty where the field is missing.
-
-    Args:
-        values: The fields of the server.
-        field: The name of this one.
-        where: The server's name in messages.
-
-    Raises:
-        BadConfiguration: It is not a text that a program can receive.
-    """
+    """Return a text; empty where the field is missing."""
     value = values.get(field)
     if value is None:
         return ""
@@ -84,11 +71,7 @@ def _whole(text: str, where: str) -> str:
 
 
 def url_field(values: Mapping[str, Any], where: str) -> str:
-    """Return the address of a server from the field with any of its names; empty for none.
-
-    Raises:
-        BadConfiguration: It is not an HTTP address.
-    """
+    """Return the address of a server from the field with any of its names; empty for none."""
     field = next((one for one in ADDRESSES if values.get(one) is not None), "url")
     url = text_field(values, field, where).strip()
     if not url:
@@ -107,11 +90,7 @@ def url_field(values: Mapping[str, Any], where: str) -> str:
 
 
 def args_field(values: Mapping[str, Any], where: str) -> tuple[str, ...]:
-    """Return the arguments of a program.
-
-    Raises:
-        BadConfiguration: They are not a list of texts.
-    """
+    """Return the arguments of a program."""
     args = values.get("args")
     if args is None:
         return ()
@@ -129,16 +108,7 @@ def args_field(values: Mapping[str, Any], where: str) -> tuple[str, ...]:
 
 
 def named_values(values: Mapping[str, Any], field: str, where: str) -> tuple[NamedValue, ...]:
-    """Return variables or headers; values that seem to be secrets are marked.
-
-    Args:
-        values: The fields of the server.
-        field: The name of this one.
-        where: The server's name in messages.
-
-    Raises:
-        BadConfiguration: A name or value cannot be used.
-    """
+    """Return variables or headers; values that seem to be secrets are marked."""
     found = values.get(field)
     if found is None:
         return ()

@@ -22,15 +22,7 @@ START_TIME_OUT_S = 60.0
 
 
 class ServerRoom:
-    """Keeps the configured servers and runs those that are switched on.
-
-    Args:
-        file: Keeps their configuration.
-        secrets: Keeps their secrets.
-        call_time_out_s: Returns how long a call may take.
-        changed: Called when ``states`` change.
-        start_time_out_s: How long a server may take until it is ready.
-    """
+    """Keeps the configured servers and runs those that are switched on."""
 
     def __init__(
         self,
@@ -135,11 +127,7 @@ class ServerRoom:
         await asyncio.gather(*(self._ready(name) for name in names))
 
     async def session(self, name: str) -> "ServerSession":
-        """Return the session of a server; start it if needed.
-
-        Raises:
-            ToolsRefused: It is off, or failed.
-        """
+        """Return the session of a server; start it if needed."""
         await self._ready(name)
         session = self._sessions.get(name)
         if session is None or session.stage is not ServerStage.READY:
@@ -213,11 +201,7 @@ class ServerRoom:
         return replace(config, env=kept("env", config.env), headers=kept("header", config.headers))
 
     def _values(self, config: ToolServerConfig) -> dict[str, str]:
-        """Return the values of all variables and headers.
-
-        Raises:
-            ToolsRefused: A secret has no value yet.
-        """
+        """Return the values of all variables and headers."""
         values: dict[str, str] = {}
         for kind, named in (("env", config.env), ("header", config.headers)):
             for one in named:

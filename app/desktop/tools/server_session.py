@@ -32,20 +32,7 @@ _log = logging.getLogger(__name__)
 
 
 class ServerSession:
-    """One server, from its start to its end; a restart makes a new one.
-
-    Args:
-        config: The server's configuration.
-        values: The values of its variables and headers, secrets included.
-        start_time_out_s: How long it may take until it is ready.
-        call_time_out_s: Returns how long a call may take.
-        changed: Called when its stage, lists or log change.
-
-    Attributes:
-        stage: Its current stage.
-        problem: Why it failed, as whole sentences.
-        log: The lines that it logged.
-    """
+    """One server, from its start to its end; a restart makes a new one."""
 
     def __init__(
         self,
@@ -96,15 +83,8 @@ class ServerSession:
         arguments: dict[str, Any],
         tell: Callable[[float, float | None, str | None], None],
     ) -> Any:
-        """Call a tool and return its result. Cancelling this also cancels the call at the server.
-
-        Args:
-            tool: The tool's name.
-            arguments: Its arguments.
-            tell: Called with the progress, the total if it is known, and a message if there is one.
-
-        Raises:
-            ToolsRefused: The server ended, took too long, or refused.
+        """Call a tool and return its result. Cancelling this also cancels the call at the
+        server.
         """
 
         async def told(

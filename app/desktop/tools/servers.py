@@ -31,16 +31,7 @@ _log = logging.getLogger(__name__)
 
 
 class ToolServers:
-    """The servers of this person.
-
-    Args:
-        folder: The folder of their configuration file.
-        call_time_out_s: Returns how long a call may take, in seconds.
-        most_result_bytes: How much of a result is kept.
-        secrets: Keeps secrets; None for the keychain.
-        claude_file: Claude Desktop's file; None for the usual one.
-        start_time_out_s: How long a server may take until it is ready.
-    """
+    """The servers of this person."""
 
     def __init__(
         self,
@@ -131,13 +122,7 @@ class ToolServers:
     async def call(
         self, tool: ToolInfo, arguments: dict[str, Any], on_progress: OnProgress
     ) -> tuple[str, bool]:
-        """Call a tool; return the result's text, and whether the tool reports an error.
-
-        Args:
-            tool: The tool.
-            arguments: Its arguments.
-            on_progress: Called with the call's progress.
-        """
+        """Call a tool; return the result's text, and whether the tool reports an error."""
         progress = _Progress(self._main, on_progress)
 
         async def work(room: ServerRoom) -> tuple[str, bool]:
@@ -162,13 +147,7 @@ class ToolServers:
         return await self._do(work)
 
     async def prompt_text(self, server: str, name: str, arguments: dict[str, str]) -> str:
-        """Return a prompt of a server.
-
-        Args:
-            server: The server's name.
-            name: The prompt's name.
-            arguments: The prompt's arguments.
-        """
+        """Return a prompt of a server."""
 
         async def work(room: ServerRoom) -> str:
             result = await (await room.session(server)).prompt(name, arguments)

@@ -22,12 +22,7 @@ _EMPTY = '{"mcpServers": {}}'
 
 
 class ServersFile:
-    """The file in a folder.
-
-    Attributes:
-        path: The file's path.
-        notice: A notice for the person about a damaged file; empty if the file was fine.
-    """
+    """The file in a folder."""
 
     def __init__(self, folder: Path) -> None:
         self.path = folder / FILE_NAME
@@ -51,11 +46,7 @@ class ServersFile:
             return self._set_aside(str(error))
 
     def save(self, configs: Iterable[ToolServerConfig]) -> None:
-        """Write the servers; secrets are not in the file.
-
-        Raises:
-            OSError: They cannot be written.
-        """
+        """Write the servers; secrets are not in the file."""
         made_private(self.path.parent)
         # The temporary file is private from the moment it is created.
         write_whole(self.path, text_of(configs))
@@ -84,11 +75,7 @@ def claude_desktop_file(home: Path | None = None, platform: str = sys.platform) 
 
 
 def claude_desktop_servers(path: Path) -> list[ToolServerConfig]:
-    """Return the servers of Claude Desktop's file, all of them switched off.
-
-    Raises:
-        BadConfiguration: There is no such file, or it cannot be used; the message says why.
-    """
+    """Return the servers of Claude Desktop's file, all of them switched off."""
     try:
         text = read_bounded(path).decode("utf-8")
     except FileNotFoundError as error:

@@ -17,15 +17,7 @@ _log = logging.getLogger(__name__)
 
 
 class SessionWords:
-    """The messages for the failures of one server.
-
-    Args:
-        config: The server's configuration.
-        log: The lines that it logged.
-
-    Attributes:
-        exit_words: How its program ended; empty while it is running.
-    """
+    """The messages for the failures of one server."""
 
     def __init__(self, config: ToolServerConfig, log: ServerLog) -> None:
         self._config = config

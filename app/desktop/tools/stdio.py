@@ -47,17 +47,7 @@ _MORE_FOLDERS = (
 
 
 class ProgramTransport:
-    """Runs a server's program inside a ``with`` block, with the streams that a session needs.
-
-    Args:
-        command: The program.
-        args: Its arguments.
-        env: Its variables, in addition to the few that are safe to inherit.
-        cwd: Its folder; empty for the home folder.
-        log: Receives what it writes to standard error.
-        ended: Called once the program has ended or was killed, with the reason as the end of a
-            sentence ("it ended with code 1").
-    """
+    """Runs a server's program inside a ``with`` block, with the streams that a session needs."""
 
     def __init__(
         self,
@@ -87,11 +77,7 @@ class ProgramTransport:
         self._messages = Allowance(5_000, 50, "it floods its output with messages")
 
     async def __aenter__(self) -> Any:
-        """Start the program; return the streams of messages from and to it.
-
-        Raises:
-            OSError: It cannot be started; its text is a whole sentence.
-        """
+        """Start the program; return the streams of messages from and to it."""
         found = self._found()
         try:
             process = await self._started(found)

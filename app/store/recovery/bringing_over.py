@@ -21,22 +21,7 @@ Take = Callable[[FoundRows], tuple[int, int]]
 def bring_over(
     path: Path, take: Take, advance: Callable[[int, int], None], is_cancelled: Callable[[], bool]
 ) -> tuple[int, int, int]:
-    """Copy all readable rows, some at a time.
-
-    Args:
-        path: The damaged database.
-        take: Writes rows that do not exist yet; returns how many conversations and messages were
-            new.
-        advance: Called with the number of rows read, and of all rows.
-        is_cancelled: Returns whether to end early; copied rows stay.
-
-    Returns:
-        How many conversations and messages were new, and how many rows could not be read.
-
-    Raises:
-        OSError: There is no room for a copy, or the file cannot be read.
-        sqlite3.Error: Nothing of the file can be read, or the rows cannot be written.
-    """
+    """Copy all readable rows, some at a time."""
     conversations = messages = 0
     with _copied(path) as connection:
         salvage = Salvage(connection)
@@ -82,12 +67,7 @@ def _in_steps(rows: Iterator[Any]) -> Iterator[list[Any]]:
 
 @contextlib.contextmanager
 def _copied(path: Path) -> Iterator[sqlite3.Connection]:
-    """Open a private copy of a damaged database for reading.
-
-    Raises:
-        OSError: There is no room for a copy, or the file cannot be read.
-        sqlite3.Error: Nothing of it can be read.
-    """
+    """Open a private copy of a damaged database for reading."""
     with tempfile.TemporaryDirectory(prefix="salvage-", dir=path.parent) as folder:
         copy = Path(folder) / "copy.db"
         for companion in COMPANIONS:

@@ -21,14 +21,7 @@ async def recover(
     advance: Callable[[int, int], None],
     is_cancelled: Callable[[], bool],
 ) -> Recovered:
-    """Copy the readable rows of a damaged file, and read the sound file again.
-
-    Args:
-        path: The damaged file.
-        database: The sound one.
-        advance: Called with the number of rows read, and of all rows.
-        is_cancelled: Returns whether to end early; copied rows stay.
-    """
+    """Copy the readable rows of a damaged file, and read the sound file again."""
     loop = asyncio.get_running_loop()
 
     def take(found: FoundRows) -> tuple[int, int]:

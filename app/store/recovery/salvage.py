@@ -46,13 +46,7 @@ Row = tuple[Any, ...]
 
 @dataclass(slots=True)
 class Salvaged:
-    """The progress of reading.
-
-    Attributes:
-        done: Rows tried.
-        total: Rows there are, as far as is known.
-        unreadable: Rows that could not be read.
-    """
+    """The progress of reading."""
 
     done: int = 0
     total: int = 0
@@ -60,11 +54,7 @@ class Salvaged:
 
 
 class Salvage:
-    """The rows of a damaged database, ready to be written into a sound one.
-
-    Attributes:
-        state: The progress of reading.
-    """
+    """The rows of a damaged database, ready to be written into a sound one."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection

@@ -57,14 +57,6 @@ class TraceFolder:
     """The traces in a folder.
 
     Deleted files leave the disk at once; the last ones stay in memory for undo.
-
-    Args:
-        folder: The folder, which is made when it is needed.
-        most_bytes: How much disk space they may take; 0 keeps none.
-        try_again: Calls ``write_waiting`` after a while.
-
-    Attributes:
-        most_bytes: As given; any thread may change it.
     """
 
     def __init__(self, folder: Path, most_bytes: int, try_again: Callable[[], None]) -> None:
@@ -96,13 +88,7 @@ class TraceFolder:
         return self._found
 
     def keep(self, conversation_id: str, run_id: str, trace: RunTrace) -> None:
-        """Keep the trace of a run that has ended, if it is not too large.
-
-        Args:
-            conversation_id: The conversation's id.
-            run_id: The run's id.
-            trace: The trace.
-        """
+        """Keep the trace of a run that has ended, if it is not too large."""
         content = packed(trace)
         if self._is_small(content):
             self._waiting[run_id] = conversation_id, content

@@ -24,17 +24,7 @@ from engine.inference.sampling import SeededSampler, greedy
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """The result of one pass for one row.
-
-    Attributes:
-        tokens: The token that was known before, then the accepted guesses. Empty where a pass over
-            one token has to decide the first position.
-        logprobs: Their log-probabilities.
-        pending: The token after them; the next step returns it.
-        pending_logprobs: Its log-probabilities.
-        is_cut: Whether a pass over one token has to decide the position after ``tokens``.
-        forced: For each accepted guess, whether a constraint allowed no other token.
-    """
+    """The result of one pass for one row."""
 
     tokens: list[int]
     logprobs: list[Any]
@@ -142,13 +132,6 @@ def check(
     """Let the model read each row's pending token and its guesses; return which it accepted.
 
     Afterwards the rows are as the plain loop would leave them after the returned tokens.
-
-    Args:
-        rows: All rows that decode; ``can_rewind`` has returned True.
-        model: Called as mlx-lm calls it.
-        guesses: The guesses for each row, in order; fewer than ``width``, or none.
-        width: Tokens of each row in the pass.
-        noise: How much passes over several tokens round differently.
     """
     pending = rows.pending()
     inputs = [[known, *guessed] for known, guessed in zip(pending, guesses, strict=True)]
@@ -176,14 +159,7 @@ def check(
 
 
 def _accepted(draws: _Draws, inputs: list[int], known_logprobs: Any, noise: Rounding) -> Checked:
-    """Return the guesses that a row draws itself.
-
-    Args:
-        draws: The draws of the row.
-        inputs: The known token and the guesses.
-        known_logprobs: The log-probabilities of the known token.
-        noise: As for ``check``.
-    """
+    """Return the guesses that a row draws itself."""
     logprobs = [known_logprobs]  # of the inputs
     drawn = None if draws.is_stepwise else draws.drawn()
     place = 0

@@ -27,11 +27,7 @@ class CopyingPace:
         self._most_tokens = 0
 
     def together(self, longest: int) -> int:
-        """Return how many prompts may join in one step, at least one.
-
-        Args:
-            longest: Tokens of the longest of them, at least one.
-        """
+        """Return how many prompts may join in one step, at least one."""
         tokens = _MOST_S / self._token_s
         if tokens > self._most_tokens:
             rest_s = _MOST_S - self._token_s * self._most_tokens
@@ -39,12 +35,7 @@ class CopyingPace:
         return max(1, int(tokens / longest))
 
     def joined(self, tokens: int, took_s: float) -> None:
-        """Note a step in which prompts joined.
-
-        Args:
-            tokens: The number of tokens of all these prompts.
-            took_s: How much longer it took than a step that only decodes.
-        """
+        """Note a step in which prompts joined."""
         if tokens < _LEAST_TELLING:
             return
         token_s = min(max(0.0, took_s) / tokens, _MOST_SLOWER * self._token_s)

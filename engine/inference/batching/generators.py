@@ -32,19 +32,7 @@ _open: "weakref.WeakSet[Generators]" = weakref.WeakSet()
 
 
 class Generators:
-    """One generator for each lane; all of them decode in the batch of the first.
-
-    Args:
-        model: The model; called as mlx-lm calls it.
-        limits: The limits of the batch.
-        scored: The rows whose prompts are scored.
-        is_cut_anywhere: Whether the model's cache can be cut after any token.
-
-    Attributes:
-        model: As given.
-        lanes: The generators; the list stays the same, its items change with ``renew``.
-        lane_of: The lane of each row that has not decoded a token yet.
-    """
+    """One generator for each lane; all of them decode in the batch of the first."""
 
     def __init__(
         self, model: Any, limits: BatchLimits, scored: ScoredRows, *, is_cut_anywhere: bool
@@ -81,14 +69,6 @@ class Generators:
         """Decode, and read prompts if ``chunk`` is not 0.
 
         The result depends on the arguments and the rows only, never on the clock.
-
-        Args:
-            chunk: Most tokens of each prompt that are read.
-            lane: The lane whose prompts are read.
-            together: Most prompts that are read together.
-
-        Returns:
-            The progress of the prompts and the drawn tokens, as mlx-lm returns them.
         """
         batch = self.lanes[lane if chunk else 0]
         # mlx-lm reads nothing for a batch that is full: a limit of 0 rows turns reading off.

@@ -36,12 +36,7 @@ _NEWEST = 0.2
 
 @dataclass(slots=True)
 class _Row:
-    """The guesses for one row.
-
-    Attributes:
-        sources: Where they come from.
-        is_ahead: Whether the sources know the row's pending token already.
-    """
+    """The guesses for one row."""
 
     sources: tuple[GuessSource, ...]
     is_ahead: bool = False
@@ -62,12 +57,7 @@ class _Row:
 
 
 class Guessing:
-    """Guesses tokens for the rows of one batch.
-
-    Args:
-        model: Called as mlx-lm calls it.
-        new_curve: Makes an empty record of the costs of passes, for one number of rows.
-    """
+    """Guesses tokens for the rows of one batch."""
 
     def __init__(self, model: Any, new_curve: Callable[[], CostCurve] = CostCurve) -> None:
         self._model = model
@@ -93,22 +83,13 @@ class Guessing:
         self._was_checked = False
 
     def keep_only(self, numbers: Collection[int]) -> None:
-        """Forget all rows except those that have not decoded anything yet.
-
-        Args:
-            numbers: Those rows.
-        """
+        """Forget all rows except those that have not decoded anything yet."""
         self._rows = {number: row for number, row in self._rows.items() if number in numbers}
         self._was_checked = False
         self._plain_due = 0
 
     def decoded(self, sampled: Sequence[tuple[int, int, Any]], took_s: float | None) -> None:
-        """Take the tokens of a step of the plain loop.
-
-        Args:
-            sampled: As in ``Step``.
-            took_s: How long it took, if it only decoded.
-        """
+        """Take the tokens of a step of the plain loop."""
         rows = self._rows
         if not rows:
             return
@@ -127,10 +108,8 @@ class Guessing:
                 row.tell((token,))
 
     def is_due(self, numbers: Sequence[int]) -> bool:
-        """Return whether it probably pays to wait for the pending tokens and to guess further ones.
-
-        Args:
-            numbers: The rows that decode.
+        """Return whether it probably pays to wait for the pending tokens and to guess
+        further ones.
         """
         return bool(self._rows) and not self._plain_due and self._width(numbers) > 0
 
@@ -234,14 +213,7 @@ class Guessing:
         guesses: Sequence[Sequence[int]],
         origins: Sequence[TokenOrigin],
     ) -> Step:
-        """Tell the sources the rows' new tokens; return these as a step of the batch.
-
-        Args:
-            numbers: The numbers of the rows.
-            found: The result of the pass for each of them.
-            guesses: The guesses for each of them.
-            origins: The origin of each row's guesses.
-        """
+        """Tell the sources the rows' new tokens; return these as a step of the batch."""
         step = Step()
         for number, one, guessed, origin in zip(numbers, found, guesses, origins, strict=True):
             step.sampled += [
@@ -270,9 +242,6 @@ class Guessing:
         """Compare the rounding of a pass over guesses with that of a pass over one token.
 
         Both passes leave the rows as they were.
-
-        Returns:
-            How long the pass over guesses took, in seconds.
         """
         began_s = time.perf_counter()
         known = rows.pending()
@@ -299,10 +268,6 @@ def _within(guesses: Sequence[int], size: int) -> Sequence[int]:
 
     A draft model may produce more ids than the vocabulary that both models share. MLX does not
     check bounds: with such an id it would read, and with penalties write, foreign memory.
-
-    Args:
-        guesses: The guesses of a source.
-        size: How many ids the model has.
     """
     if not guesses or (max(guesses) < size and min(guesses) >= 0):
         return guesses

@@ -24,19 +24,7 @@ _NO_LIMIT = 1 << 40
 
 @dataclass(slots=True)
 class Arrival:
-    """A prompt that is not in a lane yet.
-
-    Attributes:
-        owner: Whose prompt it is.
-        tokens: The prompt.
-        drawing: Its sampler and processors, as mlx-lm takes them.
-        cache: The cache of its beginning; None where the prompt is read from its first token on.
-        cached: How many tokens ``cache`` holds.
-        snapshots_at: The numbers of tokens after which its cache is kept, for caches that cannot be
-            cut.
-        row: Its number in the batch, once it has one.
-        reads_alone: Whether it takes nothing from other rows.
-    """
+    """A prompt that is not in a lane yet."""
 
     owner: str
     tokens: list[int]
@@ -50,12 +38,7 @@ class Arrival:
 
 @dataclass(slots=True)
 class Departure:
-    """A row that was taken out of the batch.
-
-    Attributes:
-        row: Its number.
-        cache: Its cache; None where it has none.
-    """
+    """A row that was taken out of the batch."""
 
     row: int
     cache: list[Any] | None = None
@@ -63,17 +46,7 @@ class Departure:
 
 
 class Joining:
-    """The prompts on their way into a batch.
-
-    Args:
-        lanes: The batch's generators; the list stays the same, its items may change.
-        lane_of: In which of them a row is read; this object adds those that join.
-        is_cut_anywhere: Whether the model's cache can be cut after any token.
-
-    Attributes:
-        hits: Rows that joined with a beginning that they had not to read.
-        hit_tokens: The tokens of those beginnings.
-    """
+    """The prompts on their way into a batch."""
 
     def __init__(
         self,
@@ -105,10 +78,8 @@ class Joining:
         return arrival.row
 
     def has_read(self, row: int, tokens: int) -> tuple[list[tuple[int, int]], bool]:
-        """Note how many tokens a row has read since it joined; let those join that waited for it.
-
-        Returns:
-            The progress of those that still wait for it, and whether its cache is to be kept now.
+        """Note how many tokens a row has read since it joined; let those join that waited
+        for it.
         """
         tokens += self._sharing.begun_at(row)
         due = self._sharing.has_read(row, tokens)
@@ -234,14 +205,7 @@ class Joining:
     def _take_beginning(
         self, arrival: Arrival, cache: list[Any], tokens: list[int], most: int | None = None
     ) -> None:
-        """Give a prompt what it shares with the cache of a row, if that is more than it has.
-
-        Args:
-            arrival: The prompt.
-            cache: The row's cache.
-            tokens: The tokens in ``cache``.
-            most: Tokens that it may take at most; None for all but its last one.
-        """
+        """Give a prompt what it shares with the cache of a row, if that is more than it has."""
         common = common_tokens(key_of(tokens), key_of(arrival.tokens[:-1][:most]))
         if common > arrival.cached:
             with self._stream():

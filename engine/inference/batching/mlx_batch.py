@@ -220,11 +220,6 @@ class RunningBatch:
         """Decode, and read prompts if ``chunk`` is not 0.
 
         The result depends on the arguments and the rows only, never on the clock.
-
-        Args:
-            chunk: Most tokens of each prompt that are read.
-            lane: The lane whose prompts are read.
-            together: Most prompts that are read together.
         """
         self._joined_tokens = 0
         read, sampled = self._generators.next(chunk, lane, together)

@@ -36,14 +36,7 @@ _NEWEST_AFTER_READING = 0.005
 
 
 class ReadingPace:
-    """Says, step by step, how many tokens of each waiting prompt are read.
-
-    Args:
-        most: Most tokens of a prompt read in one step, however fast that is.
-
-    Attributes:
-        decode_s: The average time of a step that only decodes.
-    """
+    """Says, step by step, how many tokens of each waiting prompt are read."""
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -58,14 +51,7 @@ class ReadingPace:
         self._has_just_read = False
 
     def chunk(self, decoding: int, reading: int, lane: int = 0, depth: int = 0) -> int:
-        """Return how many tokens of each prompt the next step reads; 0 for decoding alone.
-
-        Args:
-            decoding: Rows that decode.
-            reading: Rows whose prompts are read together.
-            lane: Their lane.
-            depth: How many tokens of the longest of them have been read.
-        """
+        """Return how many tokens of each prompt the next step reads; 0 for decoding alone."""
         share_s = self.free_s(decoding)
         if not share_s:
             return 0
@@ -79,11 +65,7 @@ class ReadingPace:
         return min(self._most, max(1, least, int(fitting)))
 
     def free_s(self, decoding: int) -> float:
-        """Return how long the next step may read; 0 while the streams are behind their pace.
-
-        Args:
-            decoding: Rows that decode.
-        """
+        """Return how long the next step may read; 0 while the streams are behind their pace."""
         if not decoding:
             self._debt_s = 0.0
         return 0.0 if self._debt_s > 0 else self._share_s(decoding)
@@ -100,15 +82,7 @@ class ReadingPace:
     def decoded(
         self, took_s: float, decoding: int = 1, *, tokens: float = 1, is_beside: bool = False
     ) -> None:
-        """Note a step that only decoded.
-
-        Args:
-            took_s: How long it took.
-            decoding: Rows that decoded.
-            tokens: How many tokens it gave each of them. A pass that checks guesses takes longer
-                than one that only decodes, so its time does not count for ``decode_s``.
-            is_beside: Whether prompts wait to be read.
-        """
+        """Note a step that only decoded."""
         behind_s = took_s - tokens * self._token_s / _KEPT_PACE
         self._debt_s = max(0.0, self._debt_s + min(behind_s, -_LEAST_CREDIT * took_s))
         if not is_beside or decoding != self._decoding:
@@ -128,12 +102,7 @@ class ReadingPace:
         return self._step_s / self._step_tokens if self._step_tokens else 0.0
 
     def waited(self, took_s: float, decoding: int) -> None:
-        """Note that the streams waited for something else that a prompt needs.
-
-        Args:
-            took_s: How long they waited.
-            decoding: How many streams there are.
-        """
+        """Note that the streams waited for something else that a prompt needs."""
         if decoding:
             self._debt_s += took_s
 
@@ -148,17 +117,7 @@ class ReadingPace:
         lane: int = 0,
         depth: int = 0,
     ) -> None:
-        """Note a step that read.
-
-        Args:
-            took_s: How long it took, its decoding included.
-            tokens: How many tokens it read of all prompts.
-            is_whole: Whether a prompt had at least as many tokens left as the step allowed.
-            decoding: Rows that decoded in it.
-            reading: Rows whose prompts were read together.
-            lane: The lane of the prompts.
-            depth: How many tokens of the longest of them had been read.
-        """
+        """Note a step that read."""
         reading_s = max(took_s - self.decode_s, took_s / 10) if decoding else took_s
         if tokens and reading_s > 0:
             self._rates.note(
@@ -176,11 +135,5 @@ class ReadingPace:
 
 
 def _averaged(known: float, new: float, newest: float) -> float:
-    """Return an average with a new value in it; that value alone where nothing is known.
-
-    Args:
-        known: The average before.
-        new: The value.
-        newest: Its weight.
-    """
+    """Return an average with a new value in it; that value alone where nothing is known."""
     return known + (new - known) * newest if known else new

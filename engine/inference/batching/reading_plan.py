@@ -25,15 +25,7 @@ _FEW_TOKENS = 512
 
 
 class Reading(NamedTuple):
-    """What one step reads.
-
-    Attributes:
-        chunk: Most tokens of each prompt; 0 for a step that only decodes.
-        lane: The lane of the prompts.
-        together: Most prompts that are read together.
-        prompts: How many there are to read, at most ``together``.
-        depth: How many tokens of the longest of them have been read.
-    """
+    """What one step reads."""
 
     chunk: int = 0
     lane: int = 0
@@ -47,17 +39,7 @@ NO_READING = Reading()
 
 
 class ReadingPlan:
-    """Plans the reading of one batch, step by step.
-
-    Args:
-        limits: The limits of the batch.
-        lane_of: The lane of each row that has not decoded a token yet; only read here.
-        joining: Knows how much of each prompt has been read.
-        scored: The rows whose prompts are scored.
-
-    Attributes:
-        pace: How long a step may read beside the streams.
-    """
+    """Plans the reading of one batch, step by step."""
 
     def __init__(
         self, limits: BatchLimits, lane_of: dict[int, int], joining: Joining, scored: ScoredRows
@@ -71,11 +53,7 @@ class ReadingPlan:
         self._scored = scored
 
     def next(self, decoding: int) -> Reading:
-        """Return what the next step reads; at least one prompt must be waiting.
-
-        Args:
-            decoding: Rows that decode.
-        """
+        """Return what the next step reads; at least one prompt must be waiting."""
         waiting = self._waiting()
         lane = self._turns.due(waiting)
         together = self._together(lane, decoding)
@@ -90,14 +68,7 @@ class ReadingPlan:
         return Reading(chunk, lane, together, prompts, depth)
 
     def read(self, reading: Reading, took_s: float, tokens: int, decoding: int) -> None:
-        """Note a step that read.
-
-        Args:
-            reading: The plan of the step.
-            took_s: How long it took, its decoding included.
-            tokens: How many tokens it read of all prompts.
-            decoding: Rows that decoded in it.
-        """
+        """Note a step that read."""
         self.pace.read(
             took_s,
             tokens,
@@ -109,12 +80,7 @@ class ReadingPlan:
         )
 
     def joined(self, tokens: int, took_s: float) -> None:
-        """Note a step in which prompts joined the rows that decode.
-
-        Args:
-            tokens: The number of tokens of all these prompts.
-            took_s: How long it took.
-        """
+        """Note a step in which prompts joined the rows that decode."""
         self._copying.joined(tokens, took_s - self.pace.decode_s)
 
     def _together(self, lane: int, decoding: int) -> int:

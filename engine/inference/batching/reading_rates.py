@@ -21,15 +21,7 @@ _LONGER = 1.5
 
 @dataclass(slots=True)
 class _Measured:
-    """What was measured of the prompts of one lane, at one stage.
-
-    Attributes:
-        rate: Tokens per second.
-        least: The fewest tokens of a prompt that one step reads.
-        before: ``least`` and ``rate`` before ``least`` was changed; None once the effect of the
-            change was measured.
-        in_vain_s: How long a step took when a change was of no use.
-    """
+    """What was measured of the prompts of one lane, at one stage."""
 
     rate: float
     least: int
@@ -44,12 +36,7 @@ class ReadingRates:
         self._measured: dict[tuple[int, int], _Measured] = {}
 
     def expected(self, lane: int, depth: int) -> float | None:
-        """Return the least expected speed in tokens per second; None where it is not known.
-
-        Args:
-            lane: The prompt's lane.
-            depth: How many of its tokens have been read.
-        """
+        """Return the least expected speed in tokens per second; None where it is not known."""
         found = self._in_lane(lane, depth)
         if found is None:  # another lane's speed may be too high for this one
             lanes = {other for other, _ in self._measured}
@@ -64,12 +51,7 @@ class ReadingRates:
         return max((rate / 2 ** max(0, wanted - stage) for stage, rate in known), default=None)
 
     def least(self, lane: int, depth: int) -> int:
-        """Return the fewest tokens of a prompt that one step reads while answers are decoded.
-
-        Args:
-            lane: The prompt's lane.
-            depth: How many of its tokens have been read.
-        """
+        """Return the fewest tokens of a prompt that one step reads while answers are decoded."""
         wanted = _stage(depth)
         if (measured := self._measured.get((lane, wanted))) is not None:
             return measured.least
@@ -91,18 +73,7 @@ class ReadingRates:
         share_s: float,
         is_whole: bool,
     ) -> None:
-        """Note how many tokens a step has read, and how long that took.
-
-        Args:
-            lane: The lane of the prompts.
-            depth: How many tokens of the longest had been read.
-            tokens: How many tokens it read of all prompts.
-            prompts: How many were read together.
-            took_s: How long that took.
-            share_s: How long it was planned to take.
-            is_whole: Whether a prompt had at least as many tokens left as the step allowed. A
-                shorter rest takes too long for its few tokens to show the speed.
-        """
+        """Note how many tokens a step has read, and how long that took."""
         rate, key = tokens / took_s, (lane, _stage(depth))
         known = self._measured.get(key)
         if known is None:
@@ -115,15 +86,7 @@ class ReadingRates:
 
 
 def _adjust(known: _Measured, rate: float, took_s: float, share_s: float, fewest: int) -> None:
-    """Look for the smallest number of tokens per step that is read about as fast as larger ones.
-
-    Args:
-        known: What was measured before.
-        rate: The speed in this step.
-        took_s: How long it took.
-        share_s: How long the tokens of one prompt were planned to take.
-        fewest: The lowest number to try.
-    """
+    """Look for the smallest number of tokens per step that is read about as fast as larger ones."""
     if known.before is not None:
         (least, rate_before), known.before = known.before, None
         # A smaller step must be nearly as fast; a larger one so much faster that it is worth the

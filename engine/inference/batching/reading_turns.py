@@ -26,11 +26,7 @@ class ReadingTurns:
         self._passed = [0] * LANES
 
     def due(self, waiting: Sequence[int]) -> int:
-        """Return the lane whose turn it is; the first where nothing waits.
-
-        Args:
-            waiting: How many prompts each lane has.
-        """
+        """Return the lane whose turn it is; the first where nothing waits."""
         busy = [lane for lane in range(LANES) if waiting[lane]]
         late = [lane for lane in busy if self._passed[lane] >= _MOST_PASSED]
         if late:
@@ -38,12 +34,7 @@ class ReadingTurns:
         return busy[0] if busy else 0
 
     def note(self, taken: int, waiting: Sequence[int]) -> None:
-        """Note that a lane had a turn.
-
-        Args:
-            taken: The lane.
-            waiting: As for ``due``, before that turn.
-        """
+        """Note that a lane had a turn."""
         for lane in range(LANES):
             is_passed = waiting[lane] > 0 and lane != taken
             self._passed[lane] = self._passed[lane] + 1 if is_passed else 0

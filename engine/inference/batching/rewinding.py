@@ -18,11 +18,6 @@ def can_rewind(cache: Sequence[Any], rows: int, tokens: int) -> bool:
     """Return whether a batch's cache could later drop any of its next ``tokens`` tokens.
 
     Sliding windows can for a single row until they are full; states of recurrent models cannot.
-
-    Args:
-        cache: The parts of the batch's cache, one per layer.
-        rows: How many rows the batch has.
-        tokens: How many tokens each row takes next.
     """
     for part in _parts(cache):
         if isinstance(part, BatchKVCache):

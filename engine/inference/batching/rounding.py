@@ -27,25 +27,15 @@ class Rounding:
         return self._probes < _FIRST_PROBES or self._checks % _PROBE_EVERY == 0
 
     def compare(self, several: mx.array, single: mx.array) -> None:
-        """Compare log-probabilities, of any shape.
-
-        Args:
-            several: From a pass over several tokens of each row.
-            single: The same from a pass over one token.
-        """
+        """Compare log-probabilities, of any shape."""
         self._probes += 1
         # Impossible tokens are at minus infinity in both.
         apart = mx.where(several == single, 0.0, mx.abs(several - single)).max()
         self._most = max(self._most, float(apart.item()))  # type: ignore[arg-type]
 
     def are_close(self, logprobs: mx.array) -> mx.array | None:
-        """Return for each position whether rounding could change the choice of the likeliest token.
-
-        Args:
-            logprobs: Of shape (positions, vocabulary).
-
-        Returns:
-            Booleans of shape (positions,); None where it can change nothing.
+        """Return for each position whether rounding could change the choice of the
+        likeliest token.
         """
         if not self._most:
             return None

@@ -122,13 +122,7 @@ class ScoredRows:
         return self._scorers.get(row)
 
     def chunk(self, chunk: int, depths: dict[int, int], together: int) -> int:
-        """Return how many tokens of each prompt the next step may read.
-
-        Args:
-            chunk: How many it might read if no prompt were scored.
-            depths: The rows that may be read, each with how many tokens of its prompt it has.
-            together: Most prompts that are read together.
-        """
+        """Return how many tokens of each prompt the next step may read."""
         for row, depth in depths.items():
             scorer = self._scorers.get(row)
             if scorer is not None and depth + chunk > scorer.begins:
@@ -146,11 +140,7 @@ class ScoredRows:
 
 
 class ScoringPrompts(PromptProcessingBatch):  # type: ignore[misc]  # mlx-lm has no types
-    """Prompts that are read together; some of them are scored meanwhile.
-
-    Attributes:
-        scored: The rows to score; None for the copies that mlx-lm splits off, which read nothing.
-    """
+    """Prompts that are read together; some of them are scored meanwhile."""
 
     scored: ScoredRows | None = None
 

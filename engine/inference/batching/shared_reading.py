@@ -19,17 +19,7 @@ WORTH_TOKENS = 256
 
 @dataclass(slots=True)
 class _Row:
-    """A row of the batch.
-
-    Attributes:
-        owner: Whose prompt it is.
-        key: Its prompt.
-        tokens: The prompt's length.
-        lane: The lane in which it is read.
-        begun: How many tokens of the prompt were in its cache when it joined.
-        read: How many there are now.
-        waiting: The rows that wait for it, each with how many tokens they share.
-    """
+    """A row of the batch."""
 
     owner: str
     key: bytes
@@ -42,13 +32,7 @@ class _Row:
 
 @dataclass(frozen=True, slots=True)
 class Shared:
-    """What a prompt can take from a row of the batch.
-
-    Attributes:
-        row: The row.
-        tokens: How many tokens.
-        is_read: Whether the row has read them.
-    """
+    """What a prompt can take from a row of the batch."""
 
     row: int
     tokens: int
@@ -56,26 +40,14 @@ class Shared:
 
 
 class SharedReading:
-    """Knows the prompts of a batch's rows, and who waits for whom.
-
-    Args:
-        is_cut_anywhere: Whether a row's cache can be cut after any token. If not, others can use it
-            only at the moment when the row has read exactly what they share.
-    """
+    """Knows the prompts of a batch's rows, and who waits for whom."""
 
     def __init__(self, *, is_cut_anywhere: bool) -> None:
         self._is_cut_anywhere = is_cut_anywhere
         self._rows: dict[int, _Row] = {}
 
     def joined(self, row: int, owner: str, tokens: Sequence[int], read: int) -> None:
-        """Note a row that has joined the batch.
-
-        Args:
-            row: The row.
-            owner: Whose prompt it is.
-            tokens: Its prompt.
-            read: How many of them its cache holds already.
-        """
+        """Note a row that has joined the batch."""
         lane = lane_of(len(tokens) - read)
         self._rows[row] = _Row(owner, key_of(tokens), len(tokens), lane, read, read)
 
@@ -85,11 +57,6 @@ class SharedReading:
         It waits for a row only if that row has read at least as much as the prompt's own cache
         holds, and is not in a lane of longer prompts, so that waiting never takes longer than
         reading. Of several rows, the one is chosen that saves most, both in waiting and in reading.
-
-        Args:
-            owner: Whose prompt it is.
-            tokens: The prompt.
-            cached: How many of its tokens the prompt cache holds.
         """
         left = len(tokens) - cached
         if left <= WORTH_TOKENS:
@@ -141,12 +108,7 @@ class SharedReading:
         return self._rows[row].read
 
     def has_read(self, row: int, read: int) -> list[int]:
-        """Note how much of its prompt a row has read; return the rows that stop waiting for it.
-
-        Args:
-            row: The row.
-            read: Tokens of the prompt in its cache.
-        """
+        """Note how much of its prompt a row has read; return the rows that stop waiting for it."""
         known = self._rows[row]
         known.read = read
         found = [other for other, shared in known.waiting.items() if shared <= read]

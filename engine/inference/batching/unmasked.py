@@ -20,14 +20,7 @@ class UnmaskedCache(BatchKVCache):  # type: ignore[misc]  # mlx-lm has no types
     _known_for: Any = None
 
     def make_mask(self, N: int, return_array: bool = False, **options: Any) -> Any:  # noqa: N803
-        """Return the mask for the next ``N`` tokens of each row; None where it hides nothing.
-
-        Args:
-            N: How many tokens each row reads next.
-            return_array: Whether to return an array even where mlx-lm would name the mask by a
-                word.
-            options: Further options of mlx-lm, such as ``window_size``.
-        """
+        """Return the mask for the next ``N`` tokens of each row; None where it hides nothing."""
         is_plain = N == 1 and not return_array and options.get("window_size") is None
         if is_plain and self._needs_no_mask():
             return None

@@ -17,12 +17,7 @@ _log = logging.getLogger(__name__)
 
 
 def measured(model: Any, config: Mapping[str, Any]) -> CacheSize:
-    """Return what one answer's cache takes.
-
-    Args:
-        model: The model, or this process's part of it.
-        config: Its configuration, for an estimate where the model cannot be measured.
-    """
+    """Return what one answer's cache takes."""
     try:
         cache = make_prompt_cache(model)
         model(mx.array([[0]]), cache=cache)

@@ -18,17 +18,7 @@ from engine.inference.caching.token_keys import TOKEN_BYTES, common_tokens, key_
 
 
 class _Node:
-    """A stretch of tokens, with the stretches that follow it.
-
-    Attributes:
-        key: Its tokens.
-        stretch: Their keys and values.
-        parent: The stretch before it; None for the root and for a node that was dropped.
-        end: The number of tokens from the root to its end.
-        children: The stretches that follow it, by their first token.
-        snapshot: The layers without stretches of the cache that ends here; None if none ends here.
-        share: What the owner keeps.
-    """
+    """A stretch of tokens, with the stretches that follow it."""
 
     __slots__ = ("children", "end", "key", "parent", "share", "snapshot", "stretch")
 
@@ -55,12 +45,7 @@ class _Share:
 
 
 class PromptCache:
-    """Kept caches, found by their tokens; the least recently used is dropped first.
-
-    Args:
-        most_entries: Most caches that are kept.
-        most_bytes: Most bytes of all together.
-    """
+    """Kept caches, found by their tokens; the least recently used is dropped first."""
 
     def __init__(self, most_entries: int, most_bytes: int) -> None:
         self._most_entries = most_entries
@@ -119,13 +104,7 @@ class PromptCache:
         return self._walk(owner, key_of(tokens[:-1]))[1]
 
     def keep(self, owner: str, tokens: Sequence[int], cache: Sequence[Any]) -> None:
-        """Keep a cache, and drop those that were used longest ago until the rest fits.
-
-        Args:
-            owner: Its owner.
-            tokens: The tokens that it holds, at least one.
-            cache: mlx-lm's cache; it belongs to this object from now on.
-        """
+        """Keep a cache, and drop those that were used longest ago until the rest fits."""
         stretch, snapshot = taken_apart(cache, len(tokens))
         if not self._ends:
             self._layers = len(stretch.layers)

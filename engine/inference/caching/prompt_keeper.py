@@ -22,16 +22,7 @@ _CACHED_PROMPTS = 64
 
 
 class PromptKeeper:
-    """The caches of earlier prompts.
-
-    Args:
-        most_bytes: The most bytes that they may take in memory.
-        stream: Returns a context in which MLX computes on the batch's stream.
-
-    Attributes:
-        memory: The caches in memory.
-        disk: The model's caches on disk; None if none are kept there.
-    """
+    """The caches of earlier prompts."""
 
     def __init__(self, most_bytes: int, stream: Callable[[], AbstractContextManager[Any]]) -> None:
         self.memory = PromptCache(_CACHED_PROMPTS, most_bytes)
@@ -43,13 +34,7 @@ class PromptKeeper:
     def fetch(
         self, owner: CacheOwner, tokens: list[int], loaded: LoadedBeginning | None
     ) -> tuple[list[Any] | None, int, int]:
-        """Return the cache of a prompt's first tokens, their number, and how many are from disk.
-
-        Args:
-            owner: Whose prompt it is.
-            tokens: The prompt.
-            loaded: The cache of its first tokens that was read from disk.
-        """
+        """Return the cache of a prompt's first tokens, their number, and how many are from disk."""
         cache, cached = self.memory.fetch(owner.name, tokens)
         if loaded is None or loaded.tokens <= cached:
             return cache, cached, 0
@@ -78,14 +63,7 @@ class PromptKeeper:
         *,
         has_left: bool = False,
     ) -> None:
-        """Keep a cache in memory, and on disk where the owner of its row wants it.
-
-        Args:
-            cache: mlx-lm's cache, which the caller must not use again; None keeps nothing.
-            tokens: The tokens in it.
-            row: The row that it belongs to.
-            has_left: Whether the row has left the batch.
-        """
+        """Keep a cache in memory, and on disk where the owner of its row wants it."""
         owned = self._owners.pop(row, None) if has_left else self._owners.get(row)
         if owned is None or not cache or not tokens:
             return

@@ -27,11 +27,7 @@ _Arrays = tuple[mx.array, mx.array]
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """Keys and values of consecutive tokens, in all layers that have them for every token.
-
-    Attributes:
-        layers: Keys and values of each layer, of shape (1, heads, tokens, width).
-    """
+    """Keys and values of consecutive tokens, in all layers that have them for every token."""
 
     layers: Sequence[_Arrays]
 
@@ -60,13 +56,7 @@ class Stretch:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """The layers that are kept whole, as they are after some tokens.
-
-    Attributes:
-        tokens: The number of these tokens.
-        layers: One item for each layer of the model: None where it has stretches, a tuple of such
-            items for a ``CacheList``, else the layer's cache.
-    """
+    """The layers that are kept whole, as they are after some tokens."""
 
     tokens: int
     layers: Sequence[Any]
@@ -115,11 +105,6 @@ def joined(stretches: Sequence[Stretch], snapshot: Snapshot, tokens: int) -> lis
     """Return a fresh cache of ``tokens`` tokens, which shares nothing that mlx-lm changes.
 
     MLX copies the stretches when the cache is first used: until then it takes no memory.
-
-    Args:
-        stretches: Consecutive stretches from the first token on; together at least ``tokens`` long.
-        snapshot: The snapshot after ``tokens`` tokens, or after more where it ``can_be_trimmed``.
-        tokens: How many tokens the cache is to hold.
     """
     count = len(stretches[0].layers) if stretches else 0
     layers = (_filled([one.layers[layer] for one in stretches], tokens) for layer in range(count))
@@ -128,13 +113,7 @@ def joined(stretches: Sequence[Stretch], snapshot: Snapshot, tokens: int) -> lis
 
 
 def beginning_of(cache: Sequence[Any], tokens: int, count: int) -> list[Any] | None:
-    """Return a fresh cache of the first tokens of one; None where its kind cannot be cut there.
-
-    Args:
-        cache: The cache; it is not changed.
-        tokens: How many tokens it holds.
-        count: How many are wanted.
-    """
+    """Return a fresh cache of the first tokens of one; None where its kind cannot be cut there."""
     stretch, snapshot = taken_apart(cache, tokens)
     if count < tokens and not snapshot.can_be_trimmed:
         return None
@@ -170,13 +149,7 @@ def _filled(arrays: Sequence[_Arrays], tokens: int) -> KVCache:
 
 
 def _part_of(whole: Any, layers: Iterator[KVCache], surplus: int) -> Any:
-    """Return a part of a joined cache.
-
-    Args:
-        whole: Its item in ``Snapshot.layers``.
-        layers: The parts with stretches that are left.
-        surplus: How many tokens to trim from a part that was kept whole.
-    """
+    """Return a part of a joined cache."""
     if whole is None:
         return next(layers)
     if isinstance(whole, tuple):

@@ -10,16 +10,7 @@ _MOST_SHOWN = 40
 
 
 def check_draft(draft: LoadedDraft, target: str, vocabulary: Vocabulary) -> None:
-    """Make sure that a model can guess for another one.
-
-    Args:
-        draft: The draft model.
-        target: The name of the model that answers.
-        vocabulary: The vocabulary of that model.
-
-    Raises:
-        DraftLoadFailed: It cannot; the message names both models and the reason.
-    """
+    """Make sure that a model can guess for another one."""
     name = draft.info.id
     lead = f"{name} cannot be the draft model of {target}"
     if (difference := _difference(name, draft.vocabulary, target, vocabulary)) is not None:

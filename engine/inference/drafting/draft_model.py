@@ -37,13 +37,7 @@ _RECOVERY = 0.002
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LoadedDraft:
-    """A draft model in memory.
-
-    Attributes:
-        model: Called as mlx-lm calls it.
-        info: What the rest of the program knows about it.
-        vocabulary: Its vocabulary.
-    """
+    """A draft model in memory."""
 
     model: Any
     info: DraftInfo
@@ -51,15 +45,7 @@ class LoadedDraft:
 
 
 class DraftModel:
-    """The draft model of one loaded model.
-
-    Args:
-        loaded: A model with the same vocabulary, and a cache that can be trimmed.
-        kept_bytes: Most bytes of caches kept for earlier answers.
-
-    Attributes:
-        hits: How often its recent guesses were right, over all answers.
-    """
+    """The draft model of one loaded model."""
 
     def __init__(self, loaded: LoadedDraft, kept_bytes: int) -> None:
         self.hits = HitRate(_EXPECTED)
@@ -91,14 +77,7 @@ class DraftModel:
         return mx.argmax(logits[0, -1:], axis=-1)
 
     def read_pass(self, tokens: Sequence[int], cache: list[Any], depth: int, most_s: float) -> int:
-        """Read on in a prompt, for about a given time; return how many tokens were read.
-
-        Args:
-            tokens: The tokens of the prompt that are left to read.
-            cache: The cache of the tokens before them.
-            depth: How many tokens the cache holds.
-            most_s: About how long it may take.
-        """
+        """Read on in a prompt, for about a given time; return how many tokens were read."""
         rate = self._rates.expected(0, depth) or 0.0
         most = max(self._rates.least(0, depth), int(rate * most_s))
         count = min(_CHUNK, most, len(tokens))
@@ -133,18 +112,7 @@ class DraftModel:
 
 
 class DraftGuesses:
-    """The draft model's guesses for one answer. See ``engine.speculating.sources.GuessSource``.
-
-    Args:
-        draft: The model.
-        owner: Whose prompt it is.
-        prompt: The tokens of the prompt.
-        cache: Its cache of the first tokens of the prompt.
-        cached: How many tokens the cache holds.
-
-    Attributes:
-        origin: The origin of its guesses.
-    """
+    """The draft model's guesses for one answer. See ``engine.speculating.sources.GuessSource``."""
 
     origin = TokenOrigin.DRAFT
 

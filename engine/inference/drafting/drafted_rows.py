@@ -11,11 +11,7 @@ from engine.inference.drafting.draft_model import DraftGuesses
 
 
 class DraftedRows:
-    """The guesses of a draft model for the rows of one batch.
-
-    Args:
-        batch: The rows; the draft model reads between their steps.
-    """
+    """The guesses of a draft model for the rows of one batch."""
 
     def __init__(self, batch: RunningBatch) -> None:
         self._batch = batch

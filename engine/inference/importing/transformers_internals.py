@@ -61,11 +61,7 @@ class _Patching(MetaPathFinder):
 
 
 class _NamesSoFar(dict[Any, Any]):
-    """An import structure that lacks the names of most models.
-
-    Attributes:
-        arguments: The arguments that make the whole structure.
-    """
+    """An import structure that lacks the names of most models."""
 
     arguments: tuple[Any, ...] = ()
 

@@ -13,12 +13,7 @@ from engine.values.chat import Tool
 
 
 def call_parser(parse: Callable[..., Any] | None, tools: Sequence[Tool]) -> CallParser:
-    """Return the parser of one answer's tool calls.
-
-    Args:
-        parse: The model's parser; None where mlx-lm has none.
-        tools: The tools that the answer may call.
-    """
+    """Return the parser of one answer's tool calls."""
     offered = [tool_dict(tool) for tool in tools]
 
     def parse_calls(raw: str, name: str | None) -> list[tuple[str, object]]:

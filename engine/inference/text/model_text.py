@@ -19,12 +19,7 @@ from engine.values.request import GenerationRequest
 
 
 class ModelText:
-    """Knows what token ids stand for, in plain text and in answers.
-
-    Args:
-        tokenizer: mlx-lm's tokenizer wrapper.
-        vocabulary: The model's token ids.
-    """
+    """Knows what token ids stand for, in plain text and in answers."""
 
     def __init__(self, tokenizer: Any, vocabulary: Vocabulary) -> None:
         self._tokenizer = tokenizer

@@ -28,17 +28,7 @@ _SHRINKING = 2
 
 
 def render(tokenizer: Any, request: GenerationRequest, model: ModelInfo) -> list[int]:
-    """Return the token ids of a request's prompt.
-
-    Args:
-        tokenizer: mlx-lm's tokenizer wrapper.
-        request: With messages, or with a raw prompt.
-        model: The model, for its context, its vocabulary and the bytes of its longest token.
-
-    Raises:
-        InvalidRequest: The prompt is empty, or there is no template, or the template refuses it.
-        PromptTooLong: It is so far beyond the context that counting its tokens was given up.
-    """
+    """Return the token ids of a request's prompt."""
     context = model.context_length
     _check_size(request, context, model.longest_token_bytes)
     if isinstance(request.prompt, str):
@@ -55,13 +45,7 @@ def render(tokenizer: Any, request: GenerationRequest, model: ModelInfo) -> list
 
 
 def predicted(tokenizer: Any, text: str | None, context: int) -> list[int]:
-    """Return the ids of a text that an answer is expected to repeat; empty without a text.
-
-    Args:
-        tokenizer: mlx-lm's tokenizer wrapper.
-        text: The text. Its end is left out where no answer can be so long.
-        context: Tokens that the model's context holds.
-    """
+    """Return the ids of a text that an answer is expected to repeat; empty without a text."""
     found: list[int] = []
     for start in range(0, len(text or ""), _SLICE):
         if len(found) >= context or text is None:
@@ -75,10 +59,6 @@ def turn_end(tokens: Sequence[int], ends: Container[int]) -> int:
 
     The next turn's prompt often does not repeat the header, such as the mark of an answer without
     reasoning. Returns 0 where no such end is near.
-
-    Args:
-        tokens: The prompt.
-        ends: The ids that end a turn.
     """
     first = max(0, len(tokens) - _HEADER_TOKENS)
     places = (at + 1 for at in range(len(tokens) - 2, first, -1) if tokens[at] in ends)
@@ -86,13 +66,7 @@ def turn_end(tokens: Sequence[int], ends: Container[int]) -> int:
 
 
 def encoded(tokenizer: Any, text: str, *, adds_special: bool = False) -> list[int]:
-    """Return the ids of a text.
-
-    Args:
-        tokenizer: mlx-lm's tokenizer wrapper.
-        text: The text.
-        adds_special: Whether the tokenizer's own first and last tokens are added.
-    """
+    """Return the ids of a text."""
     inner = inner_tokenizer(tokenizer)
     if _is_plain(inner):
         # The same result as transformers gives, but this one call lets other threads run meanwhile.
@@ -110,11 +84,7 @@ def _is_plain(inner: Any) -> bool:
 
 
 def _check_size(request: GenerationRequest, context: int, longest: int | None) -> None:
-    """Refuse a prompt that cannot fit, however it is tokenised.
-
-    Raises:
-        PromptTooLong: It cannot fit; the error has the least number of tokens that it can have.
-    """
+    """Refuse a prompt that cannot fit, however it is tokenised."""
     prompt = request.prompt
     if isinstance(prompt, tuple):
         if len(prompt) + request.least_answer_tokens > context:
@@ -146,16 +116,7 @@ def _bounded(
 
 
 def plain(tokenizer: Any, text: str, context: int) -> list[int]:
-    """Return the ids of a text, no special ones added.
-
-    Args:
-        tokenizer: The model's tokenizer.
-        text: The text.
-        context: How many tokens the model can hold.
-
-    Raises:
-        PromptTooLong: The text is so long that counting its tokens was given up.
-    """
+    """Return the ids of a text, no special ones added."""
     return _bounded(tokenizer, text, "prompt", context)
 
 
@@ -167,18 +128,8 @@ def embedding_tokens(
     *,
     truncates: bool,
 ) -> list[int]:
-    """Return the ids of a text that becomes a vector, with the tokenizer's own first and last ones.
-
-    Args:
-        tokenizer: mlx-lm's tokenizer wrapper.
-        text: The text, or its ids, which nothing is added to.
-        field: Its field in the request.
-        model: The model, for its context, its vocabulary and the bytes of its longest token.
-        truncates: Whether a text that is too long loses its end, but not the tokenizer's last ones.
-
-    Raises:
-        InvalidRequest: It is empty, or has an unknown id.
-        PromptTooLong: It is longer than the context.
+    """Return the ids of a text that becomes a vector, with the tokenizer's own first and
+    last ones.
     """
     context, longest = model.context_length, model.longest_token_bytes
     if isinstance(text, tuple):
@@ -209,11 +160,7 @@ def _added_after(tokenizer: Any) -> int:
 
 
 def check_ids(ids: Sequence[int], field: str, size: int) -> None:
-    """Make sure that ids are in a vocabulary of ``size``.
-
-    Raises:
-        InvalidRequest: One is not; the message names the field and the index in it.
-    """
+    """Make sure that ids are in a vocabulary of ``size``."""
     for index, token_id in enumerate(ids):
         if not 0 <= token_id < size:
             raise InvalidRequest(
@@ -285,10 +232,6 @@ def spaces_around(tokenizer: Any, tag: str) -> tuple[str, str]:
 
     The template shows it in an earlier answer with reasoning, or else in a prompt that switches
     reasoning off. Both are empty where it shows neither.
-
-    Args:
-        tokenizer: mlx-lm's tokenizer wrapper.
-        tag: The tag that ends reasoning.
     """
     question = {"role": "user", "content": "QUESTION"}
     answer = {"role": "assistant", "content": "ANSWER", "reasoning_content": "REASONING"}

@@ -35,22 +35,13 @@ _MOST_BYTES = 16 << 20
 
 @dataclass(frozen=True, slots=True)
 class HubReply:
-    """A hub's answer to one request.
-
-    Attributes:
-        body: Its content.
-        next_page: The address of the next page of a list; empty if there is none.
-    """
+    """A hub's answer to one request."""
 
     body: bytes
     next_page: str = ""
 
     def value(self) -> Any:
-        """Return its JSON.
-
-        Raises:
-            HubFailed: It is not JSON.
-        """
+        """Return its JSON."""
         try:
             return json_value(self.body)
         except DamagedFile as error:

@@ -61,15 +61,6 @@ def search(hub: Hub, text: str, most: int = USUAL_RESULTS) -> SearchResult:
     """Return the MLX models whose names contain each word, the most downloaded first.
 
     Their memory needs are not known yet: ``with_needs`` adds them, with a request for each.
-
-    Args:
-        hub: The hub to search.
-        text: Parts of a name; empty for the most downloaded models of all.
-        most: The most models to return, from 1 to 200.
-
-    Raises:
-        HubCancelled: The hub's ``gives_up`` was set.
-        HubFailed: The message says why and what would help.
     """
     text = text.strip()
     if len(text) > _MOST_QUERY_CHARS:
@@ -83,9 +74,6 @@ def with_needs(hub: Hub, models: tuple[HubModel, ...]) -> tuple[HubModel, ...]:
 
     A model is returned unchanged if its configuration cannot be read within some seconds, for
     example because the model is gated.
-
-    Raises:
-        HubCancelled: The hub's ``gives_up`` was set.
     """
     outcomes = hub.at_once(_CONFIG_LIMIT_S, [partial(_with_need, model=one) for one in models])
     return tuple(
@@ -95,22 +83,12 @@ def with_needs(hub: Hub, models: tuple[HubModel, ...]) -> tuple[HubModel, ...]:
 
 
 def look_up(hub: Hub, repository: str) -> HubModel:
-    """Return a hub's details of one model, with the exact size of its files and its memory need.
-
-    Raises:
-        HubCancelled: The hub's ``gives_up`` was set.
-        HubFailed: There is no such model, or the hub does not answer.
-    """
+    """Return a hub's details of one model, with the exact size of its files and its memory need."""
     return hub.within(_LIST_LIMIT_S, partial(_looked_up, repository=repository))
 
 
 def look_up_all(hub: Hub, repositories: tuple[str, ...]) -> tuple[HubModel | None, ...]:
-    """Return a hub's details of several models; None for those that cannot be read.
-
-    Raises:
-        HubCancelled: The hub's ``gives_up`` was set.
-        HubFailed: None of them can be read; the message is about the first.
-    """
+    """Return a hub's details of several models; None for those that cannot be read."""
     outcomes = hub.at_once(
         _CONFIG_LIMIT_S, [partial(_looked_up, repository=one) for one in repositories]
     )
@@ -129,12 +107,7 @@ def look_up_all(hub: Hub, repositories: tuple[str, ...]) -> tuple[HubModel | Non
 
 
 def card(hub: Hub, repository: str) -> str:
-    """Return a model's card as Markdown, without its front matter.
-
-    Raises:
-        HubCancelled: The hub's ``gives_up`` was set.
-        HubFailed: There is no card, or it cannot be read.
-    """
+    """Return a model's card as Markdown, without its front matter."""
 
     def read(asked: Hub) -> str:
         reply = asked.get(

@@ -73,25 +73,13 @@ class ArrivingText:
         return self._text[self._place]
 
     def expect(self, mark: str) -> Waiting[None]:
-        """Take exactly this text.
-
-        Raises:
-            IrregularCall: The text is different.
-        """
+        """Take exactly this text."""
         for wanted in mark:
             if (yield from self.take()) != wanted:
                 raise IrregularCall
 
     def pass_on(self, marks: Sequence[str], take: Callable[[str], object]) -> Waiting[str]:
-        """Pass text on until the first of some marks, and take that mark.
-
-        Args:
-            marks: The marks; none begins with another one.
-            take: Called with parts of the text before the mark, as early as possible.
-
-        Returns:
-            The mark.
-        """
+        """Pass text on until the first of some marks, and take that mark."""
         while True:
             text, place = self._text, self._place
             end, mark = -1, ""
@@ -177,14 +165,7 @@ Format = Callable[[ArrivingText, CallWriter], Waiting[None]]
 
 
 class CallReader:
-    """Reads the calls of one text while it is written.
-
-    Args:
-        read: The format.
-
-    Attributes:
-        is_over: Whether nothing more will be found.
-    """
+    """Reads the calls of one text while it is written."""
 
     __slots__ = ("_arriving", "_reading", "_writer", "is_over")
 

@@ -91,13 +91,7 @@ class _Held:
 
 
 def _json_call(text: ArrivingText, out: CallWriter, takes_text: bool) -> Waiting[None]:
-    """Read one object that is a call.
-
-    Args:
-        text: Where it begins.
-        out: Takes the call.
-        takes_text: Whether the arguments may be a string that contains the object.
-    """
+    """Read one object that is a call."""
     held = _Held(out)
     seen: set[str] = set()
     yield from text.skip_space()

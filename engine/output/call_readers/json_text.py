@@ -103,27 +103,14 @@ def _dumped(value: object) -> str:
 
 
 def json_object(text: ArrivingText, style: _Style) -> Waiting[None]:
-    """Read one object, but do not write its last brace.
-
-    Raises:
-        IrregularCall: It is not valid JSON, or would be refused as arguments.
-    """
+    """Read one object, but do not write its last brace."""
     if (yield from text.skip_space()) != "{":
         raise IrregularCall
     yield from json_value(text, style, keeps_last=True)
 
 
 def json_value(text: ArrivingText, style: _Style, *, keeps_last: bool = False) -> Waiting[None]:
-    """Read one value.
-
-    Args:
-        text: Where it begins.
-        style: Handles its parts.
-        keeps_last: Whether to read the closing bracket without passing it to ``style``.
-
-    Raises:
-        IrregularCall: It is not valid JSON, or would be refused as arguments.
-    """
+    """Read one value."""
     open_brackets: list[str] = []
     while True:
         char = yield from _next(text, style)
@@ -200,15 +187,7 @@ def _quoted(text: ArrivingText, style: _Style) -> Waiting[None]:
 
 
 def string_text(text: ArrivingText, take: Callable[[str, str], object]) -> Waiting[None]:
-    """Read the text of a string after its first quotation mark, including its last.
-
-    Args:
-        text: Where it begins.
-        take: Called with parts of the text, unescaped and as they were written.
-
-    Raises:
-        IrregularCall: It is not valid JSON, or contains half of a surrogate pair.
-    """
+    """Read the text of a string after its first quotation mark, including its last."""
     while True:
         char = yield from text.peek()
         if plain := text.take_run(_PLAIN):
@@ -249,11 +228,7 @@ def _hex_digits(text: ArrivingText) -> Waiting[str]:
 
 
 def whole_string(text: ArrivingText) -> Waiting[str]:
-    """Return a string that begins here.
-
-    Raises:
-        IrregularCall: There is no string here, or it is not valid JSON.
-    """
+    """Return a string that begins here."""
     parts: list[str] = []
     yield from text.skip_space()
     yield from text.expect('"')

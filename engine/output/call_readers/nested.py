@@ -24,13 +24,7 @@ _OPENING = "{["
 
 
 class NestedValue:
-    """One value while it arrives.
-
-    Args:
-        read: Reads it.
-        begin: Called before its first part is written.
-        out: Takes its text.
-    """
+    """One value while it arrives."""
 
     __slots__ = ("_arriving", "_begin", "_has_begun", "_is_over", "_out", "_raw", "_reading",
                  "_told")  # fmt: skip
@@ -62,14 +56,7 @@ class NestedValue:
             self._is_over = True
 
     def finish(self, value: object) -> bool:
-        """End the value; return whether it was written. If not, the caller has to write it.
-
-        Args:
-            value: The parser's value.
-
-        Raises:
-            IrregularCall: Something else was written.
-        """
+        """End the value; return whether it was written. If not, the caller has to write it."""
         if not self._has_begun:
             return False
         told, text = "".join(self._told), json.dumps(value, ensure_ascii=False)

@@ -29,21 +29,7 @@ class Trim(Enum):
 
 
 class ParameterValue:
-    """One value while it arrives.
-
-    Args:
-        out: Takes the text of a string while it arrives.
-        trim: What is removed around it.
-        begin: Called before its first part is written.
-        has_cdata: Whether it may be in a CDATA section.
-
-    Attributes:
-        may_grow: Called with its beginning; returns whether the value is certainly a string, or
-            None where that is not known yet.
-        nested: Returns the reader of a value that begins with a bracket; None if it has to be
-            complete.
-        growing: The reader of this value, if it is a nested one.
-    """
+    """One value while it arrives."""
 
     __slots__ = ("_begin", "_grows", "_has_cdata", "_head", "_held", "_is_begun", "_out",
                  "_raw", "_trim", "growing", "may_grow", "nested")  # fmt: skip

@@ -34,22 +34,14 @@ _NESTED = {
 
 @dataclass(slots=True)
 class Conversions:
-    """How the parser of a model converts single parameters, for one answer.
-
-    Attributes:
-        parse: The parser.
-    """
+    """How the parser of a model converts single parameters, for one answer."""
 
     parse: CallParser
     _strings: dict[str, bool] = field(default_factory=dict)
     _nested: dict[tuple[str, str], bool] = field(default_factory=dict)
 
     def name_of(self, call: str) -> str:
-        """Return the name of the tool in the text of a call without parameters.
-
-        Raises:
-            IrregularCall: The parser does not find exactly one call.
-        """
+        """Return the name of the tool in the text of a call without parameters."""
         return self._parsed(call)[0]
 
     def pair(self, call: str) -> tuple[str, object]:
@@ -63,11 +55,7 @@ class Conversions:
         return key, value
 
     def are_strings(self, call_of: Callable[[str], str]) -> bool:
-        """Return whether every value of a parameter is a string.
-
-        Args:
-            call_of: Makes the text of a call from a value.
-        """
+        """Return whether every value of a parameter is a string."""
         known = self._strings.get(call_of(""))
         if known is None:
             try:
@@ -78,12 +66,7 @@ class Conversions:
         return known
 
     def takes_json(self, call_of: Callable[[str], str], opening: str) -> bool:
-        """Return whether a parameter takes JSON that begins with ``opening`` unchanged.
-
-        Args:
-            call_of: Makes the text of a call of a value.
-            opening: The first character.
-        """
+        """Return whether a parameter takes JSON that begins with ``opening`` unchanged."""
         known = self._nested.get((call_of(""), opening))
         if known is None:
             text = _NESTED[opening]
@@ -104,12 +87,7 @@ class Conversions:
 
 
 class ParameterWriter:
-    """Writes the parameters of one call as the fields of an object.
-
-    Args:
-        out: Takes the text.
-        conversions: How the parser converts values.
-    """
+    """Writes the parameters of one call as the fields of an object."""
 
     __slots__ = ("_before", "_conversions", "_out")
 
@@ -134,15 +112,7 @@ class ParameterWriter:
         self._before = ", "
 
     def pair(self, call: str, told: NestedValue | None = None) -> None:
-        """Write a parameter that is complete, as the parser converts it.
-
-        Args:
-            call: The text of a call that has this parameter alone.
-            told: The nested value that may have been written already.
-
-        Raises:
-            IrregularCall: The parser finds another value, or it cannot be an argument.
-        """
+        """Write a parameter that is complete, as the parser converts it."""
         key, value = self._conversions.pair(call)
         try:
             arguments_text({"value": value})
@@ -153,12 +123,7 @@ class ParameterWriter:
             self._out.write(json.dumps(value, ensure_ascii=False))
 
     def nested(self, key: str, read: ReadValue) -> NestedValue:
-        """Return a parameter's nested value, which is written while it arrives.
-
-        Args:
-            key: The parameter.
-            read: Reads its value.
-        """
+        """Return a parameter's nested value, which is written while it arrives."""
         return NestedValue(read, lambda: self.key(key), self._out)
 
     def end(self) -> None:
@@ -175,19 +140,7 @@ class ParameterWriter:
         may_be_json: bool = False,
         has_cdata: bool = False,
     ) -> Waiting[None]:
-        """Read a parameter, including its end.
-
-        Args:
-            text: Where its value begins.
-            ends: Its end, then marks that must not come before it.
-            call_of: Makes the text of a call with this parameter alone from a value.
-            trim: What is removed around a string.
-            may_be_json: Whether a value that is not JSON is a string.
-            has_cdata: Whether a string may be in a CDATA section.
-
-        Raises:
-            IrregularCall: The parser would not accept it.
-        """
+        """Read a parameter, including its end."""
         key = self._conversions.pair(call_of(NULL))[0]
         value = ParameterValue(self._out, trim, lambda: self.key(key), has_cdata=has_cdata)
         if self._conversions.are_strings(call_of):

@@ -87,13 +87,7 @@ def _comma(text: ArrivingText, end: str) -> Waiting[None]:
 
 
 def _string(text: ArrivingText, write: Callable[[str], object], ends: str) -> Waiting[None]:
-    """Read a string while it arrives, including its last quotation mark.
-
-    Args:
-        text: Where it begins.
-        write: Takes it as JSON.
-        ends: The characters that may follow it; any other one means a longer expression.
-    """
+    """Read a string while it arrives, including its last quotation mark."""
     quote = yield from text.take()
     write('"')
     is_empty = True
@@ -148,14 +142,7 @@ def _nested_reader(conversions: Conversions) -> ReadValue:
 def _nested(
     text: ArrivingText, write: Callable[[str], object], conversions: Conversions, depth: int
 ) -> Waiting[None]:
-    """Read a nested value, or a value inside one.
-
-    Args:
-        text: Where it begins.
-        write: Takes it as JSON.
-        conversions: How the parser converts words.
-        depth: How many levels it may have.
-    """
+    """Read a nested value, or a value inside one."""
     opening = yield from text.skip_space()
     if opening in "\"'":
         yield from _string(text, write, ",]}")

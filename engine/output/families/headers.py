@@ -29,11 +29,7 @@ _CALLABLE = re.compile(r"[^\s<]+")
 
 @dataclass(frozen=True, slots=True)
 class HeaderFamily:
-    """The markers of a model; see ``engine.output.families.family``.
-
-    Attributes:
-        markers: The id of each marker by its text.
-    """
+    """The markers of a model; see ``engine.output.families.family``."""
 
     markers: Mapping[str, int]
 
@@ -57,13 +53,7 @@ class HeaderFamily:
     def beginning(
         self, request: GenerationRequest, tokens: Sequence[int], vocabulary: Vocabulary
     ) -> Beginning:
-        """Return where the answer to a request begins: after the prompt's last header.
-
-        Args:
-            request: The request, which has messages.
-            tokens: Its prompt.
-            vocabulary: The model's token ids.
-        """
+        """Return where the answer to a request begins: after the prompt's last header."""
         splitter = HeaderSplitter(self.tags)
         place = end_of_last(tokens, {self.markers["<|start|>"]})
         found = read_turn(tokens[max(place - 1, 0) :], splitter, vocabulary)
@@ -99,11 +89,7 @@ class HeaderFamily:
         return closing, (channel, "analysis")
 
     def call_frame(self, name: str) -> OutputFrame:
-        """Return the header of a call; its arguments are the message.
-
-        Raises:
-            ValueError: A header cannot hold this name.
-        """
+        """Return the header of a call; its arguments are the message."""
         if not _CALLABLE.fullmatch(name):
             raise ValueError(f"this model cannot call a tool named {name!r}")
         recipient = f"commentary to=functions.{name}"
@@ -135,13 +121,7 @@ def saved_headers(fields: Fields) -> HeaderFamily | None:
 
 
 class HeaderSplitter:
-    """Follows the messages of one answer; see ``engine.output.channels.Splitter``.
-
-    Args:
-        markers: The text of each marker by its id.
-        header: The part of a header with which the prompt ends; None where it ends outside.
-        channel: The channel that is open at the beginning.
-    """
+    """Follows the messages of one answer; see ``engine.output.channels.Splitter``."""
 
     def __init__(
         self,

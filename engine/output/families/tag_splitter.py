@@ -17,14 +17,7 @@ _STAND_IN = 0xDC00
 
 
 class TagSplitter:
-    """Channels marked by tags (``<think>`` … ``</think>``, ``<tool_call>`` … and the like).
-
-    Args:
-        ids: The tags that are exactly one token, by its id.
-        parts: Special tokens whose text is a part of a longer tag, by id.
-        edges: For each channel, the tags that count there, and the channel that each opens.
-        starts_in: The channel in which the answer begins.
-    """
+    """Channels marked by tags (``<think>`` … ``</think>``, ``<tool_call>`` … and the like)."""
 
     def __init__(
         self,

@@ -26,17 +26,7 @@ JSON_CALLS = "json_tools"
 
 @dataclass(frozen=True, slots=True)
 class TagFamily:
-    """The tags of a model, as found in its tokenizer; see ``engine.output.families.family``.
-
-    Attributes:
-        think_start: The tag that opens reasoning; None where the model has none.
-        think_end: The tag that closes reasoning.
-        tool_start: The tag that opens a tool call; None where no parser is known.
-        tool_end: The tag that closes a tool call; empty where the call ends with the answer.
-        tags: The tags that are exactly one token, by its id.
-        parts: Special tokens whose text is a part of a longer tag, by id.
-        call_style: mlx-lm's name of the format of tool calls; empty where it knows none.
-    """
+    """The tags of a model, as found in its tokenizer; see ``engine.output.families.family``."""
 
     think_start: str | None = None
     think_end: str | None = None
@@ -100,13 +90,7 @@ class TagFamily:
     def beginning(
         self, request: GenerationRequest, tokens: Sequence[int], vocabulary: Vocabulary
     ) -> Beginning:
-        """Return where the answer to a request begins: after the tags of the prompt's last turn.
-
-        Args:
-            request: The request, which has messages.
-            tokens: Its prompt.
-            vocabulary: The model's token ids.
-        """
+        """Return where the answer to a request begins: after the tags of the prompt's last turn."""
         splitter = self.splitter(Beginning())
         turn = tokens[end_of_last(tokens, vocabulary.eos) :]
         if not splitter.scans_text and splitter.tags.keys().isdisjoint(turn):
@@ -151,13 +135,7 @@ class TagFamily:
 
 
 def tags_of(tokenizer: Any, vocabulary: Vocabulary, call_style: str) -> TagFamily:
-    """Return the tags of a loaded model.
-
-    Args:
-        tokenizer: mlx-lm's tokenizer wrapper, which knows them.
-        vocabulary: The model's token ids.
-        call_style: mlx-lm's name for the format of its tool calls; empty where it has none.
-    """
+    """Return the tags of a loaded model."""
     ids: dict[int, str] = {}
     parts: dict[int, str] = {}
     pairs = (

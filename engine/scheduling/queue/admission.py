@@ -30,19 +30,7 @@ def admit(
     *,
     most_tokens: int | None = None,
 ) -> Row:
-    """Return the row of a request, with its limits.
-
-    Args:
-        backend: The loaded model.
-        generation: The reader's handle; its ``prompt_tokens`` is set.
-        prompt: The rendered prompt.
-        submitted_at: ``time.perf_counter()`` of the submission.
-        most_tokens: The tokens for which there is memory, for a request without a limit of its own;
-            None for the model's context.
-
-    Raises:
-        InvalidRequest: The model can never answer this request; the message names the field.
-    """
+    """Return the row of a request, with its limits."""
     request = generation.request
     context = backend.info.context_length
     if len(prompt.tokens) + request.least_answer_tokens > context:
@@ -84,12 +72,7 @@ def admit(
 
 
 def check(backend: Backend, generation: Generation) -> None:
-    """Check everything that can be checked before the prompt is rendered.
-
-    Raises:
-        InvalidRequest: The model can never answer this request; the message names the field.
-        FormMissing: Its answer is constrained, and no form of this model was prepared for it.
-    """
+    """Check everything that can be checked before the prompt is rendered."""
     request = generation.request
     backend.check_form(request, generation.form)
     size = backend.vocabulary.size
@@ -139,12 +122,7 @@ def _check_chosen(token_ids: Sequence[int], field: str, size: int) -> None:
 
 
 def wanted(requests: Sequence[GenerationRequest], prompts: Sequence[Prompt] = ()) -> Wanted:
-    """Return the memory that the choices of a request need.
-
-    Args:
-        requests: The choices.
-        prompts: Their rendered prompts; without them, only prompts given as token ids count.
-    """
+    """Return the memory that the choices of a request need."""
     lengths = [len(one.tokens) for one in prompts] or [
         len(one.prompt) if isinstance(one.prompt, tuple) else 0 for one in requests
     ]

@@ -14,15 +14,7 @@ from engine.scheduling.queue.row import Row
 
 
 class AnswerMemory:
-    """The memory for the answers of a model.
-
-    Args:
-        limits: Contain the size, if one was set.
-        machine: Returns the memory that the model and its answers may use now.
-        largest: Returns the memory that they may use once other models have left.
-        most: Returns the memory that the machine could give to the model at all, with its weights.
-        make_room: Frees memory that other models hold; see ``has_room_beside``.
-    """
+    """The memory for the answers of a model."""
 
     def __init__(
         self,
@@ -41,12 +33,7 @@ class AnswerMemory:
         self._room_of_model: ModelInfo | None = None
 
     def room(self, model: ModelInfo, rows: Mapping[int, Row]) -> CacheRoom:
-        """Return the memory for the answers of a model; the first call measures it.
-
-        Args:
-            model: The model.
-            rows: Its answers in the batch.
-        """
+        """Return the memory for the answers of a model; the first call measures it."""
         if self._room is None or self._room_of_model is not model:
             most = self._limits.context_bytes
             if most is None:
@@ -77,17 +64,7 @@ class AnswerMemory:
         return CacheRoom(model.answer_cache, model.context_length, room + taken)
 
     def check(self, model: ModelInfo, rows: Mapping[int, Row], wanted: Wanted) -> None:
-        """Make sure that the choices of a request fit while no other answers run.
-
-        Args:
-            model: The model.
-            rows: Its answers in the batch.
-            wanted: What the choices need.
-
-        Raises:
-            InvalidRequest: They can never fit; the message has the field and the figures.
-            MemoryShort: They do not fit now, because other programs use memory.
-        """
+        """Make sure that the choices of a request fit while no other answers run."""
         self.possible_room(model, rows).check(wanted)
         self.largest_room(model, rows).check_now(wanted)
 
@@ -100,11 +77,6 @@ class AnswerMemory:
 
         For the only answer, idle models are unloaded if that helps, and answers of other models are
         waited for. If neither is possible, it fits.
-
-        Args:
-            model: The model of all of them.
-            rows: Those in the batch.
-            row: The other answer.
         """
         while not self.holds(model, rows, row):
             if rows:
@@ -121,15 +93,7 @@ class AnswerMemory:
         return self.room(model, rows).holds(lengths)
 
     def overgrown(self, model: ModelInfo, rows: Mapping[int, Row]) -> Row | None:
-        """Return the longest answer without a limit of its own, where memory is short.
-
-        Args:
-            model: The model.
-            rows: Its answers in the batch.
-
-        Returns:
-            None where memory holds all answers, or each has a limit.
-        """
+        """Return the longest answer without a limit of its own, where memory is short."""
         if self.room(model, rows).holds([one.tokens for one in rows.values()]):
             return None
         endless = [one for one in rows.values() if one.generation.request.max_tokens is None]

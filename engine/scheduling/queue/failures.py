@@ -34,22 +34,14 @@ def refusal(error: BaseException) -> EngineError:
 
 
 def log_failure(what: str, error: BaseException) -> None:
-    """Write a failure into the log.
-
-    Args:
-        what: What failed, in words.
-        error: Its exception. An ``EngineError`` explains itself without a traceback.
-    """
+    """Write a failure into the log."""
     cause = None if isinstance(error, EngineError) else error
     _log.error("%s: %s", what, error, exc_info=cause)
 
 
 def cause_of(error: BaseException, *folders: Path) -> str:
-    """Return an exception as text that begins with its type and names no folder of this computer.
-
-    Args:
-        error: The exception.
-        folders: Folders that its text probably names.
+    """Return an exception as text that begins with its type and names no folder of this
+    computer.
     """
     said = without_folders(str(error), *folders)
     return f"{type(error).__name__}: {said}" if said else type(error).__name__

@@ -22,25 +22,14 @@ from engine.values.tokens import TokenOrigin, TokenStats
 
 
 class Leaving(NamedTuple):
-    """The rows whose answers ended in a step; the batch still holds them.
-
-    Attributes:
-        rows: Their numbers, each with the number of the step's tokens after its end.
-        last_events: The last events for their readers, to be sent once they have left the batch.
-    """
+    """The rows whose answers ended in a step; the batch still holds them."""
 
     rows: Mapping[int, int]
     last_events: list[tuple[Generation, list[Event]]]
 
 
 class HandingOut:
-    """Hands the tokens of steps to the rows of a batch, and their events to the readers.
-
-    Args:
-        rows: The answers in the batch, by the batch's number for them; those that end are removed.
-        outbox: Where events go.
-        behind: The answers that wait until another one has scored their prompt.
-    """
+    """Hands the tokens of steps to the rows of a batch, and their events to the readers."""
 
     def __init__(self, rows: dict[int, Row], outbox: Outbox, behind: SharedScores) -> None:
         self._rows = rows
@@ -57,15 +46,7 @@ class HandingOut:
         is_request_at_fault: bool = False,
         retry_after_s: float | None = None,
     ) -> None:
-        """Tell a reader that its answer has ended.
-
-        Args:
-            row: The answer.
-            kind: Why it ended.
-            error: What went wrong, if anything did.
-            is_request_at_fault: Whether the request caused the error.
-            retry_after_s: When the request may succeed, if only the moment caused the error.
-        """
+        """Tell a reader that its answer has ended."""
         self._behind.gone(row)
         now = time.perf_counter()
         *events, last = row.end(kind, now, error, is_request_at_fault=is_request_at_fault)

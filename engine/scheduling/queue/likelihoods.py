@@ -20,11 +20,6 @@ def wanted_stats(
 
     They are computed together. If that fails, each token is computed alone, and one that fails
     again gets its exception.
-
-    Args:
-        backend: The model.
-        rows: The rows of the batch, by their numbers.
-        step: The step with the sampled tokens.
     """
     wanted = [
         (place, token_id, logprobs, rows[number].generation.request)

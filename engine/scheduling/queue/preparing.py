@@ -32,13 +32,7 @@ class TookTooLong(BaseException):
 
 @dataclass(slots=True, eq=False)
 class Job:
-    """One task for a prompt.
-
-    Attributes:
-        work: Returns the result or raises; called on one of the threads.
-        done: Called once with the result or the error, on any thread.
-        is_dropped: Whether nobody waits for the result any more; any thread may set it.
-    """
+    """One task for a prompt."""
 
     work: Callable[[], object]
     done: Callable[[object], None]
@@ -153,11 +147,7 @@ class _Lane:
 
 
 class Preparation:
-    """Prepares prompts for the model. Any thread.
-
-    Args:
-        most_s: How long one prompt may take.
-    """
+    """Prepares prompts for the model. Any thread."""
 
     def __init__(self, most_s: float) -> None:
         self._short = _Lane("fullstop-prompts", most_s)
@@ -171,14 +161,7 @@ class Preparation:
         size: int,
         done: Callable[[object], None],
     ) -> Job:
-        """Render requests; call ``done`` with a tuple of their prompts, or with the error.
-
-        Args:
-            backend: The loaded model.
-            requests: The requests; neighbours with the same prompt are rendered once.
-            size: Their size, from ``prompts_size``.
-            done: Called on another thread.
-        """
+        """Render requests; call ``done`` with a tuple of their prompts, or with the error."""
         job = Job(lambda: _rendered(backend, requests), done)
         (self._short if size <= _SHORT else self._long).put(job)
         return job
@@ -255,12 +238,7 @@ def _too_long(most_s: float) -> InvalidRequest:
 
 
 class Watch:
-    """Calls a function twice a second on a separate thread, until ``end`` is called.
-
-    Args:
-        look: The function.
-        most_s: A patience that ``look`` measures; it is called some times within that.
-    """
+    """Calls a function twice a second on a separate thread, until ``end`` is called."""
 
     def __init__(self, look: Callable[[], None], most_s: float) -> None:
         self._look = look

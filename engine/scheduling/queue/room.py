@@ -18,14 +18,7 @@ _UNITS = ((1 << 30, "GB"), (1 << 20, "MB"), (1 << 10, "KB"))
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """The memory that the choices of one request need.
-
-    Attributes:
-        choices: For each, the number of its prompt's tokens (0 if not known yet) and
-            ``max_tokens``.
-        choices_field: The field of the request that asks for several answers.
-        prompt_field: The field of the request that contains the prompt.
-    """
+    """The memory that the choices of one request need."""
 
     choices: Sequence[tuple[int, int | None]]
     choices_field: str
@@ -33,13 +26,7 @@ class Wanted:
 
 
 class CacheRoom:
-    """The memory for the caches of one model's answers.
-
-    Args:
-        size: The memory of one answer's cache.
-        context: Tokens that the model's context holds.
-        size_bytes: The memory that all of them may take together.
-    """
+    """The memory for the caches of one model's answers."""
 
     def __init__(self, size: CacheSize, context: int, size_bytes: int) -> None:
         self._size = size
@@ -47,11 +34,7 @@ class CacheRoom:
         self._room = size_bytes
 
     def check(self, wanted: Wanted) -> None:
-        """Make sure that the choices of a request fit while nothing else runs.
-
-        Raises:
-            InvalidRequest: They do not; the message has the field and the figures.
-        """
+        """Make sure that the choices of a request fit while nothing else runs."""
         count = len(wanted.choices)
         tokens, prompt, one = self._longest(wanted)
         if count * one <= self._room:
@@ -86,11 +69,7 @@ class CacheRoom:
         )
 
     def check_now(self, wanted: Wanted) -> None:
-        """Make sure that choices, which fit into more memory than this, fit into this.
-
-        Raises:
-            MemoryShort: They do not; the message has the figures.
-        """
+        """Make sure that choices, which fit into more memory than this, fit into this."""
         *_, one = self._longest(wanted)
         if (needed := len(wanted.choices) * one) > self._room:
             raise MemoryShort(_figure(needed), _figure(self._room))

@@ -29,20 +29,7 @@ _log = logging.getLogger(__name__)
 
 
 class Row:
-    """The state of one accepted request. Times are ``time.perf_counter()`` seconds.
-
-    Attributes:
-        generation: The reader's handle.
-        prompt: The rendered prompt.
-        number: The row's number in the batch, -1 while it waits.
-        builder: The answer's pipeline.
-        submitted_at: When it was submitted.
-        trace: How much is reported about each token.
-        budget_end: Where a budget ends the reasoning, once that is known.
-        has_scores: Whether its reader got the scores of its prompt from another choice.
-        answered: The tokens of the answer so far.
-        overtaken: How many shorter requests have joined the batch before it while it waited.
-    """
+    """The state of one accepted request. Times are ``time.perf_counter()`` seconds."""
 
     __slots__ = ("_cached", "_expected_tokens", "_first_at", "_from_disk", "_joined_at",
                  "_last_at", "_read", "_speculation", "answered", "budget_end",
@@ -162,14 +149,7 @@ class Row:
         stats: TokenStats | Exception | None = None,
         origin: TokenOrigin = TokenOrigin.SAMPLED,
     ) -> StopInfo | None:
-        """Take the next token; return the record if it is the last.
-
-        Args:
-            token_id: The token.
-            now: When it was sampled.
-            stats: How likely it was; an error from computing that is raised.
-            origin: How it was found: drawn or guessed.
-        """
+        """Take the next token; return the record if it is the last."""
         if self._first_at is None:
             self._first_at = now
         self._last_at = now
@@ -196,14 +176,7 @@ class Row:
         *,
         is_request_at_fault: bool = False,
     ) -> Finished:
-        """Return the last event.
-
-        Args:
-            stop: Why the answer ends.
-            now: The time, in seconds of ``time.perf_counter``.
-            error: What went wrong, if anything did.
-            is_request_at_fault: Whether the request caused the error.
-        """
+        """Return the last event."""
         joined = self._joined_at if self._joined_at is not None else now
         first = self._first_at
         spans = self.builder.spans
@@ -242,13 +215,8 @@ class Row:
         *,
         is_request_at_fault: bool = False,
     ) -> list[Event]:
-        """End the answer for a reason outside its text; return its last events, ``Finished`` last.
-
-        Args:
-            kind: Why it ends.
-            now: The time, in seconds of ``time.perf_counter``.
-            error: What went wrong, if anything did.
-            is_request_at_fault: Whether the request caused the error.
+        """End the answer for a reason outside its text; return its last events,
+        ``Finished`` last.
         """
         builder = self.builder
         try:
@@ -276,10 +244,6 @@ def drop_loaded(waiting: Iterable[Row], most: int) -> None:
     """Drop caches that were read from disk for rows that wait, because each takes memory.
 
     The model then reads these prompts, unless memory holds them by that time.
-
-    Args:
-        waiting: The rows, in order.
-        most: How many caches may be kept for them.
     """
     kept: set[int] = set()
     for row in waiting:

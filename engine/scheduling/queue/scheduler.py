@@ -43,23 +43,7 @@ _MOST_LOADED = 4
 
 
 class Scheduler:
-    """The running and waiting answers of one model.
-
-    Args:
-        limits: How many answers it accepts, and their memory.
-        outbox: Where events go.
-        machine: Returns the memory that the model and its answers may use now.
-        largest: Returns the memory that they may use once other models have left.
-        most: Returns the memory that the machine could give to the model at all, with its weights.
-        make_room: Frees memory of other models; returns False if that has to be waited for, and
-            None if it is not possible.
-
-    Attributes:
-        rows: The answers in the batch, by the batch's number for them.
-        waiting: The answers that wait for the batch, first come first served.
-        behind: The answers that wait for the scores of their prompt.
-        is_held: Whether no answer joins a running batch, because another model waits for memory.
-    """
+    """The running and waiting answers of one model."""
 
     def __init__(
         self,
@@ -88,16 +72,7 @@ class Scheduler:
         return not (self.rows or self.waiting or self.behind)
 
     def check(self, backend: Backend, choices: Sequence[Generation], preparing: int) -> None:
-        """Check whether a request can be accepted, as far as possible before it is rendered.
-
-        Args:
-            backend: The loaded model.
-            choices: The answers that it wants.
-            preparing: How many are being rendered.
-
-        Raises:
-            EngineError: It cannot; the error says why.
-        """
+        """Check whether a request can be accepted, as far as possible before it is rendered."""
         limits = self._limits
         most = limits.max_rows + limits.max_waiting
         if len(choices) > most:
@@ -125,11 +100,7 @@ class Scheduler:
         return rows_bytes(model, self.rows)
 
     def most_text_tokens(self, backend: Backend, tokens: int) -> int:
-        """Return how many tokens a text that becomes a vector may have at all.
-
-        Raises:
-            MemoryShort: One of ``tokens`` may be read, but there is no memory for it now.
-        """
+        """Return how many tokens a text that becomes a vector may have at all."""
         model = backend.info
         most = self._memory.possible_room(model, self.rows).context_of(1)
         if tokens <= min(most, model.context_length):
@@ -143,14 +114,7 @@ class Scheduler:
         prompts: Sequence[Prompt],
         at: float,
     ) -> None:
-        """Accept the choices of a request, or refuse all of them; tell their readers which.
-
-        Args:
-            backend: The loaded model.
-            choices: The answers that it wants.
-            prompts: The rendered prompt of each.
-            at: When it was submitted; waiting requests are served in this order.
-        """
+        """Accept the choices of a request, or refuse all of them; tell their readers which."""
         largest = self._memory.largest_room(backend.info, self.rows)
         most_tokens = largest.context_of(len(choices))
         try:

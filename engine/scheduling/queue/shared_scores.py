@@ -14,12 +14,7 @@ from engine.values.prompt_scores import PromptScores
 
 @dataclass(slots=True)
 class _Followers:
-    """Rows that wait for another row to score their prompt.
-
-    Attributes:
-        rows: The waiting rows in order; at least one.
-        found: The scores so far.
-    """
+    """Rows that wait for another row to score their prompt."""
 
     rows: list[Row]
     found: list[PromptScores] = field(default_factory=list)
@@ -43,11 +38,7 @@ class SharedScores:
         yield from self._ready.copy()
 
     def hold_back(self, rows: Sequence[Row]) -> list[Row]:
-        """Return the rows that join the batch now; each of the others waits for one of them.
-
-        Args:
-            rows: The choices of one request.
-        """
+        """Return the rows that join the batch now; each of the others waits for one of them."""
         first: list[Row] = []
         for row in rows:
             leader = next((one for one in first if _is_shared(one, row)), None)
@@ -60,12 +51,7 @@ class SharedScores:
         return first
 
     def found(self, row: Row, scores: PromptScores) -> Sequence[tuple[Row, list[PromptScores]]]:
-        """Note scores of a row's prompt.
-
-        Returns:
-            Once the scores are complete, the rows that waited for that row, each with the events
-            for its reader. These rows are then ready to join.
-        """
+        """Note scores of a row's prompt."""
         behind = self._behind.get(row)
         if behind is None:
             return ()

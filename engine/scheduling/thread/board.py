@@ -13,13 +13,7 @@ from engine.scheduling.thread.commands import EngineStatus
 
 @dataclass(frozen=True, slots=True)
 class Posted:
-    """The status of one model.
-
-    Attributes:
-        offered: Which of several models it is; None where only one is served.
-        status: What it is doing.
-        is_default: Whether it answers requests that name no model.
-    """
+    """The status of one model."""
 
     offered: OfferedModel | None
     status: EngineStatus
@@ -27,11 +21,7 @@ class Posted:
 
 
 class StatusBoard:
-    """The statuses of the models, by the numbers of their lanes.
-
-    Attributes:
-        status: The status of the default model, which answers requests that name no model.
-    """
+    """The statuses of the models, by the numbers of their lanes."""
 
     def __init__(self) -> None:
         self.status = EngineStatus()
@@ -59,13 +49,7 @@ class StatusBoard:
             return number
 
     def post(self, lane: int, offered: OfferedModel | None, status: EngineStatus) -> None:
-        """Note what the model of a lane is doing.
-
-        Args:
-            lane: The number of the lane.
-            offered: Which of several models it is; None where only one is served.
-            status: What it is doing.
-        """
+        """Note what the model of a lane is doing."""
         with self._lock:
             if lane not in self._by_lane:
                 return
@@ -77,9 +61,6 @@ class StatusBoard:
         """Forget the lanes of an earlier thread, once those of the next one have been posted.
 
         The status of the default model stays until another one is posted.
-
-        Args:
-            lane: The first lane of the next thread.
         """
         with self._lock:
             for number in [number for number in self._by_lane if number < lane]:

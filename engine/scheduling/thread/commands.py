@@ -51,14 +51,7 @@ class Reply:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Submit:
-    """Generate the choices of one request: the engine accepts all of them, or none.
-
-    Attributes:
-        generations: The choices and their readers, at least one.
-        at: ``time.perf_counter()`` of the submission.
-        size: The approximate number of characters of their prompts.
-        model: Which model is to answer; None for the default one.
-    """
+    """Generate the choices of one request: the engine accepts all of them, or none."""
 
     generations: tuple[Generation, ...]
     at: float
@@ -81,14 +74,7 @@ class Embed:
 
 @dataclass(frozen=True, slots=True)
 class Rendered:
-    """The result of rendering or tokenising a request.
-
-    Attributes:
-        request: The request.
-        outcome: A tuple with the ``Prompt`` of each choice, a list with the tokens of each text to
-            embed, or the error.
-        is_fetched: Whether the parts of them that are on disk have been read.
-    """
+    """The result of rendering or tokenising a request."""
 
     request: Submit | Embed
     outcome: object
@@ -97,12 +83,7 @@ class Rendered:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Resume:
-    """Go on with answers of a thread that was given up because of another model.
-
-    Attributes:
-        rows: The answers, begun or not, in the order in which they were submitted.
-        model: Which model gives them; None for the default one.
-    """
+    """Go on with answers of a thread that was given up because of another model."""
 
     rows: list[Row]
     model: OfferedModel | None = None
@@ -120,16 +101,6 @@ class Load:
     """Load a model in place of the present one, after running answers end or are cancelled.
 
     Any thread may set ``gives_up`` to cancel the load.
-
-    Attributes:
-        folder: The model.
-        reply: Gets the model's ``ModelInfo``; None if nobody waits.
-        cancels_running: Whether running answers are ended.
-        draft: The draft model to load beside it; None for none.
-        gives_up: Whether the load was cancelled.
-        model: Which of several models it is: the others stay, and it becomes the default model.
-            None loads it in place of the present one.
-        keeps_default: Whether the default one of several models stays the one that it is.
     """
 
     folder: Path

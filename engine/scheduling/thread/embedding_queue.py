@@ -39,13 +39,7 @@ class _Reading:
 
 
 class EmbeddingQueue:
-    """The requests for vectors of one model.
-
-    Args:
-        limits: How many requests may wait.
-        preparation: Tokenises texts; several models share it.
-        send: Hands tokenised texts to the engine thread; called on another thread.
-    """
+    """The requests for vectors of one model."""
 
     def __init__(
         self, limits: Limits, preparation: Preparation, send: Callable[[Rendered], object]
@@ -91,14 +85,7 @@ class EmbeddingQueue:
         rendered: Rendered,
         most_tokens: Callable[[Backend, int], int],
     ) -> None:
-        """Let a tokenised request be read.
-
-        Args:
-            backend: The loaded model.
-            rendered: The request with its tokens, or the error.
-            most_tokens: Returns the length of a text for which there can be memory, given that of
-                the longest one; raises where that one does not fit now.
-        """
+        """Let a tokenised request be read."""
         command, outcome = rendered.request, rendered.outcome
         if not isinstance(command, Embed) or command not in self._requests:
             return

@@ -30,11 +30,7 @@ class FreedMemory:
         return _RETURNED_AFTER_S if self._has_any else None
 
     def is_overdue(self, now_s: float) -> bool:
-        """Whether a busy thread should return the memory now.
-
-        Args:
-            now_s: ``time.monotonic()``.
-        """
+        """Whether a busy thread should return the memory now."""
         return self._has_any and now_s > self._overdue_s
 
     def give_back(self) -> bool:

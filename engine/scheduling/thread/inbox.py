@@ -15,14 +15,7 @@ from engine.scheduling.thread.commands import Cancel, Command, Shutdown, Submit
 
 
 class Inbox:
-    """Commands that were sent and not carried out yet.
-
-    Attributes:
-        is_ending: Set once the thread has been asked to end. A load checks it, so that the end of
-            the program does not wait for the load.
-        why_closed: The error for commands that come after it was closed.
-        at_hand: The command that was taken last, which may not have been carried out yet.
-    """
+    """Commands that were sent and not carried out yet."""
 
     def __init__(self) -> None:
         self.is_ending = threading.Event()
@@ -65,11 +58,7 @@ class Inbox:
         return bool(self._in_line)
 
     def wait(self, timeout_s: float | None) -> Command:
-        """Wait for the next command that is sent.
-
-        Raises:
-            queue.Empty: No command was sent in ``timeout_s``; None waits without a limit.
-        """
+        """Wait for the next command that is sent."""
         return self._sent.get(timeout=timeout_s)
 
     def collect(self, first: Command | None) -> bool:
@@ -82,11 +71,7 @@ class Inbox:
         return not any(isinstance(command, Shutdown) for command in self._in_line)
 
     def take_cancels(self) -> list[Generation]:
-        """Remove the cancels from the queue: they overtake everything else.
-
-        Returns:
-            The answers that they cancel.
-        """
+        """Remove the cancels from the queue: they overtake everything else."""
         cancelled = [one.generation for one in self._in_line if isinstance(one, Cancel)]
         if cancelled:
             self._in_line = deque(one for one in self._in_line if not isinstance(one, Cancel))

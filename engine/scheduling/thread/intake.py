@@ -34,14 +34,7 @@ Question = CountTokens | RenderPrompt | Tokenize | Detokenize
 
 
 class Intake:
-    """Requests that are being rendered, and questions that are being answered.
-
-    Args:
-        limits: How many questions may wait.
-        scheduler: Takes the rendered requests.
-        inbox: Gets the rendered requests, as commands for the engine thread.
-        preparation: Renders the requests; several models share it.
-    """
+    """Requests that are being rendered, and questions that are being answered."""
 
     def __init__(
         self, limits: Limits, scheduler: Scheduler, inbox: Inbox, preparation: Preparation

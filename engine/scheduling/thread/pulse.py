@@ -39,13 +39,7 @@ class GivenUp(BaseException):
 
 
 class Work(NamedTuple):
-    """What the engine thread is working on.
-
-    Attributes:
-        number: Rises with each piece of work.
-        lane: The lane of the model that it is for; None for none.
-        is_load: Whether the model is being loaded.
-    """
+    """What the engine thread is working on."""
 
     number: int
     lane: object | None
@@ -70,11 +64,7 @@ class Pulse:
         return self._work
 
     def begin(self, lane: object | None = None, *, is_load: bool = False) -> None:
-        """Note that a piece of work begins.
-
-        Raises:
-            GivenUp: The thread was given up, and must not touch any model or answer.
-        """
+        """Note that a piece of work begins."""
         with self._lock:
             if self.is_given_up:
                 raise GivenUp
@@ -86,14 +76,7 @@ class Pulse:
         self._work = None
 
     def give_up(self, *, unless: Callable[[Work | None], bool] = lambda _: False) -> Work | None:
-        """Let the thread begin nothing any more; return what it works on, which it may finish.
-
-        Args:
-            unless: Whether to leave the thread alone, in view of what it works on now.
-
-        Returns:
-            None also where it was left alone; ``is_given_up`` tells.
-        """
+        """Let the thread begin nothing any more; return what it works on, which it may finish."""
         with self._lock:
             work = self._work
             if unless(work):
@@ -103,14 +86,7 @@ class Pulse:
 
 
 class Evidence(NamedTuple):
-    """Figures that change while work goes on.
-
-    Attributes:
-        progress: Whatever changes with each thing that is done.
-        own_s: Processor time of the engine thread.
-        computing_s: Processor time of the threads on which MLX computes.
-        is_runnable: Whether one of these threads could run now, whether or not it gets a processor.
-    """
+    """Figures that change while work goes on."""
 
     progress: tuple[int, ...]
     own_s: float = 0.0
@@ -123,11 +99,6 @@ class Patience:
 
     A thread that waits is given the clock's time, and one that computes its own processor time, so
     that it does not matter how much of a processor it gets.
-
-    Args:
-        most_s: How much of that time there is.
-        gather: Returns the evidence about the engine thread, and is told whether it loads a model;
-            called for work that lasts.
     """
 
     def __init__(self, most_s: float, gather: Callable[[bool], Evidence]) -> None:
@@ -138,12 +109,7 @@ class Patience:
         self._stalled_s = 0.0
 
     def is_over(self, work: Work | None, since_s: float) -> bool:
-        """Return whether the engine thread is stuck in a piece of work.
-
-        Args:
-            work: What it works on.
-            since_s: How long ago the last look was.
-        """
+        """Return whether the engine thread is stuck in a piece of work."""
         since_s = min(since_s, _MOST_LOOK_S)
         if work is None or work.number != self._number:
             self._number = 0 if work is None else work.number
@@ -168,12 +134,7 @@ class Patience:
 
 
 def gather(engine_thread: int | None, *, is_load: bool) -> Evidence:
-    """Return evidence about the engine thread of this process. Any thread.
-
-    Args:
-        engine_thread: Its number in the system.
-        is_load: Whether it loads a model.
-    """
+    """Return evidence about the engine thread of this process. Any thread."""
     core = sys.modules.get("mlx.core")
     progress = [0] if core is None else [core.get_active_memory(), core.get_cache_memory()]
     if is_load:

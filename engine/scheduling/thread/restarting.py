@@ -28,15 +28,7 @@ _MOST_STUCK = 4
 
 
 class RestartingThread:
-    """Sends commands to the engine thread, and starts another one where that is stuck.
-
-    Args:
-        limits: The limits of the engine.
-        loader: Loads a model folder.
-
-    Attributes:
-        board: The status of each model.
-    """
+    """Sends commands to the engine thread, and starts another one where that is stuck."""
 
     def __init__(self, limits: Limits, loader: Loader) -> None:
         self.board = StatusBoard()
@@ -50,11 +42,7 @@ class RestartingThread:
         self._said: dict[str | None, UnloadAfter] = {}
 
     def send(self, command: Command) -> None:
-        """Send a command; start a thread if there is none.
-
-        Raises:
-            EngineClosed: ``close`` or ``give_up`` was called.
-        """
+        """Send a command; start a thread if there is none."""
         with self._lock:
             if self._why_closed is not None:
                 raise EngineClosed(self._why_closed)

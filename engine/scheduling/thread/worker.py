@@ -42,17 +42,7 @@ _MOST_MEANWHILE_S = 0.1
 
 
 class EngineThread:
-    """One run of the engine thread. Ends with ``Shutdown``, by an error, or when it is given up.
-
-    Args:
-        limits: The limits of the engine.
-        loader: Loads a model folder; called on the thread.
-        board: Gets the status of each model.
-        leave: Frees what the libraries keep for a thread; called at the end of the thread.
-        on_stuck: Called with the cause when a model is stuck, or has ended the thread by an error;
-            calls ``hand_over``. Any thread.
-        left: What an earlier thread has left to be done.
-    """
+    """One run of the engine thread. Ends with ``Shutdown``, by an error, or when it is given up."""
 
     def __init__(
         self,
@@ -145,14 +135,6 @@ class EngineThread:
 
         The answers of the model that it works for end with an error. What it holds is freed if it
         comes back.
-
-        Args:
-            work: What it is stuck in.
-            cause: The words for people.
-
-        Returns:
-            What the next thread has to do for each model, the commands that it has not begun, and
-            the lanes of the other models; None where the thread goes on after all.
         """
         self._pulse.give_up(unless=lambda now: now is None or now.number != work.number)
         if not self._pulse.is_given_up or self._is_given_up.is_set():
@@ -300,15 +282,7 @@ class EngineThread:
                 return True
 
     def _collect(self, *, is_waiting: bool, is_idle: bool) -> bool:
-        """Queue the sent commands and carry out the cancels; False ends the thread.
-
-        Args:
-            is_waiting: Whether to wait for a first command.
-            is_idle: Whether to wait until a model should be unloaded, and not only for a moment.
-
-        Raises:
-            queue.Empty: No command came in that time.
-        """
+        """Queue the sent commands and carry out the cancels; False ends the thread."""
         first = None
         if is_waiting:
             due_s = self._rest_due_s() if is_idle else _GLANCE_S

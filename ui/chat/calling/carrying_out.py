@@ -9,12 +9,7 @@ from ui.records.messages import ConversationMessage
 
 
 class CarryingOut:
-    """Runs the calls of one answer at a time; reports the end once, also after a cancel.
-
-    Args:
-        tasks: Runs the task.
-        ended: Called with the answer, and with whether the model continues with the results.
-    """
+    """Runs the calls of one answer at a time; reports the end once, also after a cancel."""
 
     def __init__(self, tasks: Tasks, ended: Callable[[ConversationMessage, bool], None]) -> None:
         self._tasks = tasks
@@ -29,13 +24,7 @@ class CarryingOut:
     def begin(
         self, loop: ToolLoop, answer: ConversationMessage, *, is_continued: bool = False
     ) -> None:
-        """Begin to run the calls of an answer.
-
-        Args:
-            loop: Runs them.
-            answer: The answer that makes the calls.
-            is_continued: Whether the person has allowed more calls than the limit.
-        """
+        """Begin to run the calls of an answer."""
         loop.begin(answer, is_continued=is_continued)
         task = self._task = self._tasks.start(self._carry_out(loop, answer), "carry out calls")
         # A task that is cancelled before its first step never runs its own ending.

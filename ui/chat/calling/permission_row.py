@@ -11,18 +11,8 @@ from ui.records.tooling.calls import Decision, Permission
 class PermissionRow(QWidget):
     """The question, its answers, and a field for the reason that the model gets with a denial.
 
-    Args:
-        server: The server's name.
-        tool: The tool's name.
-        has_arguments: Whether the call has arguments, which are shown above the question.
-
     Signals:
         decided: Carries the ``Decision``.
-
-    Attributes:
-        question: The question, in words.
-        reason: The field for the reason of a denial.
-        buttons: The answers, by their permissions.
     """
 
     decided = Signal(object)

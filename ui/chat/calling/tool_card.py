@@ -39,19 +39,6 @@ class ToolCard(QFrame):
 
     Signals:
         decided: The person allowed or denied the call; carries the ``Decision``.
-
-    Args:
-        theme: The look.
-        name: The tool's name.
-        arguments: Its arguments, as the model wrote them.
-
-    Attributes:
-        arguments: The view of the arguments; None if there are none.
-        permission: The question whether it may run; None while there is no question.
-        result: The result; hidden until there is one.
-        fold: The button that shows all of a long result.
-        whole: The button that opens the whole text of a result that is too long for the card.
-        sent: Says how much of the result the model got; hidden if it got all of it.
     """
 
     decided = Signal(object)
@@ -203,11 +190,7 @@ class ToolCard(QFrame):
 
 
 class PausedRow(QWidget):
-    """Says that the limit of calls was reached, and offers to continue.
-
-    Attributes:
-        proceed: The button that continues.
-    """
+    """Says that the limit of calls was reached, and offers to continue."""
 
     def __init__(self) -> None:
         super().__init__()

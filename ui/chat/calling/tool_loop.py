@@ -29,15 +29,7 @@ _MOST_NAMES_CHARS = 400
 
 
 class ToolLoop:
-    """Runs the calls of one conversation.
-
-    Args:
-        conversation: Says which tools the model may call.
-        toolbox: Runs the tools.
-        tell: Called with a run whose calls have progressed.
-        keep: Saves a message whose calls have results.
-        keep_conversation: Saves which tools the person allowed for the conversation.
-    """
+    """Runs the calls of one conversation."""
 
     def __init__(
         self,
@@ -80,12 +72,7 @@ class ToolLoop:
             run.is_cut_off = any(run.result_of(call.id) is None for call in run.tool_calls)
 
     def begin(self, answer: ConversationMessage, *, is_continued: bool = False) -> None:
-        """Note that the calls of an answer are about to run.
-
-        Args:
-            answer: The answer that makes the calls.
-            is_continued: Whether the person has allowed more calls than the limit.
-        """
+        """Note that the calls of an answer are about to run."""
         assert answer.run is not None
         if is_continued or self._count(answer) == 0:
             self._allowed_calls = self._count(answer) + self._toolbox.most_calls

@@ -14,14 +14,7 @@ from ui.kit.text.labels import ElidedLabel, rescale
 
 
 class ChatHeader(QFrame):
-    """Shows title and model; as high as the heads of the other columns.
-
-    Attributes:
-        title: The conversation's title.
-        sidebar: The button that shows or hides the conversations.
-        badge: The name and state of the model.
-        stop_panel: The button that shows or hides the stop panel.
-    """
+    """Shows title and model; as high as the heads of the other columns."""
 
     def __init__(self, theme: Theme, model: AnsweringModel) -> None:
         super().__init__()

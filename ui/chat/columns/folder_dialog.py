@@ -26,14 +26,7 @@ _WIDTH_PX = 460
 
 
 class FolderDialog(QDialog):
-    """Edits a folder; the conversations in it stay unchanged.
-
-    Args:
-        theme: The look.
-        folder: The folder.
-        keep: Called with the edited folder.
-        parent: The window that it belongs to.
-    """
+    """Edits a folder; the conversations in it stay unchanged."""
 
     def __init__(
         self,

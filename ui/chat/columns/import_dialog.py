@@ -29,11 +29,7 @@ Take = Callable[[Sequence[ListedConversation], str], object]
 
 
 class ConversationChoice(QAbstractListModel):
-    """Conversations with check boxes; a file may have many thousands, and few are seen at once.
-
-    Args:
-        parent: Owns it.
-    """
+    """Conversations with check boxes; a file may have many thousands, and few are seen at once."""
 
     def __init__(self, parent: QObject) -> None:
         super().__init__(parent)
@@ -98,14 +94,7 @@ class ConversationChoice(QAbstractListModel):
 
 
 class ImportDialog(QDialog):
-    """Lists the conversations of the file with check boxes; those already here are optional.
-
-    Args:
-        theme: The look.
-        preview: The contents of the file.
-        take: Called with the chosen conversations, and the name of a folder for them or "".
-        parent: The window that it belongs to.
-    """
+    """Lists the conversations of the file with check boxes; those already here are optional."""
 
     def __init__(self, theme: Theme, preview: ImportPreview, take: Take, parent: QWidget) -> None:
         super().__init__(parent)

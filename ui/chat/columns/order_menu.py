@@ -16,12 +16,7 @@ from ui.records.placement import clean_tags, typed_tags
 
 
 class Ordering:
-    """Organizes conversations; each action is undone in one step.
-
-    Args:
-        conversations: All conversations.
-        parent: The widget that questions belong to.
-    """
+    """Organizes conversations; each action is undone in one step."""
 
     def __init__(self, conversations: ConversationList, parent: QWidget) -> None:
         self._list = conversations

@@ -22,18 +22,7 @@ from ui.tools.toolbox import Toolbox
 
 
 class ToolsInChat(QObject):
-    """The tools of the open conversation.
-
-    Args:
-        theme: The look.
-        workspace: The open conversation.
-        toolbox: The servers.
-        composer: Has the button, and gets resources and prompts.
-        parent: The chat, to which dialogs belong.
-
-    Attributes:
-        popover: The card.
-    """
+    """The tools of the open conversation."""
 
     def __init__(
         self,

@@ -25,14 +25,7 @@ from ui.words.tones import Tone
 
 @dataclass(frozen=True, slots=True)
 class Suggestion:
-    """Something to try: a question, with a stop sequence for its answer.
-
-    Attributes:
-        title: Its title.
-        question: The question to send.
-        stop: The stop sequence that counts for its answer alone; empty for none.
-        is_thinking: Whether the model should reason first.
-    """
+    """Something to try: a question, with a stop sequence for its answer."""
 
     title: str
     question: str

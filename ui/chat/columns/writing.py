@@ -26,13 +26,7 @@ _COUNTING = "Counting the tokens before sending…"
 
 
 class Writing(QObject):
-    """Sends the message in the composer, and saves it as a draft until then.
-
-    Args:
-        workspace: Has the open conversation.
-        composer: Has the message.
-        parent: Its owner.
-    """
+    """Sends the message in the composer, and saves it as a draft until then."""
 
     def __init__(self, workspace: Workspace, composer: Composer, parent: QObject) -> None:
         super().__init__(parent)

@@ -91,12 +91,7 @@ class AttachmentRow(QWidget):
         self._say(_PICTURE)
 
     def show_files(self, files: Iterable[Attachment], owner: object = None) -> None:
-        """Show the files of another message.
-
-        Args:
-            files: The files.
-            owner: The owner of the files; files being read for other owners are not shown.
-        """
+        """Show the files of another message."""
         if self._owner is not owner:
             self._refusals[self._owner] = self.refusal.text()
         self.files, self._owner = tuple(files), owner

@@ -43,16 +43,6 @@ class Composer(QFrame):
         wait_ended: A person no longer wants a waiting message to be sent.
         stop_wanted: A person wants to stop the running answer.
         draft_left: An edited earlier prompt replaced the draft; carries the draft.
-
-    Attributes:
-        input: The field.
-        prompts: Returns earlier questions, oldest first, for the arrow keys.
-        thinking: The switch that lets the model reason first.
-        stops: The button that shows the stop list.
-        tools: The button that shows the tools of the conversation; hidden until there are tools.
-        settings: The button that shows the conversation's settings.
-        full_because: Why the context has no room for the message, as last counted; or empty.
-        notice: Says why a message was not sent, or what it waits for.
     """
 
     submitted = Signal()
@@ -171,13 +161,7 @@ class Composer(QFrame):
         restyle(self.meter, "role", role)
 
     def show_stage(self, is_ready: bool, is_running: bool, placeholder: str) -> None:
-        """Show whether a message can be sent, and whether there is an answer to stop.
-
-        Args:
-            is_ready: Whether a message can be sent.
-            is_running: Whether there is an answer to stop.
-            placeholder: The text in the empty field.
-        """
+        """Show whether a message can be sent, and whether there is an answer to stop."""
         if (is_ready, is_running) != (self._is_ready, self._is_running) and not self.is_waiting:
             self.say("")
         self._is_ready, self._is_running = is_ready, is_running

@@ -35,17 +35,7 @@ class CountingEngine(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Count:
-    """The result of a count.
-
-    Attributes:
-        message: The tokens of the message alone.
-        prompt: The tokens of the whole prompt, including the message.
-        context: The tokens that fit into the model's context.
-        without_files: The tokens of the whole prompt without the message's files; None if it has
-            none.
-        files: The tokens of each file's text.
-        is_least: Whether ``prompt`` is a lower bound, which already exceeds the context.
-    """
+    """The result of a count."""
 
     message: int
     prompt: int
@@ -67,14 +57,7 @@ class Count:
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """A message to count.
-
-    Attributes:
-        conversation: The conversation with the earlier messages.
-        model: The model that would answer.
-        typed: The text of the message.
-        files: Its files.
-    """
+    """A message to count."""
 
     conversation: Conversation
     model: ModelInfo
@@ -87,11 +70,6 @@ class ContextMeter(QObject):
 
     Signals:
         counted: A count has ended; carries the ``Count``, or None if there is nothing to count.
-
-    Args:
-        engine: Counts tokens.
-        parent: Owns this object.
-        tools_of: Returns the tools that a conversation's requests name.
     """
 
     counted = Signal(object)

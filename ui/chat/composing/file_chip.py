@@ -23,20 +23,9 @@ _REMOVING = (Qt.Key.Key_Delete, Qt.Key.Key_Backspace)
 class FileChip(QFrame):
     """A small card with an icon, the name, a few words and one button.
 
-    Args:
-        theme: The look.
-        name: The file's name.
-        words: The words beside the name.
-        icon: The button's icon.
-        says: The button's tool tip and accessible name.
-
     Signals:
         opened: It was clicked, or Enter or Space was pressed on it.
         removed: Delete or Backspace was pressed on it.
-
-    Attributes:
-        name: The file's name.
-        button: The one button.
     """
 
     opened = Signal()
@@ -63,12 +52,7 @@ class FileChip(QFrame):
         theme.follow(self, self._tint)
 
     def say(self, words: str, more: str = "") -> None:
-        """Change the words beside the name.
-
-        Args:
-            words: The words beside the name.
-            more: More words, only for the tool tip and screen readers.
-        """
+        """Change the words beside the name."""
         name = self.name.text()
         self._words.setText(words)
         self.setAccessibleName(f"File {name}, {words}")
@@ -77,12 +61,7 @@ class FileChip(QFrame):
         self.updateGeometry()
 
     def show_progress(self, done: int, total: int) -> None:
-        """Show how much of the file has been read.
-
-        Args:
-            done: The number of pages that have been read.
-            total: The number of all pages; 0 for a file without pages.
-        """
+        """Show how much of the file has been read."""
         self.say(f"{done:,} of {total:,} pages" if total else "reading…")
 
     def take_keys(self) -> None:
@@ -128,12 +107,7 @@ class FileChip(QFrame):
 
 
 def words_of(file: Attachment, tokens: int | None = None) -> str:
-    """Return the words of a chip: the file's pages or size, and its tokens if they are known.
-
-    Args:
-        file: The file.
-        tokens: The tokens of its text.
-    """
+    """Return the words of a chip: the file's pages or size, and its tokens if they are known."""
     if file.picture_file:
         return "picture"
     size = size_in_words(len(file.text.encode(errors="replace")))

@@ -33,12 +33,6 @@ class FilePreview(QFrame):
     Signals:
         chosen: A person chose other pages; carries the ``Attachment`` with these.
         remove_wanted: A person wants to remove the file.
-
-    Attributes:
-        file: The file that is shown.
-        first: The field for the first page.
-        last: The field for the last page.
-        text: The text.
     """
 
     chosen = Signal(object)
@@ -69,12 +63,7 @@ class FilePreview(QFrame):
         theme.follow(self, self._fit)
 
     def show_file(self, file: Attachment, tokens: int | None) -> None:
-        """Show a file.
-
-        Args:
-            file: The file.
-            tokens: The tokens of its text, if they are known.
-        """
+        """Show a file."""
         is_same = file == self.file
         self.file = file
         self.setAccessibleName(f"Preview of {file.name}")

@@ -19,13 +19,6 @@ class MessageEditor(QFrame):
     Signals:
         submitted: A person confirmed the edited message; carries its text and its files.
         left: A person cancelled the editing.
-
-    Args:
-        theme: The look.
-        text: The text.
-        files: The files.
-        says: The kind of message, for its accessible name.
-        sends: The words of the button that confirms the text.
     """
 
     submitted = Signal(str, object)

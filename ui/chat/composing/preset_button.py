@@ -22,11 +22,6 @@ class PresetButton(QPushButton):
     Signals:
         chosen: A person wants to use a preset; carries the ``Preset``.
         save_wanted: A person wants to save the present settings; carries the name.
-
-    Args:
-        theme: The look.
-        presets: The presets of this person.
-        dialogs_on: The widget that dialogs belong to.
     """
 
     chosen = Signal(object)

@@ -28,12 +28,6 @@ class PresetOffers(QListWidget):
 
     Signals:
         chosen: A person wants to use a preset; carries the ``Preset``.
-
-    Args:
-        theme: The look.
-        presets: All presets.
-        composer: The message field.
-        around: The widget that the list is shown over.
     """
 
     chosen = Signal(object)

@@ -20,16 +20,7 @@ class PromptHistory:
         return bool(self._lines) and self._place < len(self._lines) - 1
 
     def step(self, by: int, text: str, prompts: Sequence[str]) -> str | None:
-        """Go to the previous (-1) or next (1) prompt.
-
-        Args:
-            by: The direction.
-            text: The present text of the field.
-            prompts: The earlier prompts, oldest first.
-
-        Returns:
-            The new text of the field; None at either end.
-        """
+        """Go to the previous (-1) or next (1) prompt."""
         if not self._lines:
             self._recalled = list(prompts)
             self._lines = [*self._recalled, text]

@@ -16,10 +16,6 @@ class ReadingFile(QObject):
 
     Signals:
         progressed: Pages have been read; carries their number and the number of all pages.
-
-    Attributes:
-        name: The file's name.
-        owner: The owner of the message that the file is for.
     """
 
     progressed = Signal(int, int)

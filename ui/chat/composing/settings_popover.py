@@ -40,11 +40,6 @@ class SettingsPopover(QFrame):
 
     Signals:
         edited: A person changed the settings; carries the ``ConversationSettings``.
-
-    Args:
-        theme: The look.
-        parent: The widget above which it opens.
-        presets: The presets of this person.
     """
 
     edited = Signal(object)

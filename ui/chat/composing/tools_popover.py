@@ -48,17 +48,6 @@ class ToolsPopover(QFrame):
         servers_wanted: A person wants to see the window of tool servers.
         resource_wanted: A person wants to attach a resource; carries the ``ResourceInfo``.
         prompt_wanted: A person wants to insert a prompt; carries the ``PromptInfo``.
-
-    Args:
-        theme: The look.
-        parent: The widget above which it opens.
-        toolbox: The tool servers, their limits and approvals.
-
-    Attributes:
-        boxes: The check boxes: of servers by their names, of tools by server and name.
-        approved: The buttons that remove the approvals of tools in this conversation.
-        attach: The button with the resources and prompts that can be attached.
-        manage: The button that shows the window of tool servers.
     """
 
     edited = Signal(object)
@@ -178,13 +167,7 @@ class ToolsPopover(QFrame):
             QTimer.singleShot(0, self, partial(self._settle, place, scrolled, focused))
 
     def _settle(self, bottom: int | None, scrolled: int, focused: tuple[str, ...] | None) -> None:
-        """Keep each server at its place under the pointer, and restore the focus.
-
-        Args:
-            bottom: The lower edge of the card; None if the card keeps its size, too.
-            scrolled: How far the list was scrolled.
-            focused: The box that had the focus.
-        """
+        """Keep each server at its place under the pointer, and restore the focus."""
         if bottom is not None:
             self._place(QPoint(self.x(), bottom), self)
         self._scroll.verticalScrollBar().setValue(scrolled)

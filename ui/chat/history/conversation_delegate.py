@@ -77,15 +77,7 @@ class ConversationDelegate(QStyledItemDelegate):
         *,
         is_current: bool,
     ) -> None:
-        """Draw a folder: an arrow, its name, and the number of its conversations.
-
-        Args:
-            painter: Draws.
-            area: Its place.
-            index: Its row.
-            folder: The folder.
-            is_current: Whether its row is the current one.
-        """
+        """Draw a folder: an arrow, its name, and the number of its conversations."""
         colors = self._theme.colors
         if is_current or self._takes(folder):
             painter.setPen(QColor(colors.accent))

@@ -105,9 +105,6 @@ class ConversationList(QAbstractListModel):
         """Return an empty conversation: the present one if it is unused, else a new one.
 
         An unused one that begins in another way than its folder says by now is left as it is.
-
-        Args:
-            folder: The folder to put it in, whose settings it gets; None for none.
         """
         fresh = Conversation(settings=self.new_settings)
         if folder is not None:
@@ -140,13 +137,7 @@ class ConversationList(QAbstractListModel):
         change: Callable[[Placement], Placement],
         words: Callable[[str], str],
     ) -> None:
-        """Change the folder or tags of conversations, or archive them.
-
-        Args:
-            conversations: The conversations.
-            change: Returns the new placement of a conversation.
-            words: Returns the name of the action, given the words for the conversations.
-        """
+        """Change the folder or tags of conversations, or archive them."""
         before = [(one, one.placement) for one in conversations]
         changed = [(one, old) for one, old in before if change(old) != old]
         if not changed:

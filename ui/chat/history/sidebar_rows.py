@@ -30,12 +30,7 @@ _MOST_STEPS = 64
 
 @dataclass(frozen=True, slots=True)
 class FolderHead:
-    """A row that opens and closes a folder.
-
-    Attributes:
-        folder: The folder.
-        count: How many conversations are in it, after filtering.
-    """
+    """A row that opens and closes a folder."""
 
     folder: ConversationFolder
     count: int
@@ -49,10 +44,6 @@ class SidebarRows(QAbstractListModel):
 
     Signals:
         filtered: The filters have changed.
-
-    Attributes:
-        shows_archive: Whether the archived conversations are listed instead of the others.
-        tag: Only conversations with this tag are listed; empty for all.
     """
 
     filtered = Signal()

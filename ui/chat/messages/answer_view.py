@@ -43,24 +43,6 @@ class AnswerView(QWidget):
             rewritten: A person replaced the text; carries the new text.
         left: A person cancelled the editing.
         menu_wanted: A person wants its menu; carries the place on the screen.
-
-    Args:
-        theme: The look.
-        message: The answer.
-        reasons: The reason lines of all answers, of which one is marked.
-        parent: The widget around it.
-
-    Attributes:
-        editor: The field for editing the text; None while it is not edited.
-        more: The button that opens its menu.
-        message: The answer.
-        run: The run that made it.
-        text_view: The view of its text.
-        calls: The cards of its tool calls.
-        pace: The speed, while the answer is written.
-        reason: The line that says why it ended; a click shows more.
-        proceed: The button that continues the answer.
-        raw: The button that shows the raw text.
     """
 
     regenerate_wanted = Signal()

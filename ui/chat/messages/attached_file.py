@@ -21,10 +21,6 @@ class AttachedFile(QWidget):
     Signals:
         unfolded: The text is shown or hidden; carries whether it is shown.
         picture_wanted: A person wants to see a picture; carries the ``Attachment``.
-
-    Attributes:
-        chip: The chip, whose button unfolds the text.
-        text_view: The text; None until it is first unfolded.
     """
 
     unfolded = Signal(bool)

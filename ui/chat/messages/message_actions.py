@@ -20,11 +20,6 @@ class MessageActions(QWidget):
 
     Signals:
         version_stepped: A person wants another version: -1 for the previous one, 1 for the next.
-
-    Args:
-        theme: The look.
-        message_view: The view of the message; the buttons appear while the pointer is over it.
-        is_quiet: Whether the buttons are hidden otherwise.
     """
 
     version_stepped = Signal(int)

@@ -18,14 +18,7 @@ _LEAST_PX = 100
 
 
 class PlainBubble(QWidget):
-    """Text in a rounded card at the right, as wide as it needs and at most four fifths.
-
-    Args:
-        theme: The look.
-        text: The text; empty for none.
-        files: The files above it.
-        beside: The widget at the left of the card, at its bottom.
-    """
+    """Text in a rounded card at the right, as wide as it needs and at most four fifths."""
 
     def __init__(
         self, theme: Theme, text: str, files: Iterable[Attachment], beside: QWidget

@@ -23,12 +23,6 @@ class QuestionView(QWidget):
         left: A person cancelled the editing.
         menu_wanted: A person wants its menu; carries the place on the screen.
         picture_wanted: A person wants to see a picture; carries the ``Attachment``.
-
-    Attributes:
-        message: The question.
-        editor: The field for editing it; None while it is not edited.
-        edit: The button that opens that field.
-        more: The button that opens its menu.
     """
 
     edited = Signal(str, object)

@@ -39,14 +39,7 @@ class ReasonLine(QAbstractButton):
         theme.changed.connect(self._fit)
 
     def show_reason(self, figures: Sequence[str], word: str, icon: str, tone: Tone) -> None:
-        """Show figures and a reason.
-
-        Args:
-            figures: Speed, times and counts.
-            word: Why the answer ended.
-            icon: The name of the icon.
-            tone: Its tone, which gives the color.
-        """
+        """Show figures and a reason."""
         self._figures = " · ".join(figures)
         self._word, self._icon, self._tone = word, icon, tone
         spoken = " · ".join([*figures, word])

@@ -15,13 +15,7 @@ _LINE_CHARS = 240
 
 
 class ThinkingView(QWidget):
-    """A heading that unfolds the reasoning on a click.
-
-    Attributes:
-        head: The button that unfolds and folds it.
-        text_view: The view of the reasoning, hidden while it is folded.
-        preview: Its last line, hidden while it is unfolded.
-    """
+    """A heading that unfolds the reasoning on a click."""
 
     def __init__(self, theme: Theme) -> None:
         super().__init__()

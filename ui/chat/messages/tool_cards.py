@@ -25,9 +25,6 @@ class ToolCards(QWidget):
     Signals:
         decided: The person allowed or denied a call; carries its id and the ``Decision``.
         continue_wanted: The person allows more calls than the limit.
-
-    Attributes:
-        cards: The cards, by the ids of their calls.
     """
 
     decided = Signal(str, object)

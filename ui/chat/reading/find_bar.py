@@ -19,13 +19,6 @@ class FindBar(QFrame):
 
     Signals:
         closed: The bar was closed; the composer gets the focus.
-
-    Attributes:
-        field: The field for the text.
-        case: The switch for upper and lower case.
-        count: The number of the current place, and of all places.
-        earlier: Goes to the previous place.
-        later: Goes to the next place.
     """
 
     closed = Signal()

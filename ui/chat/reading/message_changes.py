@@ -53,11 +53,7 @@ class MessageChanges(QObject):
         return True
 
     def rewrite(self, answer: ConversationMessage, text: str) -> bool:
-        """Replace an answer's text; the old text stays as a version.
-
-        Returns:
-            Whether the text was changed.
-        """
+        """Replace an answer's text; the old text stays as a version."""
         current = self._workspace.current
         if current.is_busy or answer.run is None or not text.strip() or text == answer.text:
             return False

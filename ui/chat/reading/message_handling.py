@@ -26,20 +26,7 @@ from ui.records.messages import ConversationMessage
 
 
 class MessageHandling(QObject):
-    """Does the actions of the messages' menus.
-
-    Args:
-        theme: The look.
-        workspace: The open conversation.
-        column: Shows its messages.
-        composer: Gets quotations, and has the text to add without an answer.
-        parent: The widget that shows them.
-
-    Attributes:
-        changes: Changes single messages.
-        menu: The menu of one message.
-        undo_bar: Offers to restore deleted messages.
-    """
+    """Does the actions of the messages' menus."""
 
     def __init__(
         self,

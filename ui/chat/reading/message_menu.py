@@ -26,14 +26,6 @@ class MessageMenu(QObject):
     Signals:
         quoted: A person wants to quote a part of a message; carries its text.
         answer_wanted: A person wants an answer to an unanswered question; carries its message.
-
-    Args:
-        workspace: The open conversation and its model.
-        changes: Makes the changes of the conversation.
-        parent: The widget that shows the messages.
-
-    Attributes:
-        speech: Reads messages aloud.
     """
 
     quoted = Signal(str)
@@ -54,13 +46,7 @@ class MessageMenu(QObject):
         menu.popup(place)
 
     def fill(self, menu: QMenu, view: MessageView, place: QPoint | None = None) -> None:
-        """Add the entries.
-
-        Args:
-            menu: The menu.
-            view: The message.
-            place: The place on the screen; None if there is none.
-        """
+        """Add the entries."""
         message, current = view.message, self._workspace.current
         is_free, is_over = not current.is_busy, message.is_settled
         chosen = selection_of(view)

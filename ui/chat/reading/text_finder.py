@@ -27,16 +27,6 @@ class TextFinder(QObject):
         changed: The count or the current place has changed.
         marked: The places to highlight have changed.
         place_chosen: A place should be scrolled to; carries its message.
-
-    Args:
-        texts: Returns the text of messages.
-        messages: Returns the messages of the open conversation.
-        begins_at: Returns the index of the message at which the search begins.
-        parent: Owns this object.
-
-    Attributes:
-        query: The text to find; None for none.
-        current: The message and the number of the current place in it; None for none.
     """
 
     changed = Signal()

@@ -42,10 +42,6 @@ class AnsweringModel(QObject):
     Signals:
         changed: The stage or the model has changed.
         chosen: The model of a conversation has changed; carries the ``Conversation``.
-
-    Attributes:
-        loaded: The engine's model.
-        library: Finds models by their names; None until it is set.
     """
 
     changed = Signal()

@@ -220,15 +220,7 @@ class ConversationSession(QObject):
         change: StopChange = NO_CHANGE,
         replaced: ConversationMessage | None = None,
     ) -> Run:
-        """Add an answer to a question, store what is new, and start generating it.
-
-        Args:
-            asked: The question.
-            unsaved: Messages that are not saved yet.
-            continued: The run whose text the answer continues.
-            change: How its stops differ from the conversation's list.
-            replaced: The answer that this one replaces; the messages after it stay visible.
-        """
+        """Add an answer to a question, store what is new, and start generating it."""
         conversation, model = self.conversation, self._model.info
         begun = "" if continued is None else continued.text_past_stop(self._structure(continued))
         request = self._traces.traced(request_for(conversation, model, asked, begun, change))

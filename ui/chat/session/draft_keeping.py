@@ -11,12 +11,7 @@ _KEPT_AFTER_MS = 400
 
 
 class DraftKeeping(QObject):
-    """Saves the draft of the open conversation.
-
-    Args:
-        save: Stores a conversation.
-        parent: Its owner.
-    """
+    """Saves the draft of the open conversation."""
 
     def __init__(self, save: Callable[[Conversation], None], parent: QObject) -> None:
         super().__init__(parent)

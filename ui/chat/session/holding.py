@@ -10,11 +10,7 @@ from engine import TokenTrace, quoted, seconds
 
 
 class HeldText:
-    """The text that the stop matcher holds back, with the arrival time of each part.
-
-    Attributes:
-        text: The text that is held now; empty for none.
-    """
+    """The text that the stop matcher holds back, with the arrival time of each part."""
 
     def __init__(self) -> None:
         self.text = ""
@@ -26,15 +22,7 @@ class HeldText:
         return self._parts[0][1] if self._parts else None
 
     def take(self, token: TokenTrace, time_s: float) -> list[tuple[int, float]]:
-        """Note the held text after a token.
-
-        Args:
-            token: The token.
-            time_s: The time at which it arrived.
-
-        Returns:
-            The characters that are no longer held, oldest first: their number and their arrival.
-        """
+        """Note the held text after a token."""
         self.text = token.held
         if not token.held and not self._parts:
             return []  # this is the usual case

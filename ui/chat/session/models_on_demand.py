@@ -25,12 +25,7 @@ class ModelsOnDemand(Protocol):
 
 
 class ModelOfConversation:
-    """The model that answers a conversation at this moment.
-
-    Args:
-        conversation: Says which model is wanted.
-        models: Knows and loads models.
-    """
+    """The model that answers a conversation at this moment."""
 
     def __init__(self, conversation: Conversation, models: ModelsOnDemand) -> None:
         self._conversation = conversation
@@ -43,11 +38,7 @@ class ModelOfConversation:
 
     @asynccontextmanager
     async def held(self) -> AsyncIterator[ModelInfo | None]:
-        """Load the model if necessary, and keep it loaded inside the ``with`` block.
-
-        Raises:
-            ModelLoadFailed: It cannot be loaded, or loading was cancelled.
-        """
+        """Load the model if necessary, and keep it loaded inside the ``with`` block."""
         async with self._models.ready(self._folder) as model:
             yield model
 
@@ -57,17 +48,7 @@ class ModelOfConversation:
 
 
 class RequestForModel:
-    """A request that is completed once its model is loaded.
-
-    Args:
-        request: The request, independent of the model.
-        settings: The settings of the question.
-        without: A stop of the conversation to leave out this time.
-        hold: Loads the model and keeps it loaded until the engine has accepted the request.
-        offered: Starts tool servers and returns the tools; None for no tools.
-        fit: Fits the results of tools to the model, given the request and the function that
-            adapts it.
-    """
+    """A request that is completed once its model is loaded."""
 
     def __init__(
         self,
@@ -87,11 +68,7 @@ class RequestForModel:
 
     @asynccontextmanager
     async def held(self) -> AsyncIterator[tuple[GenerationRequest, ModelInfo | None]]:
-        """Keep the model loaded; yield the request adapted to the model, and the model.
-
-        Raises:
-            ModelLoadFailed: The model cannot be loaded, or loading was cancelled.
-        """
+        """Keep the model loaded; yield the request adapted to the model, and the model."""
         tools = () if self._offered is None else await self._offered()
         request = replace(self._request, tools=tools) if tools else self._request
         async with self._hold() as model:

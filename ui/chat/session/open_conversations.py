@@ -27,16 +27,6 @@ class OpenConversations(QObject):
 
     Signals:
         answer_ended: An answer ended; carries its ``Conversation`` and its ``Run``.
-
-    Args:
-        engine: Generates the answers.
-        model: The loaded model.
-        store: Keeps conversations.
-        traces: Keeps the traces of runs.
-        conversations: The list of all conversations.
-        is_wanted: Returns whether a conversation must stay in memory: it is shown, or will be.
-        toolbox: Runs the tools that models call.
-        parent: Owns this object.
     """
 
     answer_ended = Signal(object, object)

@@ -17,12 +17,6 @@ class SettingsInUse(QObject):
 
     Signals:
         changed: The settings or the tools of the open conversation were changed.
-
-    Args:
-        current: Returns the open conversation.
-        conversations: Saves it.
-        presets: The presets of this person.
-        parent: Owns this object.
     """
 
     changed = Signal()

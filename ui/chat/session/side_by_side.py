@@ -52,19 +52,6 @@ class SideBySide(QObject):
     Signals:
         is_running_changed: An answer began, or both have ended; carries whether one is running.
         side_ended: One of the answers has ended.
-
-    Args:
-        engine: Generates the answers.
-        conversation: The conversation that the question belongs to.
-        store: Keeps the answers.
-        traces: Keeps the traces of both runs.
-        models: Loads the model of a side if necessary.
-        variants: The settings of the two answers.
-        parent: Owns this object.
-
-    Attributes:
-        sides: The left and the right answer.
-        question: The question, once it was asked.
     """
 
     is_running_changed = Signal(bool)
@@ -129,11 +116,7 @@ class SideBySide(QObject):
         return True
 
     def answer_again(self, side: Side) -> bool:
-        """Ask for one of the answers again; the one before stays as a version.
-
-        Returns:
-            Whether it was begun.
-        """
+        """Ask for one of the answers again; the one before stays as a version."""
         if self.question is None or side.session.is_running:
             return False
         if side.session.answer(self.question) is None:

@@ -88,11 +88,6 @@ class Traces(QObject):
     Signals:
         forgotten: All traces were deleted.
         level_changed: The level of detail for the next runs has changed.
-
-    Attributes:
-        keeper: Keeps the traces of conversations on disk; None if none are kept there.
-        level: The level of detail for the next runs.
-        top_logprobs: How many alternatives of each token, at the full level.
     """
 
     forgotten = Signal()
@@ -132,11 +127,7 @@ class Traces(QObject):
         self._prune()
 
     def begin(self, run_id: str, generation: Generation) -> RunTrace | None:
-        """Keep the trace of an accepted run; the oldest traces are dropped.
-
-        Returns:
-            The trace; None if the run is not recorded.
-        """
+        """Keep the trace of an accepted run; the oldest traces are dropped."""
         request = generation.request
         if request.trace is TraceLevel.OFF:
             return None
@@ -190,12 +181,7 @@ class Traces(QObject):
         return await asyncio.wrap_future(self.keeper.take_in(kept, content))
 
     def copy(self, copies: Iterable[Run], conversation_id: str) -> None:
-        """Give copied runs a trace of their own, if the original has one.
-
-        Args:
-            copies: The copies; other runs among them are left alone.
-            conversation_id: The conversation that they belong to.
-        """
+        """Give copied runs a trace of their own, if the original has one."""
         originals = {one.id: one.copied_from for one in copies if one.copied_from}
         for run_id, original in originals.items():
             trace = self._traces.get(original)

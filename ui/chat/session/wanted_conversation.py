@@ -14,15 +14,6 @@ class WantedConversation(QObject):
 
     Signals:
         changed: Another conversation is wanted, or the wanted one cannot be read.
-
-    Args:
-        store: Loads conversations.
-        show: Shows a conversation that is in memory, at the message with an id if one is given.
-        give_up: Called when the wanted conversation cannot be read.
-        parent: Owns this object.
-
-    Attributes:
-        conversation: The wanted conversation; None once it is shown.
     """
 
     changed = Signal()
@@ -42,12 +33,7 @@ class WantedConversation(QObject):
         self._tasks = Tasks()
 
     def open(self, conversation: Conversation, message_id: str | None = None) -> None:
-        """Open a conversation; it is shown at once if it is in memory and its end is wanted.
-
-        Args:
-            conversation: The conversation.
-            message_id: The message to show; None for its end.
-        """
+        """Open a conversation; it is shown at once if it is in memory and its end is wanted."""
         self._want(conversation)
         if conversation.is_loaded and message_id is None:
             self._show(conversation, None)

@@ -23,19 +23,6 @@ class SideColumn(QFrame):
         keep_wanted: A person wants to continue with this answer.
         reason_wanted: A person wants to see why the answer ended; carries its ``Run``.
         again_wanted: A person wants this answer again, because it failed.
-
-    Args:
-        theme: The look.
-        side: The answer and its settings.
-        title: Its settings, in a few words.
-        detail: More about them; empty for nothing.
-        reasons: The reason lines of both answers, of which one is marked.
-
-    Attributes:
-        side: The answer and its settings.
-        view: The view of the answer.
-        cause: Why it failed, in full.
-        keep: The button that keeps it.
     """
 
     keep_wanted = Signal()

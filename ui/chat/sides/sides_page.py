@@ -40,12 +40,6 @@ class SidesPage(QWidget):
         kept: A person chose an answer; carries its ``Side``, or None to keep both as versions.
         compare_wanted: A person wants to compare both runs in the inspector; carries them.
         run_wanted: A person wants to see why an answer ended; carries its ``Run``.
-
-    Attributes:
-        columns: The left and the right column; empty while nothing is shown.
-        words: How much the answers differ.
-        compare: The button that opens the inspector.
-        leave: The button that keeps both as versions.
     """
 
     kept = Signal(object)

@@ -40,16 +40,6 @@ class ConversationFiles(QObject):
         grown: Conversations were imported or copied and are still in memory.
         written: A file has been written; carries its path.
         refused: A file could not be read or written; carries the reason in words.
-
-    Args:
-        store: Keeps conversations.
-        conversations: The list of all conversations.
-        presets: The presets of this person.
-        traces: The recorded tokens of answers.
-        parent: Owns this object.
-
-    Attributes:
-        transfers: The exports and imports that are running.
     """
 
     added = Signal(object)
@@ -204,11 +194,7 @@ class ConversationFiles(QObject):
         return True
 
     async def _snapshot(self, conversation: Conversation) -> Conversation:
-        """Return a copy of a conversation and its messages as they are now, for another thread.
-
-        Raises:
-            Unreadable: Its messages cannot be read.
-        """
+        """Return a copy of a conversation and its messages as they are now, for another thread."""
         if conversation.is_loaded:
             return conversation.snapshot(conversation.tree)
         messages = await self._store.read(conversation)

@@ -41,15 +41,7 @@ _MEMORY_SHARE = 32
 
 @dataclass(frozen=True, slots=True)
 class ImportPreview:
-    """The contents of a file, before any of it is imported.
-
-    Attributes:
-        name: The name of the file or folder.
-        found: Everything that is in it.
-        new: Its conversations that are not here.
-        here: Its conversations that were imported before, or exported from here.
-        path: Where it is.
-    """
+    """The contents of a file, before any of it is imported."""
 
     name: str
     found: FoundConversations
@@ -66,14 +58,6 @@ class ConversationImports(QObject):
         added: A conversation was imported; carries the ``Conversation``. Of many, the first.
         grown: Conversations were imported and are still in memory.
         refused: A file could not be read; carries the reason in words.
-
-    Args:
-        store: Keeps conversations.
-        conversations: All conversations.
-        presets: All presets, to which those of an archive are added.
-        traces: The recorded tokens of answers, to which those of an archive are added.
-        transfers: Runs one import or export after the other.
-        parent: Owns this object.
     """
 
     looked = Signal(object)
@@ -104,13 +88,7 @@ class ConversationImports(QObject):
     def take(
         self, preview: ImportPreview, conversations: Sequence[ListedConversation], folder: str = ""
     ) -> None:
-        """Import conversations of a file that was read.
-
-        Args:
-            preview: The contents of the file.
-            conversations: The conversations to import.
-            folder: The name of a folder for conversations without one; empty for none.
-        """
+        """Import conversations of a file that was read."""
         self._transfers.start(
             f"Importing {preview.name}",
             lambda transfer: self._take(preview, conversations, folder, transfer),
@@ -245,11 +223,7 @@ class ConversationImports(QObject):
     def _take_folders(
         self, found: FoundConversations, listed: Sequence[ListedConversation], name: str
     ) -> str:
-        """Create the folders of the conversations to import, and the empty folders.
-
-        Returns:
-            The id of the folder for conversations without one; empty for none.
-        """
+        """Create the folders of the conversations to import, and the empty folders."""
         folders = self._conversations.folders
         inside = {one.folder_id for one in listed}
         not_wanted = {one.folder_id for one in found.listed} - inside
@@ -272,15 +246,7 @@ def _next(messages: Iterator[ConversationMessage]) -> list[ConversationMessage]:
 def _outcome(
     found: FoundConversations, taken: int, wanted: int, traces: TakenTraces, is_cancelled: bool
 ) -> str:
-    """Return the result of an import, in sentences.
-
-    Args:
-        found: The contents of the file.
-        taken: How many conversations were imported.
-        wanted: How many should have been imported.
-        traces: The result for the recorded tokens of their answers.
-        is_cancelled: Whether a person cancelled it.
-    """
+    """Return the result of an import, in sentences."""
     if not wanted:
         return ""
     whole = counted(wanted, "conversation")

@@ -16,17 +16,7 @@ _MARKDOWN = (".md", ".markdown", ".txt")
 
 
 class ExportedFile:
-    """A file that conversations are written to one by one; blocks, so not on the main thread.
-
-    Args:
-        path: Its path; the suffix determines the format.
-        end: The end of its JSON.
-        pictures: The folder of the pictures that an archive gets; None for none.
-
-    Attributes:
-        name: Its name.
-        takes_traces: Whether traces can be added.
-    """
+    """A file that conversations are written to one by one; blocks, so not on the main thread."""
 
     def __init__(self, path: Path, end: str, pictures: Path | None = None) -> None:
         self.name = path.name
@@ -64,12 +54,7 @@ class ExportedFile:
         self._picture_files |= {file.picture_file for file in files if file.picture_file}
 
     def add_trace(self, kept: KeptTrace, content: bytes) -> None:
-        """Write the trace of an answer.
-
-        Args:
-            kept: Its run and its age.
-            content: The stored form of the trace.
-        """
+        """Write the trace of an answer."""
         assert self._archive is not None
         self._end_json()
         self._archive.writestr(trace_member(kept.run_id, kept.written_at), content)

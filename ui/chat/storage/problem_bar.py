@@ -18,9 +18,6 @@ class ProblemBar(QFrame):
     Signals:
         solved: The problem is over.
         recovery_declined: The message was dismissed although the file could be recovered.
-
-    Attributes:
-        recover: The button that recovers what can be read of a damaged file.
     """
 
     solved = Signal()

@@ -17,11 +17,6 @@ class Recovery(QObject):
 
     Signals:
         told: The recovery ended; carries a ``StoreProblem`` with the result.
-
-    Args:
-        store: Keeps conversations.
-        transfers: The exports and imports that are running.
-        parent: Owns this object.
     """
 
     told = Signal(object)
@@ -50,13 +45,7 @@ class Recovery(QObject):
 def outcome(
     recovered: Recovered, damaged: StoreProblem | None, *, is_cancelled: bool = False
 ) -> StoreProblem:
-    """Return the result of a recovery in words; one that ended early can be started again.
-
-    Args:
-        recovered: What was recovered.
-        damaged: The problem, with the damaged file that was set aside.
-        is_cancelled: Whether a person cancelled it.
-    """
+    """Return the result of a recovery in words; one that ended early can be started again."""
     found = counted(recovered.conversations, "conversation")
     said = counted(recovered.messages, "message")
     sentence = f"{found} with {said} recovered." if recovered.messages else f"{found} recovered."

@@ -24,21 +24,7 @@ class TraceArchive(Protocol):
         """Return the stored form of a trace; None if it is gone or cannot be read."""
 
     async def take_in(self, kept: KeptTrace, content: bytes) -> bool:
-        """Keep a trace from an archive, if there is room for a trace of its age.
-
-        Args:
-            kept: Its run and its age.
-            content: The trace as ``content`` returned it.
-
-        Returns:
-            Whether that run's trace is kept now; raises ``DamagedFile`` if it is not a trace, and
-            ``OSError`` if it cannot be written.
-        """
+        """Keep a trace from an archive, if there is room for a trace of its age."""
 
     def copy(self, copies: Iterable[Run], conversation_id: str) -> None:
-        """Give copied runs a trace of their own, if the original has one.
-
-        Args:
-            copies: The copies; other runs among them are left alone.
-            conversation_id: The conversation that they belong to.
-        """
+        """Give copied runs a trace of their own, if the original has one."""

@@ -23,14 +23,7 @@ class Owner(NamedTuple):
 
 @dataclass(slots=True)
 class TakenTraces:
-    """The result of importing the traces of an archive.
-
-    Attributes:
-        came: How many traces were imported.
-        damaged: How many traces cannot be read.
-        left_out: How many traces exceed the space that the preferences allow.
-        cause: Why the rest was not imported, as the end of a sentence; empty if all were tried.
-    """
+    """The result of importing the traces of an archive."""
 
     came: int = 0
     damaged: int = 0
@@ -63,14 +56,7 @@ async def take_traces(
     traces: TraceArchive,
     transfer: Transfer,
 ) -> TakenTraces:
-    """Import the traces of the imported answers, one after the other.
-
-    Args:
-        archive: The traces of the archive.
-        wanted: The runs that were imported, by their ids in the archive.
-        traces: Keeps the traces.
-        transfer: Gets the progress, and says whether to end early; imported traces stay.
-    """
+    """Import the traces of the imported answers, one after the other."""
     taken = TakenTraces()
     total = sum(run_id in wanted for run_id in archive.members)
     reading = archive.read(wanted)

@@ -12,15 +12,7 @@ _T = TypeVar("_T")
 
 
 class Transfer:
-    """A running export or import.
-
-    Attributes:
-        words: What it does, for a person.
-        done: How many conversations are finished.
-        total: The number of all conversations; 0 while it is not known.
-        is_cancelled: Whether a person cancelled it.
-        outcome: Its result, as a sentence; empty if nothing needs to be said.
-    """
+    """A running export or import."""
 
     def __init__(self, words: str, tell: Callable[[], None]) -> None:
         self.words = words
@@ -69,9 +61,6 @@ class Transfers(QObject):
     Signals:
         changed: One began, made progress or ended; see ``now``.
         ended: One ended; carries its result, as a sentence.
-
-    Attributes:
-        now: The one that is running; None if there is none.
     """
 
     changed = Signal()
@@ -85,12 +74,7 @@ class Transfers(QObject):
         self._waiting: list[Transfer] = []
 
     def start(self, words: str, work: Callable[[Transfer], Coroutine[Any, Any, None]]) -> None:
-        """Do work once earlier transfers have ended.
-
-        Args:
-            words: What it does, for a person.
-            work: Does it, and checks ``is_cancelled`` between its steps.
-        """
+        """Do work once earlier transfers have ended."""
         transfer = Transfer(words, self.changed.emit)
         self._waiting.append(transfer)
         self._tasks.start(self._do(transfer, work), words)

@@ -12,11 +12,6 @@ class GoneBar(QFrame):
 
     Signals:
         switch_wanted: A person wants to choose a model from the list.
-
-    Attributes:
-        words: The message.
-        use: The button that uses the loaded model instead.
-        choose: The button that opens the list.
     """
 
     switch_wanted = Signal()

@@ -27,11 +27,6 @@ class ModelBadge(QWidget):
 
     Signals:
         switch_wanted: A person wants to choose another model.
-
-    Attributes:
-        name: The button with the model's name, which opens the list.
-        cancel: The button that cancels loading.
-        again: The button that loads the model again.
     """
 
     switch_wanted = Signal()

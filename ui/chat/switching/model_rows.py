@@ -24,14 +24,7 @@ _FITS = {
 
 @dataclass(frozen=True, slots=True)
 class ModelRow:
-    """One model of the list.
-
-    Attributes:
-        model: The model of the library.
-        is_chosen: Whether it answers the open conversation.
-        is_loaded: Whether it is in memory.
-        is_loading: Whether it is being loaded.
-    """
+    """One model of the list."""
 
     model: LibraryModel
     is_chosen: bool = False
@@ -162,12 +155,7 @@ class ModelRows(QAbstractListModel):
 
 
 def rows_of(library: ModelLibrary, chosen: str) -> list[ModelRow]:
-    """Return a row for each model of the library.
-
-    Args:
-        library: The models on this computer.
-        chosen: The resolved folder of the open conversation's model; empty for none.
-    """
+    """Return a row for each model of the library."""
     state = library.model
     loaded = state.loaded_folders()
     rows = []

@@ -10,16 +10,7 @@ _AROUND_CHARS = 160
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """What two runs have in common, and where they differ.
-
-    Attributes:
-        sentence: The result, as a sentence.
-        common: The end of the text that both begin with.
-        left: How the first run continues after that text.
-        right: How the second run continues after it.
-        rows: The settings and figures that differ: a name and both values.
-        token_index: The first token that differs; None if none does, or if that is not known.
-    """
+    """What two runs have in common, and where they differ."""
 
     sentence: str
     common: str

@@ -13,15 +13,7 @@ _NAMED_PLACES = 5
 
 @dataclass(frozen=True, slots=True)
 class EndingOdds:
-    """The EOS probabilities of a run.
-
-    Attributes:
-        values: From 0 to 1, one a token, oldest first.
-        first_index: The index of the first of these tokens.
-        likely: Indexes of the tokens before which the answer might well have ended, but did not.
-        sentence: The result, as a sentence.
-        has_end: Whether the last value belongs to the token that ended the run.
-    """
+    """The EOS probabilities of a run."""
 
     values: tuple[float, ...]
     first_index: int

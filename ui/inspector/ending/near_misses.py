@@ -16,16 +16,7 @@ _AROUND_CHARS = 24
 
 @dataclass(frozen=True, slots=True)
 class NearMiss:
-    """A place where a stop nearly matched.
-
-    Attributes:
-        channel: The channel that it is in.
-        offset: Code points of that channel's text before it.
-        before: The text before it.
-        text: What looks like the stop.
-        after: The text after it.
-        why: Why it is not a match, in words.
-    """
+    """A place where a stop nearly matched."""
 
     channel: Channel
     offset: int
@@ -37,17 +28,7 @@ class NearMiss:
 
 @dataclass(frozen=True, slots=True)
 class RuleReport:
-    """What happened to one stop string.
-
-    Attributes:
-        number: From 1, its place in the list.
-        rule: The string.
-        prefix: Its longest beginning that occurred in a channel where the stop applies.
-        count: How often that occurred.
-        is_match: Whether it ended the answer.
-        outcome: The result in words.
-        misses: Where it came near, at most ``MAX_MISSES``.
-    """
+    """What happened to one stop string."""
 
     number: int
     rule: str

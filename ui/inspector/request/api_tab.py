@@ -39,13 +39,7 @@ PARTS = (
 
 
 class ApiTab(QWidget):
-    """Which API, which part of the request or answer, and its text.
-
-    Args:
-        theme: The look.
-        inspector: The shown run.
-        tools: The API's part of the inspector.
-    """
+    """Which API, which part of the request or answer, and its text."""
 
     def __init__(self, theme: Theme, inspector: Inspector, tools: InspectorTools) -> None:
         super().__init__()

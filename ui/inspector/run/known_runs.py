@@ -15,22 +15,14 @@ _MOST_RUNS = 200
 
 
 class KnownRuns:
-    """Lists runs, with their traces if these are in memory.
-
-    Args:
-        workspace: The conversations and what was recorded of their answers.
-    """
+    """Lists runs, with their traces if these are in memory."""
 
     def __init__(self, workspace: Workspace) -> None:
         self._workspace = workspace
         self._traces = workspace.traces
 
     def of_conversation(self, without: Run | None = None) -> list[ShownRun]:
-        """Return the runs of the open conversation, newest first.
-
-        Args:
-            without: A run that is left out.
-        """
+        """Return the runs of the open conversation, newest first."""
         found: list[ShownRun] = []
         for message in self._workspace.current.conversation.tree:
             run = message.run

@@ -16,10 +16,6 @@ class ShownPrompt(QObject):
 
     Signals:
         read: The prompt was read, or reading it failed; see ``pieces`` and ``problem``.
-
-    Attributes:
-        pieces: The tokens' ids and texts; None while they are not known.
-        problem: Why they could not be read; empty if they were, or nobody asked.
     """
 
     read = Signal()

@@ -58,13 +58,7 @@ class ShownRun:
 def shown_answer(
     entry: RequestEntry, answer: RequestAnswer, trace: RunTrace | None = None
 ) -> ShownRun:
-    """Return an answer to a request of another app.
-
-    Args:
-        entry: The request.
-        answer: One of its answers.
-        trace: The answer's tokens, where they were recorded and have not been forgotten.
-    """
+    """Return an answer to a request of another app."""
     request = answer.request
     run = Run(
         stops=request.stops.strings,
@@ -98,13 +92,7 @@ def saved_run(shown: ShownRun) -> str:
 
 
 def shown_recording(recording: Recording, name: str, question: str = "") -> ShownRun:
-    """Return a saved run as it is shown: its own stops are replayed over its tokens.
-
-    Args:
-        recording: The run.
-        name: Its name, such as the name of a file.
-        question: The last message of the user.
-    """
+    """Return a saved run as it is shown: its own stops are replayed over its tokens."""
     trace = trace_of(recording)
     played = replay(recording)
     stop = played.stop or recording.stop

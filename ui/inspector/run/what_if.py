@@ -23,15 +23,7 @@ DELAY_MS = 60
 
 @dataclass(frozen=True, slots=True)
 class WhatIfOutcome:
-    """What the tried list would have done.
-
-    Attributes:
-        sentence: In words.
-        text: The answer that would have been kept.
-        cut: What would have been cut from its end.
-        is_same: Whether the run itself ended at the same place for the same reason.
-        strings: The stop strings that were tried.
-    """
+    """What the tried list would have done."""
 
     sentence: str
     text: str
@@ -45,11 +37,6 @@ class WhatIf(QObject):
 
     Signals:
         outcome_changed: ``outcome`` has changed.
-
-    Attributes:
-        stops: The copy.
-        outcome: The newest outcome; None without a recording.
-        recording: The run; None if it cannot be replayed.
     """
 
     outcome_changed = Signal()
@@ -144,14 +131,7 @@ class WhatIf(QObject):
 def outcome_of(
     recording: Recording, played: Replayed, strings: tuple[str, ...], rows: dict[str, int]
 ) -> WhatIfOutcome:
-    """Return the result of a replay, with a sentence about it.
-
-    Args:
-        recording: The run.
-        played: The replay.
-        strings: The stops that were tried.
-        rows: The row of each stop in the list; a stop without a row is still being typed.
-    """
+    """Return the result of a replay, with a sentence about it."""
     kept = f"keeping {counted(len(played.text), 'character')}"
     stop = played.stop
     if stop is None:

@@ -23,12 +23,7 @@ class RunTable(QAbstractTableModel):
         self._shown_id: str | None = None
 
     def show_runs(self, runs: Sequence[ShownRun], shown_id: str | None) -> None:
-        """List these runs.
-
-        Args:
-            runs: The runs.
-            shown_id: The id of the one that the inspector shows.
-        """
+        """List these runs."""
         self.beginResetModel()
         self._runs, self._shown_id = list(runs), shown_id
         self.endResetModel()

@@ -23,14 +23,6 @@ class Probing(QObject):
 
     Signals:
         changed: The stage, the progress or the rows have changed.
-
-    Attributes:
-        stage: Whether a probe is running, or how the last one ended.
-        message: The running check, or why the probe could not begin.
-        done: Checks that are finished.
-        total: All checks; 0 until their number is known.
-        rows: The results so far.
-        outcome: The finished report.
     """
 
     changed = Signal()

@@ -65,15 +65,7 @@ class CellDelegate(QStyledItemDelegate):
 
 
 class RowsView(QTableView):
-    """A table in which whole rows are chosen and nothing is edited.
-
-    Args:
-        model: The rows.
-        says: Its accessible name.
-        is_code: Whether its cells have the fixed font.
-        widths: The initial widths of the columns, in letters; the last column takes the rest. Where
-            the table has less room when it is first shown, its widest columns give way.
-    """
+    """A table in which whole rows are chosen and nothing is edited."""
 
     def __init__(
         self,

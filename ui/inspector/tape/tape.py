@@ -39,14 +39,7 @@ class TokenMark(IntFlag):
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A piece of one token's text that is marked in one way.
-
-    Attributes:
-        row: The token's place on the tape.
-        text: The piece; for a token without text, the words of its chip.
-        marks: What became of it.
-        is_chip: Whether the token has no text: a special token or part of a character.
-    """
+    """A piece of one token's text that is marked in one way."""
 
     row: int
     text: str
@@ -55,13 +48,7 @@ class Span:
 
 
 class Tape:
-    """The tokens of a trace, or its newest ones, at one moment.
-
-    Attributes:
-        tokens: The tokens, oldest first.
-        texts: The text that belongs to each.
-        stop: Why the run ended, if it has.
-    """
+    """The tokens of a trace, or its newest ones, at one moment."""
 
     def __init__(self, trace: RunTrace, newest: int | None = None) -> None:
         tokens = tuple(trace.tokens)

@@ -45,12 +45,7 @@ class TapeLegend(QWidget):
         return self._kinds
 
     def show_kinds(self, kinds: Sequence[MarkKind], *, is_first: bool = False) -> None:
-        """Explain these kinds of marks.
-
-        Args:
-            kinds: The kinds.
-            is_first: Whether nothing was shown before.
-        """
+        """Explain these kinds of marks."""
         if list(kinds) == self._kinds and not is_first:
             return
         self._kinds = list(kinds)

@@ -51,13 +51,7 @@ class Range:
 
 @dataclass(slots=True)
 class TapeMarks:
-    """Where each token is on the tape, and which text is marked.
-
-    Attributes:
-        begins: The first character of each token, rising.
-        ends: The character after the last one of each token.
-        marked: By its kind, the text that has a mark, in order.
-    """
+    """Where each token is on the tape, and which text is marked."""
 
     begins: list[int] = field(default_factory=list)
     ends: list[int] = field(default_factory=list)
@@ -85,14 +79,7 @@ class TapeMarks:
         return bisect_right(self.begins, position) - 1
 
     def draw(self, view: QTextEdit, painter: QPainter, colors: Colors, chosen: int) -> None:
-        """Draw the marks of the part that is in sight.
-
-        Args:
-            view: The text, laid out.
-            painter: Paints on the view's viewport.
-            colors: The palette.
-            chosen: The place of the chosen token; -1 for none.
-        """
+        """Draw the marks of the part that is in sight."""
         seen = _seen(view)
         height = view.fontMetrics().height()
         bar = max(2.0, height * _BAR_SHARE)
@@ -123,14 +110,7 @@ def add(ranges: list[Range], written: Range) -> None:
 
 
 def draw_mark(painter: QPainter, box: QRectF, kind: MarkKind, colors: Colors) -> None:
-    """Draw one mark; its shape alone shows its kind, without color.
-
-    Args:
-        painter: Paints where the letters are.
-        box: The rectangle around the letters.
-        kind: The kind of the mark.
-        colors: The palette.
-    """
+    """Draw one mark; its shape alone shows its kind, without color."""
     height = box.height()
     painter.setBrush(Qt.BrushStyle.NoBrush)
     match kind:

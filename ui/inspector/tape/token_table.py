@@ -35,11 +35,7 @@ _DISPLAY = int(Qt.ItemDataRole.DisplayRole)
 
 
 class TokenTable(QAbstractTableModel):
-    """Shows the newest tokens of one trace.
-
-    Attributes:
-        hidden_rows: Older tokens that are not shown.
-    """
+    """Shows the newest tokens of one trace."""
 
     def __init__(self, parent: QObject | None = None) -> None:
         super().__init__(parent)
@@ -162,13 +158,7 @@ class TokenTable(QAbstractTableModel):
 
 
 def cell(token: TokenTrace, column: int, rules: tuple[str, ...]) -> str:
-    """Return the text of one cell.
-
-    Args:
-        token: The token.
-        column: The number of the column.
-        rules: The stop sequences of the run.
-    """
+    """Return the text of one cell."""
     stats = token.stats
     match column:
         case 0:

@@ -69,14 +69,7 @@ class CheckDelegate(QStyledItemDelegate):
 
 
 def _draw_tick(painter: QPainter, theme: Theme, box: QRect, *, is_enabled: bool) -> None:
-    """Draw a tick into a box.
-
-    Args:
-        painter: Draws it.
-        theme: Its colors and size.
-        box: The box.
-        is_enabled: Whether the box can be changed.
-    """
+    """Draw a tick into a box."""
     color = theme.colors.on_accent if is_enabled else theme.colors.muted
     size = theme.px(_TICK)
     place = QRectF(0, 0, size, size)

@@ -63,15 +63,7 @@ def add_leading_icon(theme: Theme, field: QLineEdit, name: str) -> QLabel:
 
 
 class _InField(QObject):
-    """Keeps a widget at an end of a field and the text beside it.
-
-    Args:
-        theme: The look.
-        field: The field.
-        inner: The widget to place.
-        tint: Applies the theme's present colors and sizes to it.
-        is_at_end: Whether it is placed after the text, not before it.
-    """
+    """Keeps a widget at an end of a field and the text beside it."""
 
     def __init__(
         self,

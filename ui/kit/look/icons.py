@@ -72,14 +72,7 @@ def names() -> tuple[str, ...]:
 
 @lru_cache(maxsize=512)
 def pixmap(name: str, color: str, size: int = 18, scale: float = 2.0) -> QPixmap:
-    """Return an icon of ``size`` logical pixels, ``scale`` device pixels each.
-
-    Args:
-        name: The name of the icon.
-        color: Its color.
-        size: Its width and height in logical pixels.
-        scale: Device pixels in a logical one.
-    """
+    """Return an icon of ``size`` logical pixels, ``scale`` device pixels each."""
     pixels = round(size * scale)
     image = QPixmap(pixels, pixels)
     image.fill(Qt.GlobalColor.transparent)
@@ -92,27 +85,13 @@ def pixmap(name: str, color: str, size: int = 18, scale: float = 2.0) -> QPixmap
 
 
 def draw(painter: QPainter, place: QRectF, name: str, color: str) -> None:
-    """Draw an icon on a widget, sharp on any screen.
-
-    Args:
-        painter: Draws on the widget.
-        place: The square that the icon fills.
-        name: One of ``names()``.
-        color: Its color, as ``#rrggbb``.
-    """
+    """Draw an icon on a widget, sharp on any screen."""
     image = pixmap(name, color, round(place.width()), painter.device().devicePixelRatioF() * 2)
     painter.drawPixmap(place, image, QRectF(image.rect()))
 
 
 def icon(name: str, color: str, size: int = 18, disabled: str | None = None) -> QIcon:
-    """Return an icon that is sharp on ordinary and on high-resolution screens.
-
-    Args:
-        name: One of ``names()``.
-        color: Its color, as ``#rrggbb``.
-        size: Its width and height in logical pixels.
-        disabled: The color for a disabled control; None for the same color.
-    """
+    """Return an icon that is sharp on ordinary and on high-resolution screens."""
     result = QIcon()
     for scale in (1.0, 2.0):
         result.addPixmap(pixmap(name, color, size, scale))

@@ -27,13 +27,7 @@ def words_pattern(words: Sequence[str], has_case: bool = False) -> re.Pattern[st
 def word_places(
     document: QTextDocument, words: Sequence[str], has_case: bool = False
 ) -> list[tuple[int, int]]:
-    """Return the beginning and end of each occurrence of the words, in order.
-
-    Args:
-        document: The document.
-        words: The words.
-        has_case: Whether upper and lower case differ.
-    """
+    """Return the beginning and end of each occurrence of the words, in order."""
     if not words:
         return []
     pattern = words_pattern(words, has_case)

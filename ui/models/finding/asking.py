@@ -12,17 +12,7 @@ from engine.library.hub_failures import HubCancelled, HubFailed
 
 
 def found_for(hub: Hub, text: str, most: int) -> SearchResult:
-    """Search the hub; the name of a repository finds that one too, even if it lacks the MLX tag.
-
-    Args:
-        hub: The hub.
-        text: The typed text: words, or a repository's name or address.
-        most: The most models to return.
-
-    Raises:
-        HubFailed: The hub gave no answer.
-        HubCancelled: The search was cancelled.
-    """
+    """Search the hub; the name of a repository finds that one too, even if it lacks the MLX tag."""
     repository = _repository(text)
     if not repository:
         return searching.search(hub, text, most)

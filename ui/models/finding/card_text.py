@@ -34,12 +34,7 @@ _BLANK_LINES = re.compile(r"\n[ \t]*(?:\n[ \t]*){2,}")
 
 
 def card_text(card: str, most_chars: int) -> tuple[str, bool]:
-    """Return the Markdown of a card for the preview, and whether it was cut.
-
-    Args:
-        card: The card without its front matter.
-        most_chars: The most characters to return.
-    """
+    """Return the Markdown of a card for the preview, and whether it was cut."""
     card = card.replace("\r\n", "\n")
     is_cut = len(card) > most_chars
     card = card[:most_chars].rpartition("\n")[0] or card[:most_chars] if is_cut else card

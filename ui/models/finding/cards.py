@@ -24,13 +24,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Card:
-    """A model card, as the preview shows it.
-
-    Attributes:
-        stage: Whether no card is wanted, it is being read, is shown, or cannot be read.
-        text: Its Markdown; if the card is missing, the reason.
-        is_cut: Whether the text is only the beginning of the card.
-    """
+    """A model card, as the preview shows it."""
 
     stage: CardStage
     text: str = ""
@@ -42,10 +36,6 @@ class Cards(QObject):
 
     Signals:
         changed: ``card`` has changed.
-
-    Attributes:
-        wanted: The model whose card is wanted; empty for none.
-        card: That card.
     """
 
     changed = Signal()

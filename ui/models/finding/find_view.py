@@ -33,17 +33,7 @@ _MOST_CHARS = 200
 
 
 class FindView(QWidget):
-    """Finds models on the hub.
-
-    Attributes:
-        finder: The models that the hub offers.
-        field: The search field.
-        list: The models.
-        details: The chosen model.
-        more: The button that shows more models.
-        again: The button that asks the hub again.
-        stop: The button that cancels a search.
-    """
+    """Finds models on the hub."""
 
     def __init__(self, theme: Theme, library: ModelLibrary) -> None:
         super().__init__()

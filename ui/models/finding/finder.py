@@ -44,16 +44,6 @@ class Finder(QObject):
     Signals:
         changed: The list or the stage of the query has changed.
         offer_changed: More is known about an offer in the list; carries its index.
-
-    Attributes:
-        stage: The stage of the query.
-        query: The words that are searched for; empty for suggestions.
-        offers: The models found so far.
-        has_more: Whether the hub has more models.
-        problem: Why the request to the hub failed; empty if it did not.
-        memory: The memory of this computer when the query began.
-        is_slow: Whether the hub is taking long to answer.
-        cards: The card of the chosen offer.
     """
 
     changed = Signal()

@@ -41,20 +41,6 @@ class OfferDetails(QScrollArea):
     Signals:
         download_wanted: A person wants to download it; carries the ``Offer``.
         load_wanted: A person wants to load it; carries the ``LibraryModel``.
-
-    Args:
-        theme: The look.
-        finder: The models that the hub offers.
-        possession: Which of them are on this computer.
-        downloads: The downloads of this session.
-
-    Attributes:
-        impossible: Says why it cannot be downloaded, or not be loaded afterwards.
-        primary: The button that downloads it, or loads it if it is here.
-        page: The button that opens its page in the browser.
-        card: Its model card.
-        card_note: The note in place of the card, or below it.
-        row: Its download, if there is one.
     """
 
     download_wanted = Signal(object)

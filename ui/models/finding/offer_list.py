@@ -36,13 +36,7 @@ _PAD_PX, _EDGE_PX, _GAP_PX, _ICON_PX = 9, 12, 12, 14
 
 
 class OfferModel(QAbstractListModel):
-    """The offers of a finder, with the state of each on this computer.
-
-    Args:
-         finder: The models that the hub offers.
-        possession: What is here of each offer.
-        parent: Owns this object.
-    """
+    """The offers of a finder, with the state of each on this computer."""
 
     def __init__(self, finder: Finder, possession: Possession, parent: QObject) -> None:
         super().__init__(parent)
@@ -100,11 +94,6 @@ class OfferList(QListView):
     Signals:
         picked: An offer is the current one now; carries its name, which is empty for none.
         wanted: Enter was pressed on the current offer.
-
-    Args:
-        theme: The look.
-         finder: The models that the hub offers.
-        possession: What is here of each offer.
     """
 
     picked = Signal(str)

@@ -23,13 +23,7 @@ _CHECKING = ("Checking…", "spinner", Tone.QUIET)
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """A model in the list of those that can be downloaded.
-
-    Attributes:
-        model: The facts from the hub, or from this program's list of suggestions.
-        purpose: What it is good for, if it is a suggestion.
-        is_checked: Whether its configuration was read, which tells how much memory it needs.
-    """
+    """A model in the list of those that can be downloaded."""
 
     model: HubModel
     purpose: str = ""

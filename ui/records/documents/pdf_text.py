@@ -18,15 +18,7 @@ _Read = TypeVar("_Read")
 
 
 class PdfPages:
-    """The pages of one file.
-
-    Args:
-        path: The file.
-
-    Raises:
-        EncryptedDocument: It needs a password.
-        DamagedDocument: It cannot be read as a PDF file.
-    """
+    """The pages of one file."""
 
     def __init__(self, path: Path) -> None:
         def opened() -> PdfReader:
@@ -40,13 +32,7 @@ class PdfPages:
         self.count = _told(lambda: len(self._reader.pages))
 
     def read(self, first: int, most_pages: int, most_s: float) -> list[str]:
-        """Return the text of the next pages, at least one.
-
-        Args:
-            first: The first page, counted from 0.
-            most_pages: The most pages to read.
-            most_s: After this many seconds of processor time, no further page is begun.
-        """
+        """Return the text of the next pages, at least one."""
         began = time.process_time()
         texts: list[str] = []
         for number in range(first, min(first + most_pages, self.count)):

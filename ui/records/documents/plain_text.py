@@ -32,9 +32,6 @@ def decoded(data: bytes) -> tuple[str, str]:
 
     A byte order mark states the encoding. Without one it is UTF-8, or UTF-16 if the bytes look like
     that, or else Windows-1252, as browsers assume for pages that do not state their encoding.
-
-    Raises:
-        NotText: It is not text, or its encoding cannot be recognised.
     """
     for mark, encoding in _MARKS:
         if data.startswith(mark):

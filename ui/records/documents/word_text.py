@@ -39,11 +39,7 @@ class DocumentTooLarge(Exception):
 
 
 class OtherZip(Exception):
-    """A ZIP file is not a Word document.
-
-    Attributes:
-        names: The names of the files in it.
-    """
+    """A ZIP file is not a Word document."""
 
     def __init__(self, names: list[str]) -> None:
         super().__init__()
@@ -56,11 +52,6 @@ def word_text(path: Path) -> str:
     Headers, footers, notes and pictures are left out. Headings and rows of tables are written as in
     Markdown: with number signs, and with bars between the cells. A paragraph or table is read at a
     time, so that a document takes the memory of the largest of them.
-
-    Raises:
-        OtherZip: It is another kind of file.
-        DocumentTooLarge: Its text, or one of its tables, is too large when it is unpacked.
-        DamagedDocument: It cannot be read.
     """
     try:
         with zipfile.ZipFile(path) as archive:

@@ -64,11 +64,7 @@ def conversations_json(
 
 
 def conversations_from_json(text: str) -> list[Conversation]:
-    """Return the conversations of a file.
-
-    Raises:
-        DamagedFile: It is not an archive; the message names the field and what is expected.
-    """
+    """Return the conversations of a file."""
     found = archive_from(parsed_json(text))
     if found.damaged:
         raise DamagedFile(found.damaged[0])
@@ -76,11 +72,7 @@ def conversations_from_json(text: str) -> list[Conversation]:
 
 
 def archive_from(values: Any) -> FoundConversations:
-    """Return the contents of a file; damaged parts are listed, and the others are read.
-
-    Raises:
-        DamagedFile: It is not an archive.
-    """
+    """Return the contents of a file; damaged parts are listed, and the others are read."""
     top = Fields(values)
     codec.check_version(top, "fullstop_conversations", VERSION)
     found = FoundConversations(OURS)
@@ -91,11 +83,7 @@ def archive_from(values: Any) -> FoundConversations:
 
 
 def read_archive_item(item: JsonItem, found: FoundConversations) -> None:
-    """Read a part of a file that arrives in parts; a damaged one is noted.
-
-    Raises:
-        DamagedFile: It is not an archive, or one of a newer version.
-    """
+    """Read a part of a file that arrives in parts; a damaged one is noted."""
     if item.name == "fullstop_conversations":
         codec.check_version(Fields({item.name: item.value()}), item.name, VERSION)
         found.program = OURS

@@ -29,18 +29,7 @@ _DATA = re.compile(r"data:image/[\w.+-]+;base64,")
 
 
 class ArchivedPictures:
-    """The pictures of an export.
-
-    Args:
-        names: The names of all files in the export.
-        pieces: Reads one of them.
-        folder: Where copies go; None keeps no picture.
-        is_dry: Whether pictures are only checked.
-
-    Attributes:
-        is_wanted: Whether the pictures of the conversation that is read now are wanted.
-        read: The names of the files that were kept.
-    """
+    """The pictures of an export."""
 
     def __init__(
         self,
@@ -62,14 +51,7 @@ class ArchivedPictures:
         self._names = sorted((PurePosixPath(name).name, name) for name in wanted)
 
     def file_of(self, identity: str) -> str:
-        """Return the name of the copy of a picture that is a file of the export.
-
-        Args:
-            identity: The file's name, or its id, with which the name begins.
-
-        Returns:
-            The name of the copy; empty if the picture is not in the export or cannot be kept.
-        """
+        """Return the name of the copy of a picture that is a file of the export."""
         name = self._name_of(PurePosixPath(identity).name)
         if name is None or not self.is_wanted:
             return ""

@@ -50,12 +50,7 @@ class ArchivedTraces(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class UnpackedTraces:
-    """The traces in a folder that an archive was unpacked to; without arguments, none.
-
-    Attributes:
-        folder: The folder.
-        members: The files, relative to it, by the ids of runs, the oldest trace first.
-    """
+    """The traces in a folder that an archive was unpacked to; without arguments, none."""
 
     folder: Path = Path()
     members: Mapping[str, str] = field(default_factory=dict)
@@ -76,12 +71,7 @@ class UnpackedTraces:
 
 
 def traces_beside(folder: Path, names: Iterable[str]) -> UnpackedTraces:
-    """Return the traces among the files of a folder.
-
-    Args:
-        folder: The folder.
-        names: The files in it and below, relative to it.
-    """
+    """Return the traces among the files of a folder."""
     members = trace_members(names)
     by_age = sorted(members, key=lambda run_id: _written_at(folder / members[run_id]))
     return UnpackedTraces(folder, {run_id: members[run_id] for run_id in by_age})

@@ -102,11 +102,7 @@ class _Result:
 
 
 class _Tree:
-    """The nodes of one conversation.
-
-    Attributes:
-        instructions: The person's custom instructions, each once.
-    """
+    """The nodes of one conversation."""
 
     def __init__(self, nodes: Mapping[str, Any], found: FoundConversations, where: str) -> None:
         self.instructions: dict[str, None] = {}

@@ -43,14 +43,7 @@ _ENDS = {"stopped": StopKind.CANCELLED, "error": StopKind.ERROR}
 def read_jan(
     part: Fields, lines: Iterable[bytes | None], name: str, found: FoundConversations
 ) -> None:
-    """Read a thread; damaged messages are listed, and the others are read.
-
-    Args:
-        part: The content of ``thread.json``.
-        lines: The lines of ``messages.jsonl``; None for one that is too large.
-        name: The folder's name.
-        found: Gets the conversation.
-    """
+    """Read a thread; damaged messages are listed, and the others are read."""
     own = text_in(part, "id") or name
     began, ended = seconds(part.raw("created")), seconds(part.raw("updated"))
     conversation = conversation_of(JAN, own, text_in(part, "title"), began, ended)

@@ -66,13 +66,7 @@ _REMARKS = ("debugInfoBlock", "toolStatus", "status")
 
 
 def read_lm_studio(part: Fields, name: str, found: FoundConversations) -> None:
-    """Read a conversation; damaged messages are listed, and the others are read.
-
-    Args:
-        part: The content of its file.
-        name: The file's path in the folder of conversations.
-        found: Gets the conversation.
-    """
+    """Read a conversation; damaged messages are listed, and the others are read."""
     began = seconds(part.raw("createdAt"))
     own = PurePosixPath(name).name.removesuffix(SUFFIX)
     conversation = conversation_of(LM_STUDIO, own, text_in(part, "name"), began, 0.0)
@@ -104,13 +98,7 @@ def read_lm_studio(part: Fields, name: str, found: FoundConversations) -> None:
 
 
 def read_preset(part: Fields, name: str, found: FoundConversations) -> None:
-    """Read a preset: its prompt, sampling, limit and stops.
-
-    Args:
-        part: The content of its file.
-        name: The file's path.
-        found: Gets the preset.
-    """
+    """Read a preset: its prompt, sampling, limit and stops."""
     own = PurePosixPath(name).name.removesuffix(PRESET_SUFFIX)
     settings, stops = _settings(_values(part, "operation"), name, found)
     called = whole(text_in(part, "name")).strip() or own
@@ -190,12 +178,7 @@ def _said(version: Fields, found: FoundConversations) -> Said | None:
 
 
 class _Answer:
-    """The parts of a message, collected from its steps.
-
-    Args:
-        found: Gets what is left out.
-        is_question: Whether it is a question, whose pictures are kept.
-    """
+    """The parts of a message, collected from its steps."""
 
     def __init__(self, found: FoundConversations, *, is_question: bool) -> None:
         self._is_question = is_question

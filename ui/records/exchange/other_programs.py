@@ -48,17 +48,7 @@ _THOUGHT = re.compile(r"\A\s*<think(?:ing)?>(.*?)(?:</think(?:ing)?>|\Z)\s*", re
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """Why an answer ended, as its file says it.
-
-    Attributes:
-        kind: The reason.
-        value: The stop sequence, if the file says which one it was.
-        prompt_tokens: The tokens of the prompt; 0 if they were not counted.
-        output_tokens: The tokens of the answer; 0 if they were not counted.
-        first_token_s: Seconds up to the first token; None if that was not measured.
-        total_s: Seconds that it took; 0 if that was not measured.
-        error: The cause of a failure; empty if it is not known.
-    """
+    """Why an answer ended, as its file says it."""
 
     kind: StopKind
     value: str | None = None
@@ -82,21 +72,7 @@ class Reason:
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """One message of another program.
-
-    Attributes:
-        role: Who wrote it.
-        text: Its text.
-        when: Unix time, in seconds; 0 if it is not known.
-        model: The model that answered; empty if it is not known.
-        thinking: The reasoning before an answer.
-        files: The texts that were attached to a question.
-        calls: The calls that the model made.
-        results: Their results.
-        stops: The stop sequences that it ran with.
-        max_tokens: Its limit; None if there was none, or it is not known.
-        reason: Why it ended; None if the file does not say it.
-    """
+    """One message of another program."""
 
     role: Role
     text: str
@@ -161,15 +137,7 @@ def _end(run: Run, reason: Reason | None) -> None:
 def conversation_of(
     program: str, name: str, title: str, began: float, ended: float
 ) -> Conversation:
-    """Return an empty conversation of another program.
-
-    Args:
-        program: The program.
-        name: Its id in that program.
-        title: Its title; empty for none.
-        began: Unix time of its beginning, in seconds.
-        ended: Unix time of its newest message, in seconds.
-    """
+    """Return an empty conversation of another program."""
     made = Conversation(
         title_from_file(title), created_at=began or ended, updated_at=ended or began
     )
@@ -213,13 +181,7 @@ def file_name(name: str) -> str:
 
 
 def picture(name: str, found: FoundConversations, file: str = "") -> Attachment:
-    """Return a picture of a question; one that is not kept is counted, and only named.
-
-    Args:
-        name: Its name.
-        found: Counts it.
-        file: The name of its copy; empty if it is not kept.
-    """
+    """Return a picture of a question; one that is not kept is counted, and only named."""
     if file:
         return kept_picture(file_name(name), file)
     found.left_out["picture"] += 1
@@ -232,14 +194,7 @@ def mentioned(file: Attachment) -> str:
 
 
 def call_of(call_id: str, name: str, arguments: Any, *, field: str = "input") -> ToolCall:
-    """Return a call of another program.
-
-    Args:
-        call_id: Its id there.
-        name: The tool.
-        arguments: Its arguments: an object, or a text, which may be JSON.
-        field: The name under which a text that is no JSON object is kept.
-    """
+    """Return a call of another program."""
     if isinstance(arguments, str):
         with contextlib.suppress(ValueError, RecursionError):
             if isinstance(json.loads(arguments), dict):
@@ -255,13 +210,7 @@ def result_of(call: ToolCall, text: str, *, is_error: bool = False) -> CallResul
 
 
 def stop_entries(values: Iterable[Any], where: str, found: FoundConversations) -> list[StopEntry]:
-    """Return the stop list of a conversation; sequences that cannot be used are listed.
-
-    Args:
-        values: The sequences.
-        where: Their place in the file.
-        found: Gets the reason for each that cannot be used.
-    """
+    """Return the stop list of a conversation; sequences that cannot be used are listed."""
     entries: dict[str, StopEntry] = {}
     for number, value in enumerate(values):
         try:

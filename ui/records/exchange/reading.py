@@ -54,16 +54,7 @@ _SHAPES: tuple[tuple[str, str, _Reader], ...] = (
 
 
 def find_conversations(path: Path, most_bytes: int) -> FoundConversations:
-    """Return everything in a file, an archive or a folder, with all of its conversations.
-
-    Args:
-        path: The file or folder.
-        most_bytes: The most bytes of text to read.
-
-    Raises:
-        OSError: It cannot be read; ``EFBIG`` if a file is too large.
-        DamagedFile: It contains no conversations, or none of them can be read.
-    """
+    """Return everything in a file, an archive or a folder, with all of its conversations."""
     with ExportReading(path, most_bytes) as reading:
         conversations = list(reading.conversations())
         reading.found.conversations = conversations
@@ -71,21 +62,7 @@ def find_conversations(path: Path, most_bytes: int) -> FoundConversations:
 
 
 class ExportReading:
-    """Reads the conversations of a file, an archive or a folder, one after the other.
-
-    Args:
-        path: The file or folder.
-        most_bytes: The most bytes of text to read.
-        pictures: The folder for copies of pictures; None keeps none.
-        numbers: The conversations whose pictures are copied; None only checks all pictures.
-
-    Attributes:
-        found: Everything else that is in it, as far as it was read; complete at the end.
-
-    Raises:
-        OSError: It cannot be read.
-        DamagedFile: It is a damaged archive, or has too many files.
-    """
+    """Reads the conversations of a file, an archive or a folder, one after the other."""
 
     def __init__(
         self,
@@ -124,12 +101,7 @@ class ExportReading:
         self._open.close()
 
     def conversations(self) -> Iterator[Conversation]:
-        """Yield the conversations; damaged and too large ones are noted instead.
-
-        Raises:
-            OSError: It cannot be read; ``EFBIG`` if a file is too large.
-            DamagedFile: It contains no conversations.
-        """
+        """Yield the conversations; damaged and too large ones are noted instead."""
         found = self.found
         count = 0
         self._want_pictures_of(count)
@@ -188,12 +160,7 @@ class ExportReading:
 
 
 class _Source:
-    """A source of named texts: a file, a folder or an archive.
-
-    Attributes:
-        names: The paths of the texts, with slashes.
-        read: Those that were read.
-    """
+    """A source of named texts: a file, a folder or an archive."""
 
     names: list[str]
 
@@ -202,12 +169,7 @@ class _Source:
         self.read: set[str] = set()
 
     def pieces(self, name: str) -> Iterator[bytes]:
-        """Yield a text in pieces.
-
-        Raises:
-            OSError: It cannot be read; ``EFBIG`` if all texts together are too large.
-            DamagedFile: It is damaged, or all texts together are too large.
-        """
+        """Yield a text in pieces."""
         self.read.add(name)
         for piece in self.raw_pieces(name):
             self._left -= len(piece)

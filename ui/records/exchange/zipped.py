@@ -32,12 +32,7 @@ DAMAGED_ARCHIVE = (
 
 @dataclass(frozen=True, slots=True)
 class ZippedTraces:
-    """The traces in an archive; each is read when it is needed.
-
-    Attributes:
-        path: The archive.
-        members: The names of its parts, by the ids of runs, the oldest trace first.
-    """
+    """The traces in an archive; each is read when it is needed."""
 
     path: Path
     members: Mapping[str, str]
@@ -63,12 +58,7 @@ class ZippedTraces:
 
 
 def traces_in(archive: zipfile.ZipFile, path: Path) -> ZippedTraces:
-    """Return the traces of an archive, by their names alone.
-
-    Args:
-        archive: The open archive.
-        path: Where it is.
-    """
+    """Return the traces of an archive, by their names alone."""
     return ZippedTraces(path, trace_members(archive.namelist()))
 
 
@@ -92,17 +82,7 @@ def member_content(archive: zipfile.ZipFile, name: str, most_bytes: int) -> byte
 
 
 def member_pieces(archive: zipfile.ZipFile, name: str, piece_bytes: int) -> Iterator[bytes]:
-    """Yield a part of an archive, piece by piece.
-
-    Args:
-        archive: The open archive.
-        name: The name of the part.
-        piece_bytes: The size of a piece. The size that an archive states may be wrong.
-
-    Raises:
-        OSError: It cannot be read.
-        DamagedFile: It is damaged, or compressed by a method that is not supported.
-    """
+    """Yield a part of an archive, piece by piece."""
     try:
         if archive.getinfo(name).compress_type not in _METHODS:
             raise DamagedFile(

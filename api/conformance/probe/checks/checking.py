@@ -25,11 +25,7 @@ NO_ANSWER = "There is no answer to compare."
 
 
 class ServerGone(Exception):
-    """The server stopped answering during the probe.
-
-    Attributes:
-        seen: The result of the check that noticed it.
-    """
+    """The server stopped answering during the probe."""
 
     def __init__(self, seen: "Seen") -> None:
         super().__init__("the server no longer answers")
@@ -38,15 +34,7 @@ class ServerGone(Exception):
 
 @dataclass(slots=True)
 class CheckSetting:
-    """What is known of the server while it is being checked.
-
-    Attributes:
-        client: Sends requests to it.
-        options: The options of the probe.
-        baselines: Its answers without stops.
-        short_s: How long it takes for one token.
-        broken_by: The check that showed that not even simple stops work; empty if they work.
-    """
+    """What is known of the server while it is being checked."""
 
     client: Client
     options: ProbeOptions
@@ -62,12 +50,7 @@ class CheckSetting:
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One check: a case of the catalogue and how it is decided.
-
-    Attributes:
-        code: The id of the case.
-        run: Runs the check; raises ``ServerGone`` if the server no longer answers.
-    """
+    """One check: a case of the catalogue and how it is decided."""
 
     code: str
     run: Callable[[CheckSetting], Awaitable["Seen"]]
@@ -75,14 +58,7 @@ class Check:
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """The result of a check.
-
-    Attributes:
-        sentence: The result, for a person.
-        faults: The faults found.
-        outcome: The outcome; None lets the faults decide.
-        cause: The check whose failure made this one pointless.
-    """
+    """The result of a check."""
 
     sentence: str = ""
     faults: tuple[Fault, ...] = ()
@@ -92,13 +68,7 @@ class Seen:
     def result(
         self, case: Case, dialect: WireDialect, exchanges: Sequence[Exchange] = ()
     ) -> CheckResult:
-        """Return the row of the report.
-
-        Args:
-            case: What was checked.
-            dialect: The dialect of the requests.
-            exchanges: The requests that it sent, with their answers.
-        """
+        """Return the row of the report."""
         outcome = self.outcome or (CheckOutcome.FAILED if self.faults else CheckOutcome.HELD)
         sentence = self.sentence
         if self.faults:
@@ -123,32 +93,14 @@ _SHOWN_CHARS = 20_000
 
 
 def faults_of(client: Client, run: Exchange, verdicts: Iterable[Judgement]) -> list[Fault]:
-    """Return verdicts as faults with their evidence.
-
-    Args:
-        client: The client that sent the request; knows the earlier exchanges.
-        run: The request and its answer, which show the faults.
-        verdicts: The problems of the answer.
-    """
+    """Return verdicts as faults with their evidence."""
     return [fault(client, run, verdict) for verdict in verdicts]
 
 
 async def confirmed(
     client: Client, body: Any, judge: Callable[[Exchange], Sequence[Judgement]]
 ) -> tuple[Exchange, list[Fault]]:
-    """Send a request, and again if the answer has faults; only a repeated fault counts.
-
-    Args:
-        client: Sends the requests.
-        body: The request.
-        judge: Returns the problems of an answer.
-
-    Returns:
-        The last answer, and its faults.
-
-    Raises:
-        LimitReached: The probe has reached a limit.
-    """
+    """Send a request, and again if the answer has faults; only a repeated fault counts."""
     run = await client.send(body)
     verdicts = judge(run)
     if verdicts and not run.problem and not run.is_refusal:
@@ -158,13 +110,7 @@ async def confirmed(
 
 
 def fault(client: Client, run: Exchange, verdict: Judgement) -> Fault:
-    """Return a verdict as a fault with its evidence.
-
-    Args:
-        client: The client that sent the request; knows the earlier exchanges.
-        run: The request and its answer, which show the fault.
-        verdict: The problem of the answer.
-    """
+    """Return a verdict as a fault with its evidence."""
     return Fault(
         verdict.code,
         verdict.sentence,
@@ -233,13 +179,7 @@ _JUDGED_ELSEWHERE = frozenset({"reason_missing", "empty"})
 
 
 def faults_of_form(client: Client, runs: Sequence[Exchange], *, is_streamed: bool) -> Seen:
-    """Return each fault of form once, with the first answer that shows it.
-
-    Args:
-        client: The client that sent the requests.
-        runs: All requests and their answers so far.
-        is_streamed: Whether to judge streams, or answers that were sent whole.
-    """
+    """Return each fault of form once, with the first answer that shows it."""
     answers = [run for run in runs if run.is_answer and run.is_streamed is is_streamed]
     if not answers:
         return skipped("There were no such answers.")

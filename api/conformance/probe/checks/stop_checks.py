@@ -60,16 +60,7 @@ def _runner(case: StopCase) -> Callable[[CheckSetting], Awaitable[Seen]]:
 async def judged(
     setting: CheckSetting, case: StopCase, *, is_streamed: bool
 ) -> tuple[list[Fault], str]:
-    """Send a request, and again if the result is doubtful; return faults, and a doubt if any.
-
-    Args:
-        setting: What is known of the server.
-        case: The stops and their expected effect.
-        is_streamed: Whether a stream is asked for.
-
-    Raises:
-        LimitReached: The probe has reached a limit.
-    """
+    """Send a request, and again if the result is doubtful; return faults, and a doubt if any."""
     client = setting.client
     in_mode = case.in_mode(is_streamed=is_streamed)
     if in_mode is None:
@@ -111,13 +102,7 @@ def _faults(setting: CheckSetting, run: Exchange, verdicts: Sequence[Judgement])
 
 @dataclass(frozen=True, slots=True)
 class _Lookalike:
-    """A stop that is not in the answer but resembles a part of it.
-
-    Attributes:
-        code: The code of the fault if it fires.
-        sentence: The fault's sentence; ``{}`` is the stop.
-        stop: The stop.
-    """
+    """A stop that is not in the answer but resembles a part of it."""
 
     code: str
     sentence: str

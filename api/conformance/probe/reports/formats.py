@@ -380,14 +380,7 @@ class NotAReport(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A check whose outcome has changed.
-
-    Attributes:
-        name: Its dialect and its id.
-        before: Its outcome in the old report; empty if it was not in it.
-        now: Its outcome in the new report; empty if it is not in it.
-        counts: Whether a failure of it counts in the new report.
-    """
+    """A check whose outcome has changed."""
 
     name: str
     before: str

@@ -36,9 +36,6 @@ class AnswerEncoder(ABC, Generic[_Frame]):
     A call is sent in three steps, while it is written or all at once when it is complete: its
     start, its arguments, its end. If a call is cut off, or turns out not to be a call, the part
     that was sent stays in the stream, and its end says so if the dialect can.
-
-    Attributes:
-        failure: Why the answer failed; the stream ends with this error.
     """
 
     def __init__(self) -> None:

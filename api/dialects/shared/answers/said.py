@@ -11,12 +11,7 @@ def text_of(events: Iterable[Event]) -> str:
 
 
 def raw_text_of(events: Iterable[Event], *, has_thinking: bool = False) -> str:
-    """Return all text that the model wrote, for dialects without fields for thinking or calls.
-
-    Args:
-        events: The answer's deltas.
-        has_thinking: Whether the dialect has a field for thinking, which is then left out.
-    """
+    """Return all text that the model wrote, for dialects without fields for thinking or calls."""
     texts = []
     for event in events:
         if isinstance(event, TextDelta) or (isinstance(event, ThinkingDelta) and not has_thinking):

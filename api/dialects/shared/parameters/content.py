@@ -14,12 +14,7 @@ from api.dialects.shared.body import WireModel
 
 
 class TextOr:
-    """Accepts a text in place of the annotated list, and documents that in JSON schemas.
-
-    Args:
-        read: Turns a text into a list; it is called for lists, too.
-        accepts_null: Whether it also turns null into a list.
-    """
+    """Accepts a text in place of the annotated list, and documents that in JSON schemas."""
 
     def __init__(self, read: Callable[[Any], Any], *, accepts_null: bool = False) -> None:
         self._validator = BeforeValidator(read)

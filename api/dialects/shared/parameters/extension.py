@@ -21,18 +21,7 @@ _Scope = Literal["text", "text+thinking", "all"]
 
 @with_own_stop_options
 class FullstopOptions(WireModel):
-    """The object ``fullstop`` of a request; it also accepts every stop option.
-
-    Attributes:
-        stop_scopes: Where to search for single stop strings, by stop string.
-        report: Whether the answer includes the stop record.
-        images: How to treat images, and documents that are not text, which no model here can read:
-            refuse the request (``refuse-new``: only for those in its last message), or put a note
-            in their place. None leaves it to the server.
-        additional_properties: Whether JSON that must follow a schema may have keys that the schema
-            neither names nor forbids, as JSON Schema defines it. If not, only named keys are
-            allowed.
-    """
+    """The object ``fullstop`` of a request; it also accepts every stop option."""
 
     stop_scopes: dict[str, _Scope] = Field(default_factory=dict)
     report: bool = False
@@ -41,11 +30,7 @@ class FullstopOptions(WireModel):
 
 
 def scoped(rules: StopRules, options: FullstopOptions | None) -> StopRules:
-    """Return a request's stops with the scopes that its ``fullstop`` sets.
-
-    Raises:
-        InvalidRequest: It names a stop that is not among them.
-    """
+    """Return a request's stops with the scopes that its ``fullstop`` sets."""
     if options is None:
         return rules
     for string in options.stop_scopes:
@@ -77,13 +62,7 @@ def with_image_rule(params: _Params, rule: ImageRule) -> _Params:
 
 
 def wants_image_notes(options: FullstopOptions | None, *, is_new: bool) -> bool:
-    """Whether a note is put in the place of an image.
-
-    Args:
-        options: The request's object ``fullstop``.
-        is_new: Whether the person has just sent it, and can be told that it is not seen. Programs
-            repeat earlier images with each request, and those of tools, and could never go on.
-    """
+    """Whether a note is put in the place of an image."""
     rule = None if options is None else options.images
     return rule == "note" or (rule == "refuse-new" and not is_new)
 

@@ -18,12 +18,7 @@ ModelName = Annotated[
 
 
 def with_fields(types: Mapping[str, Any]) -> Callable[[type[_Model]], type[_Model]]:
-    """Return a decorator of wire models that adds optional fields.
-
-    Args:
-        types: The types of the fields, by name; an absent field is None. The decorator raises
-            ``ValueError`` where the type has one of them already.
-    """
+    """Return a decorator of wire models that adds optional fields."""
     fields: dict[str, Any] = {name: (type_, None) for name, type_ in types.items()}
 
     def added(model: type[_Model]) -> type[_Model]:

@@ -19,17 +19,7 @@ def note_of(
     is_allowed: bool,
     what: Literal["image", "document"] = "image",
 ) -> str:
-    """Return the note that replaces an image in the prompt.
-
-    Args:
-        path: Where the image is in the request.
-        media_type: Its media type, if known.
-        is_allowed: Whether the request asks for notes.
-        what: The kind of content, if it is not an image.
-
-    Raises:
-        ApiError: The request does not ask for notes.
-    """
+    """Return the note that replaces an image in the prompt."""
     if not is_allowed:
         raise invalid(
             path,

@@ -22,12 +22,7 @@ FALSY: tuple[object, ...] = (*EMPTY, False, 0)
 
 
 class RefusedParameter(NamedTuple):
-    """A parameter that is refused.
-
-    Attributes:
-        what: What it asks for, as errors name it.
-        off: The values, in addition to null, that do not ask for it.
-    """
+    """A parameter that is refused."""
 
     what: str
     off: tuple[object, ...] = ()
@@ -36,11 +31,7 @@ class RefusedParameter(NamedTuple):
 def refusals(
     vendor: Vendor, table: Mapping[str, RefusedParameter]
 ) -> Mapping[str, RefusedParameter]:
-    """Return a table of refused parameters, compared with those that are honoured.
-
-    Raises:
-        ValueError: The vendor's requests honour one of them.
-    """
+    """Return a table of refused parameters, compared with those that are honoured."""
     if both := sorted(table.keys() & set(spellings(vendor))):
         raise ValueError(f"{vendor}: honoured and refused at once: {', '.join(both)}")
     return table
@@ -53,16 +44,7 @@ def with_refused(table: Mapping[str, RefusedParameter]) -> Callable[[type[_Model
 
 
 def refuse(params: WireModel, table: Mapping[str, RefusedParameter], path: FieldPath = ()) -> None:
-    """Refuse a parameter of a table that is present and not switched off.
-
-    Args:
-        params: A model with the parameters.
-        table: The refused parameters.
-        path: The model's path in the request.
-
-    Raises:
-        ApiError: One is present; the error names it.
-    """
+    """Refuse a parameter of a table that is present and not switched off."""
     for name, refusal in table.items():
         if name not in params.model_fields_set:
             continue

@@ -39,16 +39,7 @@ def with_sampling(vendor: Vendor) -> Callable[[type[_Model]], type[_Model]]:
 
 
 def sent(params: WireModel, vendor: Vendor, name: str) -> Any:
-    """Return a parameter as a request spells it.
-
-    Args:
-        params: A request's model with the vendor's sampling parameters.
-        vendor: The vendor whose names the model uses.
-        name: The engine's name of the parameter.
-
-    Returns:
-        The value as it was sent; None if it was not sent.
-    """
+    """Return a parameter as a request spells it."""
     spelled = PARAMETERS[name].get(vendor)
     if spelled is None:
         return None
@@ -57,16 +48,7 @@ def sent(params: WireModel, vendor: Vendor, name: str) -> Any:
 
 
 def sampling_of(params: WireModel, vendor: Vendor, path: FieldPath = ()) -> Sampling:
-    """Return the sampling parameters of a request.
-
-    Args:
-        params: A request's model with the vendor's sampling parameters.
-        vendor: The vendor whose names the model uses.
-        path: That model's path in the request.
-
-    Raises:
-        ApiError: A key of the logit bias is not a token id; the error names it.
-    """
+    """Return the sampling parameters of a request."""
     asked: dict[str, Any] = {}
     for name, by_vendor in PARAMETERS.items():
         value = sent(params, vendor, name)

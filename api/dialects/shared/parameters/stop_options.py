@@ -77,12 +77,7 @@ def stop_options_to_wire(options: StopOptions, vendor: Vendor) -> dict[str, Any]
 
 
 def own_stop_options_to_wire(options: StopOptions, body: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the options that a body cannot express without the object ``fullstop``.
-
-    Args:
-        options: The stop options.
-        body: The body of a request; options that its fields set are left out.
-    """
+    """Return the options that a body cannot express without the object ``fullstop``."""
     said = {*body, *(name for part in body.values() if isinstance(part, dict) for name in part)}
     values = ((one, getattr(options, one.name)) for one in STOP_OPTIONS)
     return {

@@ -13,17 +13,7 @@ STOP_LIST = WithJsonSchema({"anyOf": [_LIST, {"type": "null"}]})
 
 
 def stop_strings(stop: object, field: FieldPath, *, most: int | None = None) -> tuple[str, ...]:
-    """Return the stop strings of a request.
-
-    Args:
-        stop: The value of the field.
-        field: The path of the field.
-        most: The permitted number of stops; None for any.
-
-    Raises:
-        ApiError: It is neither a string nor a list nor null, or there are too many.
-        InvalidRequest: A stop of the list is wrong; the message names its index.
-    """
+    """Return the stop strings of a request."""
     name = ".".join(str(part) for part in field)
     match stop:
         case None:

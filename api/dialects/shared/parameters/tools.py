@@ -52,16 +52,7 @@ def described(function: FunctionParam) -> Tool:
 
 
 def function_of(kind: str | None, function: FunctionParam | None, path: FieldPath) -> Tool | None:
-    """Return the function of a tool, or None for another kind of tool that is left out.
-
-    Args:
-        kind: The tool's type; None or empty means a function.
-        function: The function.
-        path: The tool's path in the request.
-
-    Raises:
-        ApiError: It is a function without a description, or a tool that must not be left out.
-    """
+    """Return the function of a tool, or None for another kind of tool that is left out."""
     if kind and kind != "function":
         check_left_out(kind, path)
         return None
@@ -75,13 +66,6 @@ def check_left_out(kind: str, path: FieldPath) -> None:
 
     Tools that clients offer in every request (``web_search``), and unknown tools, are left out;
     the model then answers without them.
-
-    Args:
-        kind: The tool's type; not a function.
-        path: The tool's path in the request.
-
-    Raises:
-        ApiError: The answer would change without the tool.
     """
     if _is_refused(kind):
         raise unsupported((*path, "type"), f"the tool {kind}")

@@ -16,14 +16,7 @@ Vendor = Literal["OpenAI", "Anthropic", "SGLang", "Ollama"]
 
 @dataclass(frozen=True, slots=True)
 class Spelled:
-    """How a vendor's requests spell a parameter.
-
-    Attributes:
-        type: The type of the field; null is accepted too.
-        names: Its names, if they differ from the engine's; the first name present counts.
-        most: Numbers are clamped to the range from 0 to this, as in the reference.
-        unset: A value that means the same as an absent field.
-    """
+    """How a vendor's requests spell a parameter."""
 
     type: Any
     names: tuple[str, ...] = ()
@@ -107,11 +100,7 @@ def spellings(
 
 
 def check_spellings(parameters: _Parameters, options: _Options) -> None:
-    """Make sure that a name means one thing in the requests of a vendor.
-
-    Raises:
-        ValueError: Two parameters share one.
-    """
+    """Make sure that a name means one thing in the requests of a vendor."""
     for vendor in get_args(Vendor):
         for name, count in Counter(spellings(vendor, parameters, options)).items():
             if count > 1:

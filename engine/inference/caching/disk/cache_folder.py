@@ -42,13 +42,7 @@ def tag(text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class KeptFile:
-    """A file in the folder.
-
-    Attributes:
-        name: Its name, which ends in the digest of its content.
-        size_bytes: Its size.
-        used_at_ns: When it was last used.
-    """
+    """A file in the folder."""
 
     name: str
     size_bytes: int
@@ -60,9 +54,6 @@ class UnfinishedFile:
 
     Fits ``mlx.core.save_safetensors`` as a file. A lock tells other processes that its writer
     lives.
-
-    Args:
-        folder: The folder.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -98,14 +89,7 @@ class UnfinishedFile:
         raise OSError("a kept cache is written from its beginning to its end")
 
     def commit(self, prefix: str) -> str:
-        """Sync the file to the disk and give it its name; return the name.
-
-        Args:
-            prefix: The part of the name before the digest.
-
-        Raises:
-            OSError: It could not be written.
-        """
+        """Sync the file to the disk and give it its name; return the name."""
         if self._problem is not None:
             raise self._problem
         os.fsync(self._file.fileno())
@@ -129,11 +113,7 @@ class UnfinishedFile:
 
 
 class CacheFolder:
-    """The files of kept caches.
-
-    Args:
-        path: The folder; it is made when the first file is written.
-    """
+    """The files of kept caches."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -165,14 +145,7 @@ class CacheFolder:
 
     @contextlib.contextmanager
     def unfinished(self, size_bytes: int) -> Iterator[UnfinishedFile]:
-        """Yield a file to be written.
-
-        Args:
-            size_bytes: About how large it will be.
-
-        Raises:
-            OSError: The folder or the file cannot be made, or the disk is nearly full.
-        """
+        """Yield a file to be written."""
         # One by one: ``mkdir`` applies the mode to the last folder only, not to its parents.
         for missing in [one for one in (self.path, *self.path.parents) if not one.exists()][::-1]:
             missing.mkdir(mode=_FOLDER_MODE, exist_ok=True)
@@ -187,12 +160,7 @@ class CacheFolder:
             file.close()
 
     def metadata(self, name: str) -> dict[str, str]:
-        """Return the metadata of a file, without reading the rest of it.
-
-        Raises:
-            OSError: It cannot be read.
-            ValueError: It is not a safetensors file.
-        """
+        """Return the metadata of a file, without reading the rest of it."""
         with (self.path / name).open("rb") as file:
             length = int.from_bytes(file.read(_LENGTH_BYTES), "little")
             if not 0 < length <= min(_MOST_HEADER, os.fstat(file.fileno()).st_size):
@@ -217,11 +185,7 @@ class CacheFolder:
                 os.utime(self.path / name, ns=(now + number, now + number))
 
     def delete(self, names: Iterable[str]) -> None:
-        """Delete files; a file that is already gone is not an error.
-
-        Raises:
-            OSError: One of them cannot be deleted; the others are.
-        """
+        """Delete files; a file that is already gone is not an error."""
         problem: OSError | None = None
         for name in names:
             try:

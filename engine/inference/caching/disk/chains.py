@@ -20,13 +20,7 @@ _FIRST = 16 * TOKEN_BYTES
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """A file of a chain.
-
-    Attributes:
-        name: Its name.
-        segment: What it holds.
-        end: The number of tokens up to which it is used.
-    """
+    """A file of a chain."""
 
     name: str
     segment: Segment
@@ -35,13 +29,7 @@ class Piece:
 
 @dataclass(frozen=True, slots=True)
 class StoredBeginning:
-    """The longest beginning of a prompt that files hold.
-
-    Attributes:
-        owner: The name of their owner.
-        pieces: The files, from the first token on.
-        tokens: How many tokens they give.
-    """
+    """The longest beginning of a prompt that files hold."""
 
     owner: str
     pieces: tuple[Piece, ...]
@@ -50,12 +38,7 @@ class StoredBeginning:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LoadedBeginning:
-    """The cache of a prompt's first tokens, read from disk.
-
-    Attributes:
-        cache: The cache in mlx-lm's form, one part per layer.
-        tokens: The number of its tokens.
-    """
+    """The cache of a prompt's first tokens, read from disk."""
 
     cache: list[Any]
     tokens: int
@@ -63,13 +46,7 @@ class LoadedBeginning:
 
 @dataclass(frozen=True, slots=True)
 class Addition:
-    """The part of a new cache that is to be written.
-
-    Attributes:
-        parent: The file with the tokens before ``start``; empty at the beginning.
-        start: Where it begins.
-        superseded: Files that are not needed once it is written.
-    """
+    """The part of a new cache that is to be written."""
 
     parent: str
     start: int
@@ -143,13 +120,7 @@ class Chains:
         return names
 
     def longest(self, owner: str, tokens: bytes, most: int) -> StoredBeginning | None:
-        """Return the files that hold most of a prompt's beginning.
-
-        Args:
-            owner: The name of the prompt's owner; files of others are not looked at.
-            tokens: The prompt's tokens.
-            most: How many of them may be taken.
-        """
+        """Return the files that hold most of a prompt's beginning."""
         best, best_tokens = "", 0
         for name, one in self._sharing(tokens):
             if one.segment.owner.name != owner:
@@ -165,13 +136,7 @@ class Chains:
         return StoredBeginning(owner, tuple(self._pieces(best, best_tokens)), best_tokens)
 
     def addition(self, owner: CacheOwner, tokens: bytes) -> Addition | None:
-        """Return what to write of a cache that can be cut; None where files hold it already.
-
-        Args:
-            owner: Its owner. Segments that are kept with something else cannot be parents: they may
-                be deleted at any time.
-            tokens: Its tokens.
-        """
+        """Return what to write of a cache that can be cut; None where files hold it already."""
         end = len(tokens) // TOKEN_BYTES
         parent, common = "", 0
         for name, one in self._sharing(tokens):

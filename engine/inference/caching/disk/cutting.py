@@ -54,17 +54,7 @@ def _alias(value: Any) -> Any:
 
 
 def tail(stretches: Sequence[Stretch], snapshot: Snapshot, tokens: int, start: int) -> list[Any]:
-    """Return the last tokens of a cache as a cache of their own, evaluated.
-
-    Args:
-        stretches: The parts of the cache that can be cut, from the first token on.
-        snapshot: The parts that cannot be cut.
-        tokens: How many tokens it holds.
-        start: How many first tokens are left out; 0 where it cannot be cut.
-
-    Raises:
-        NotCut: It does not hold that many tokens, or it would have to be cut and cannot be.
-    """
+    """Return the last tokens of a cache as a cache of their own, evaluated."""
     has_all = sum(map(_length, stretches)) >= tokens if snapshot.is_empty else not start
     if not has_all:
         raise NotCut("a cache has other tokens than it should have")
@@ -95,14 +85,7 @@ def _without_first(stretches: Sequence[Stretch], start: int) -> list[Stretch]:
 
 
 def join(segments: Sequence[tuple[list[Any], int, int]]) -> list[Any]:
-    """Return one cache made of consecutive segments, evaluated.
-
-    Args:
-        segments: Caches, each with the number of tokens that it holds and the number to take.
-
-    Raises:
-        NotCut: One of them does not hold exactly that many tokens.
-    """
+    """Return one cache made of consecutive segments, evaluated."""
     stretches = []
     total = 0
     for cache, held, taken in segments:
@@ -122,16 +105,7 @@ def can_be_trimmed(cache: Sequence[Any], tokens: int) -> bool:
 
 
 def trimmed(cache: Sequence[Any], tokens: int, count: int) -> list[Any]:
-    """Return the first tokens of a cache that is kept whole, evaluated.
-
-    Args:
-        cache: The cache.
-        tokens: How many tokens it holds.
-        count: How many are wanted.
-
-    Raises:
-        NotCut: It cannot be cut back to fewer tokens.
-    """
+    """Return the first tokens of a cache that is kept whole, evaluated."""
     found = beginning_of(cache, tokens, count)
     if found is None:
         raise NotCut("a cache cannot be trimmed")
@@ -146,13 +120,7 @@ def evaluate(cache: Sequence[Any]) -> None:
 
 
 def save(file: Any, cache: list[Any], metadata: dict[str, str]) -> None:
-    """Write a cache as mlx-lm writes it.
-
-    Args:
-        file: An object that is open for writing bytes.
-        cache: The parts of the cache, one per layer.
-        metadata: What is written beside it.
-    """
+    """Write a cache as mlx-lm writes it."""
     save_prompt_cache(file, cache, metadata)
 
 

@@ -37,17 +37,7 @@ def stamps_of(folder: Path) -> Stamps:
 
 
 def fingerprint_of(folder: Path, stamps: Stamps, kinds: tuple[str, ...], device: str) -> str | None:
-    """Return the fingerprint of a loaded model; None if its files changed since it was loaded.
-
-    Args:
-        folder: Its folder.
-        stamps: What ``stamps_of`` returned just before it was loaded.
-        kinds: The kinds of its cache's parts.
-        device: The device that it runs on.
-
-    Raises:
-        OSError: Its files cannot be read.
-    """
+    """Return the fingerprint of a loaded model; None if its files changed since it was loaded."""
     digest = hashlib.sha256()
     words = [FORMAT, version("mlx"), version("mlx-lm"), device, *kinds]
     digest.update(repr(words).encode())

@@ -54,14 +54,7 @@ class _Waiting:
 
 
 class ModelDiskCache:
-    """The caches on disk of one loaded model.
-
-    Args:
-        disk: The folder, its limit and its threads.
-        model: The model's folder.
-        stamps: What ``stamps_of`` returned for it just before it was loaded.
-        cache: An empty cache of the model.
-    """
+    """The caches on disk of one loaded model."""
 
     def __init__(self, disk: DiskCache, model: Path, stamps: Stamps, cache: Sequence[Any]) -> None:
         self._disk = disk
@@ -132,12 +125,7 @@ class ModelDiskCache:
         wanted: Sequence[StoredBeginning],
         done: Callable[[list[LoadedBeginning | None]], None],
     ) -> None:
-        """Read the beginnings of some prompts.
-
-        Args:
-            wanted: What ``find`` returned.
-            done: Called on another thread with the cache of each; None where it could not be read.
-        """
+        """Read the beginnings of some prompts."""
 
         def finish(reading: "Future[list[LoadedBeginning | None]]") -> None:
             failed = reading.cancelled() or reading.exception() is not None
@@ -166,11 +154,7 @@ class ModelDiskCache:
         return LoadedBeginning(cache, found.tokens)
 
     def _read_piece(self, piece: Piece) -> list[Any]:
-        """Return the cache in a file.
-
-        Raises:
-            Exception: It is damaged, or gone.
-        """
+        """Return the cache in a file."""
         folder = self._disk.folder
         if not folder.is_intact(piece.name):
             raise DamagedSegment("its content is not what was written")
@@ -203,16 +187,7 @@ class ModelDiskCache:
         make: Callable[[int], list[Any]],
         size: int,
     ) -> None:
-        """Queue a cache for writing. Engine thread.
-
-        Args:
-            ticket: The right to keep it, with its owner.
-            tokens: Its tokens.
-            make: Called on the writing thread with a number of tokens; returns the rest of the
-                cache after that many tokens, evaluated. Nobody may change the arrays that it is
-                made of.
-            size: Its bytes.
-        """
+        """Queue a cache for writing. Engine thread."""
         if len(tokens) < LEAST_TOKENS or not self._disk.is_valid(ticket):
             return
         if size > self._disk.most_bytes:

@@ -24,17 +24,7 @@ class NotASegment(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """Some tokens of a conversation whose keys and values a file holds.
-
-    Attributes:
-        model: The fingerprint of the model that read them.
-        owner: Their owner.
-        parent: The name of the file that holds the tokens before ``start``; empty at the beginning.
-        start: The number of tokens before them.
-        tokens: Their ids, as ``key_of`` gives them.
-        is_whole: Whether the file holds a cache of a kind that cannot be cut into segments.
-        can_trim: Whether such a cache may be trimmed to fewer tokens.
-    """
+    """Some tokens of a conversation whose keys and values a file holds."""
 
     model: str
     owner: CacheOwner
@@ -66,11 +56,7 @@ class Segment:
 
     @classmethod
     def from_metadata(cls, metadata: object) -> "Segment":
-        """Read it from a file's metadata.
-
-        Raises:
-            NotASegment: There is no description, or one of another version.
-        """
+        """Read it from a file's metadata."""
         try:
             fields = json.loads(metadata[_KEY])  # type: ignore[index]
             if fields["format"] != FORMAT:

@@ -17,13 +17,7 @@ _NICE = 10
 
 
 class SerialThread:
-    """Does work in the order in which it was given.
-
-    Args:
-        name: The thread's name.
-        leave: Called on the thread at its end.
-        is_patient: Whether other threads have priority.
-    """
+    """Does work in the order in which it was given."""
 
     def __init__(self, name: str, leave: Callable[[], None], *, is_patient: bool = False) -> None:
         self._name = name

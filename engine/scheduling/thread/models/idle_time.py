@@ -7,12 +7,7 @@ import time
 
 
 class IdleTime:
-    """The idle time of one model.
-
-    Attributes:
-        most_s: After how many idle seconds the memory is freed; None for never.
-        is_over: Whether the memory should be freed as soon as nothing runs.
-    """
+    """The idle time of one model."""
 
     def __init__(self) -> None:
         self.most_s: float | None = None

@@ -48,15 +48,7 @@ from engine.values.events import Finished, Timing, Usage
 
 @dataclass(slots=True)
 class LeftLane:
-    """A model of a thread that was given up, with all that the next thread has to do for it.
-
-    Attributes:
-        offered: Which of several models it is.
-        info: The model as it was loaded; None for one that never was.
-        is_default: Whether it answers requests that name no model.
-        commands: What it has to do, in order.
-        hang: Where it was stuck, if it was the one.
-    """
+    """A model of a thread that was given up, with all that the next thread has to do for it."""
 
     offered: OfferedModel | None
     info: ModelInfo | None
@@ -70,20 +62,6 @@ class Lane:
 
     Each method that touches the model or an answer first notes that this lane is worked on, which
     ends a thread that was given up.
-
-    Args:
-        pulse: Notes what the thread works on.
-        limits: How many commands may wait for the model.
-        slot: Holds the model.
-        scheduler: Runs the batch.
-        intake: Checks requests and has them rendered.
-        embedding: Reads texts that become vectors.
-
-    Attributes:
-        slot: As given.
-        need: The estimate, before loading, of the memory that the model needs; None if not known.
-        has_own_time: Whether an idle time was set for this model alone.
-        is_leaving: Whether new requests wait because the model must make room for another one.
     """
 
     def __init__(
@@ -345,12 +323,7 @@ class Lane:
     # -- loading ---------------------------------------------------------------------------
 
     def load(self, meanwhile: Callable[[], None], turn: threading.Lock) -> None:
-        """Load the model, then carry out the commands that waited for it.
-
-        Args:
-            meanwhile: Called between two parts of the loading.
-            turn: Held while answers are changed, but not while the model is loaded.
-        """
+        """Load the model, then carry out the commands that waited for it."""
         self._pulse.begin(self, is_load=True)
         slot = self.slot
 
@@ -405,11 +378,6 @@ class Lane:
         """Give up the model with all that waits for it, for another thread. Any thread.
 
         The engine thread must have been given up, so that it begins nothing here.
-
-        Args:
-            is_default: Whether it answers requests that name no model.
-            hang: Where the thread is stuck, if it is in this model: its answers end.
-            is_touched: Whether the thread may be changing these answers right now.
         """
         slot = self.slot
         left = LeftLane(slot.offered, slot.info, is_default, hang=hang)

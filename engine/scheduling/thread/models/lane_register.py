@@ -15,18 +15,7 @@ MakeLane = Callable[[OfferedModel | None, Callable[[EngineStatus], None]], Lane]
 
 
 class LaneRegister:
-    """All lanes. With one model, all requests are for its lane.
-
-    Args:
-        board: Gets the status of each model.
-        make_lane: Makes a lane.
-        on_forgotten: Called with each lane that is removed.
-        left: The models of an earlier thread; none for the first one.
-
-    Attributes:
-        lanes: All of them; the list stays the same, its items change.
-        default: The lane for requests that name no model.
-    """
+    """All lanes. With one model, all requests are for its lane."""
 
     def __init__(
         self,

@@ -48,17 +48,7 @@ _LOOK_EVERY_S = 0.25
 
 
 class Lanes:
-    """The models, each in a lane of its own. With one model, all requests are for its lane.
-
-    Args:
-        limits: The limits of each model, and the memory of all.
-        loader: Loads a model folder.
-        inbox: Gets rendered prompts, for the engine thread.
-        outbox: Where events go.
-        board: Gets the status of each model.
-        pulse: Notes what the thread works on.
-        left: The models of an earlier thread; none for the first one.
-    """
+    """The models, each in a lane of its own. With one model, all requests are for its lane."""
 
     def __init__(
         self,
@@ -238,12 +228,7 @@ class Lanes:
     # -- loading ---------------------------------------------------------------------------
 
     def load_next(self, meanwhile: Callable[[], None], turn: threading.Lock) -> None:
-        """Load the first model in the line, if there is one and there is room for it.
-
-        Args:
-            meanwhile: Called between two parts of the loading.
-            turn: Held while answers are changed, but not while a model is loaded.
-        """
+        """Load the first model in the line, if there is one and there is room for it."""
         self._loading.load_next(partial(self._meanwhile, meanwhile), turn)
 
     def _meanwhile(self, step_others: Callable[[], None]) -> None:
@@ -290,16 +275,7 @@ class Lanes:
     def hand_over(
         self, stuck: object | None, hang: Hang, *, is_touched: bool
     ) -> tuple[list[LeftLane], list[Lane]]:
-        """Give up all models with all that waits for them, for another thread. Any thread.
-
-        Args:
-            stuck: The model whose answers end.
-            hang: Where it is stuck.
-            is_touched: Whether the thread may be changing the answers of that model right now.
-
-        Returns:
-            What the next thread has to do, and the lanes of the other models, which nobody uses.
-        """
+        """Give up all models with all that waits for them, for another thread. Any thread."""
         left = [
             lane.hand_over(
                 is_default=lane is self._register.default,
@@ -324,14 +300,7 @@ class Lanes:
     def fail_all(
         self, kind: StopKind, cause: str, why: EngineError, touched: object | None
     ) -> None:
-        """End every answer, because the engine thread was given up. Any thread.
-
-        Args:
-            kind: Why the answers end.
-            cause: The words for people.
-            why: The error for requests that were not accepted yet.
-            touched: The model whose answers the thread may be changing right now.
-        """
+        """End every answer, because the engine thread was given up. Any thread."""
         for lane in self._lanes.copy():
             if lane is touched:
                 lane.fail_readers(cause, why)

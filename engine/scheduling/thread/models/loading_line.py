@@ -18,15 +18,7 @@ from engine.scheduling.thread.models.model_slot import Source
 
 
 class LoadingLine:
-    """Loads the models of lanes in the order in which they were requested.
-
-    Args:
-        limits: The most bytes that a single model may keep for earlier prompts.
-        budget: The memory that all models may take.
-        lanes: All lanes; the list changes over time.
-        on_loaded: Called with each lane whose load has ended, and with the command that asked for
-            it.
-    """
+    """Loads the models of lanes in the order in which they were requested."""
 
     def __init__(
         self,
@@ -66,12 +58,7 @@ class LoadingLine:
         return self._budget.most_bytes
 
     def make_room(self, lane: Lane) -> bool | None:
-        """Free memory of other models for an answer of a model that is in memory.
-
-        Returns:
-            Whether a model was unloaded; False if answers of other models have to be waited for,
-            and None if no memory can be freed.
-        """
+        """Free memory of other models for an answer of a model that is in memory."""
         movable = sorted(
             (one for one in self._others(lane) if not one.slot.status.is_pinned),
             key=lambda one: one.slot.status.used_s,
@@ -86,12 +73,7 @@ class LoadingLine:
         return False if answering else None
 
     def load_next(self, meanwhile: Callable[[], None], turn: threading.Lock) -> None:
-        """Load the first model in the line, if there is one and there is room for it.
-
-        Args:
-            meanwhile: Called between two parts of the loading.
-            turn: Held while answers are changed, but not while a model is loaded.
-        """
+        """Load the first model in the line, if there is one and there is room for it."""
         if not self._line and not self._wants_load:
             return
         given_up = [lane for lane in self._line if not lane.wants_load]
@@ -134,11 +116,7 @@ class LoadingLine:
         return [one for one in self._lanes if one is not lane and one.slot.backend is not None]
 
     def _has_room(self, lane: Lane) -> bool:
-        """Make room for the model of a lane; return False if it must wait for room.
-
-        Raises:
-            ModelLoadFailed: It cannot fit.
-        """
+        """Make room for the model of a lane; return False if it must wait for room."""
         slot = lane.slot
         change = slot.change
         source = Source(change.folder, change.draft) if isinstance(change, Load) else slot.source

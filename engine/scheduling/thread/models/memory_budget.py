@@ -15,11 +15,7 @@ from engine.wording import size_in_words
 
 
 class MemoryBudget:
-    """The memory that all models may take together.
-
-    Args:
-        limits: Contain that limit, if one was set.
-    """
+    """The memory that all models may take together."""
 
     def __init__(self, limits: Limits) -> None:
         self._most = limits.memory_bytes
@@ -36,16 +32,7 @@ class MemoryBudget:
             return None
 
     def check(self, source: Source, wanted: MemoryNeed, pinned: Sequence[Lane]) -> None:
-        """Make sure that one of several models fits once all models that may leave have left.
-
-        Args:
-            source: The model's folder, and that of its draft model.
-            wanted: The memory that it needs.
-            pinned: The lanes whose models may not leave.
-
-        Raises:
-            ModelLoadFailed: It does not; the message has the figures.
-        """
+        """Make sure that one of several models fits once all models that may leave have left."""
         most = self.most_bytes
         left = most - sum(map(held_bytes, pinned))
         if wanted.total <= left:
@@ -59,11 +46,7 @@ class MemoryBudget:
         raise ModelLoadFailed(f"{model_name(source.folder)} {_words(wanted)}; {room}: {remedy}")
 
     def check_alone(self, source: Source, wanted: MemoryNeed) -> None:
-        """Refuse an only model that certainly does not fit.
-
-        Raises:
-            ModelLoadFailed: It does not; the message has the figures.
-        """
+        """Refuse an only model that certainly does not fit."""
         total = memory().total
         if self._most is not None:
             self.check(source, wanted, [])

@@ -23,12 +23,7 @@ from engine.scheduling.thread.pulse import GivenUp, Pulse
 
 
 class Source(NamedTuple):
-    """Where a model is loaded from.
-
-    Attributes:
-        folder: The model.
-        draft: The draft model beside it, if there is one.
-    """
+    """Where a model is loaded from."""
 
     folder: Path
     draft: Path | None
@@ -36,37 +31,14 @@ class Source(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Hang:
-    """Where a model was stuck when its thread was given up.
-
-    Attributes:
-        cause: The words for people.
-        is_over: Returns whether that thread has come back and has freed the model.
-    """
+    """Where a model was stuck when its thread was given up."""
 
     cause: str
     is_over: Callable[[], bool]
 
 
 class ModelSlot:
-    """Holds a loaded model, and changes it.
-
-    Args:
-        limits: Limits for the loader.
-        loader: Loads a model folder.
-        on_status: Called with every change of the status.
-        is_ending: Set on another thread when the engine should end; cancels a running load.
-        pulse: Tells whether the thread was given up, and may publish and reply nothing.
-        offered: Which of several models it is; None where only one is served.
-
-    Attributes:
-        backend: The loaded model; None while its memory is free.
-        change: The requested change of model that is not done yet.
-        idle: Knows when its memory should be freed because it is idle.
-        status: Its published status.
-        kept_bytes: Most bytes that the model may keep for earlier prompts.
-        is_loading: Whether it is being loaded now.
-        hang: Where it was stuck, until it is restarted; None for a model that was not.
-    """
+    """Holds a loaded model, and changes it."""
 
     def __init__(
         self,
@@ -133,12 +105,7 @@ class ModelSlot:
         self.status.tell_again()
 
     def inherit(self, info: ModelInfo | None, hang: Hang | None) -> None:
-        """Take the place of a model whose thread was given up; it is loaded when it is needed.
-
-        Args:
-            info: The model, if it had been loaded.
-            hang: Where it was stuck, if it was.
-        """
+        """Take the place of a model whose thread was given up; it is loaded when it is needed."""
         self.hang = hang
         self._unloaded = info
         if hang is not None:
@@ -185,15 +152,7 @@ class ModelSlot:
         change.reply.send(None)
 
     def carry_out(self, change: Load, meanwhile: Callable[[], None]) -> bool:
-        """Load another model in place of the present one, which nothing may be using.
-
-        Args:
-            change: What to load.
-            meanwhile: Called between two parts of the work.
-
-        Returns:
-            Whether it was loaded.
-        """
+        """Load another model in place of the present one, which nothing may be using."""
         self.change = None
         before = self._unloaded if self.backend is None else self.backend.info
         self._free()
@@ -253,14 +212,7 @@ class ModelSlot:
         self.status.tell(EngineStatus("ready", info, message=why, is_unloaded=True))
 
     def load_again(self, meanwhile: Callable[[], None]) -> bool:
-        """Load the model that is not in memory; if that fails, the next request tries again.
-
-        Args:
-            meanwhile: Called between two parts of the work.
-
-        Returns:
-            Whether it was loaded.
-        """
+        """Load the model that is not in memory; if that fails, the next request tries again."""
         source = self.source
         if source is None:
             return False
@@ -277,17 +229,7 @@ class ModelSlot:
         *,
         is_again: bool = False,
     ) -> bool:
-        """Load a model; if that fails, the one before it is loaded when it is next needed.
-
-        Args:
-            command: The load.
-            before: The model that was there, whose memory is free by now.
-            meanwhile: Called between two parts of the work.
-            is_again: Whether the model before is loaded again; it then counts as loaded meanwhile.
-
-        Returns:
-            Whether it was loaded.
-        """
+        """Load a model; if that fails, the one before it is loaded when it is next needed."""
         self._unloaded, self._before = None, before
         self._load_at_hand = None if is_again else command
         self.hang = None

@@ -33,11 +33,7 @@ def needs_model(command: Command) -> bool:
 
 
 class PostponedCommands:
-    """The commands that one model still has to carry out.
-
-    Args:
-        limits: How many answers may wait.
-    """
+    """The commands that one model still has to carry out."""
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
@@ -73,12 +69,7 @@ class PostponedCommands:
         return self._commands.popleft()
 
     def cancel(self, generations: Sequence[Generation], why: EngineError) -> None:
-        """Drop the requests for some answers, each with all its choices.
-
-        Args:
-            generations: The answers.
-            why: The error for their readers.
-        """
+        """Drop the requests for some answers, each with all its choices."""
         for command in self._commands.copy():
             if isinstance(command, Resume):
                 for row in [one for one in command.rows if one.generation in generations]:

@@ -13,18 +13,7 @@ from engine.scheduling.thread.models.idle_time import IdleTime
 
 
 class SlotStatus:
-    """The status of a model, with a callback for each change.
-
-    Args:
-        on_status: Called with every change of the status.
-        idle: Knows when the model's memory should be freed.
-        is_pinned: Whether it stays in memory when another model needs room.
-
-    Attributes:
-        now: The status that was published last.
-        is_pinned: Whether it now stays in memory when another model needs room.
-        used_s: When it was last used, in ``time.monotonic()`` seconds.
-    """
+    """The status of a model, with a callback for each change."""
 
     def __init__(
         self, on_status: Callable[[EngineStatus], None], idle: IdleTime, *, is_pinned: bool
@@ -63,14 +52,7 @@ class SlotStatus:
         waiting: int,
         rows_bytes: Callable[[], int],
     ) -> None:
-        """Publish the numbers of answers and the use of the prompt cache, if they changed.
-
-        Args:
-            backend: The model, if it is loaded.
-            running: Answers in the batch.
-            waiting: Answers that wait for a place, or for the model.
-            rows_bytes: Returns the memory that the caches of the running answers take.
-        """
+        """Publish the numbers of answers and the use of the prompt cache, if they changed."""
         status = self.now
         use = status.cache_use if backend is None else backend.cache_use
         if (running, waiting) != (status.running, status.waiting) or use is not status.cache_use:

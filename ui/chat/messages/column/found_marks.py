@@ -33,20 +33,11 @@ class FoundMarks:
     def choose_query(
         self, query: Query | None, current: tuple[ConversationMessage, int] | None
     ) -> None:
-        """Highlight a query in every message.
-
-        Args:
-            query: The query; None for none.
-            current: The message and the number of its place that is highlighted as the current one.
-        """
+        """Highlight a query in every message."""
         self._found, self._query, self._current = None, query, current
 
     def mark(self, slot: MessageSlot) -> int | None:
-        """Highlight the places in a message.
-
-        Returns:
-            The distance of the current or first place from the top; None for none.
-        """
+        """Highlight the places in a message."""
         self._are_shown = self._are_shown or self._query is not None or self._found is not None
         if self._query is not None:
             message, place = self._current or (None, None)

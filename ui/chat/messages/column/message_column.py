@@ -32,9 +32,6 @@ class MessageColumn(QScrollArea):
     Signals:
         view_made: A message near the screen got a view; carries the ``QuestionView`` or
             ``AnswerView``, whose signals say what a person wants.
-
-    Attributes:
-        jump: The button that scrolls to the end while that is out of sight.
     """
 
     view_made = Signal(object)
@@ -110,12 +107,7 @@ class MessageColumn(QScrollArea):
     def show_query(
         self, query: Query | None, current: tuple[ConversationMessage, int] | None = None
     ) -> None:
-        """Highlight a query in every message.
-
-        Args:
-            query: The query; None removes the highlights.
-            current: The message and the number of its place that is highlighted as the current one.
-        """
+        """Highlight a query in every message."""
         self._marks.choose_query(query, current)
         self._mark_again()
 

@@ -21,14 +21,7 @@ _QUESTION_PX, _ANSWER_PX = 22, 54
 
 
 class MessageSlot:
-    """A message's place in the column.
-
-    Attributes:
-        message: The message.
-        view: Its view; None while it is far from the screen.
-        top: The distance of its upper edge from that of the column, in pixels.
-        height: Its height; an estimate until it has had a view.
-    """
+    """A message's place in the column."""
 
     __slots__ = ("_theme", "height", "message", "top", "view")
 
@@ -49,20 +42,12 @@ class MessageSlot:
         return self.message.is_settled and not is_used and self.view.editor is None
 
     def show_found(self, words: Sequence[str]) -> int | None:
-        """Highlight words in the text of the message; an empty list removes the highlights.
-
-        Returns:
-            The distance of the first one from the top; None if the text shows none.
-        """
+        """Highlight words in the text of the message; an empty list removes the highlights."""
         colors = self._theme.colors
         return self.highlight(Highlight(tuple(words), colors.found, colors.text))
 
     def highlight(self, wanted: Highlight) -> int | None:
-        """Highlight words in the text of the message.
-
-        Returns:
-            The distance of the current or first one from the top; None if the text shows none.
-        """
+        """Highlight words in the text of the message."""
         if self.view is None:
             return None
         return mark_parts(self.view.searched_parts(), wanted, self.view)

@@ -20,11 +20,6 @@ class NearViews(QObject):
 
     What is seen is created at once; what is near follows, a view in each round of the event loop.
 
-    Args:
-        area: Scrolls the slots.
-        stack: The slots.
-        make_view: Creates the view of a message.
-
     Signals:
         filled: A slot got a view; carries the slot.
     """

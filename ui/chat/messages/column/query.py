@@ -10,12 +10,7 @@ from ui.kit.text.places import words_pattern
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """A text to find.
-
-    Attributes:
-        text: The text; its white space matches any white space.
-        has_case: Whether upper and lower case differ.
-    """
+    """A text to find."""
 
     text: str
     has_case: bool = False

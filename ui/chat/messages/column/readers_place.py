@@ -25,12 +25,6 @@ _ARRIVING_MS = 500
 class ReadersPlace(QObject):
     """Scrolls a column for its reader.
 
-    Args:
-        area: The column.
-        stack: Its slots.
-        found_in: Returns the distance of the searched words from the top of a message; None
-            if there are none.
-
     Signals:
         moved: Another part of the column is visible.
         grown: The height of the column has changed.

@@ -33,12 +33,6 @@ class SlotStack(QWidget):
     Signals:
         laid_out: Heights changed, and all views have their places; carries the height in the column
             that has to be at the top of the screen for what is seen to stay there.
-
-    Attributes:
-        slots: The slots, from the first message to the last.
-        filled: Those that have views.
-        marked: The slot that is highlighted as a whole for a moment; None for none.
-        is_changing: Whether heights and places are changing: the scroll bar's values mean nothing.
     """
 
     laid_out = Signal(int)
@@ -84,12 +78,7 @@ class SlotStack(QWidget):
         view.show()
 
     def empty(self, slot: MessageSlot, *, now: bool = False) -> None:
-        """Drop the view of a message, if it has one; the slot keeps its height.
-
-        Args:
-            slot: The slot.
-            now: Whether to delete the view at once, which nobody may be using then.
-        """
+        """Drop the view of a message, if it has one; the slot keeps its height."""
         view, slot.view = slot.view, None
         self.filled.discard(slot)
         if view is not None and now:
@@ -178,13 +167,7 @@ class SlotStack(QWidget):
         self._place_from(self.first_at(min(changed)) if changed else len(self.slots), keep_px)
 
     def _place_from(self, index: int, keep_px: int | None = None) -> None:
-        """Place the slots from an index on, whose heights or number changed.
-
-        Args:
-            index: The index.
-            keep_px: The height in the column that belongs at the top of the screen; None for the
-                one that is there.
-        """
+        """Place the slots from an index on, whose heights or number changed."""
         keep_px = -self.y() if keep_px is None else keep_px
         top = _ABOVE_PX
         if index > 0 and self.slots:

@@ -29,13 +29,7 @@ class AnswerStore(Protocol):
 
 
 class AnswerKeeping(QObject):
-    """Saves one answer at a time, a few times a second.
-
-    Args:
-        store: Saves the answer.
-        conversation: The conversation of the answer.
-        parent: Its owner.
-    """
+    """Saves one answer at a time, a few times a second."""
 
     def __init__(self, store: AnswerStore, conversation: Conversation, parent: QObject) -> None:
         super().__init__(parent)

@@ -26,14 +26,7 @@ TICK_MS = 33
 
 @dataclass(frozen=True, slots=True)
 class AnswerListeners:
-    """The functions that are called when something happens to an answer.
-
-    Attributes:
-        text: Called with the run and the new part of its text.
-        thinking: Called with the run and the new part of its reasoning.
-        changed: Called with a run whose stage or pace has changed.
-        ended: Called with the message of an answer that ended.
-    """
+    """The functions that are called when something happens to an answer."""
 
     text: Callable[[Run, str], None]
     thinking: Callable[[Run, str], None]
@@ -42,14 +35,7 @@ class AnswerListeners:
 
 
 class AnswerPacing(QObject):
-    """Runs one answer at a time; reports its end once, also after a cancel.
-
-    Args:
-        tasks: Runs the task that collects the answer.
-        keeping: Saves the answer as it grows.
-        listeners: The functions to call.
-        parent: Its owner.
-    """
+    """Runs one answer at a time; reports its end once, also after a cancel."""
 
     def __init__(
         self, tasks: Tasks, keeping: AnswerKeeping, listeners: AnswerListeners, parent: QObject
@@ -77,13 +63,7 @@ class AnswerPacing(QObject):
         message: ConversationMessage,
         stored: Callable[[], Awaitable[None]],
     ) -> None:
-        """Collect an answer.
-
-        Args:
-            answer: The answer.
-            message: The message of the answer.
-            stored: Waits until the question is on disk; the model begins after that.
-        """
+        """Collect an answer."""
         self._answer, self._message = answer, message
         self._told = _stage(answer.run)
         self._ticks.start()
@@ -97,9 +77,6 @@ class AnswerPacing(QObject):
 
         An answer that the engine has not accepted yet, because its model is still loading, ends at
         once.
-
-        Args:
-            is_closing: Whether the program ends, so that no person stopped it.
         """
         answer = self._answer
         if answer is None or answer.run.is_cancelling:

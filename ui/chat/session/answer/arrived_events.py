@@ -17,11 +17,7 @@ HOLD_SHOWN_S = 0.4
 
 
 class ArrivedEvents:
-    """Collects the events of a running answer.
-
-    Attributes:
-        trace: Records every event; None if the run is not recorded.
-    """
+    """Collects the events of a running answer."""
 
     def __init__(self) -> None:
         self.trace: RunTrace | None = None

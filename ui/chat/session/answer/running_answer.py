@@ -45,18 +45,7 @@ class AnsweringEngine(Protocol):
 
 
 class RunningAnswer:
-    """The answer to one request.
-
-    Args:
-        engine: Generates it.
-        run: The record of the answer; refusals and failures are noted in it.
-        asking: Gives the request and the model.
-        traces: Records it.
-
-    Attributes:
-        run: The same run.
-        arrived: The events that were not taken yet.
-    """
+    """The answer to one request."""
 
     def __init__(
         self, engine: AnsweringEngine, run: Run, asking: RequestForModel, traces: Traces

@@ -19,12 +19,7 @@ _BOXES = {"[ ]": False, "[x]": True, "[X]": True}
 
 
 def add_rules(parser: MarkdownIt, *, with_bare_links: bool) -> None:
-    """Add the rules to a parser.
-
-    Args:
-        parser: The parser.
-        with_bare_links: Whether it looks for bare links; that is slow: it stops at each "w".
-    """
+    """Add the rules to a parser."""
     # Runs before our rule for backslashes, so that \\( is found; sums of money are not formulas.
     parser.use(
         dollarmath_plugin,

@@ -26,12 +26,7 @@ class OpenBlock:
         self._tokens: list[Token] = []
 
     def parse(self, text: str, notes: Iterable[str]) -> list[Token]:
-        """Return ``ui.kit.markdown.parsing.parser.parse(text, notes)``.
-
-        Args:
-            text: Prepared text; usually the text of the last call with an addition.
-            notes: Labels of footnotes that are defined elsewhere.
-        """
+        """Return ``ui.kit.markdown.parsing.parser.parse(text, notes)``."""
         tokens = self._grown(text) if self._known and text.startswith(self._known) else None
         if tokens is None:
             tokens = parse(text, notes)

@@ -32,12 +32,7 @@ def prepared(text: str) -> str:
 
 
 def parse(text: str, notes: Iterable[str] = ()) -> list[Token]:
-    """Return the block tokens of prepared text, as markdown-it has them.
-
-    Args:
-        text: Prepared text.
-        notes: Labels of footnotes that are defined elsewhere.
-    """
+    """Return the block tokens of prepared text, as markdown-it has them."""
     refs = {f":{label}": -1 for label in notes}
     may_have_links = any(sign in text for sign in _LINK_SIGNS)
     return _parser(may_have_links).parse(text, {"footnotes": {"refs": refs, "list": {}}})
@@ -51,13 +46,6 @@ def closed_tokens(text: str, tokens: list[Token]) -> tuple[int, int]:
     needs its second line: if the marks below its head do not fit, both lines belong to the
     paragraph above. The items after a closed one are written like a separate list, so that a long
     list is not rendered again and again.
-
-    Args:
-        text: Prepared text.
-        tokens: ``parse(text)``.
-
-    Returns:
-        The number of tokens that belong to closed blocks, and the number of the first open line.
     """
     lines = text.split("\n")
     boundary = (0, 0)
@@ -84,13 +72,6 @@ def table_tokens(tokens: list[Token], text: str) -> list[Token] | None:
     """Return the tokens of a table with all its cells.
 
     Markdown drops the cells of a row that the head has no columns for; here it gets more columns.
-
-    Args:
-        tokens: From ``table_open`` to ``table_close``.
-        text: The parsed text.
-
-    Returns:
-        The tokens; None if the table cannot be parsed again.
     """
     where = tokens[0].map
     if where is None:
@@ -129,12 +110,7 @@ def note_mentions(text: str) -> set[str]:
 
 
 def note_numbers(tokens: Iterable[Token], before: Mapping[str, int]) -> dict[str, int]:
-    """Return the numbers of footnotes, in the order in which a text first refers to them.
-
-    Args:
-        tokens: The tokens of the text.
-        before: The numbers of the footnotes above it.
-    """
+    """Return the numbers of footnotes, in the order in which a text first refers to them."""
     numbers = dict(before)
     for token in tokens:
         for child in token.children or ():

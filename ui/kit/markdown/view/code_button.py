@@ -10,13 +10,7 @@ from ui.kit.system.clipboard import copy_from
 
 
 class CodeButton(QToolButton):
-    """Copies a text, and shows "Copied" for a moment.
-
-    Args:
-        parent: The widget that draws the card.
-        text: The text to copy.
-        says: The name of the text, for the accessible name.
-    """
+    """Copies a text, and shows "Copied" for a moment."""
 
     def __init__(self, parent: QWidget, text: str, says: str) -> None:
         super().__init__(parent)
@@ -35,11 +29,7 @@ class CodeButton(QToolButton):
 
 
 class CodeButtons:
-    """A button for each code card of a text.
-
-    Attributes:
-        shown: The buttons, in the order of their cards.
-    """
+    """A button for each code card of a text."""
 
     def __init__(self, parent: QWidget) -> None:
         self._parent = parent
@@ -59,13 +49,7 @@ class CodeButtons:
         area: Callable[[Decoration], QRectF],
         head_px: float,
     ) -> None:
-        """Put each button at the corner of its card.
-
-        Args:
-            decorations: The decorations beneath the text, including the cards.
-            area: Returns the area of a decoration.
-            head_px: The height of a card's head.
-        """
+        """Put each button at the corner of its card."""
         for button, card in zip(self.shown, _code(decorations), strict=False):
             button.place(area(card), head_px)
 

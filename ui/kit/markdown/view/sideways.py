@@ -29,13 +29,7 @@ class _Wide:
 
 
 class Sideways:
-    """Keeps a scroll bar for each wide part of a document.
-
-    Args:
-        document: The document.
-        viewport: The widget that draws it; the bars are its children.
-        moved: Called with the scrolled part and its offset.
-    """
+    """Keeps a scroll bar for each wide part of a document."""
 
     def __init__(
         self,
@@ -71,11 +65,7 @@ class Sideways:
         self._wide = {}
 
     def show(self, found: Sequence[tuple[Decoration, QRectF, float]]) -> None:
-        """Give each part that is too wide a scroll bar, and remove the other bars.
-
-        Args:
-            found: The parts, each with its area and the width that it needs.
-        """
+        """Give each part that is too wide a scroll bar, and remove the other bars."""
         wanted = {one.start for one, place, width in found if width > place.width() + 1}
         for start in set(self._wide) - wanted:
             bar = self._wide.pop(start).bar

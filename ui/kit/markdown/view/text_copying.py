@@ -21,11 +21,6 @@ def text_between(document: QTextDocument, start: int, end: int) -> str:
     """Return the text from one position to another.
 
     Formulas and boxes become their source; the cells of a row are one line, separated by tabs.
-
-    Args:
-        document: The document.
-        start: The first position.
-        end: The position after the last.
     """
     out: list[str] = []
     block = document.findBlock(start)
@@ -47,12 +42,7 @@ def text_between(document: QTextDocument, start: int, end: int) -> str:
 
 
 def mime_of(cursor: QTextCursor, as_html: str) -> QMimeData:
-    """Return the clipboard data of a selection.
-
-    Args:
-        cursor: The selection; a selection of cells copies only those cells.
-        as_html: Qt's HTML of the selection.
-    """
+    """Return the clipboard data of a selection."""
     data = QMimeData()
     # Pictures are replaced by their source: other programs cannot show the pictures.
     data.setHtml(_IMAGE.sub(lambda match: html.escape(html.unescape(match[1])), as_html))

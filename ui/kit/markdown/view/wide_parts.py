@@ -15,15 +15,7 @@ from ui.kit.markdown.writing.table_writer import constraints, shared_room
 def fit_table(
     table: QTextTable, decoration: Decoration, width: int, offset: int, style: MarkdownStyle
 ) -> None:
-    """Share the width of the view among the columns of a table.
-
-    Args:
-        table: The table.
-        decoration: Its decoration.
-        width: The width of the view, in pixels.
-        offset: How far it is scrolled sideways, in pixels.
-        style: Fonts and gaps.
-    """
+    """Share the width of the view among the columns of a table."""
     widths = constraints(decoration.columns, width - decoration.left_px, style)
     form = table.format()
     left = decoration.left_px - offset
@@ -39,14 +31,7 @@ def wide_parts(
     style: MarkdownStyle,
     area: Callable[[Decoration], QRectF],
 ) -> list[tuple[Decoration, QRectF, float]]:
-    """Return the parts that are wider than the view: each part, its area, and its width.
-
-    Args:
-        decorations: The decorations beneath the text.
-        width: The width of the view, in pixels.
-        style: Fonts and gaps.
-        area: Returns the area of a part.
-    """
+    """Return the parts that are wider than the view: each part, its area, and its width."""
     found = []
     for one in decorations:
         needed = one.width_px

@@ -24,13 +24,7 @@ _FROM_THE_RIGHT = Qt.LayoutDirection.RightToLeft
 
 @dataclass(frozen=True, slots=True)
 class OpenList:
-    """A list whose items are being written.
-
-    Attributes:
-        following: The number of the next item; None for a list without numbers.
-        is_loose: Whether its items stand apart: an empty line was between two of them.
-        has_items: Whether it has an item already.
-    """
+    """A list whose items are being written."""
 
     following: int | None = None
     is_loose: bool = False
@@ -39,16 +33,7 @@ class OpenList:
 
 @dataclass(frozen=True, slots=True)
 class Before:
-    """The state between closed and open text: the look of the next block depends on it.
-
-    Attributes:
-        is_first: Whether nothing is above.
-        is_after_code: Whether a code card ends right above.
-        is_after_table: Whether a table ends right above.
-        is_after_note: Whether a footnote ends right above.
-        is_after_blank: Whether the line of the source above is empty.
-        items: The top-level list that continues.
-    """
+    """The state between closed and open text: the look of the next block depends on it."""
 
     is_first: bool = True
     is_after_code: bool = False
@@ -60,14 +45,7 @@ class Before:
 
 @dataclass(slots=True)
 class ItemMark:
-    """The mark before an item's text.
-
-    Attributes:
-        text: Its characters.
-        is_done: For a task, whether it is done.
-        anchor: The name that links to it use.
-        text_px: The horizontal position at which the item's text begins.
-    """
+    """The mark before an item's text."""
 
     text: str = ""
     is_done: bool | None = None
@@ -77,21 +55,7 @@ class ItemMark:
 
 @dataclass
 class BlockWriter:
-    """Inserts empty blocks at the end of a document, for others to fill.
-
-    Attributes:
-        cursor: At the end of the document.
-        style: Fonts and colors.
-        is_first: Whether nothing is above.
-        is_after_code: Whether a code card ends right above.
-        is_after_table: Whether a table ends right above.
-        room_px: The width of the view.
-        inline: Writes text into the blocks.
-        decorations: The decorations to paint beneath the written text.
-        indent_px: The horizontal position at which text begins.
-        mark: A mark that waits for the text of its item.
-        is_close: Whether the mark's item has little space above it.
-    """
+    """Inserts empty blocks at the end of a document, for others to fill."""
 
     cursor: QTextCursor
     style: MarkdownStyle
@@ -108,13 +72,7 @@ class BlockWriter:
     _newest: int = 0
 
     def begin(self, top_px: float, line_percent: float = 128, text: str = "") -> None:
-        """Begin a block of text, and write the mark that waits for it.
-
-        Args:
-            top_px: The space above it, at the usual text size.
-            line_percent: The height of its lines.
-            text: The text to write: it decides whether the block begins at the left or right.
-        """
+        """Begin a block of text, and write the mark that waits for it."""
         form = QTextBlockFormat()
         if is_right_to_left(text):
             form.setLayoutDirection(_FROM_THE_RIGHT)

@@ -10,15 +10,7 @@ from ui.kit.markdown.writing.formulas import FINENESS, Formula
 
 @lru_cache(maxsize=16)
 def box(is_done: bool, size_px: float, filled: str, edge: str, tick: str) -> Formula:
-    """Return the picture of a box.
-
-    Args:
-        is_done: Whether it is checked.
-        size_px: Its width and height.
-        filled: The color of a checked box.
-        edge: The color of the edge of an unchecked one.
-        tick: The color of the check mark.
-    """
+    """Return the picture of a box."""
     side = round(size_px * FINENESS)
     image = QImage(side, side, QImage.Format.Format_ARGB32_Premultiplied)
     image.fill(Qt.GlobalColor.transparent)

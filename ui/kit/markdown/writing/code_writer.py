@@ -11,13 +11,7 @@ TAB_CHARS = 4
 
 
 def code_lines(body: str, info: str, style: MarkdownStyle) -> list[Runs]:
-    """Return the lines of a code block, colored for the language that ``info`` names.
-
-    Args:
-        body: The code.
-        info: The words after the fence, of which the first names the language.
-        style: Sizes, fonts and colors.
-    """
+    """Return the lines of a code block, colored for the language that ``info`` names."""
     return highlighted_lines(body, language_of(info), style.code)
 
 
@@ -45,11 +39,7 @@ class CodeWriter:
         blocks.decorations.append(card)
 
     def write_lines(self, lines: list[Runs], *, is_start: bool) -> tuple[int, float]:
-        """Write lines of code; ``is_start`` leaves room for the card's head.
-
-        Returns:
-            The document position of the first line, and the width of the widest.
-        """
+        """Write lines of code; ``is_start`` leaves room for the card's head."""
         blocks, style = self._blocks, self._style
         start, widest = -1, 0.0
         head_px = style.code_head_px + style.gap_px

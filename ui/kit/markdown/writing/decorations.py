@@ -43,12 +43,7 @@ def table_at(block: QTextBlock) -> QTextTable | None:
 
 
 class Decorations:
-    """Computes the geometry of the decorations beneath a document's text, and paints them.
-
-    Args:
-        document: The document.
-        style: Fonts and colors.
-    """
+    """Computes the geometry of the decorations beneath a document's text, and paints them."""
 
     def __init__(self, document: QTextDocument, style: MarkdownStyle) -> None:
         self._document = document
@@ -58,13 +53,7 @@ class Decorations:
         self._grids_are_of: tuple[int, float] = (-1, 0.0)
 
     def area(self, one: Decoration, width: float, all_of_them: Sequence[Decoration]) -> QRectF:
-        """Return the area of a decoration.
-
-        Args:
-            one: The decoration.
-            width: The width of the view.
-            all_of_them: All decorations; a quote is as high as the cards inside it.
-        """
+        """Return the area of a decoration."""
         if one.kind == "table":
             return self.grid(one).area
         if one.kind == "quote":
@@ -113,13 +102,7 @@ class Decorations:
         return table
 
     def paint(self, painter: QPainter, one: Decoration, area: QRectF) -> None:
-        """Paint one decoration beneath the text.
-
-        Args:
-            painter: Paints on the view, in the document's coordinates.
-            one: The decoration.
-            area: Its area, as ``area`` returned it.
-        """
+        """Paint one decoration beneath the text."""
         style = self._style
         match one.kind:
             case "quote":

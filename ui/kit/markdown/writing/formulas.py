@@ -21,13 +21,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Formula:
-    """A drawn formula.
-
-    Attributes:
-        image: The picture, ``FINENESS`` times as large as it is shown.
-        width_px: The width at which it is shown.
-        height_px: The height at which it is shown.
-    """
+    """A drawn formula."""
 
     image: QImage
     width_px: float
@@ -36,14 +30,7 @@ class Formula:
 
 @lru_cache(maxsize=512)
 def formula(tex: str, points: float, color: str, *, is_display: bool) -> Formula | None:
-    """Return the picture of a formula; None if it cannot be drawn.
-
-    Args:
-        tex: LaTeX, without its delimiters.
-        points: The size of the text around it.
-        color: Its color.
-        is_display: Whether it has a line of its own.
-    """
+    """Return the picture of a formula; None if it cannot be drawn."""
     if len(tex) > _MOST_CHARS:
         return None
     try:

@@ -21,12 +21,7 @@ _Signature = tuple[tuple[str, str, str], ...]
 
 
 class GrowingCode:
-    """The lines of a code card at the end of a document.
-
-    Attributes:
-        changed_from: The document position from which the last growth changed the card.
-        is_exact: Whether the colors of an incomplete line must be exact, too.
-    """
+    """The lines of a code card at the end of a document."""
 
     def __init__(self) -> None:
         self.changed_from = 0
@@ -35,13 +30,7 @@ class GrowingCode:
         self._colored = OpenCode()
 
     def note(self, tokens: list[Token], card: Decoration | None, style: MarkdownStyle) -> None:
-        """Remember the written card.
-
-        Args:
-            tokens: The tokens that were written.
-            card: The newest decoration.
-            style: Sizes, fonts and colors.
-        """
+        """Remember the written card."""
         self._lines = []
         if card is not None and len(tokens) == 1 and tokens[0].type == "fence":
             self._lines = code_lines(card.text, card.label, style)
@@ -49,17 +38,7 @@ class GrowingCode:
     def grow(
         self, cursor: QTextCursor, tokens: list[Token], card: Decoration, style: MarkdownStyle
     ) -> Decoration | None:
-        """Write the lines that changed.
-
-        Args:
-            cursor: A cursor in the document.
-            tokens: The tokens of the open text.
-            card: The newest decoration.
-            style: Fonts and colors.
-
-        Returns:
-            The changed card; None if it has to be written again from its beginning.
-        """
+        """Write the lines that changed."""
         if not self._lines or len(tokens) != 1 or tokens[0].type != "fence":
             return None
         body = tokens[0].content.removesuffix("\n")
@@ -92,11 +71,7 @@ class GrowingCode:
 
 
 class GrowingTable:
-    """The rows of a table at the end of a document.
-
-    Attributes:
-        changed_from: The document position from which the last growth changed the table.
-    """
+    """The rows of a table at the end of a document."""
 
     def __init__(self) -> None:
         self.changed_from = 0
@@ -118,18 +93,7 @@ class GrowingTable:
         table: Decoration,
         writer: BlockWriter,
     ) -> Decoration | None:
-        """Write the rows that changed.
-
-        Args:
-            cursor: A cursor in the document.
-            tokens: The tokens of the open text.
-            source: The parsed text.
-            table: The newest decoration.
-            writer: Knows fonts, footnotes and the width of the view.
-
-        Returns:
-            The changed table; None if it has to be written again from its beginning.
-        """
+        """Write the rows that changed."""
         if not self._rows or table.kind != "table":
             return None
         rows = _rows_of(tokens, source)

@@ -37,11 +37,6 @@ def highlighted_lines(code: str, language: str, colors: CodeColors) -> list[Runs
     """Return the lines of the code, each as runs of text with a color; None is the plain color.
 
     The runs of a line always join to exactly the line.
-
-    Args:
-        code: The code.
-        language: The name of its language; empty for none.
-        colors: The colors of the theme.
     """
     lines: list[Runs] = []
     for stretch in _stretches(code.split("\n")):
@@ -63,13 +58,7 @@ class OpenCode:
         self._restart = 0
 
     def lines(self, code: str, language: str, colors: CodeColors) -> list[Runs]:
-        """Return the lines of the code, each as runs of text with a color.
-
-        Args:
-            code: The code.
-            language: The name of its language; empty for none.
-            colors: The colors of the theme.
-        """
+        """Return the lines of the code, each as runs of text with a color."""
         *closed, newest = _stretches(code.split("\n"))
         lines: list[Runs] = []
         for stretch in closed:

@@ -31,13 +31,7 @@ SOURCE_PROPERTY = QTextFormat.Property.UserProperty.value + 1
 
 
 class InlineWriter:
-    """Inserts formatted text at a cursor.
-
-    Args:
-        cursor: Where to write; shared with the writer of the blocks.
-        style: Fonts and colors.
-        notes: The numbers of the footnotes, by label.
-    """
+    """Inserts formatted text at a cursor."""
 
     def __init__(self, cursor: QTextCursor, style: MarkdownStyle, notes: Mapping[str, int]) -> None:
         self._cursor = cursor
@@ -147,16 +141,7 @@ class InlineWriter:
         self._insert_picture(drawn, name, source, "Done" if is_done else "Not done")
 
     def write_formula(self, token: Token, form: QTextCharFormat, *, is_display: bool) -> float:
-        """Show a formula as a picture, or as its source; it is always copied as its source.
-
-        Args:
-            token: The formula.
-            form: The format of its source.
-            is_display: Whether it has a line of its own.
-
-        Returns:
-            The width of the picture; 0 if there is none.
-        """
+        """Show a formula as a picture, or as its source; it is always copied as its source."""
         source = formula_source(token)
         drawn = self._drawn(token, is_display=is_display)
         if drawn is None:

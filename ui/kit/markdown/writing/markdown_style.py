@@ -14,12 +14,7 @@ _CODE_SCALE = 0.94
 
 @dataclass(frozen=True, slots=True)
 class MarkdownStyle:
-    """Fonts and colors of rendered Markdown; all lengths follow the size of the font.
-
-    Attributes:
-        em: The size of the text, in pixels.
-        plain: The format of plain text; copy it before changing it.
-    """
+    """Fonts and colors of rendered Markdown; all lengths follow the size of the font."""
 
     font: QFont
     fixed: QFont
@@ -102,18 +97,7 @@ def text_width(font: QFont, text: str) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Decoration:
-    """Something painted beneath the text from one document position to another.
-
-    Attributes:
-        kind: Its kind; a formula on a line of its own paints nothing, but may be wide.
-        start: A position in its first block.
-        end: A position in its last block.
-        left_px: The horizontal position at which it begins.
-        label: The language of code.
-        text: The code.
-        width_px: The width of its content, if that may be wider than the view.
-        columns: The least and the natural width of each column of a table.
-    """
+    """Something painted beneath the text from one document position to another."""
 
     kind: Literal["code", "quote", "rule", "table", "formula"]
     start: int

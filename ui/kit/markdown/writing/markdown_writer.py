@@ -27,15 +27,7 @@ _ROMAN = (
 
 
 class MarkdownWriter:
-    """Appends rendered blocks at the end of a document.
-
-    Args:
-        cursor: At the end of the document.
-        style: Fonts and colors.
-        before: The state left by the blocks above.
-        notes: The numbers of the footnotes, by label.
-        room_px: The width of the view.
-    """
+    """Appends rendered blocks at the end of a document."""
 
     def __init__(
         self,
@@ -72,23 +64,13 @@ class MarkdownWriter:
         return self._blocks.decorations
 
     def write(self, tokens: list[Token], source: str) -> None:
-        """Write whole top-level blocks.
-
-        Args:
-            tokens: The tokens parsed from ``source``.
-            source: The text that was parsed.
-        """
+        """Write whole top-level blocks."""
         position = 0
         while position < len(tokens):
             position = self._write_block(tokens, position, source)
 
     def after(self, source: str, first_open_line: int) -> Before:
-        """Return the state after the written text, which the next block needs.
-
-        Args:
-            source: The text that was parsed.
-            first_open_line: The line with which the next block begins.
-        """
+        """Return the state after the written text, which the next block needs."""
         blocks = self._blocks
         is_after_blank = self._before.is_after_blank
         if first_open_line:

@@ -40,11 +40,7 @@ class TableWriter:
         self._blocks = blocks
 
     def write(self, tokens: list[Token]) -> None:
-        """Write a table.
-
-        Args:
-            tokens: The tokens from ``table_open`` to ``table_close``.
-        """
+        """Write a table."""
         blocks = self._blocks
         rows = table_rows(tokens)
         blocks.begin_waiting_mark()
@@ -65,13 +61,7 @@ class TableWriter:
         blocks.decorations.append(Decoration("table", *place, columns=shares))
 
     def write_row(self, table: QTextTable, number: int, row: Row) -> None:
-        """Replace the contents of the cells of a row.
-
-        Args:
-            table: The table.
-            number: The row's number, from 0.
-            row: The cells and their texts.
-        """
+        """Replace the contents of the cells of a row."""
         for column, (cell, text) in enumerate(row):
             self._write_cell(table, number, column, cell, text)
 
@@ -134,13 +124,7 @@ class TableWriter:
 def column_widths(
     columns: tuple[tuple[float, float], ...], room_px: float, readable_px: float
 ) -> tuple[float, ...]:
-    """Divide the width among columns.
-
-    Args:
-        columns: The least and the natural width of each.
-        room_px: The width to divide.
-        readable_px: The least width of a column if the table scrolls anyway.
-    """
+    """Divide the width among columns."""
     least, natural = sum(a for a, _ in columns), sum(b for _, b in columns)
     if natural <= room_px:
         return tuple(float(round(b + 0.5)) for _, b in columns)
@@ -155,26 +139,14 @@ def column_widths(
 def shared_room(
     columns: tuple[tuple[float, float], ...], room_px: float, style: MarkdownStyle
 ) -> tuple[float, ...]:
-    """Return the widths of columns in a view of this width.
-
-    Args:
-        columns: The least and the natural width of each.
-        room_px: The available width, in pixels.
-        style: Sizes, fonts and colors.
-    """
+    """Return the widths of columns in a view of this width."""
     return column_widths(columns, room_px, style.em * _READABLE_EM)
 
 
 def constraints(
     columns: tuple[tuple[float, float], ...], room_px: float, style: MarkdownStyle
 ) -> list[QTextLength]:
-    """Return the widths of columns in Qt's form.
-
-    Args:
-        columns: The least and the natural width of each.
-        room_px: The available width, in pixels.
-        style: Sizes, fonts and colors.
-    """
+    """Return the widths of columns in Qt's form."""
     widths = shared_room(columns, room_px, style)
     return [QTextLength(QTextLength.Type.FixedLength, width) for width in widths]
 
