@@ -197,6 +197,10 @@ class Backend(Protocol):
         """
         ...
 
+    def evict_prompts(self, max_bytes: int) -> None:
+        """Evict the least recently used cached prompts until the rest takes at most so much."""
+        ...
+
     def embedding_texts(self, request: EmbeddingRequest) -> list[list[int]]:
         """Return the tokens of each text that becomes a vector; on any thread.
 

@@ -344,6 +344,10 @@ class MlxBackend:
             self._draft.forget_prompts(owner)
         return self._batch.forget_prompts(owner)
 
+    def evict_prompts(self, max_bytes: int) -> None:
+        """Evict the least recently used cached prompts until the rest takes at most so much."""
+        self._batch.evict_prompts(max_bytes)
+
     def reset(self) -> Sequence[int]:
         """Drop the batch itself after a step that failed; return the rows that continue."""
         rows = self._batch.reset()

@@ -111,8 +111,8 @@ def need_of(weights: int, size: CacheSize, context: int) -> MemoryNeed:
     )
 
 
-def room_for_caches(now: Memory, size: CacheSize, weights: int, kept: int) -> int:
-    """Return the bytes that the caches of all running answers may take together.
+def room_for_caches(now: Memory, size: CacheSize, weights: int, kept: int) -> tuple[int, int]:
+    """Return the bytes that the caches of all running answers, and of cached prompts, may take.
 
     Args:
         now: The machine's memory, with the model's weights loaded.
@@ -123,4 +123,4 @@ def room_for_caches(now: Memory, size: CacheSize, weights: int, kept: int) -> in
     free = min(now.available, now.usable - weights)
     kept = min(kept, int(free * _KEPT_SHARE))
     headroom = max(_LEAST_HEADROOM_BYTES, int(weights * _HEADROOM_SHARE))
-    return max(free - kept - headroom, size.allocated_bytes(_LEAST_TOKENS))
+    return max(free - kept - headroom, size.allocated_bytes(_LEAST_TOKENS)), max(0, kept)

@@ -294,6 +294,11 @@ class RunningBatch:
         mx.clear_cache()
         return dropped
 
+    def evict_prompts(self, max_bytes: int) -> None:
+        """Evict the least recently used cached prompts until the rest takes at most so much."""
+        self._kept.memory.shrink_to(len(self._kept.memory), max_bytes)
+        self._note_use()
+
     def reset(self) -> Sequence[int]:
         """Drop the batch itself after a step that failed, and the rows that were in it.
 

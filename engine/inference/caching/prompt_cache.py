@@ -138,12 +138,12 @@ class PromptCache:
         share.size_bytes += snapshot.size_bytes
         share.entries += 1
         self._ends[last] = None
-        while len(self._ends) > self._most_entries or self.size_bytes > self._most_bytes:
-            self._drop(next(iter(self._ends)))
+        self.shrink_to(self._most_entries, self._most_bytes)
 
-    def shrink_to(self, entries: int) -> None:
-        """Keep only the ``entries`` most recently used caches."""
-        while len(self._ends) > entries:
+    def shrink_to(self, entries: int, size_bytes: int | None = None) -> None:
+        """Evict the least recently used caches until the rest is no more than this."""
+        size_bytes = self._most_bytes if size_bytes is None else size_bytes
+        while len(self._ends) > entries or (self._ends and self.size_bytes > size_bytes):
             self._drop(next(iter(self._ends)))
 
     def clear(self, owner: str | None = None) -> None:

@@ -163,8 +163,6 @@ def _looked_up(hub: Hub, repository: str) -> HubModel:
 
 
 def _with_need(hub: Hub, model: HubModel) -> HubModel:
-    if model.size_bytes is None:
-        return model
     try:
         reply = hub.get(
             f"/{model.name}/resolve/{model.commit or 'main'}/config.json",
@@ -176,9 +174,9 @@ def _with_need(hub: Hub, model: HubModel) -> HubModel:
         return model
     if not isinstance(config, dict):
         return model
+    need = None
+    if model.size_bytes is not None:
+        need = need_of(model.size_bytes, estimated(config), context_length(config))
     return dataclasses.replace(
-        model,
-        bits=bits_of(config) or model.bits,
-        need=need_of(model.size_bytes, estimated(config), context_length(config)),
-        problem=problem_of(config),
+        model, bits=bits_of(config) or model.bits, need=need, problem=problem_of(config)
     )

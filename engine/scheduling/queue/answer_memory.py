@@ -30,6 +30,8 @@ class AnswerMemory:
         self._most = most
         self._make_room = make_room
         self._room: CacheRoom | None = None
+        # What cached prompts may take beside answers that use all of the room; None without limit.
+        self._prompts_bytes: int | None = None
         self._room_of_model: ModelInfo | None = None
 
     def room(self, model: ModelInfo, rows: Mapping[int, Row]) -> CacheRoom:
@@ -37,8 +39,7 @@ class AnswerMemory:
         if self._room is None or self._room_of_model is not model:
             most = self._limits.context_bytes
             if most is None:
-                # The rows have their memory already.
-                room = self._room_in(self._machine(), model, rows_bytes(model, rows))
+                room, self._prompts_bytes = self._room_in(self._machine(), model)
             else:
                 room = CacheRoom(model.answer_cache, model.context_length, most)
             self._room = room
@@ -49,19 +50,26 @@ class AnswerMemory:
         """Return the memory for the answers of a model once other models have left."""
         if self._largest is None or self._limits.context_bytes is not None:
             return self.room(model, rows)
-        return self._room_in(self._largest(), model, rows_bytes(model, rows))
+        return self._room_in(self._largest(), model)[0]
 
     def possible_room(self, model: ModelInfo, rows: Mapping[int, Row]) -> CacheRoom:
         """Return the memory for the answers of a model once all other programs have left, too."""
         if self._most is None or self._limits.context_bytes is not None:
             return self.room(model, rows)
         most = self._most()
-        return self._room_in(Memory(most, most), model)
+        return self._room_in(Memory(most, most), model)[0]
 
-    def _room_in(self, now: Memory, model: ModelInfo, taken: int = 0) -> CacheRoom:
-        kept = self._limits.prompt_cache_bytes
-        room = room_for_caches(now, model.answer_cache, model.weights_bytes, kept)
-        return CacheRoom(model.answer_cache, model.context_length, room + taken)
+    def _room_in(self, now: Memory, model: ModelInfo) -> tuple[CacheRoom, int]:
+        cached = self._limits.prompt_cache_bytes
+        room, cached = room_for_caches(now, model.answer_cache, model.weights_bytes, cached)
+        return CacheRoom(model.answer_cache, model.context_length, room), cached
+
+    def max_prompts_bytes(self, model: ModelInfo, rows: Mapping[int, Row]) -> int | None:
+        """Return how much cached prompts may take beside the answers; None for their own limit."""
+        room = self.room(model, rows)
+        if self._prompts_bytes is None:
+            return None
+        return self._prompts_bytes + max(0, room.size_bytes - reserved_bytes(model, rows))
 
     def check(self, model: ModelInfo, rows: Mapping[int, Row], wanted: Wanted) -> None:
         """Make sure that the choices of a request fit while no other answers run."""

@@ -31,17 +31,17 @@ class CacheRoom:
     def __init__(self, size: CacheSize, context: int, size_bytes: int) -> None:
         self._size = size
         self._context = context
-        self._room = size_bytes
+        self.size_bytes = size_bytes
 
     def check(self, wanted: Wanted) -> None:
         """Make sure that the choices of a request fit while nothing else runs."""
         count = len(wanted.choices)
         tokens, prompt, one = self._longest(wanted)
-        if count * one <= self._room:
+        if count * one <= self.size_bytes:
             return
-        if one <= self._room:
-            fewer = self._room // one
-            shorter = self._size.tokens_in(self._room // count, self._context) - prompt
+        if one <= self.size_bytes:
+            fewer = self.size_bytes // one
+            shorter = self._size.tokens_in(self.size_bytes // count, self._context) - prompt
             or_shorter = f", or for answers of {_at_most(shorter, prompt)}" if shorter > 1 else ""
             raise InvalidRequest(
                 wanted.choices_field,
@@ -49,7 +49,7 @@ class CacheRoom:
                 f"{_figure(count * one)} of memory for their context, and {self._free}; ask for "
                 f"at most {fewer:,} at once{or_shorter}",
             )
-        left = self._size.tokens_in(self._room, self._context) - prompt
+        left = self._size.tokens_in(self.size_bytes, self._context) - prompt
         if left > 1:
             raise InvalidRequest(
                 "max_tokens",
@@ -71,8 +71,8 @@ class CacheRoom:
     def check_now(self, wanted: Wanted) -> None:
         """Make sure that choices, which fit into more memory than this, fit into this."""
         *_, one = self._longest(wanted)
-        if (needed := len(wanted.choices) * one) > self._room:
-            raise MemoryShort(_figure(needed), _figure(self._room))
+        if (needed := len(wanted.choices) * one) > self.size_bytes:
+            raise MemoryShort(_figure(needed), _figure(self.size_bytes))
 
     def _longest(self, wanted: Wanted) -> tuple[int, int, int]:
         """Return the tokens of the longest choice, those of its prompt, and its bytes."""
@@ -83,15 +83,15 @@ class CacheRoom:
 
     def context_of(self, choices: int) -> int:
         """Return how many tokens each of ``choices`` answers can have while nothing else runs."""
-        return self._size.tokens_in(self._room // choices, self._context)
+        return self._size.tokens_in(self.size_bytes // choices, self._context)
 
     def holds(self, rows: Collection[int]) -> bool:
         """Whether answers of these lengths, in tokens with their prompts, fit together."""
-        return len(rows) * self._size.allocated_bytes(max(rows, default=0)) <= self._room
+        return len(rows) * self._size.allocated_bytes(max(rows, default=0)) <= self.size_bytes
 
     @property
     def _free(self) -> str:
-        return f"at most {_figure(self._room)} can be free for that"
+        return f"at most {_figure(self.size_bytes)} can be free for that"
 
 
 def _at_most(tokens: int, prompt: int) -> str:

@@ -183,6 +183,9 @@ class Scheduler:
                 self._handing_out.finish(row, StopKind.ERROR, cause_of(error))
                 continue
             self.rows[joined.row] = row
+            max_bytes = self._memory.max_prompts_bytes(backend.info, self.rows)
+            if max_bytes is not None and backend.cache_use.size_bytes > max_bytes:
+                backend.evict_prompts(max_bytes)
             self._outbox.put(row.generation, row.joined(joined, time.perf_counter()))
             if row.is_read_for_nothing:
                 del self.rows[joined.row]

@@ -80,15 +80,17 @@ class MemoryBudget:
         """Return the memory that a model and its answers may use beside the other models.
 
         What is planned for other models counts only while they use it, unless they are pinned:
-        answers of theirs that come later wait.
+        answers of theirs that come later wait. What the model's own answers and cached prompts
+        take counts as available: they have it already, and cached prompts give way.
         """
         unfilled = sum(map(_reserved_bytes, others))
         now, held = memory(), sum(map(taken_bytes, others)) + unfilled
-        if self._most is None:
-            return Memory(now.usable - held, max(0, now.available - unfilled), now.total)
-        left = max(0, self._most - held)
         backend = lane.slot.backend
         weights = 0 if backend is None else backend.info.weights_bytes
+        if self._most is None:
+            own = max(0, taken_bytes(lane) - weights)
+            return Memory(now.usable - held, max(0, now.available + own - unfilled), now.total)
+        left = max(0, self._most - held)
         return Memory(left, max(0, left - weights), now.total)
 
     def largest(self, lane: Lane, others: Sequence[Lane]) -> Memory:

@@ -156,6 +156,15 @@ def test_results_get_their_needs_from_their_configurations(site: support.Hub) ->
         assert model.bits == 4
 
 
+def test_why_a_model_cannot_be_loaded_is_said_although_its_size_is_not_stated(
+    site: support.Hub,
+) -> None:
+    site.add_model("makers/drawing", {"model_type": "no_such_thing"})
+    [model] = with_needs(asked(site), search(asked(site), "drawing").models)
+    assert (model.size_bytes, model.need) == (None, None)
+    assert "no_such_thing" in model.problem
+
+
 def test_of_a_gated_model_only_the_weights_tell_that_it_is_too_large(
     site: support.Hub,
 ) -> None:

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from engine.errors import InvalidRequest, MemoryShort, PromptTooLong
-from engine.inference.backend import Prompt
+from engine.inference.backend import Prompt, PromptCacheUse
+from engine.inference.mlx_backend import MlxBackend
 from engine.library.cache_size import CacheSize, Window
 from engine.library.memory import Memory
 from engine.scheduling.limits import Limits
@@ -211,6 +212,25 @@ def test_short_requests_overtake_a_long_one_only_so_many_times(tmp_path: Path) -
     run(play())
 
 
+def test_a_short_request_waits_for_at_most_one_long_one(tmp_path: Path) -> None:
+    stage = stage_of(tmp_path, step_s=0.001)
+
+    async def play() -> None:
+        engine = Engine(Limits(context_bytes=2048 * TOKEN), loader=stage.load)
+        await engine.load(tmp_path)
+        # Not even one of them and a short one fit together.
+        long = [await engine.generate(request("long", max_tokens=1500)) for _ in range(4)]
+        short = await engine.generate(request("short", max_tokens=5))
+        assert long[0]._is_closed is False
+        assert (await short.collect()).text == "yes"
+        assert [one._is_closed for one in long] == [True, False, False, False]
+        for one in long:
+            one.cancel()
+        await engine.aclose()
+
+    run(play(), 60)
+
+
 def test_a_cancel_makes_room_for_waiting_requests(tmp_path: Path) -> None:
     stage = stage_of(tmp_path, step_s=0.001)
 
@@ -294,6 +314,40 @@ def test_a_prompt_is_too_long_only_if_it_could_not_fit_with_all_other_programs_g
         machine[0] = Memory(0, 1 << 30)
         with pytest.raises(InvalidRequest, match="shorten it"):
             await engine.generate(prompt)
+        await engine.aclose()
+
+    run(play())
+
+
+def test_cached_prompts_are_no_reason_for_a_refusal_and_give_way(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stage = stage_of(tmp_path, context=100_000)
+    mib = 1 << 20
+    # Half of what is free, less 256 MB to compute with, is taken by cached prompts.
+    monkeypatch.setattr(memory_budget, "memory", lambda: Memory(2048 * mib, 400 * mib))
+    evicted: list[int] = []
+
+    def load(folder: Path, **options: Any) -> Any:
+        backend = stage.load(folder, **options)
+        backend.info = replace(backend.info, cache=CacheSize(8192))
+        return backend
+
+    def evict(backend: MlxBackend, max_bytes: int) -> None:
+        evicted.append(max_bytes)
+
+    async def play() -> None:
+        engine = Engine(loader=load)
+        await engine.load(tmp_path)
+        large = request("short", max_tokens=20_000)
+        with pytest.raises(MemoryShort):
+            await engine.generate(large)
+        use = PromptCacheUse(entries=1, size_bytes=200 * mib)
+        monkeypatch.setattr(MlxBackend, "cache_use", use)
+        monkeypatch.setattr(MlxBackend, "evict_prompts", evict)
+        assert (await (await engine.generate(large)).collect()).text == "yes"
+        [left] = evicted
+        assert 0 < left < 200 * mib
         await engine.aclose()
 
     run(play())
