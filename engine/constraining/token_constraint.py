@@ -18,8 +18,10 @@ from engine.output.vocabulary import Vocabulary
 _GAP = ("\n", "\n\n")
 _GAP_TOKENS = 2
 # Most processor time of all answers with a grammar of the client's own, for one step of the batch:
-# for one of them, and together. The streams of others wait meanwhile.
+# for one of them, and together. The streams of others wait meanwhile. Beyond half of it a step is
+# a long one, as the first step of many answers may be; a row of long steps is not.
 _MOST_ANSWER_S, _MOST_STEP_S = 0.02, 0.04
+_MOST_LONG_STEPS = 2
 # An answer whose grammar takes longer than this for a token is not worth guesses.
 _COSTLY_S = 0.0005
 # How the library writes a special token among bytes.
@@ -96,6 +98,7 @@ class TokenConstraint:
     Attributes:
         failure: Why the answer can no longer follow its grammar; None while it can.
         spent_s: The processor time that its grammar took since the last ``settle``.
+        long_steps: The long steps of the batch in a row, up to the last ``settle``.
         is_own: Whether it is a grammar of the client's own, whose work can grow with the answer.
     """
 
@@ -109,6 +112,7 @@ class TokenConstraint:
     ) -> None:
         self.failure: str | None = None
         self.spent_s = 0.0
+        self.long_steps = 0
         self.is_own = is_own
         self._matcher = matcher
         self._tokens = tokens
@@ -269,13 +273,16 @@ def settle(constraints: Iterable[TokenConstraint]) -> None:
     """After a step, end the answers whose own grammars took too much of it, the costliest first."""
     spending = [one for one in constraints if one.is_own]
     total_s = sum(one.spent_s for one in spending)
+    is_long = total_s > _MOST_STEP_S / 2
     for one in sorted(spending, key=lambda one: -one.spent_s):
-        if one.spent_s <= _MOST_ANSWER_S and total_s <= _MOST_STEP_S:
+        most_s = _MOST_STEP_S / (2 if one.long_steps >= _MOST_LONG_STEPS else 1)
+        if one.spent_s <= _MOST_ANSWER_S and total_s <= most_s:
             break
         total_s -= one.spent_s
         one.failure = one.failure or TOO_AMBIGUOUS
     for one in spending:
         one.spent_s = 0.0
+        one.long_steps = one.long_steps + 1 if is_long else 0
 
 
 def _panic(error: BaseException) -> str:

@@ -87,6 +87,30 @@ class Following:
     """A matcher of which only the costs count."""
 
 
+def followed(count: int) -> list[TokenConstraint]:
+    return [
+        TokenConstraint(Following(), None, ConstraintPhase.ANSWER, is_own=True)  # type: ignore[arg-type]
+        for _ in range(count)
+    ]
+
+
+def test_steps_that_stay_long_end_the_costliest_answers_and_one_that_is_long_does_not() -> None:
+    answers = followed(3)
+
+    def failures_after(spent_ms: list[float]) -> list[int]:
+        for answer, spent in zip(answers, spent_ms, strict=True):
+            answer.spent_s = spent / 1000
+        settle(answers)
+        return [n for n, answer in enumerate(answers) if answer.failure is not None]
+
+    assert failures_after([8, 9, 10]) == []  # the first step of many answers
+    assert failures_after([1, 1, 1]) == []
+    assert failures_after([8, 9, 10]) == []
+    assert failures_after([8, 9, 10]) == []
+    assert failures_after([8, 9, 10]) == [2]
+    assert failures_after([8, 9, 0]) == [2]
+
+
 @pytest.mark.parametrize(
     ("spent_ms", "failed"),
     [
@@ -100,10 +124,7 @@ class Following:
 def test_of_the_answers_that_hold_up_a_step_together_the_costliest_end(
     spent_ms: list[float], failed: list[int]
 ) -> None:
-    answers = [
-        TokenConstraint(Following(), None, ConstraintPhase.ANSWER, is_own=True)  # type: ignore[arg-type]
-        for _ in spent_ms
-    ]
+    answers = followed(len(spent_ms))
     schema = TokenConstraint(Following(), None, ConstraintPhase.ANSWER)  # type: ignore[arg-type]
     for answer, spent in zip(answers, spent_ms, strict=True):
         answer.spent_s = spent / 1000
