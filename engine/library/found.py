@@ -8,6 +8,7 @@ from typing import Any
 
 from engine.errors import ModelLoadFailed
 from engine.files.bounded import read_bounded
+from engine.library.architectures import problem_of
 from engine.library.cache_size import is_count
 from engine.library.models import (
     INDEX,
@@ -42,6 +43,7 @@ class FoundModel:
         context_length: Most tokens of prompt and answer; 0 if it cannot be read.
         bits: Bits of a quantized weight; None for a model that is not quantized.
         problem: Why it cannot be loaded, in words; empty if no reason is known.
+        obstacle: Why the installed mlx-lm cannot load it, as a sentence; empty if none is known.
         is_partial: Whether files are missing that a download would add.
     """
 
@@ -53,6 +55,7 @@ class FoundModel:
     context_length: int = 0
     bits: int | None = None
     problem: str = ""
+    obstacle: str = ""
     is_partial: bool = False
 
 
@@ -73,6 +76,7 @@ def look_into(folder: Path, origin: Origin) -> FoundModel:
         context_length=context_length(config),
         bits=bits_of(config),
         problem=f"{listed(missing)} missing" if missing else "",
+        obstacle=problem_of(config),
         is_partial=bool(missing),
     )
 

@@ -103,7 +103,7 @@ class LoadedModel(QFrame):
         before = f"{as_sentence(model.message)} " if model.message else ""
         if model.is_unloaded:
             if before:
-                return f"{before}The next request loads {info.id} again."
+                return f"{before}The next request loads {model.name} again."
             return "Unloaded to free its memory. The next request loads it again."
         drafted = "" if info.draft is None else f"  ·  draft model: {info.draft.id}"
         return (

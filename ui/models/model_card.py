@@ -90,7 +90,8 @@ class ModelCard(QFrame):
         words.addWidget(line)
         trouble = self._trouble(memory)
         if trouble:
-            role = "fault" if found.problem or stuck_why else "muted"
+            is_fault = found.problem or stuck_why or found.obstacle
+            role = "fault" if is_fault else "muted"
             words.addWidget(label(trouble, role, 0.95, is_wrapped=True))
         if newer is not None:
             words.addWidget(label(newer_words(newer), "notice", 0.95, is_wrapped=True))
@@ -124,6 +125,8 @@ class ModelCard(QFrame):
             return f"{lead}{found.problem}."
         if self._stuck_why:
             return as_sentence(self._stuck_why)
+        if found.obstacle:
+            return found.obstacle
         if not self._is_listed:
             return "Its folder was not found. It goes on answering until it is unloaded."
         return fit_words(self.model.need, self.model.fit, memory)
@@ -139,7 +142,7 @@ class ModelCard(QFrame):
             return button
         button = QPushButton(RESTART if self._stuck_why else "Load")
         button.setAccessibleName(f"{'Restart' if self._stuck_why else 'Load'} {found.name}")
-        button.setEnabled(not found.is_partial)
+        button.setEnabled(not (found.is_partial or found.obstacle))
         wanted = self.restart_wanted if self._stuck_why else self.load_wanted
         button.clicked.connect(lambda: wanted.emit(self.model))
         return button

@@ -234,7 +234,7 @@ class ModelLibrary(QObject):
             one.found
             for one in self.models
             if one.found.size_bytes < found.size_bytes
-            and not (one.found.is_partial or one.found.problem)
+            and not (one.found.is_partial or one.found.problem or one.found.obstacle)
         ]
 
     async def memory_now(self) -> Memory:

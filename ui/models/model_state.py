@@ -317,7 +317,7 @@ class ModelState(QObject):
         # A load that was cancelled or failed leaves the previous model in place.
         self.stage = "ready" if info is not None else stage
         if info is not None:
-            self.name = info.id
+            self.name = self.in_memory.name_of(info, self.path)
         elif stage == "none":
             self.name = ""
         self.message = message
@@ -352,7 +352,9 @@ class ModelState(QObject):
         has_recovered = self.stage == "failed"
         if has_recovered:
             self.stage, self.message = "ready", ""
-        self.name = info.id  # another one of several models may be the default now
+        self.name = self.in_memory.name_of(
+            info, self.path
+        )  # another one of several models may be the default now
         return has_recovered
 
     @property

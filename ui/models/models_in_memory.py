@@ -2,7 +2,8 @@
 
 from pathlib import Path
 
-from engine import Engine, ModelStatus
+from engine import Engine, ModelInfo, ModelStatus
+from engine.library.models import model_name
 
 
 class ModelsInMemory:
@@ -31,6 +32,18 @@ class ModelsInMemory:
     def loaded(self) -> list[ModelStatus]:
         """Those of several models that are in memory; empty if the engine holds only one."""
         return [one for one in self._engine.models if one.is_loaded and self.may_be_several]
+
+    def name_of(self, info: ModelInfo, asked: Path | None) -> str:
+        """Return the name of the default model, which may be the name of a link to its folder.
+
+        Args:
+            info: The default model.
+            asked: The folder that was requested last.
+        """
+        if self._engine.is_choosing:
+            return next((one.id for one in self._engine.models if one.is_default), info.id)
+        is_it = asked is not None and asked.resolve() == info.path
+        return model_name(asked) if asked is not None and is_it else info.id
 
     def stuck_at(self, folder: Path | None) -> str:
         """Return why the model of a folder was given up; empty if it was not, or is again there."""

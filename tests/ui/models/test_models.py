@@ -1,6 +1,7 @@
 """The window of models: what is here, fetching more, loading, changing and freeing."""
 
 import asyncio
+import json
 import shutil
 import threading
 from pathlib import Path
@@ -8,7 +9,7 @@ from typing import Any
 
 import pytest
 from PySide6.QtGui import QAction
-from PySide6.QtWidgets import QPushButton, QToolButton
+from PySide6.QtWidgets import QLabel, QPushButton, QToolButton
 
 from engine.library.loading import LoadProgress, OnLoadProgress
 from engine.library.memory import Fit, MemoryNeed
@@ -62,6 +63,50 @@ def test_a_folder_that_is_added_is_listed_kept_and_may_be_left_again(
             await eventually(lambda: not opened.has("a-model"))
             assert (folder / "model.safetensors").exists()
             assert opened.window.preferences.now.models.last_used[-1][0] == str(folder)
+
+    run(play())
+
+
+def test_the_head_calls_a_model_behind_a_link_by_the_name_of_the_list(
+    theme: Theme, run: RunOnLoop, tmp_path: Path, demo_model_path: Path
+) -> None:
+    shutil.copytree(demo_model_path, tmp_path / "3f2a")
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "linked").symlink_to(tmp_path / "3f2a")
+
+    async def play() -> None:
+        async with OpenedModels(theme, tmp_path, demo_model_path) as opened:
+            library = opened.window.model_library
+            assert library is not None
+            library.add_folder(tmp_path / "mine")
+            await eventually(lambda: opened.has("linked"))
+            opened.click("linked")
+            await opened.loaded("linked")
+            assert opened.models.loaded.name.text() == "linked"
+
+    run(play())
+
+
+def test_a_model_here_that_cannot_be_loaded_says_why_and_is_not_offered_to_be_loaded(
+    theme: Theme, run: RunOnLoop, tmp_path: Path, demo_model_path: Path
+) -> None:
+    shutil.copytree(demo_model_path, tmp_path / "mine" / "newer")
+    config = tmp_path / "mine" / "newer" / "config.json"
+    config.write_text(json.dumps(json.loads(config.read_text()) | {"model_type": "newer9"}))
+
+    async def play() -> None:
+        async with OpenedModels(theme, tmp_path, demo_model_path) as opened:
+            library = opened.window.model_library
+            assert library is not None
+            library.add_folder(tmp_path / "mine")
+            await eventually(lambda: opened.has("newer"))
+            card = opened.card("newer")
+            assert card.button is not None
+            assert not card.button.isEnabled()
+            assert any(
+                one.text().startswith("It is of architecture newer9")
+                for one in card.findChildren(QLabel)
+            )
 
     run(play())
 

@@ -174,17 +174,18 @@ class OfferDetails(QScrollArea):
         download = self._possession.download(offer.name)
         here = self._possession.model(offer.name)
         self.gated.setVisible(offer.model.is_gated and here is None)
-        why_not = offer.model.problem if here is None else ""
+        is_loaded = here is not None and self._possession.is_loaded(here)
+        why_not = "" if is_loaded else offer.model.problem
+        self.fit.setVisible(not offer.model.problem)
         if here is None and download is None and not why_not:
             why_not = self._possession.no_room_for(offer.name, offer.model.size_bytes)
         self.impossible.setText(why_not)
         self.impossible.setVisible(bool(why_not) and download is None)
         if here is not None:
-            is_loaded = self._possession.is_loaded(here)
             is_loading = self._possession.is_loading(here)
             words = "Loading…" if is_loading else "Loaded" if is_loaded else "Load"
             self._name_primary(words, offer)
-            self.primary.setEnabled(not is_loaded and not is_loading)
+            self.primary.setEnabled(not (is_loaded or is_loading or why_not))
         else:
             size = offer.model.size_bytes
             self._name_primary(f"Download {size_in_words(size)}" if size else "Download", offer)

@@ -25,7 +25,7 @@ from ui.kit.look import icons
 from ui.kit.look.row_ground import draw_row_ground
 from ui.kit.look.theme import Theme
 from ui.models.finding.finder import Finder
-from ui.models.finding.offers import Offer, fit_state, offer_facts
+from ui.models.finding.offers import Offer, fit_state, row_words
 from ui.models.finding.possession import Possession
 
 Index = QModelIndex | QPersistentModelIndex
@@ -231,7 +231,7 @@ class _OfferDelegate(QStyledItemDelegate):
             )
             line = line.adjusted(0, 0, -width - _GAP_PX, 0)
         painter.setPen(QColor(colors.muted))
-        facts = metrics.elidedText(offer_facts(offer), Qt.TextElideMode.ElideRight, line.width())
+        facts = metrics.elidedText(row_words(offer), Qt.TextElideMode.ElideRight, line.width())
         painter.drawText(line, Qt.AlignmentFlag.AlignVCenter, facts)
 
     def _small(self) -> QFont:

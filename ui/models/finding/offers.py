@@ -19,6 +19,7 @@ _FITS = {
 }
 _UNKNOWN_FIT = ("Not known", "mark", Tone.QUIET)
 _CHECKING = ("Checking…", "spinner", Tone.QUIET)
+_CANNOT_LOAD = ("Cannot load", "fault", Tone.FAULT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +38,8 @@ class Offer:
     @property
     def spoken(self) -> str:
         """Its facts as a screen reader reads them."""
-        return ", ".join(one for one in (self.purpose, *_facts(self.model)) if one)
+        words = (self.purpose, *_facts(self.model), self.model.problem)
+        return ", ".join(word for word in words if word)
 
 
 def suggested(own: SuggestedModel) -> Offer:
@@ -48,13 +50,24 @@ def suggested(own: SuggestedModel) -> Offer:
 def local_offer(one: LibraryModel) -> Offer:
     """Return a model of this computer as an offer, for a list without the hub."""
     found = one.found
-    model = HubModel(found.name, found.size_bytes or None, found.bits, need=one.need)
+    model = HubModel(
+        found.name,
+        found.size_bytes or None,
+        found.bits,
+        need=one.need,
+        problem=found.obstacle,
+    )
     return Offer(model, is_checked=True)
 
 
 def offer_facts(offer: Offer) -> str:
     """Return the facts about an offer, in one line."""
     return _GAP.join(_facts(offer.model))
+
+
+def row_words(offer: Offer) -> str:
+    """Return the second line of an offer's row: why it cannot be loaded, or its facts."""
+    return offer.model.problem or offer_facts(offer)
 
 
 def _facts(model: HubModel) -> list[str]:
@@ -83,7 +96,9 @@ def _downloads(count: int) -> str:
 
 
 def fit_state(offer: Offer, memory: Memory) -> tuple[str, str, Tone]:
-    """Return whether an offer fits into the memory: in a word, with an icon and a tone."""
+    """Return whether an offer can be loaded and fits: in a word, with an icon and a tone."""
+    if offer.model.problem:
+        return _CANNOT_LOAD
     fit = offer.model.fit(memory)
     if fit is not None:
         return _FITS[fit]

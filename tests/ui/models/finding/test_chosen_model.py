@@ -184,6 +184,10 @@ def test_a_download_that_cannot_work_is_not_offered_and_says_why(
             words = f"architecture newer9, which mlx-lm {version('mlx-lm')} does not support"
             await eventually(lambda: words in details.impossible.text())
             assert not details.primary.isEnabled()
+            assert not details.fit.isVisible()
+            [row] = spoken(opened.models.finding)
+            assert words in row
+            assert "fit: Cannot load" in row
             monkeypatch.setattr(shutil, "disk_usage", lambda _: full)
             await opened.search("large", "a/one-large")
             await eventually(lambda: "1.0 MB free; make room" in details.impossible.text())
