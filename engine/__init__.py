@@ -29,9 +29,8 @@ if TYPE_CHECKING:
         RequestCancelled,
         UnknownModel,
     )
-    from engine.inference.backend import Backend, Loader
     from engine.inference.caching.disk.disk_cache import DiskCache
-    from engine.inference.loader import load_model, mlx_in_use
+    from engine.inference.loader import Loader, load_model, mlx_in_use
     from engine.library.loading import LoadCancelled, LoadProgress
     from engine.library.models import ModelInfo
     from engine.output.setting import RunSetting
@@ -137,9 +136,8 @@ _NAMES_BY_MODULE = {
         "RequestCancelled",
         "UnknownModel",
     ),
-    "engine.inference.backend": ("Backend", "Loader"),
     "engine.inference.caching.disk.disk_cache": ("DiskCache",),
-    "engine.inference.loader": ("load_model", "mlx_in_use"),
+    "engine.inference.loader": ("Loader", "load_model", "mlx_in_use"),
     "engine.library.loading": ("LoadCancelled", "LoadProgress"),
     "engine.library.models": ("ModelInfo",),
     "engine.output.setting": ("RunSetting",),

@@ -11,7 +11,6 @@ from typing import Any, NoReturn
 
 from app.folders import paths
 from engine import (
-    Backend,
     Engine,
     Finished,
     GenerationRequest,
@@ -154,7 +153,7 @@ def _with_short_context(folder: Path) -> Path:
     return folder
 
 
-def _load_failing(folder: Path, **options: Any) -> Backend:
+def _load_failing(folder: Path, **options: Any) -> Any:
     """Load a model whose steps fail, as if the GPU failed."""
 
     def fail() -> NoReturn:

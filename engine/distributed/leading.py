@@ -6,22 +6,26 @@ A loader for ``engine.scheduling.service.Engine``. Engine thread, except for ``e
 import logging
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from engine.distributed.copies import fingerprint_of, portable
 from engine.distributed.followers import Followers
 from engine.distributed.messages import Close, LoadShard
 from engine.distributed.world import Meeting
 from engine.errors import DraftLoadFailed, ModelLoadFailed
-from engine.inference.backend import Backend, BatchLimits
+from engine.inference.backend import BatchLimits
 from engine.inference.importing.wrapping import importing_mlx_lm
 from engine.library.loading import LoadProgress, OnLoadProgress
 from engine.library.models import check_folder, model_name
+
+if TYPE_CHECKING:
+    from engine.inference.mlx_backend import MlxBackend
 
 _log = logging.getLogger(__name__)
 
 
 class Leader:
-    """Loads models on all processes of a world. See ``engine.inference.backend.Loader``.
+    """Loads models on all processes of a world. See ``engine.inference.loader.Loader``.
 
     Args:
         meeting: This process, rank 0, and its peers.
@@ -41,7 +45,7 @@ class Leader:
         limits: BatchLimits,
         on_progress: OnLoadProgress,
         draft: Path | None = None,
-    ) -> Backend:
+    ) -> "MlxBackend":
         """Load a model, or raise ``ModelLoadFailed``; ``RankLost`` if a process is lost."""
         if draft is not None:
             raise DraftLoadFailed(

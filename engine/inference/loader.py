@@ -5,13 +5,31 @@ No MLX until a model is loaded. Engine thread, except for ``check_model``.
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol
 
-from engine.inference.backend import Backend, BatchLimits, Loader
+from engine.inference.backend import BatchLimits
 from engine.inference.caching.disk.disk_cache import DiskCache
 from engine.inference.importing.wrapping import importing_mlx_lm
 from engine.library.loading import LoadProgress, OnLoadProgress
 from engine.library.reading_ahead import ReadingAhead
+
+if TYPE_CHECKING:
+    from engine.inference.mlx_backend import MlxBackend
+
+
+class Loader(Protocol):
+    """Loads a model from its folder, on the engine thread."""
+
+    def __call__(
+        self,
+        folder: Path,
+        *,
+        limits: BatchLimits,
+        on_progress: OnLoadProgress,
+        draft: Path | None = None,
+    ) -> "MlxBackend":
+        """Load a model."""
+        ...
 
 
 def load_model(
@@ -20,8 +38,8 @@ def load_model(
     limits: BatchLimits,
     on_progress: OnLoadProgress,
     draft: Path | None = None,
-) -> Backend:
-    """Load a model folder. See ``engine.inference.backend.Loader``.
+) -> "MlxBackend":
+    """Load a model folder. See ``Loader``.
 
     Args:
         folder: The model.
@@ -49,7 +67,7 @@ def keeping_on_disk(loader: Loader, disk: DiskCache | None) -> Loader:
 
     def load(
         folder: Path, *, limits: BatchLimits, on_progress: OnLoadProgress, **drafting: Any
-    ) -> Backend:
+    ) -> "MlxBackend":
         kept = replace(limits, disk=disk)
         return loader(folder, limits=kept, on_progress=on_progress, **drafting)
 

@@ -1,7 +1,7 @@
 """A loaded model: its text, its constraints, its samplers, and its running batch.
 
-Belongs to the engine thread, because MLX streams belong to the thread that made them, except where
-``engine.inference.backend.Backend`` allows others. ``engine.inference.batching.mlx_batch`` decodes
+Belongs to the engine thread, because MLX streams belong to the thread that made them; methods that
+other threads may call say so. ``engine.inference.batching.mlx_batch`` decodes
 the rows together; ``engine.inference.mlx_loading`` loads the model.
 """
 
@@ -31,12 +31,12 @@ from engine.inference.embedding import pooling_of
 from engine.inference.mlx_lm_internals import inner_tokenizer, tool_format
 from engine.inference.text import prompts
 from engine.inference.text.call_parsing import call_parser
-from engine.inference.text.model_text import ModelText
 from engine.inference.thinking_budget import ThinkingBudgets
 from engine.library.models import ModelInfo
+from engine.output.beginnings import continues_text
 from engine.output.call_readers.arriving import CallParser
 from engine.output.channels import Beginning
-from engine.output.detokenizer import Detokenizer
+from engine.output.detokenizer import ByteDetokenizer, Detokenizer, TokenizerDetokenizer
 from engine.output.families.family import Family
 from engine.output.families.known import PLAIN, family_of
 from engine.output.vocabulary import Vocabulary
@@ -50,7 +50,7 @@ from engine.values.tokens import TokenStats
 
 
 class MlxBackend:
-    """See ``engine.inference.backend.Backend``."""
+    """One loaded model and its running batch."""
 
     def __init__(
         self,
@@ -64,7 +64,6 @@ class MlxBackend:
         self.info = replace(info, longest_token_bytes=longest)
         self.vocabulary = vocabulary
         self._tokenizer = tokenizer
-        self._text = ModelText(tokenizer, vocabulary)
         self._defaults = sampling.sampling_defaults(info.path)
         self.family = family_of(tokenizer, vocabulary, tool_format(tokenizer))
         self._constraints = Constraints(inner_tokenizer(tokenizer), vocabulary, self.family)
@@ -84,7 +83,10 @@ class MlxBackend:
     # -- text and tokens -------------------------------------------------------------------
 
     def render(self, request: GenerationRequest) -> Prompt:
-        """Template and tokenise. Any thread, because this does not change a tokenizer."""
+        """Template and tokenise; raises ``InvalidRequest`` where the model cannot take it.
+
+        Any thread, also several at once, because this does not change a tokenizer.
+        """
         if request.tool_choice.mode == "none":
             request = replace(request, tools=())
         with self._panics_told("messages" if request.prompt is None else "prompt"):
@@ -104,7 +106,11 @@ class MlxBackend:
         return PredictedText(tokens) if tokens else None
 
     def check_form(self, request: GenerationRequest, form: Form | None) -> None:
-        """Make sure that a request has the form that its answer needs."""
+        """Make sure that a request has the form that its answer needs.
+
+        Raises ``InvalidRequest`` where the answer cannot be constrained as requested,
+        ``FormMissing`` where the form is needed and is None.
+        """
         if request.tool_choice.mode == "required" and not self.info.takes_tools:
             raise InvalidRequest(
                 "tool_choice",
@@ -114,15 +120,22 @@ class MlxBackend:
         self._constraints.check(request, form)
 
     def answer_format(self, request: GenerationRequest, prompt: Prompt) -> Family:
-        """Return the family with the tags that can occur in the answer."""
+        """Return the family with the tags that can occur in the answer.
+
+        Raises ``InvalidRequest`` where an answer with this beginning cannot have the requested
+        form.
+        """
         family = self._constraints.family_of(request, prompt.tokens, thinks=prompt.thinks)
         # The answer to a raw prompt is the text that was generated, its tags included.
         return family if request.prompt is None else PLAIN
 
     def tokenize(self, text: str) -> list[int]:
-        """Return the ids of plain text. Any thread."""
+        """Return the ids of plain text, no special tokens added. Any thread.
+
+        Raises ``PromptTooLong`` for a text so long that counting its tokens was given up.
+        """
         with self._panics_told("prompt"):
-            return self._text.tokenize(text, self.info.context_length)
+            return prompts.plain(self._tokenizer, text, self.info.context_length)
 
     @contextlib.contextmanager
     def _panics_told(self, field: str) -> Iterator[None]:
@@ -136,16 +149,44 @@ class MlxBackend:
             raise InvalidRequest(field, reason) from error
 
     def detokenize(self, ids: Sequence[int]) -> str:
-        """Return the text of ids. Any thread."""
-        return self._text.detokenize(ids)
+        """Return the text of ids, including that of special tokens. Any thread.
+
+        Raises ``InvalidRequest`` where one of them is not an id of the model.
+        """
+        prompts.check_ids(ids, "tokens", self.vocabulary.size)
+        return self._decoded(list(ids))
+
+    def _decoded(self, ids: list[int]) -> str:
+        return str(
+            inner_tokenizer(self._tokenizer).decode(
+                ids, skip_special_tokens=False, clean_up_tokenization_spaces=False
+            )
+        )
 
     def vocabulary_of(self, request: GenerationRequest, beginning: Beginning) -> Vocabulary:
         """Return what token ids stand for in the answer to a request."""
-        return self._text.vocabulary_of(request, beginning)
+        if request.prompt is not None:
+            return self._showing_specials
+        return self._continuing if continues_text(request, beginning) else self.vocabulary
+
+    @functools.cached_property
+    def _showing_specials(self) -> Vocabulary:
+        """The vocabulary of an answer that is all text, tags and markers included."""
+        return self._continuing.showing_specials()
+
+    @functools.cached_property
+    def _continuing(self) -> Vocabulary:
+        """The vocabulary of an answer that continues a text, so that its first space is kept."""
+        return replace(self.vocabulary, strips_first_space=False)
 
     def detokenizer(self, vocabulary: Vocabulary, before: Sequence[int] = ()) -> Detokenizer:
-        """Return a fresh streaming detokenizer."""
-        return self._text.detokenizer(vocabulary, before)
+        """Return a fresh streaming detokenizer.
+
+        ``before`` contains the last ids of the text that the answer continues, or nothing.
+        """
+        if vocabulary.raw is not None:
+            return ByteDetokenizer(vocabulary)
+        return TokenizerDetokenizer(self._decoded, vocabulary.special, before)
 
     def call_parser(self, request: GenerationRequest) -> CallParser:
         """Return the parser of this model's tool calls."""
@@ -154,7 +195,17 @@ class MlxBackend:
     # -- the batch -------------------------------------------------------------------------
 
     def fetch(self, prompts: Sequence[Prompt], done: Callable[[tuple[Prompt, ...]], None]) -> bool:
-        """Read the beginnings of prompts from disk, where memory does not hold as much."""
+        """Read the caches of prompts' beginnings from disk, on another thread.
+
+        Args:
+            prompts: Rendered prompts of one request.
+            done: Called once, on another thread, with the prompts; ``loaded`` is set where reading
+                succeeded.
+
+        Returns:
+            Whether there is anything to read: memory may hold as much. If not, ``done`` is never
+            called.
+        """
         disk = self._batch.disk
         # Choices of one request share their prompt.
         wanted = {
@@ -174,7 +225,13 @@ class MlxBackend:
         return True
 
     def join(self, prompt: Prompt, request: GenerationRequest, form: Form | None) -> Joined:
-        """Add a row to the batch."""
+        """Add a row to the batch.
+
+        Args:
+            prompt: What ``render`` returned for the request.
+            request: The request.
+            form: The form that constrains its answer; None where the answer is free.
+        """
         wanted = request.sampling
         if request.tool_choice.mode == "none":
             wanted = replace(wanted, logit_bias=(*wanted.logit_bias, *self._no_calls()))
@@ -261,7 +318,10 @@ class MlxBackend:
     # -- texts as vectors ------------------------------------------------------------------
 
     def embedding_texts(self, request: EmbeddingRequest) -> list[list[int]]:
-        """Return the tokens of each text that becomes a vector. Any thread."""
+        """Return the tokens of each text that becomes a vector. Any thread.
+
+        Raises ``InvalidRequest`` where a text is empty, or longer than the context.
+        """
         request.check()
         return [
             prompts.embedding_tokens(
@@ -277,7 +337,16 @@ class MlxBackend:
     def embed(
         self, texts: Sequence[Sequence[int]], dimensions: int | None, most_tokens: int
     ) -> Iterator[Sequence[tuple[int, Vector]]]:
-        """Read texts, a part with every item; yield the vectors that it completed."""
+        """Read texts, a part with every item; yield the vectors that it completed.
+
+        A part takes no longer than the answers in the batch allow, and is empty where they allow
+        none. Raises ``InvalidRequest`` where the model has no such vectors.
+
+        Args:
+            texts: The tokens of each text.
+            dimensions: The length of the vectors; None for all that the model has.
+            most_tokens: The length of a text for which there is memory.
+        """
         longest = max(map(len, texts))
         if longest > most_tokens:
             raise InvalidRequest(
@@ -324,14 +393,27 @@ class MlxBackend:
     def stats(
         self, sampled: Sequence[tuple[int, Any]], count: int, chosen: Sequence[int] = ()
     ) -> list[TokenStats]:
-        """Say how likely the tokens of one step were."""
+        """Say how likely tokens were.
+
+        Args:
+            sampled: Ids and log-probabilities of one step, in order.
+            count: How many of the most likely tokens are listed for each.
+            chosen: Ids whose log-probabilities are listed for each.
+        """
         # On a separate stream: the next step already runs on the batch's stream, and waiting for it
         # would keep device and Python from working at the same time.
         with mx.stream(_stats_stream()):
             return sampling.token_stats(sampled, self._eos, count, chosen)
 
     def leave(self, rows: Mapping[int, int]) -> None:
-        """Take rows out of the batch and keep their caches for the next turn."""
+        """Take rows out of the batch at any time, and keep their caches for the next turn.
+
+        The caches of the rows that stay are copied only once.
+
+        Args:
+            rows: The rows, each with the number of tokens of its last step that came after the end
+                of its answer. The kept cache does not contain those.
+        """
         for row in rows:
             self._held.pop(row, None)
             self._budgets.leave(row)
@@ -339,7 +421,10 @@ class MlxBackend:
         self._drafts.leave(rows)
 
     def forget_prompts(self, owner: str) -> tuple[int, int]:
-        """Drop the caches of an owner's earlier prompts."""
+        """Drop the caches of an owner's earlier prompts; return how many, and their bytes.
+
+        Running answers have copies of their own and continue.
+        """
         if self._draft is not None:
             self._draft.forget_prompts(owner)
         return self._batch.forget_prompts(owner)

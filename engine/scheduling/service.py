@@ -11,9 +11,8 @@ from typing import Any
 
 from engine.constraining.forms import Forms
 from engine.errors import DraftLoadFailed, ModelLoadFailed, NoModel
-from engine.inference.backend import Loader
 from engine.inference.caching.disk.disk_cache import DiskCache
-from engine.inference.loader import check_model, keeping_on_disk, load_model
+from engine.inference.loader import Loader, check_model, keeping_on_disk, load_model
 from engine.library.models import ModelInfo
 from engine.scheduling.asking import Asking
 from engine.scheduling.choosing import ModelChoice

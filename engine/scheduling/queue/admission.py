@@ -1,9 +1,10 @@
 """Checks a request against the loaded model and prepares its row. Engine thread; no MLX."""
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from engine.errors import InvalidRequest, PromptTooLong
-from engine.inference.backend import Backend, Prompt
+from engine.inference.backend import Prompt
 from engine.output.answer import AnswerBuilder
 from engine.output.beginnings import continues_text
 from engine.output.call_readers.known import readers
@@ -15,6 +16,9 @@ from engine.scheduling.queue.row import Row
 from engine.values.prompt_scores import PromptScoring
 from engine.values.request import GenerationRequest, TraceLevel
 
+if TYPE_CHECKING:
+    from engine.inference.mlx_backend import MlxBackend
+
 MAX_TOP_LOGPROBS = 20
 # The most ids whose log-probabilities are listed for each token.
 MAX_CHOSEN_IDS = 128
@@ -23,7 +27,7 @@ _NEIGHBOURS = 4
 
 
 def admit(
-    backend: Backend,
+    backend: "MlxBackend",
     generation: Generation,
     prompt: Prompt,
     submitted_at: float,
@@ -71,7 +75,7 @@ def admit(
     return Row(generation, prompt, builder, submitted_at)
 
 
-def check(backend: Backend, generation: Generation) -> None:
+def check(backend: "MlxBackend", generation: Generation) -> None:
     """Check everything that can be checked before the prompt is rendered."""
     request = generation.request
     backend.check_form(request, generation.form)

@@ -6,9 +6,9 @@ Belongs to the engine thread. Knows nothing of requests that wait for the batch.
 import time
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from engine.inference.backend import Backend, Step
+from engine.inference.backend import Step
 from engine.scheduling.generation import Generation
 from engine.scheduling.outbox import Outbox, wake_up_distance_s
 from engine.scheduling.queue.failures import cause_of, log_failure, raise_endings
@@ -19,6 +19,9 @@ from engine.stopping.record import StopKind
 from engine.values.events import Event, Finished
 from engine.values.request import TraceLevel
 from engine.values.tokens import TokenOrigin, TokenStats
+
+if TYPE_CHECKING:
+    from engine.inference.mlx_backend import MlxBackend
 
 
 class Leaving(NamedTuple):
@@ -54,7 +57,7 @@ class HandingOut:
             last = replace(last, retry_after_s=retry_after_s)
         self._outbox.put(row.generation, [*events, last], is_urgent=True)
 
-    def hand_out(self, backend: Backend, step: Step) -> Leaving:
+    def hand_out(self, backend: "MlxBackend", step: Step) -> Leaving:
         """Hand the tokens of one step to their rows; return those that ended."""
         now = time.perf_counter()
         rows = self._rows

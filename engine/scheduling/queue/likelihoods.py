@@ -2,19 +2,22 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from engine.inference.backend import Backend, Step
+from engine.inference.backend import Step
 from engine.scheduling.queue.row import Row
 from engine.values.request import GenerationRequest, TraceLevel
 from engine.values.tokens import TokenStats
+
+if TYPE_CHECKING:
+    from engine.inference.mlx_backend import MlxBackend
 
 _Wanted = tuple[int, int, Any, GenerationRequest]
 """A token's place in the step, its id, its log-probabilities, and its request."""
 
 
 def wanted_stats(
-    backend: Backend, rows: Mapping[int, Row], step: Step
+    backend: "MlxBackend", rows: Mapping[int, Row], step: Step
 ) -> dict[int, TokenStats | Exception]:
     """Return the likelihoods of a step's tokens whose rows want a full trace, by their places.
 
@@ -40,7 +43,7 @@ def wanted_stats(
     return found
 
 
-def _stats_of(backend: Backend, wanted: list[_Wanted]) -> dict[int, TokenStats | Exception]:
+def _stats_of(backend: "MlxBackend", wanted: list[_Wanted]) -> dict[int, TokenStats | Exception]:
     chosen = {token_id for *_, request in wanted for token_id in request.chosen_logprobs}
     found = backend.stats(
         [(token_id, logprobs) for _, token_id, logprobs, _ in wanted],

@@ -13,11 +13,15 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
+from typing import TYPE_CHECKING
 
 from engine.errors import EngineError, InvalidRequest
-from engine.inference.backend import Backend, Prompt
+from engine.inference.backend import Prompt
 from engine.scheduling.queue.failures import cause_of
 from engine.values.request import GenerationRequest
+
+if TYPE_CHECKING:
+    from engine.inference.mlx_backend import MlxBackend
 
 _log = logging.getLogger(__name__)
 # A prompt of up to this many characters is tokenised in a few milliseconds.
@@ -156,7 +160,7 @@ class Preparation:
 
     def render(
         self,
-        backend: Backend,
+        backend: "MlxBackend",
         requests: Sequence[GenerationRequest],
         size: int,
         done: Callable[[object], None],
@@ -186,7 +190,7 @@ class Preparation:
             lane.close(why)
 
 
-def _rendered(backend: Backend, requests: Sequence[GenerationRequest]) -> tuple[Prompt, ...]:
+def _rendered(backend: "MlxBackend", requests: Sequence[GenerationRequest]) -> tuple[Prompt, ...]:
     prompts = [backend.render(requests[0])]
     for before, request in pairwise(requests):
         prompts.append(prompts[-1] if _reads_as(before, request) else backend.render(request))

@@ -1,7 +1,7 @@
 """The running batch and the queue behind it: which answers join, get tokens, and leave.
 
 Belongs to the engine thread and touches the model only through
-``engine.inference.backend.Backend``.
+``engine.inference.mlx_backend.MlxBackend``.
 """
 
 import logging
@@ -10,9 +10,10 @@ from collections import deque
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
+from typing import TYPE_CHECKING
 
 from engine.errors import MEMORY_RETRY_S, EngineError, InvalidRequest, QueueFull
-from engine.inference.backend import Backend, Prompt, Step
+from engine.inference.backend import Prompt, Step
 from engine.library.memory import Memory, memory
 from engine.library.models import ModelInfo
 from engine.scheduling.generation import Generation
@@ -29,6 +30,9 @@ from engine.scheduling.queue.shared_scores import SharedScores
 from engine.stopping.record import StopKind
 from engine.values.events import Finished
 from engine.wording import counted
+
+if TYPE_CHECKING:
+    from engine.inference.mlx_backend import MlxBackend
 
 _log = logging.getLogger(__name__)
 # Steps between two checks of the memory that answers without a limit take.
@@ -71,7 +75,7 @@ class Scheduler:
         """Whether nothing runs and nothing waits."""
         return not (self.rows or self.waiting or self.behind)
 
-    def check(self, backend: Backend, choices: Sequence[Generation], preparing: int) -> None:
+    def check(self, backend: "MlxBackend", choices: Sequence[Generation], preparing: int) -> None:
         """Check whether a request can be accepted, as far as possible before it is rendered."""
         limits = self._limits
         most = limits.max_rows + limits.max_waiting
@@ -99,7 +103,7 @@ class Scheduler:
         """Return the memory that the caches of the answers in the batch take."""
         return rows_bytes(model, self.rows)
 
-    def most_text_tokens(self, backend: Backend, tokens: int) -> int:
+    def most_text_tokens(self, backend: "MlxBackend", tokens: int) -> int:
         """Return how many tokens a text that becomes a vector may have at all."""
         model = backend.info
         most = self._memory.possible_room(model, self.rows).context_of(1)
@@ -109,7 +113,7 @@ class Scheduler:
 
     def submit(
         self,
-        backend: Backend,
+        backend: "MlxBackend",
         choices: Sequence[Generation],
         prompts: Sequence[Prompt],
         at: float,
@@ -132,7 +136,7 @@ class Scheduler:
         self.fill(backend)
         drop_loaded(self.waiting, _MOST_LOADED)
 
-    def resume(self, backend: Backend, rows: Sequence[Row]) -> None:
+    def resume(self, backend: "MlxBackend", rows: Sequence[Row]) -> None:
         """Go on with accepted answers of another batch, which was lost."""
         self._wait(self.behind.hold_back(rows))
         self.fill(backend)
@@ -156,7 +160,7 @@ class Scheduler:
                 place -= 1
             self.waiting.insert(place, row)
 
-    def fill(self, backend: Backend) -> None:
+    def fill(self, backend: "MlxBackend") -> None:
         """Move waiting requests into the batch while there is room, in order.
 
         Where memory is short, short ones go before long ones, for a number of times.
@@ -223,7 +227,7 @@ class Scheduler:
                 )
                 self._handing_out.finish(row, StopKind.ERROR, why, retry_after_s=MEMORY_RETRY_S)
 
-    def _end_overgrown(self, backend: Backend) -> None:
+    def _end_overgrown(self, backend: "MlxBackend") -> None:
         """End answers that have no limit of their own, the longest first, while memory is short."""
         while len(self.rows) > 1:
             row = self._memory.overgrown(backend.info, self.rows)
@@ -236,15 +240,15 @@ class Scheduler:
             self._handing_out.finish(row, StopKind.MEMORY_FULL)
             self._leave(backend, {row.number: 0})
 
-    def cancel(self, backend: Backend, generations: Collection[Generation]) -> None:
+    def cancel(self, backend: "MlxBackend", generations: Collection[Generation]) -> None:
         """End answers, wherever they are."""
         self._cancel(backend, [row for row in self._all() if row.generation in generations])
 
-    def cancel_all(self, backend: Backend) -> None:
+    def cancel_all(self, backend: "MlxBackend") -> None:
         """End every answer."""
         self._cancel(backend, list(self._all()))
 
-    def _cancel(self, backend: Backend, rows: Sequence[Row]) -> None:
+    def _cancel(self, backend: "MlxBackend", rows: Sequence[Row]) -> None:
         leaving: dict[int, int] = {}
         for row in rows:
             if row.number >= 0:
@@ -276,7 +280,7 @@ class Scheduler:
         for row in rows:
             self._handing_out.finish(row, kind, error)
 
-    def decoded(self, backend: Backend) -> Step | BaseException:
+    def decoded(self, backend: "MlxBackend") -> Step | BaseException:
         """Step the batch once. This changes no answer, because a step may take long."""
         try:
             return backend.step()
@@ -284,14 +288,14 @@ class Scheduler:
             raise_endings(error)
             return error
 
-    def take(self, backend: Backend, outcome: Step | BaseException) -> None:
+    def take(self, backend: "MlxBackend", outcome: Step | BaseException) -> None:
         """Hand the tokens of a step to its rows, or end the rows of a step that failed."""
         if isinstance(outcome, BaseException):
             self._fail_batch(backend, outcome)
         else:
             self._spread(backend, outcome)
 
-    def _spread(self, backend: Backend, step: Step) -> None:
+    def _spread(self, backend: "MlxBackend", step: Step) -> None:
         """Hand the tokens of one step to their rows and remove the rows that ended."""
         leaving, last_events = self._handing_out.hand_out(backend, step)
         if leaving:
@@ -302,7 +306,7 @@ class Scheduler:
             for generation, events in last_events:
                 self._outbox.put(generation, events, is_urgent=True)
 
-    def _leave(self, backend: Backend, leaving: Mapping[int, int]) -> None:
+    def _leave(self, backend: "MlxBackend", leaving: Mapping[int, int]) -> None:
         if not leaving:
             return
         try:
@@ -311,7 +315,7 @@ class Scheduler:
             raise_endings(error)
             self._fail_batch(backend, error)
 
-    def _fail_batch(self, backend: Backend, error: BaseException) -> None:
+    def _fail_batch(self, backend: "MlxBackend", error: BaseException) -> None:
         """End the rows of a batch that failed; waiting answers continue."""
         log_failure("a step of the batch failed", error)
         going_on = backend.reset()

@@ -6,14 +6,17 @@ a method says otherwise. No MLX.
 
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from engine.errors import EngineError, QueueFull
-from engine.inference.backend import Backend
 from engine.scheduling.limits import Limits
 from engine.scheduling.queue.failures import refusal
 from engine.scheduling.queue.preparing import Preparation
 from engine.scheduling.thread.commands import Embed, Rendered
 from engine.values.embedding import Embeddings, Vector
+
+if TYPE_CHECKING:
+    from engine.inference.mlx_backend import MlxBackend
 
 _Found = Sequence[tuple[int, Vector]]
 
@@ -63,7 +66,7 @@ class EmbeddingQueue:
         """Whether a request is here."""
         return command in self._requests
 
-    def begin(self, backend: Backend, command: Embed) -> None:
+    def begin(self, backend: "MlxBackend", command: Embed) -> None:
         """Have the texts of a request tokenised on another thread, or refuse it."""
         waiting = len(self._requests)
         if waiting >= self._limits.max_waiting:
@@ -81,9 +84,9 @@ class EmbeddingQueue:
 
     def finish(
         self,
-        backend: Backend | None,
+        backend: "MlxBackend | None",
         rendered: Rendered,
-        most_tokens: Callable[[Backend, int], int],
+        most_tokens: Callable[["MlxBackend", int], int],
     ) -> None:
         """Let a tokenised request be read."""
         command, outcome = rendered.request, rendered.outcome

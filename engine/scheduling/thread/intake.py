@@ -5,10 +5,10 @@ Belongs to the engine thread.
 
 from collections.abc import Sequence
 from functools import partial
-from typing import assert_never
+from typing import TYPE_CHECKING, assert_never
 
 from engine.errors import EngineError, QueueFull
-from engine.inference.backend import Backend, Prompt
+from engine.inference.backend import Prompt
 from engine.scheduling.generation import Generation
 from engine.scheduling.limits import Limits
 from engine.scheduling.outbox import settle
@@ -25,6 +25,9 @@ from engine.scheduling.thread.commands import (
     TokenTexts,
 )
 from engine.scheduling.thread.inbox import Inbox
+
+if TYPE_CHECKING:
+    from engine.inference.mlx_backend import MlxBackend
 
 # Most characters of prompts that are rendered, or wait for that, at the same time.
 _MOST_PREPARED = 64_000_000
@@ -55,7 +58,7 @@ class Intake:
         """How many answers the requests that are being rendered ask for."""
         return sum(len(one.generations) for one in self._rendering)
 
-    def begin(self, backend: Backend, command: Submit) -> None:
+    def begin(self, backend: "MlxBackend", command: Submit) -> None:
         """Have a request rendered on another thread, or refuse it."""
         generations = command.generations
         try:
@@ -79,7 +82,7 @@ class Intake:
         if not self._inbox.send(rendered) and isinstance(request, Submit) and self.holds(request):
             settle(request.generations, self._inbox.why_closed)
 
-    def finish(self, backend: Backend | None, rendered: Rendered) -> None:
+    def finish(self, backend: "MlxBackend | None", rendered: Rendered) -> None:
         """Hand a rendered request to the scheduler, unless it was cancelled meanwhile.
 
         If files hold the beginning of its prompt, another thread reads them first.
@@ -129,7 +132,7 @@ class Intake:
         self._rendering.pop(command).is_dropped = True
         settle(command.generations, why)
 
-    def answer(self, backend: Backend, question: Question) -> None:
+    def answer(self, backend: "MlxBackend", question: Question) -> None:
         """Answer a question on another thread."""
         reply = question.reply
         if (waiting := self._preparation.asides) >= self._limits.max_waiting:
@@ -146,7 +149,7 @@ class Intake:
         return request in self._rendering
 
 
-def _answer(backend: Backend, question: Question) -> object:
+def _answer(backend: "MlxBackend", question: Question) -> object:
     match question:
         case CountTokens():
             return len(backend.render(question.request).tokens)
@@ -160,6 +163,6 @@ def _answer(backend: Backend, question: Question) -> object:
             assert_never(question)
 
 
-def _pieces(backend: Backend, tokens: Sequence[int]) -> TokenTexts:
+def _pieces(backend: "MlxBackend", tokens: Sequence[int]) -> TokenTexts:
     text_of = backend.vocabulary.text_of
     return tuple((token, text_of(token)) for token in tokens)

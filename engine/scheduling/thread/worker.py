@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import Literal
 
 from engine.errors import EngineClosed, EngineError, EngineStuck, RequestCancelled
-from engine.inference.backend import Loader
+from engine.inference.loader import Loader
 from engine.inference.tuning import share_one_arena, take_short_turns, work_in_long_turns
 from engine.library.loading import LoadCancelled
 from engine.scheduling.generation import Generation

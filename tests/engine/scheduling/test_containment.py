@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from engine.errors import EngineClosed
-from engine.inference.backend import Backend, Prompt
+from engine.inference.backend import Prompt
+from engine.inference.mlx_backend import MlxBackend
 from engine.output.arguments import MAX_DEPTH, arguments_object, arguments_text
 from engine.scheduling.generation import Answer
 from engine.scheduling.service import Engine
@@ -35,11 +36,11 @@ HARMONY: dict[str, Any] = {
 
 
 def together(
-    stage: Stage, spoil: Callable[[Backend], None], *asked: GenerationRequest
+    stage: Stage, spoil: Callable[[MlxBackend], None], *asked: GenerationRequest
 ) -> list[Answer]:
     """Answer requests in one batch of a backend that ``spoil`` has changed, and one afterwards."""
 
-    def load(folder: Path, **options: Any) -> Backend:
+    def load(folder: Path, **options: Any) -> MlxBackend:
         backend = stage.load(folder, **options)
         spoil(backend)
         return backend
@@ -139,7 +140,7 @@ def test_a_thread_that_continues_after_it_was_given_up_sends_nothing_twice(
         wait()
         return [("f", {})]
 
-    def load(folder: Path, **options: Any) -> Backend:
+    def load(folder: Path, **options: Any) -> MlxBackend:
         backend = stage.load(folder, **options)
         if place == "parser":
             backend.call_parser = lambda _: parse  # type: ignore[method-assign]
@@ -171,7 +172,7 @@ def test_requests_after_the_thread_was_given_up_are_told_the_reason(tmp_path: Pa
     stage = Stage(tmp_path, {"go": LONG})
     goes_on, is_rendering = threading.Event(), threading.Event()
 
-    def load(folder: Path, **options: Any) -> Backend:
+    def load(folder: Path, **options: Any) -> MlxBackend:
         backend = stage.load(folder, **options)
         render = backend.render
 

@@ -33,7 +33,7 @@ class StagedModels:
         self.loads: list[str] = []
 
     def __call__(self, folder: Path, **options: Any) -> MlxBackend:
-        """Load one of them; see ``engine.inference.backend.Loader``."""
+        """Load one of them; see ``engine.inference.loader.Loader``."""
         self.loads.append(folder.name)
         return self.stages[folder.name].load(folder, **options)
 

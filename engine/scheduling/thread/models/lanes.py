@@ -12,7 +12,8 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from engine.errors import EngineError
-from engine.inference.backend import Loader, Step
+from engine.inference.backend import Step
+from engine.inference.loader import Loader
 from engine.scheduling.generation import Generation
 from engine.scheduling.limits import Limits
 from engine.scheduling.offering import OfferedModel

@@ -7,10 +7,11 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from engine.errors import EngineError, ModelLoadFailed, NoModel
-from engine.inference.backend import Backend, BatchLimits, Loader
+from engine.inference.backend import BatchLimits
+from engine.inference.loader import Loader
 from engine.library.loading import LoadCancelled, LoadProgress
 from engine.library.models import ModelInfo, model_name
 from engine.scheduling.limits import Limits
@@ -20,6 +21,9 @@ from engine.scheduling.thread.commands import EngineStatus, Load, Unload
 from engine.scheduling.thread.models.idle_time import IdleTime
 from engine.scheduling.thread.models.slot_status import SlotStatus
 from engine.scheduling.thread.pulse import GivenUp, Pulse
+
+if TYPE_CHECKING:
+    from engine.inference.mlx_backend import MlxBackend
 
 
 class Source(NamedTuple):
@@ -49,7 +53,7 @@ class ModelSlot:
         pulse: Pulse,
         offered: OfferedModel | None = None,
     ) -> None:
-        self.backend: Backend | None = None
+        self.backend: MlxBackend | None = None
         self.change: Load | Unload | None = None
         self.idle = IdleTime()
         is_pinned = offered is not None and offered.is_pinned

@@ -6,10 +6,13 @@ Engine thread only.
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
-from engine.inference.backend import Backend
 from engine.scheduling.thread.commands import EngineStatus
 from engine.scheduling.thread.models.idle_time import IdleTime
+
+if TYPE_CHECKING:
+    from engine.inference.mlx_backend import MlxBackend
 
 
 class SlotStatus:
@@ -47,7 +50,7 @@ class SlotStatus:
 
     def publish(
         self,
-        backend: Backend | None,
+        backend: "MlxBackend | None",
         running: int,
         waiting: int,
         rows_bytes: Callable[[], int],
