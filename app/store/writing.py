@@ -247,6 +247,7 @@ def picture_files(connection: sqlite3.Connection) -> set[str]:
     # Of questions, only those with files have something in ``run``.
     queries = (
         "SELECT text FROM messages WHERE role = 'user' AND run IS NOT NULL",
+        "SELECT run FROM messages WHERE role = 'assistant' AND instr(run, '\"pictures\"')",
         "SELECT content FROM attached",
     )
     texts = (text for query in queries for (text,) in connection.execute(query))

@@ -22,6 +22,7 @@ from engine import (
 )
 from engine.files.fields import DamagedFile, Fields
 from engine.recording.saved_run import budget_end_from, speculation_from, stop_from
+from ui.records.attachments import attachment_from, attachment_values
 from ui.records.chosen_model import ChosenModel
 from ui.records.conversations import (
     ConversationFolder,
@@ -198,6 +199,7 @@ def run_values(run: Run) -> dict[str, Any]:
         "refusal": run.refusal,
         "continued_chars": run.continued_chars,
         "results": [result_values(result) for result in run.results],
+        "pictures": [attachment_values(picture) for picture in run.pictures],
         "paused_at": run.paused_at,
         "imported": run.is_imported,
     }
@@ -235,6 +237,9 @@ def run_from(fields: Fields, text: str, without_end: RunState = RunState.INTERRU
         refusal=fields.maybe("refusal", str) or "",
         continued_chars=fields.maybe("continued_chars", int) or 0,
         results=[result_from(one) for one in fields.items("results")],
+        pictures=tuple(
+            file for file in map(attachment_from, fields.items("pictures")) if file.picture_file
+        ),
         paused_at=max(fields.maybe("paused_at", int) or 0, 0),
         is_imported=fields.maybe("imported", bool) or False,
         started_at=moment(fields.maybe("started_at", float)),

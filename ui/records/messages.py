@@ -46,6 +46,13 @@ class ConversationMessage:
         return taken_apart(self.text, self.attached_chars)[0]
 
     @property
+    def pictures(self) -> tuple[Attachment, ...]:
+        """The pictures of a question or an answer."""
+        if self.run is not None:
+            return self.run.pictures
+        return tuple(file for file in self.files if file.picture_file)
+
+    @property
     def typed(self) -> str:
         """The typed text, without the files."""
         return taken_apart(self.text, self.attached_chars)[1]

@@ -27,6 +27,7 @@ from engine import (
     ToolCallCompleted,
     ToolCallStarted,
 )
+from ui.records.attachments import Attachment
 from ui.records.pace import Pace
 from ui.records.tooling.calls import CallProgress, CallResult
 from ui.words.verdicts import (
@@ -116,6 +117,8 @@ class Run:
         tool_calls: The calls that the model made.
         growing_calls: The calls that it is writing.
         results: The results of the calls that were run, denied or stopped.
+        pictures: The pictures that the answer or its calls made, in another program. They are no
+            part of its text, and no model gets them.
         progress: The calls that wait for approval or are running, by their ids.
         is_calling: Whether its calls are being run.
         paused_at: The limit of calls at which it was paused; 0 if it was not.
@@ -151,6 +154,7 @@ class Run:
     thinking_s: float | None = None
     tool_calls: list[ToolCall] = field(default_factory=list)
     results: list[CallResult] = field(default_factory=list)
+    pictures: tuple[Attachment, ...] = ()
     progress: dict[str, CallProgress] = field(default_factory=dict)
     is_calling: bool = False
     paused_at: int = 0

@@ -18,6 +18,7 @@ from PySide6.QtWidgets import (
 
 from engine import figures, quoted, visible
 from ui.chat.composing.message_editor import MessageEditor
+from ui.chat.messages.attached_file import AttachedFile
 from ui.chat.messages.message_actions import MessageActions, below
 from ui.chat.messages.prompt_progress import PromptProgressBar
 from ui.chat.messages.raw_text import RawText
@@ -43,12 +44,14 @@ class AnswerView(QWidget):
             rewritten: A person replaced the text; carries the new text.
         left: A person cancelled the editing.
         menu_wanted: A person wants its menu; carries the place on the screen.
+        picture_wanted: A person wants to see a picture; carries the ``Attachment``.
     """
 
     regenerate_wanted = Signal()
     rewritten = Signal(str)
     left = Signal()
     menu_wanted = Signal(QPoint)
+    picture_wanted = Signal(object)
 
     def __init__(
         self,
@@ -91,6 +94,10 @@ class AnswerView(QWidget):
         self.calls = ToolCards(theme)
         layout.addWidget(self.text_view)
         layout.addWidget(self.calls)
+        self.pictures = [AttachedFile(theme, picture) for picture in run.pictures]
+        for picture in self.pictures:
+            picture.picture_wanted.connect(self.picture_wanted)
+            layout.addWidget(picture)
         layout.addLayout(foot)
         self._connect_signals()
         self.append_thinking(run.thinking)
@@ -141,10 +148,11 @@ class AnswerView(QWidget):
             self.editor.show_busy(is_busy)
 
     def searched_parts(self) -> list[SearchedPart]:
-        """Return the thinking, the text and the calls, for the search."""
+        """Return the thinking, the text, the calls and the pictures, for the search."""
         text = SearchedText(self._whole_text, None, lambda: self.raw.setChecked(False))
         thinking = [self.thinking.searched_part()] if self._has("thinking") else []
-        return [*thinking, text, *self.calls.searched_parts()]
+        pictures = [part for picture in self.pictures for part in picture.searched_parts()]
+        return [*thinking, text, *self.calls.searched_parts(), *pictures]
 
     def _whole_text(self) -> MarkdownView:
         self.text_view.render_rest()

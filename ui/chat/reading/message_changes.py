@@ -58,7 +58,7 @@ class MessageChanges(QObject):
         if current.is_busy or answer.run is None or not text.strip() or text == answer.text:
             return False
         tree = current.conversation.tree
-        run = Run(state=RunState.WRITTEN, text=text)
+        run = Run(state=RunState.WRITTEN, text=text, pictures=answer.run.pictures)
         message = ConversationMessage("assistant", text, run)
         followers = tree.copied_after(answer, message)
         tree.add(message, answer.parent)

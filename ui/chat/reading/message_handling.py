@@ -86,8 +86,7 @@ class MessageHandling(QObject):
         if isinstance(view, AnswerView):
             view.rewritten.connect(partial(self._rewrite, view.message))
             view.left.connect(self._composer.input.setFocus)
-        else:
-            view.picture_wanted.connect(partial(self._show_picture, view))
+        view.picture_wanted.connect(partial(self._show_picture, view))
 
     def _show_menu(self, view: MessageView, place: QPoint) -> None:
         self.menu.show_at(view, place)

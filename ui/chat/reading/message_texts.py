@@ -38,7 +38,7 @@ class MessageTexts:
             return self._once(message.id, message.text, lambda: _asked(message))
         said = self._once(message.id, message.said, lambda: self._written(message.said))
         thought = lines_of(run.thinking) if run.thinking else []
-        return [*thought, *said, *call_lines(run)]
+        return [*thought, *said, *call_lines(run), *(picture.name for picture in run.pictures)]
 
     def forget(self) -> None:
         """Drop the kept texts."""

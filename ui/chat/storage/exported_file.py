@@ -50,8 +50,8 @@ class ExportedFile:
         else:
             self._write(archive_part(conversation, is_first=not self._count))
         self._count += 1
-        files = (file for message in conversation.tree for file in message.files)
-        self._picture_files |= {file.picture_file for file in files if file.picture_file}
+        for message in conversation.tree:
+            self._picture_files |= {picture.picture_file for picture in message.pictures}
 
     def add_trace(self, kept: KeptTrace, content: bytes) -> None:
         """Write the trace of an answer."""

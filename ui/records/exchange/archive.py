@@ -109,11 +109,11 @@ def read_archive_item(item: JsonItem, found: FoundConversations) -> None:
 
 
 def _take_pictures(conversation: Conversation, found: FoundConversations) -> None:
-    """Keep the pictures of questions, and count those that are neither in the file nor here."""
+    """Keep the pictures of messages, and count those that are neither in the file nor here."""
     for message in conversation.tree:
-        for file in message.files:
-            name = file.picture_file
-            if name and not (found.pictures.file_of(name) or found.pictures.is_here(name)):
+        for picture in message.pictures:
+            name = picture.picture_file
+            if not (found.pictures.file_of(name) or found.pictures.is_here(name)):
                 found.left_out["picture"] += 1
 
 
@@ -133,6 +133,8 @@ def conversation_markdown(conversation: Conversation) -> str:
             lines += ["<details><summary>Thinking</summary>", "", run.thinking, "", "</details>"]
             lines.append("")
         lines += [run.text, "", *_calls(run)]
+        for picture in run.pictures:
+            lines += [f"{picture.name}: {picture.text}", ""]
         if ending := _ending(run):
             lines += [f"*{ending}*", ""]
     return "\n".join(lines).rstrip() + "\n"

@@ -26,12 +26,12 @@ from ui.records.exchange.other_programs import (
     conversation_of,
     file_name,
     fill,
-    mentioned,
     picture,
     result_of,
     seconds,
     text_in,
     whole,
+    with_files,
 )
 from ui.records.messages import ConversationMessage
 from ui.records.placement import Placement
@@ -99,6 +99,7 @@ class _Result:
 
     text: str
     is_error: bool
+    pictures: tuple[Attachment, ...] = ()
 
 
 class _Tree:
@@ -140,15 +141,15 @@ class _Tree:
             read = self._read(key)
             message, following = parent, self._following.get(key, [])
             if isinstance(read, _Result):
-                self._return(parent, read)
-                read = None
+                read = self._return(parent, read)
             if read is not None and thought is not None and read.role == "assistant":
                 both = filter(None, (thought.thinking, read.thinking))
                 read, thought = replace(read, thinking="\n\n".join(both)), None
             if thought is not None and (read is not None or not following):
                 message, is_only = self._add(thought, message, is_only=is_only)
                 thought = None
-            if read is not None and not read.text.strip() and not read.calls and following:
+            is_thought = read is not None and not (read.text.strip() or read.calls or read.pictures)
+            if is_thought and following:
                 thought = read
             elif read is not None:
                 message, is_only = self._add(read, message, is_only=is_only)
@@ -172,18 +173,22 @@ class _Tree:
         self._made.append(message)
         return message, True
 
-    def _return(self, parent: ConversationMessage | None, result: _Result) -> None:
-        """Give the last call of an answer its result."""
+    def _return(self, parent: ConversationMessage | None, result: _Result) -> Said | None:
+        """Give the last call of an answer its result; pictures without a call are an answer."""
         run = None if parent is None else parent.run
         if run is None or not run.tool_calls:
+            if result.pictures:
+                return Said("assistant", result.text, pictures=result.pictures)
             self._found.left_out["message of a tool"] += 1
-            return
+            return None
+        run.pictures += result.pictures
         known = run.result_of(run.tool_calls[-1].id)
         if known is not None:  # a tool may report several times
             run.results.remove(known)
             text = "\n\n".join(filter(None, (known.text, result.text)))
             result = _Result(text, result.is_error)
         run.results.append(result_of(run.tool_calls[-1], result.text, is_error=result.is_error))
+        return None
 
     def _circle(self, unseen: Iterator[str]) -> str | None:
         """Return a node that no first node leads to, because its parents form a circle."""
@@ -215,11 +220,11 @@ class _Tree:
         content = message.inner("content")
         kind = text_in(content, "content_type")
         if role == "tool":
-            return _Result(*_returned(content, kind, details, self._found))
+            return _returned(content, kind, details, self._found)
         if kind == "user_editable_context" and self._take_instructions(content):
             return None
         files: list[Attachment] = []
-        said = _text(content, files, _names(details), self._found, is_question=role == "user")
+        said = _text(content, files, _names(details), self._found)
         text = whole(_CITATION.sub("", said))
         is_hidden = details.raw("is_visually_hidden_from_conversation") is True
         if is_hidden or kind in _NOT_SAID or role not in ("user", "assistant"):
@@ -244,8 +249,8 @@ class _Tree:
             is_ended = made.reason is not None and made.reason.kind is not StopKind.EOS
             reason = made.reason if is_ended else Reason(StopKind.TOOL_CALL)
             made = replace(made, text="", calls=(call,), reason=reason)
-        if files:
-            made = replace(made, text="\n\n".join([made.text, *map(mentioned, files)]).strip())
+        text, pictures = with_files(made.text, files)
+        made = replace(made, text=text, pictures=pictures)
         return None if made.is_empty else made
 
     def _take_instructions(self, content: Fields) -> bool:
@@ -263,18 +268,21 @@ def _reason(details: Fields) -> Reason | None:
     return Reason(_ENDS[kind]) if isinstance(kind, str) and kind in _ENDS else None
 
 
-def _returned(
-    content: Fields, kind: str, details: Fields, found: FoundConversations
-) -> tuple[str, bool]:
-    """Return what a tool returned, and whether that is an error."""
+def _returned(content: Fields, kind: str, details: Fields, found: FoundConversations) -> _Result:
+    """Return what a tool returned; a picture that code drew is beside the content."""
     files: list[Attachment] = []
     text = _text(content, files, _names(details), found)
     if not text and isinstance(result := content.raw("result"), str):
         text = result
     outcome = details.raw("aggregate_result")
     status = outcome.get("status") if isinstance(outcome, dict) else None
+    drawn = outcome.get("messages") if isinstance(outcome, dict) else None
+    for one in drawn if isinstance(drawn, list) else []:
+        if isinstance(one, dict) and one.get("message_type") == "image":
+            files.append(_picture(one.get("image_url"), {}, found))
     is_error = kind == "system_error" or (isinstance(status, str) and "failed" in status)
-    return "\n\n".join(filter(None, (text, *map(mentioned, files)))), is_error
+    text, pictures = with_files(text, files)
+    return _Result(text, is_error, pictures)
 
 
 def _text(
@@ -282,10 +290,8 @@ def _text(
     files: list[Attachment],
     names: Mapping[str, str],
     found: FoundConversations,
-    *,
-    is_question: bool = False,
 ) -> str:
-    """Return the text of a message; pictures are added to the files; questions keep theirs."""
+    """Return the text of a message; pictures are added to the files."""
     parts = content.raw("parts")
     if parts is None:
         text = content.raw("text")
@@ -301,16 +307,19 @@ def _text(
         elif isinstance(part, dict):
             kind = part.get("content_type")
             noun = _MEDIA.get(kind, "unknown part") if isinstance(kind, str) else "unknown part"
-            pointer = part.get("asset_pointer")
             if noun == "picture":
-                own = _SCHEME.sub("", pointer) if isinstance(pointer, str) else ""
-                kept = found.pictures.file_of(own) if is_question else ""
-                files.append(picture(names.get(own) or own or "picture", found, kept))
+                files.append(_picture(part.get("asset_pointer"), names, found))
             else:
                 found.left_out[noun] += 1
         elif part is not None:
             found.left_out["unknown part"] += 1
     return "\n\n".join(filter(None, texts))
+
+
+def _picture(pointer: Any, names: Mapping[str, str], found: FoundConversations) -> Attachment:
+    """Return the picture that a pointer names: a file of the export."""
+    own = _SCHEME.sub("", pointer) if isinstance(pointer, str) else ""
+    return picture(names.get(own) or own or "picture", found, found.pictures.file_of(own))
 
 
 def _names(details: Fields) -> dict[str, str]:

@@ -18,12 +18,12 @@ from ui.records.exchange.other_programs import (
     conversation_of,
     file_name,
     fill,
-    mentioned,
     parts_of,
     result_of,
     seconds,
     text_in,
     whole,
+    with_files,
 )
 from ui.records.messages import ConversationMessage
 from ui.records.tooling.calls import CallResult
@@ -113,8 +113,7 @@ def _said(message: Fields, found: FoundConversations) -> Said | None:
     if sender == "human":
         made = Said("user", said, when, files=files)
     else:
-        if files:
-            said = "\n\n".join([said, *map(mentioned, files)]).strip()
+        said, _ = with_files(said, files)
         reason = _reason(message.raw("stop_reason"), message.raw("stop_sequence"))
         made = Said(
             "assistant", said, when, thinking="\n\n".join(thoughts), calls=tuple(calls.values()),

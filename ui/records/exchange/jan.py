@@ -21,14 +21,15 @@ from ui.records.exchange.other_programs import (
     call_of,
     conversation_of,
     fill,
-    mentioned,
     picture,
+    picture_of_tool,
     result_of,
     seconds,
     stop_entries,
     text_in,
     thought_apart,
     whole,
+    with_files,
 )
 from ui.records.messages import chained
 from ui.records.tooling.calls import CallResult
@@ -107,7 +108,7 @@ def _said(message: Fields, found: FoundConversations) -> Said | None:
     for item in message.items("content"):
         kind = text_in(item, "type")
         if kind.startswith("image"):
-            files.append(picture(f"picture {len(files) + 1}", found, _kept(item, role, found)))
+            files.append(picture(f"picture {len(files) + 1}", found, _kept(item, found)))
         elif item.has("text"):
             value = whole(text_in(item.inner("text"), "value"))
             (thoughts if kind == "reasoning" else texts).append(value)
@@ -119,30 +120,29 @@ def _said(message: Fields, found: FoundConversations) -> Said | None:
         made = Said("user", text, when, files=tuple(files))
         return None if made.is_empty else made
     text, thought = thought_apart(text)
-    text = "\n\n".join([text, *map(mentioned, files)]).strip() if files else text
     details = message.inner("metadata") if message.has("metadata") else Fields({})
-    calls, results = _calls(details, found)
+    calls, results = _calls(details, files, found)
+    text, pictures = with_files(text, files)
     end = _ENDS.get(text_in(message, "status"))
     made = Said(
         "assistant", text, when, thinking="\n\n".join(filter(None, [*thoughts, thought])),
-        calls=calls, results=results, reason=None if end is None else Reason(end),
+        calls=calls, results=results, pictures=pictures,
+        reason=None if end is None else Reason(end),
     )  # fmt: skip
     return None if made.is_empty else made
 
 
-def _kept(item: Fields, role: str, found: FoundConversations) -> str:
-    """Return the name of the copy of a question's picture; empty if it cannot be kept."""
+def _kept(item: Fields, found: FoundConversations) -> str:
+    """Return the name of the copy of a picture; empty if it cannot be kept."""
     holder = item.raw("image_url")
     address = holder.get("url") if isinstance(holder, dict) else holder
-    if role != "user" or not isinstance(address, str):
-        return ""
-    return found.pictures.file_from(address)
+    return found.pictures.file_from(address) if isinstance(address, str) else ""
 
 
 def _calls(
-    details: Fields, found: FoundConversations
+    details: Fields, files: list[Attachment], found: FoundConversations
 ) -> tuple[tuple[ToolCall, ...], tuple[CallResult, ...]]:
-    """Return the calls of an answer, and what the tools returned."""
+    """Return the calls of an answer, and what the tools returned; add their pictures to files."""
     calls: list[ToolCall] = []
     results: list[CallResult] = []
     for number, one in enumerate(details.items("tool_calls")):
@@ -157,6 +157,8 @@ def _calls(
         for part in Fields(response).items("content"):
             if isinstance(text := part.raw("text"), str):
                 texts.append(text)
+            elif part.raw("type") == "image":
+                files.append(picture_of_tool(part, f"picture {len(files) + 1}", found))
             else:
                 found.left_out["unknown part"] += 1
         error = response.get("error")

@@ -5,13 +5,14 @@ which is selected; all versions share the messages that follow. Settings are a l
 values, as in https://github.com/lmstudio-ai/lmstudio-js. Pure; any thread.
 """
 
+import contextlib
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import PurePosixPath
 from typing import Any
 
 from engine import StopKind, ToolCall
-from engine.files.fields import DamagedFile, Fields
+from engine.files.fields import DamagedFile, Fields, parsed_json
 from ui.records.attachments import Attachment
 from ui.records.conversations import ConversationSettings, StopEntry
 from ui.records.exchange.found import FoundConversations
@@ -22,15 +23,16 @@ from ui.records.exchange.other_programs import (
     conversation_of,
     file_name,
     fill,
-    mentioned,
     parts_of,
     picture,
+    picture_of_tool,
     result_of,
     seconds,
     stop_entries,
     text_in,
     thought_apart,
     whole,
+    with_files,
 )
 from ui.records.messages import ConversationMessage
 from ui.records.presets import Preset
@@ -155,7 +157,7 @@ def _said(version: Fields, found: FoundConversations) -> Said | None:
     if role not in ("user", "assistant"):
         found.left_out["message of the system"] += 1
         return None
-    answer = _Answer(found, is_question=role == "user")
+    answer = _Answer(found)
     if version.has("steps"):
         for step in version.items("steps"):
             answer.take_step(step)
@@ -165,23 +167,21 @@ def _said(version: Fields, found: FoundConversations) -> Said | None:
     if role == "user":
         return Said("user", text, files=tuple(answer.files))
     text, thought = thought_apart(text)
-    if answer.files:
-        text = "\n\n".join([text, *map(mentioned, answer.files)]).strip()
+    text, pictures = with_files(text, answer.files)
     sender = version.inner("senderInfo") if version.has("senderInfo") else None
     model = text_in(sender, "senderName") if sender is not None else ""
     thinking = "\n\n".join(filter(None, ["".join(answer.thoughts).strip(), thought]))
     return Said(
         "assistant", text, model=model or answer.model, thinking=thinking,
         calls=tuple(answer.calls.values()), results=tuple(answer.results), stops=answer.stops,
-        max_tokens=answer.max_tokens, reason=answer.reason,
+        max_tokens=answer.max_tokens, pictures=pictures, reason=answer.reason,
     )  # fmt: skip
 
 
 class _Answer:
     """The parts of a message, collected from its steps."""
 
-    def __init__(self, found: FoundConversations, *, is_question: bool) -> None:
-        self._is_question = is_question
+    def __init__(self, found: FoundConversations) -> None:
         self.texts: list[str] = []
         self.thoughts: list[str] = []
         self.files: list[Attachment] = []
@@ -219,8 +219,7 @@ class _Answer:
                 name = text_in(piece, "name")
                 self.calls[own] = call_of(own, name, piece.raw("parameters") or {})
             elif kind == "toolCallResult" and self._call_id(piece) in self.calls:
-                content = piece.raw("content")
-                text = content if isinstance(content, str) else ""
+                text = self._returned(piece.raw("content"))
                 self.results.append(result_of(self.calls[self._call_id(piece)], text))
             else:
                 self._found.left_out["unknown part"] += 1
@@ -232,11 +231,29 @@ class _Answer:
                 return whole(str(value))
         return next(reversed(self.calls), "call")
 
+    def _returned(self, content: Any) -> str:
+        """Return the text that a tool returned; its pictures are added to the files."""
+        parts = content
+        if isinstance(content, str) and '"image"' in content:
+            with contextlib.suppress(DamagedFile):
+                parts = parsed_json(content)
+        if not isinstance(parts, list) or not all(isinstance(one, dict) for one in parts):
+            return content if isinstance(content, str) else ""
+        texts: list[str] = []
+        for part in map(Fields, parts):
+            if part.raw("type") == "image":
+                name = f"picture {len(self.files) + 1}"
+                self.files.append(picture_of_tool(part, name, self._found))
+            elif isinstance(text := part.raw("text"), str):
+                texts.append(whole(text))
+            else:
+                self._found.left_out["unknown part"] += 1
+        return "\n\n".join(texts)
+
     def _take_file(self, piece: Fields) -> None:
         name = text_in(piece, "fileIdentifier") or "file"
         if text_in(piece, "fileType") == "image":
-            kept = self._found.pictures.file_of(name) if self._is_question else ""
-            self.files.append(picture(name, self._found, kept))
+            self.files.append(picture(name, self._found, self._found.pictures.file_of(name)))
         else:
             self._found.left_out["attached file"] += 1
             self.files.append(Attachment(file_name(name), "(the file is not kept here)"))

@@ -3,7 +3,7 @@
 import contextlib
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -84,12 +84,14 @@ class Said:
     results: tuple[CallResult, ...] = ()
     stops: tuple[str, ...] = ()
     max_tokens: int | None = None
+    pictures: tuple[Attachment, ...] = ()
     reason: Reason | None = None
 
     @property
     def is_empty(self) -> bool:
         """Whether there is nothing in it."""
-        return not (self.text.strip() or self.thinking.strip() or self.files or self.calls)
+        parts = (self.text.strip(), self.thinking.strip(), self.files, self.calls, self.pictures)
+        return not any(parts)
 
     def message(self, parent: ConversationMessage | None, rank: int = 1) -> ConversationMessage:
         """Return it as a message of ours that follows another one."""
@@ -107,6 +109,7 @@ class Said:
                 max_tokens=self.max_tokens,
                 tool_calls=list(self.calls),
                 results=list(self.results),
+                pictures=self.pictures,
             )
             _end(run, self.reason)
             made = ConversationMessage("assistant", self.text, run)
@@ -124,6 +127,7 @@ def add_text(message: ConversationMessage, said: Said) -> None:
         run.thinking = "\n\n".join(part for part in (run.thinking, said.thinking) if part)
         run.tool_calls += said.calls
         run.results += said.results
+        run.pictures += said.pictures
         run.stops, run.max_tokens = run.stops or said.stops, run.max_tokens or said.max_tokens
         _end(run, said.reason)
 
@@ -181,16 +185,29 @@ def file_name(name: str) -> str:
 
 
 def picture(name: str, found: FoundConversations, file: str = "") -> Attachment:
-    """Return a picture of a question; one that is not kept is counted, and only named."""
+    """Return a picture of a message; one that is not kept is counted, and only named."""
     if file:
         return kept_picture(file_name(name), file)
     found.left_out["picture"] += 1
     return Attachment(file_name(name), "(a picture, which is not kept here)")
 
 
-def mentioned(file: Attachment) -> str:
-    """Return the line of an answer that stands for a file in it."""
-    return f"({file.name}: {file.text.strip('()')})"
+def with_files(text: str, files: Sequence[Attachment]) -> tuple[str, tuple[Attachment, ...]]:
+    """Return the text of an answer or a result, and the pictures that go with the answer.
+
+    A line of the text stands for each file that is not kept.
+    """
+    pictures = tuple(file for file in files if file.picture_file)
+    named = [f"({file.name}: {file.text.strip('()')})" for file in files if not file.picture_file]
+    return "\n\n".join([text, *named]).strip() if named else text, pictures
+
+
+def picture_of_tool(part: Fields, name: str, found: FoundConversations) -> Attachment:
+    """Return a picture in a tool's result, in the form of the Model Context Protocol."""
+    kind, data = part.raw("mimeType"), part.raw("data")
+    is_whole = isinstance(kind, str) and isinstance(data, str)
+    kept = found.pictures.file_from(f"data:{kind};base64,{data}") if is_whole else ""
+    return picture(name, found, kept)
 
 
 def call_of(call_id: str, name: str, arguments: Any, *, field: str = "input") -> ToolCall:

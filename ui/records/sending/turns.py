@@ -32,7 +32,9 @@ def turns_of(messages: list[ConversationMessage]) -> list[Message]:
 
 
 def _read_text(message: ConversationMessage) -> str:
-    return without_picture_files(message.text) if message.attached_chars else message.text
+    if message.attached_chars:
+        return without_picture_files(message.text)
+    return "(a picture)" if message.pictures and not message.text.strip() else message.text
 
 
 def questions_joined(messages: Iterable[Message]) -> list[Message]:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from PySide6.QtGui import QDesktopServices
-from PySide6.QtWidgets import QApplication, QMessageBox
+from PySide6.QtWidgets import QApplication, QButtonGroup, QMessageBox
 from pytestqt.qtbot import QtBot
 
 from app.store.conversation_store import SqliteConversationStore, open_store
@@ -17,6 +17,7 @@ from tests.support.outside.tool_hosts import no_tools
 from tests.support.shown import SilentServer
 from tests.ui.chat.storage.conftest import Use, every
 from tests.ui.driving import RunOnLoop, ScriptedEngine
+from ui.chat.messages.answer_view import AnswerView
 from ui.chat.messages.question_view import QuestionView
 from ui.chat.session.workspace import Workspace
 from ui.chat.storage.conversation_imports import ImportPreview
@@ -25,6 +26,7 @@ from ui.kit.system.links import ask_about_picture
 from ui.records.attachments import kept_picture
 from ui.records.conversations import Conversation
 from ui.records.exchange import archived_pictures
+from ui.records.exchange.archive import conversation_markdown
 from ui.records.exchange.archived_pictures import ArchivedPictures
 from ui.records.messages import question
 from ui.records.sending.turns import turns_of
@@ -162,6 +164,136 @@ def test_pictures_come_in_with_their_questions_and_leave_with_the_last_of_them(
     assert list(kept(folder).values()) == [PNG], "another question still has it"
     run(later(lambda workspace, one: None, "none"))
     assert kept(folder) == {}
+
+
+def chatgpt_answers(path: Path) -> Path:
+    """Write an export whose pictures were made: by a tool, by code, and by the model itself."""
+
+    def node(key: str, above: str | None, role: str, content: Any, **more: Any) -> dict[str, Any]:
+        message = {"author": {"role": role}, "content": content, **more}
+        return {"id": key, "parent": above, "message": message}
+
+    def pointer(name: str) -> dict[str, Any]:
+        part = {"content_type": "image_asset_pointer", "asset_pointer": f"sediment://{name}"}
+        return {"content_type": "multimodal_text", "parts": [part]}
+
+    drawn = {"message_type": "image", "image_url": "file-service://file-PlotPlot"}
+    outcome = {"aggregate_result": {"status": "success", "messages": [drawn]}}
+    output = {"content_type": "execution_output", "text": "<Figure>"}
+    nodes = [
+        node("q", None, "user", {"content_type": "text", "parts": ["Draw."]}),
+        node("c", "q", "assistant", {"content_type": "code", "text": "draw"}, recipient="dalle"),
+        node("t", "c", "tool", pointer("file_0000cat")),
+        node("c2", "t", "assistant", {"content_type": "code", "text": "p"}, recipient="python"),
+        node("t2", "c2", "tool", output, metadata=outcome),
+        node("a", "t2", "assistant", pointer("file_0000dog")),
+    ]
+    values = {
+        "id": "d",
+        "title": "One",
+        "current_node": "a",
+        "mapping": {n["id"]: n for n in nodes},
+    }
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("conversations.json", json.dumps([values]))
+        archive.writestr("dalle-generations/file_0000cat-cat.png", PNG + b"cat")
+        archive.writestr("file-PlotPlot-plot.png", PNG + b"plot")
+        archive.writestr("file_0000dog-dog.png", PNG + b"dog")
+    return path
+
+
+def jan_answers(folder: Path) -> Path:
+    def url(data: bytes) -> str:
+        return "data:image/png;base64," + base64.b64encode(data).decode()
+
+    made = {"type": "image", "mimeType": "image/png", "data": url(PNG + b"cat").partition(",")[2]}
+    call = {"tool": {"id": "x", "function": {"name": "draw"}}, "response": {"content": [made]}}
+    messages = [
+        {"role": "user", "content": [{"type": "text", "text": {"value": "Draw."}}]},
+        {"role": "assistant", "content": [], "metadata": {"tool_calls": [call]}},
+        {
+            "role": "assistant",
+            "content": [{"type": "image_url", "image_url": {"url": url(PNG + b"dog")}}],
+        },
+    ]
+    thread = folder / "threads" / "t-1"
+    thread.mkdir(parents=True)
+    (thread / "thread.json").write_text(json.dumps({"id": "t-1", "title": "One"}))
+    (thread / "messages.jsonl").write_text("\n".join(map(json.dumps, messages)))
+    return folder
+
+
+def lm_studio_answers(folder: Path) -> Path:
+    made = {"type": "image", "mimeType": "image/png", "data": base64.b64encode(PNG).decode()}
+    said = [made, {"type": "text", "text": "Done."}]
+    pieces = [
+        {"type": "toolCallRequest", "callId": 1, "name": "draw", "parameters": {}},
+        {"type": "toolCallResult", "callId": 1, "content": json.dumps(said)},
+        {"type": "file", "fileIdentifier": "17 - dog.png", "fileType": "image"},
+    ]
+    steps = [{"type": "contentBlock", "content": pieces}]
+    asked = {"role": "user", "content": [{"type": "text", "text": "Draw."}]}
+    versions = [[asked], [{"type": "multiStep", "role": "assistant", "steps": steps}]]
+    (folder / "conversations").mkdir(parents=True)
+    (folder / "user-files").mkdir()
+    (folder / "user-files" / "17 - dog.png").write_bytes(PNG + b"dog")
+    (folder / "conversations" / "1.conversation.json").write_text(
+        json.dumps({"name": "One", "messages": [{"versions": one} for one in versions]})
+    )
+    return folder
+
+
+@pytest.mark.parametrize("export", [chatgpt_answers, jan_answers, lm_studio_answers])
+def test_pictures_of_answers_come_in_are_shown_go_out_and_reach_no_model(
+    use: Use,
+    run: RunOnLoop,
+    scripted: ScriptedEngine,
+    theme: Theme,
+    qtbot: QtBot,
+    tmp_path: Path,
+    export: Callable[[Path], Path],
+) -> None:
+    path, archive = export(tmp_path / "export"), tmp_path / "all.zip"
+
+    async def steps(workspace: Workspace, store: SqliteConversationStore) -> None:
+        preview = await looked_into(workspace, path)
+        assert preview.found.left_out_words == ""
+        await take(workspace, preview)
+        one = await titled(workspace, "One")
+        pictures = [picture for message in one.messages for picture in message.pictures]
+        assert sorted(kept(store.pictures_folder)) == sorted(p.picture_file for p in pictures)
+        assert len(pictures) >= 2
+        assert "a picture, kept as" in conversation_markdown(one)
+        sent = "".join(turn.content for turn in turns_of(one.messages))
+        assert not any(picture.picture_file in sent for picture in pictures)
+        group = QButtonGroup()
+        views = [AnswerView(theme, answer, group) for answer in one.messages if answer.run]
+        for view in views:
+            qtbot.addWidget(view)
+        chips = [chip for view in views for chip in view.pictures]
+        assert [chip.chip.accessibleName() for chip in chips] == [
+            f"File {picture.name}, picture" for picture in pictures
+        ]
+        workspace.files.export_all_to(archive)
+        await workspace.files.finish()
+
+    use(steps)
+    before = kept(tmp_path / "pictures")
+    assert before, "a start deletes only pictures that no message has"
+
+    async def elsewhere() -> dict[str, bytes]:
+        store = await open_store(tmp_path / "second" / "conversations.db")
+        workspace = Workspace(scripted, SilentServer(), store, no_tools())  # type: ignore[arg-type]
+        try:
+            said = await take(workspace, await looked_into(workspace, archive))
+            assert "Left out" not in said
+            return kept(store.pictures_folder)
+        finally:
+            await workspace.finish()
+            workspace.deleteLater()
+            await store.close()
+
+    assert run(elsewhere()) == before
 
 
 @pytest.mark.parametrize("export", [jan, lm_studio])
