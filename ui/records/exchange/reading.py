@@ -9,6 +9,7 @@ import errno
 import os
 import zipfile
 from collections.abc import Callable, Iterator
+from itertools import islice
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -42,6 +43,10 @@ MOST_CONVERSATIONS = 50_000
 _PIECE_BYTES = 1 << 18
 _OF_THE_SYSTEM = (".DS_Store", "Thumbs.db", "desktop.ini")
 _LISTS = ("conversations.json", "conversations-")
+# LM Studio's folders.
+_CHATS, _SENT = "conversations", "user-files"
+# Deeper than LM Studio's folders are nested, and more files than an export has.
+_MOST_DEPTH, _MOST_BESIDE = 16, 50_000
 _UNKNOWN = (
     "it holds no conversations of Fullstop, ChatGPT, Claude, LM Studio or Jan. Choose the file or "
     "folder that the other program exported"
@@ -77,8 +82,14 @@ class ExportReading:
         self._is_archive = False
         self._open = contextlib.ExitStack()
         self._source = self._source_of(path, most_bytes)
+        beside = {} if pictures is None or self._is_archive else _files_beside(path)
         self.found.pictures = ArchivedPictures(
-            self._source.names, self._source.raw_pieces, pictures, is_dry=numbers is None
+            [*self._source.names, *beside],
+            lambda name: (
+                _file_pieces(beside[name]) if name in beside else self._source.raw_pieces(name)
+            ),
+            pictures,
+            is_dry=numbers is None,
         )
 
     def _source_of(self, path: Path, most_bytes: int) -> "_Source":
@@ -235,6 +246,31 @@ class _Archive(_Source):
 
     def _too_large(self) -> Exception:
         return DamagedFile(f"it unpacks to more than {self._most / 1e6:.0f} MB")
+
+
+def _files_beside(path: Path) -> dict[str, Path]:
+    """Return the files outside of what was chosen that may be its pictures, by their paths.
+
+    They lie beside a list of conversations and in folders there, or where LM Studio keeps what was
+    sent: beside its folder of conversations. Links are not followed.
+    """
+    folders: list[Path] = []
+    if _is_list(path.name) and path.is_file():
+        folders = [path.parent, *(one for one in _entries(path.parent) if one.is_dir())]
+    if path.is_dir() or path.name.endswith(SUFFIX):
+        above = [one for one in (path, *path.parents)[:_MOST_DEPTH] if one.name == _CHATS]
+        sent = [one.with_name(_SENT) for one in above[:1]]
+        folders += [one for one in sent if not one.is_symlink()]
+    files = (one for folder in folders for one in _entries(folder) if one.is_file())
+    return {str(one): one for one in islice(files, _MOST_BESIDE)}
+
+
+def _entries(folder: Path) -> Iterator[Path]:
+    """Yield what is in a folder, apart from links."""
+    with contextlib.suppress(OSError), os.scandir(folder) as entries:
+        for entry in entries:
+            if not entry.is_symlink():
+                yield folder / entry.name
 
 
 def _file_pieces(path: Path) -> Iterator[bytes]:

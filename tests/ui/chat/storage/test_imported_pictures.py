@@ -28,6 +28,7 @@ from ui.records.conversations import Conversation
 from ui.records.exchange import archived_pictures
 from ui.records.exchange.archive import conversation_markdown
 from ui.records.exchange.archived_pictures import ArchivedPictures
+from ui.records.exchange.reading import ExportReading
 from ui.records.messages import question
 from ui.records.sending.turns import turns_of
 
@@ -313,6 +314,42 @@ def test_pictures_of_other_programs_come_in_as_well(
         assert other.picture_file == ""
 
     use(steps)
+
+
+def unpacked(folder: Path) -> Path:
+    """Unpack an export of ChatGPT; return its list of conversations."""
+    folder.mkdir()
+    with zipfile.ZipFile(chatgpt_answers(folder.with_suffix(".zip"))) as archive:
+        archive.extractall(folder)
+    return folder / "conversations.json"
+
+
+def lm_studio_folder(folder: Path) -> Path:
+    return lm_studio_answers(folder) / "conversations"
+
+
+def lm_studio_file(folder: Path) -> Path:
+    return lm_studio_folder(folder) / "1.conversation.json"
+
+
+@pytest.mark.parametrize("choose", [unpacked, lm_studio_folder, lm_studio_file])
+def test_pictures_beside_what_was_chosen_come_in_unless_they_are_links(
+    tmp_path: Path, choose: Callable[[Path], Path]
+) -> None:
+    path, store = choose(tmp_path / "export"), tmp_path / "pictures"
+
+    def left_out() -> int:
+        with ExportReading(path, 1 << 20, store) as reading:
+            assert len(list(reading.conversations())) == 1
+            assert reading.found.unread == []
+            return reading.found.left_out["picture"]
+
+    assert left_out() == 0
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (file,) = (tmp_path / "export").rglob("*dog.png")
+    file.symlink_to(file.rename(outside / file.name))
+    assert left_out() == 1
 
 
 def test_our_archive_takes_pictures_to_another_computer(
