@@ -6,6 +6,7 @@ from PySide6.QtCore import QObject
 from PySide6.QtWidgets import QWidget
 
 from ui.chat.columns.chat_panel import ChatPanel
+from ui.chat.composing.card import Card
 from ui.chat.session.workspace import Workspace
 from ui.chat.switching.model_switcher import ModelSwitcher
 from ui.kit.look.theme import Theme
@@ -41,12 +42,23 @@ class ChoosingModel(QObject):
         self._parent = parent
         answering = workspace.answering
         answering.library = library
-        self.switcher = ModelSwitcher(theme, answering, library, parent)
-        self.switcher.more_wanted.connect(others.show_models)
-        self.switcher.closed.connect(chat.focus_composer)
+        self._theme, self._library, self._others = theme, library, others
+        self._card = Card(theme, self._make_switcher, self)
         library.changed.connect(answering.look_again)
         chat.switch_wanted.connect(self.pop_up)
         chat.welcome.find_wanted.connect(others.find_models)
+
+    @property
+    def switcher(self) -> ModelSwitcher:
+        """The list of models."""
+        return self._card.content
+
+    def _make_switcher(self) -> ModelSwitcher:
+        answering = self._workspace.answering
+        switcher = ModelSwitcher(self._theme, answering, self._library, self._parent)
+        switcher.more_wanted.connect(self._others.show_models)
+        switcher.closed.connect(self._chat.focus_composer)
+        return switcher
 
     def pop_up(self) -> None:
         """Show the list of models below the model's name."""

@@ -274,7 +274,7 @@ class MainWindow(QMainWindow):
         self.chat.header.sidebar.clicked.connect(self.toggle_sidebar)
         self.chat.header.stop_panel.clicked.connect(self.stop_panel.toggleViewAction().trigger)
         self.others.chat_wanted.connect(self._start_chat)
-        self.chat.tools.popover.servers_wanted.connect(self.others.show_tool_servers)
+        self.chat.tools.servers_wanted.connect(self.others.show_tool_servers)
         self.chat.problem.solved.connect(self._unsaved.note_saved)
         self.chat.stops_wanted.connect(self.stop_panel.show)
         self.chat.composer.stops.clicked.connect(self.stop_panel.show_list)

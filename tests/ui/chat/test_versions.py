@@ -5,17 +5,21 @@ from collections.abc import Callable
 import pytest
 from PySide6.QtWidgets import QApplication
 
+from engine import Engine
 from engine.files.fields import Fields
 from engine.stopping.record import StopInfo, StopKind
 from engine.stopping.rules import StopScope
 from engine.values.chat import Message
 from engine.values.events import Finished, TextDelta, Timing, Usage
 from tests.support.answers.said import conversation
+from tests.support.shown import main_window
+from tests.support.shown import shown as shown_window
 from tests.ui.driving import RunOnLoop, ScriptedEngine, eventually, session
 from ui.chat.session.conversation_session import ConversationSession
+from ui.kit.look.theme import Theme
 from ui.records.codec import run_from, run_values
 from ui.records.conversations import Conversation, ConversationSettings, StopEntry
-from ui.records.messages import ConversationMessage, copied
+from ui.records.messages import ConversationMessage, MessageTree, copied
 from ui.records.runs import Run, StopChange
 from ui.records.storing import MemoryConversationStore
 
@@ -354,3 +358,26 @@ def test_a_copy_shows_the_same_versions_and_shares_no_message(shows_first: bool)
     assert [m.said for m in copy.messages] == [m.said for m in original.messages]
     assert len(copy.tree) == 3
     assert not {m.id for m in copy.tree} & {m.id for m in original.tree}
+
+
+def test_opening_a_conversation_without_versions_looks_for_none(
+    run: RunOnLoop, engine: Engine, theme: Theme, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looked: list[ConversationMessage] = []
+    versions = MessageTree.versions
+
+    def noted(tree: MessageTree, message: ConversationMessage) -> list[ConversationMessage]:
+        looked.append(message)
+        return versions(tree, message)
+
+    async def steps() -> None:
+        long = Conversation("Long", [ConversationMessage("user", f"Word {n}") for n in range(300)])
+        async with shown_window(main_window(engine, theme)) as window:
+            window.workspace.take_in(long)
+            await eventually(lambda: bool(looked))
+            seen = {message.id for message in looked}
+            assert len(seen) < 100
+            assert long.messages[0].id not in seen
+
+    monkeypatch.setattr(MessageTree, "versions", noted)
+    run(steps())

@@ -14,6 +14,7 @@ from tests.support.outside.tool_hosts import ADD, SUMS, DictatedHost
 from tests.support.shown import main_window, shown
 from tests.ui.driving import RunOnLoop, eventually
 from ui.chat.composing.tools_popover import ToolsPopover
+from ui.kit.background.tasks import Tasks
 from ui.kit.look.theme import Theme
 from ui.records.tooling.choice import ToolsInUse, approval_of
 from ui.records.tooling.servers import (
@@ -140,7 +141,8 @@ def test_the_card_switches_servers_and_tools_of_a_conversation(
 
     async def steps() -> None:
         host = DictatedHost()
-        card = ToolsPopover(theme, parent, Toolbox(host, preferences_state()))
+        tasks = Tasks()
+        card = ToolsPopover(theme, parent, Toolbox(host, preferences_state()), tasks)
         card.edited.connect(edited.append)
         card.show_choice(ToolsInUse(), can_call=True)
         assert list(card.boxes) == [("sums",)]
@@ -151,7 +153,7 @@ def test_the_card_switches_servers_and_tools_of_a_conversation(
         assert edited[-1] == ToolsInUse(("sums",), (ADD.key,))
         card.show_choice(edited[-1], can_call=False)
         assert "not given any tools" in card._hint.text()
-        await card.finish()
+        await tasks.finish()
         card.deleteLater()
 
     run(steps())
@@ -164,7 +166,8 @@ def test_what_is_allowed_in_a_conversation_is_shown_and_taken_back_in_its_card(
     allowed = ToolsInUse(("sums",), approved=(approval_of(ADD),))
 
     async def steps() -> None:
-        card = ToolsPopover(theme, parent, Toolbox(DictatedHost(), preferences_state()))
+        tasks = Tasks()
+        card = ToolsPopover(theme, parent, Toolbox(DictatedHost(), preferences_state()), tasks)
         card.edited.connect(edited.append)
         card.show_choice(allowed, can_call=True)
         card.approved[ADD.key].click()
@@ -174,7 +177,7 @@ def test_what_is_allowed_in_a_conversation_is_shown_and_taken_back_in_its_card(
             card.show_choice(allowed, can_call=True)
             card.boxes[key].click()
             assert edited[-1].approved == ()
-        await card.finish()
+        await tasks.finish()
         card.deleteLater()
 
     run(steps())
@@ -188,12 +191,13 @@ def test_the_card_starts_the_conversations_servers_so_that_all_they_offer_is_the
 
     async def steps() -> None:
         host = DictatedHost(unused, stopped)
-        card = ToolsPopover(theme, parent, Toolbox(host, preferences_state()))
+        tasks = Tasks()
+        card = ToolsPopover(theme, parent, Toolbox(host, preferences_state()), tasks)
         card.show_choice(ToolsInUse(("sums",)), can_call=True)
         assert host.ready_for == []
         card.pop_up(parent)
         await eventually(lambda: host.ready_for == [("sums",)])
-        await card.finish()
+        await tasks.finish()
         card.deleteLater()
 
     run(steps())
@@ -210,7 +214,10 @@ def test_a_server_that_is_ticked_stays_where_it_is_and_its_tools_follow(
         anchor = QPushButton(window)
         anchor.move(10, 660)
         window.show()
-        card = ToolsPopover(theme, window, Toolbox(DictatedHost(other, SUMS), preferences_state()))
+        tasks = Tasks()
+        card = ToolsPopover(
+            theme, window, Toolbox(DictatedHost(other, SUMS), preferences_state()), tasks
+        )
         card.show_choice(ToolsInUse(), can_call=True)
         card.pop_up(anchor)
         await eventually(lambda: card.boxes[("sums",)].width() > 0)
@@ -219,7 +226,7 @@ def test_a_server_that_is_ticked_stays_where_it_is_and_its_tools_follow(
         await eventually(lambda: ADD.key in card.boxes and card.boxes[ADD.key].isVisible())
         await eventually(card.boxes[("other",)].hasFocus)
         assert card.boxes[("sums",)].mapToGlobal(QPoint(0, 0)) == before
-        await card.finish()
+        await tasks.finish()
         window.deleteLater()
 
     run(steps())
@@ -298,7 +305,8 @@ def test_the_words_of_a_server_are_nearer_to_its_name_than_to_the_next_one(
     async def steps() -> None:
         others = [replace(SUMS, config=ToolServerConfig(name, "x", is_on=True)) for name in "abc"]
         toolbox = Toolbox(DictatedHost(*others), preferences_state())
-        popover = ToolsPopover(theme, parent, toolbox)
+        tasks = Tasks()
+        popover = ToolsPopover(theme, parent, toolbox, tasks)
         popover.show_choice(ToolsInUse(), can_call=True)
         popover.pop_up(parent)
         first, second = popover.boxes[("a",)], popover.boxes[("b",)]

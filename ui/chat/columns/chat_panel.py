@@ -19,6 +19,7 @@ from ui.chat.columns.chat_header import ChatHeader
 from ui.chat.columns.tools_in_chat import ToolsInChat
 from ui.chat.columns.welcome import Suggestion, Welcome
 from ui.chat.columns.writing import Writing
+from ui.chat.composing.card import Card
 from ui.chat.composing.composer import Composer
 from ui.chat.composing.preset_offers import PresetOffers
 from ui.chat.composing.settings_popover import SettingsPopover, settings_words
@@ -78,7 +79,7 @@ class ChatPanel(QWidget):
         self.offers.chosen.connect(self._use_preset)
         self.writing = Writing(workspace, self.composer, self)
         self.handling = MessageHandling(theme, workspace, self.column, self.composer, self)
-        self.settings = SettingsPopover(theme, self, workspace.presets)
+        self._settings = Card(theme, self._make_settings, self)
         self._drops = FileDrops(self)
         self.tools = ToolsInChat(theme, workspace, workspace.toolbox, self.composer, self)
         self._stack = QStackedWidget()
@@ -126,6 +127,20 @@ class ChatPanel(QWidget):
         self.settings.show_settings(self._workspace.current.conversation.settings)
         self.settings.pop_up(self.composer.settings)
 
+    @property
+    def settings(self) -> SettingsPopover:
+        """The card with the conversation's settings."""
+        return self._settings.content
+
+    def _make_settings(self) -> SettingsPopover:
+        workspace = self._workspace
+        card = SettingsPopover(self._theme, self, workspace.presets)
+        card.show_settings(workspace.current.conversation.settings)
+        card.edited.connect(workspace.settings.change)
+        card.presets.chosen.connect(self._use_preset)
+        card.presets.save_wanted.connect(workspace.settings.save_preset)
+        return card
+
     def _lay_out(self) -> None:
         middle = QWidget()
         self._theme.follow(middle, lambda: middle.setMaximumWidth(self._theme.px(_WIDEST_PX)))
@@ -172,9 +187,6 @@ class ChatPanel(QWidget):
         composer.settings.clicked.connect(self.show_settings)
         self._drops.files_given.connect(composer.attachments.attach)
         self._drops.hovering.connect(composer.show_drop)
-        self.settings.edited.connect(workspace.settings.change)
-        self.settings.presets.chosen.connect(self._use_preset)
-        self.settings.presets.save_wanted.connect(workspace.settings.save_preset)
         self.welcome.suggestion_chosen.connect(self._try)
         self.column.jump.clicked.connect(self.focus_composer)
         self.column.view_made.connect(self._follow_view)
@@ -289,7 +301,8 @@ class ChatPanel(QWidget):
 
     def _use_preset(self, preset: Preset) -> None:
         # The new settings are shown first, because a card applies its values when it closes.
-        self.settings.show_settings(preset.settings)
+        if self._settings.made is not None:
+            self._settings.made.show_settings(preset.settings)
         self._workspace.settings.use_preset(preset)
 
     def _set_thinking(self, is_thinking: bool) -> None:

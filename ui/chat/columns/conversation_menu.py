@@ -4,7 +4,7 @@ Main thread. Knows the panels that it controls, but not the window.
 """
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
 from PySide6.QtCore import QObject, Qt, Signal
@@ -137,8 +137,7 @@ class ConversationMenu(QObject):
         shown = conversation.messages
         last = shown[-1].run if shown else None
         is_ready = self._workspace.answering.can_answer and not is_running
-        places = [self._place(message) for message in reversed(shown)]
-        index, count = next((place for place in places if place[1] > 1), (0, 1))
+        index, count = next(map(self._place, self._with_versions()), (0, 1))
         states = {
             self._export_one: conversation.has_messages,
             self._export_every: self._workspace.conversations.rowCount() > 1
@@ -163,6 +162,13 @@ class ConversationMenu(QObject):
         """Enable what ``_refresh_writing`` disabled: the keys work while the menu is closed."""
         self._quote.setEnabled(True)
         self._refresh()
+
+    def _with_versions(self) -> Iterator[ConversationMessage]:
+        """Yield the shown messages that have several versions, from the last to the first."""
+        conversation = self._workspace.current.conversation
+        shown, tree = conversation.messages, conversation.tree
+        if len(shown) < len(tree):  # else no message has another version
+            yield from (one for one in reversed(shown) if len(tree.versions(one)) > 1)
 
     def _place(self, message: ConversationMessage) -> tuple[int, int]:
         """Return the number of a message's version, and how many versions there are."""
@@ -281,11 +287,8 @@ class ConversationMenu(QObject):
 
     def _step(self, step: int) -> None:
         """Show another version of the last message that has several."""
-        conversation = self._workspace.current.conversation
-        for message in reversed(conversation.messages):
-            if len(conversation.tree.versions(message)) > 1:
-                self._workspace.show_version(message, step)
-                return
+        if (message := next(self._with_versions(), None)) is not None:
+            self._workspace.show_version(message, step)
 
     def _say(self, words: str) -> None:
         report_failure(self._parent, words)

@@ -2,9 +2,10 @@
 
 from functools import partial
 
-from PySide6.QtCore import QObject
+from PySide6.QtCore import QObject, Signal
 from PySide6.QtWidgets import QWidget
 
+from ui.chat.composing.card import Card
 from ui.chat.composing.composer import Composer
 from ui.chat.composing.tools_popover import ToolsPopover
 from ui.chat.messages.answer_view import AnswerView
@@ -22,7 +23,13 @@ from ui.tools.toolbox import Toolbox
 
 
 class ToolsInChat(QObject):
-    """The tools of the open conversation."""
+    """The tools of the open conversation.
+
+    Signals:
+        servers_wanted: A person wants to see the window of tool servers.
+    """
+
+    servers_wanted = Signal()
 
     def __init__(
         self,
@@ -38,16 +45,27 @@ class ToolsInChat(QObject):
         self._composer = composer
         self._dialogs_on = parent
         self._tasks = Tasks()
-        self.popover = ToolsPopover(theme, parent, toolbox)
-        self.popover.edited.connect(workspace.settings.change_tools)
-        self.popover.resource_wanted.connect(self._attach)
-        self.popover.prompt_wanted.connect(self._ask_for_arguments)
+        self._theme = theme
+        self._card = Card(theme, self._make_popover, self)
         composer.tools.clicked.connect(self.pop_up)
         toolbox.changed.connect(self._refresh)
         toolbox.changed.connect(workspace.meter.recount)
         workspace.opened.connect(self._refresh)
         workspace.settings.changed.connect(self._refresh)
         self._refresh()
+
+    @property
+    def popover(self) -> ToolsPopover:
+        """The card with the tools."""
+        return self._card.content
+
+    def _make_popover(self) -> ToolsPopover:
+        popover = ToolsPopover(self._theme, self._dialogs_on, self._toolbox, self._tasks)
+        popover.edited.connect(self._workspace.settings.change_tools)
+        popover.servers_wanted.connect(self.servers_wanted)
+        popover.resource_wanted.connect(self._attach)
+        popover.prompt_wanted.connect(self._ask_for_arguments)
+        return popover
 
     def pop_up(self) -> None:
         """Show the card above its button."""
@@ -74,7 +92,6 @@ class ToolsInChat(QObject):
     async def finish(self) -> None:
         """Wait until servers have started and resources are read."""
         await self._tasks.finish()
-        await self.popover.finish()
 
     def _refresh(self) -> None:
         choice = self._workspace.current.conversation.tools

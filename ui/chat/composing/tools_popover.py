@@ -55,12 +55,12 @@ class ToolsPopover(QFrame):
     resource_wanted = Signal(object)
     prompt_wanted = Signal(object)
 
-    def __init__(self, theme: Theme, parent: QWidget, toolbox: Toolbox) -> None:
+    def __init__(self, theme: Theme, parent: QWidget, toolbox: Toolbox, tasks: Tasks) -> None:
         super().__init__(parent, Qt.WindowType.Popup | Qt.WindowType.FramelessWindowHint)
         self.setObjectName("popover")
         self._theme = theme
         self._toolbox = toolbox
-        self._tasks = Tasks()
+        self._tasks = tasks
         self._choice = ToolsInUse()
         self._can_call = True
         self.boxes: dict[tuple[str, ...], CheckBox] = {}
@@ -119,10 +119,6 @@ class ToolsPopover(QFrame):
     def focusNextPrevChild(self, is_next: bool) -> bool:  # noqa: N802 - Qt's name
         """Move the focus by Tab in reading order."""
         return move_focus(self, is_next)
-
-    async def finish(self) -> None:
-        """Wait until servers have started."""
-        await self._tasks.finish()
 
     # -- inside ----------------------------------------------------------------------------
 

@@ -61,6 +61,8 @@ class MessageSlot:
 def estimated_height(message: ConversationMessage, line_px: int) -> int:
     """Return an estimate of a message's height, in pixels, before it is laid out."""
     text = message.said if message.run is not None else message.typed
-    lines = 1 + text.count("\n") + len(text) // _CHARS_A_LINE + 2 * len(message.files)
+    lines = 1 + text.count("\n") + len(text) // _CHARS_A_LINE
+    if message.attached_chars:
+        lines += 2 * len(message.files)
     around_px = _QUESTION_PX if message.run is None else _ANSWER_PX
     return round(lines * line_px * 1.2) + around_px
