@@ -9,7 +9,8 @@ import asyncio
 from dataclasses import dataclass
 from typing import Any
 
-from aiohttp import web
+from aiohttp import StreamReader, web
+from aiohttp.http import RawRequestMessage
 
 from api.server.failures import failure_response
 from api.server.routes import dialect_of
@@ -21,8 +22,8 @@ _TOLD = 2
 # Enough bytes of a request to find its path and the headers that tell its dialect.
 _HEAD_BYTES = 4096
 _END_OF_HEAD = b"\r\n\r\n"
-# As many requests as aiohttp lets wait on a connection. A body may be full of empty lines.
-_MOST_HEADS = 32
+# A chunked body may be full of empty lines, each of which could be the end of a head.
+_MAX_FRUITLESS_CUTS = 512
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +38,16 @@ class ConnectionLimits:
 class Connection(web.RequestHandler):
     """aiohttp's protocol with limits, and with errors in the format of the client's vendor."""
 
-    __slots__ = ("_head", "_header_timer", "_limits", "_server", "is_surplus")
+    __slots__ = (
+        "_body",
+        "_body_bytes",
+        "_head",
+        "_header_timer",
+        "_limits",
+        "_server",
+        "_unparsed",
+        "is_surplus",
+    )
 
     def __init__(self, server: web.Server, limits: ConnectionLimits, **options: Any) -> None:
         super().__init__(
@@ -53,6 +63,11 @@ class Connection(web.RequestHandler):
         self._limits = limits
         self._head = b""
         self._header_timer: asyncio.TimerHandle | None = None
+        # What has arrived and waits until the requests before it have been answered.
+        self._unparsed = b""
+        # The body that is arriving; its size if the client has said it.
+        self._body: StreamReader | None = None
+        self._body_bytes: int | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Start the timer, or close the connection at once if there are far too many."""
@@ -76,15 +91,50 @@ class Connection(web.RequestHandler):
     def data_received(self, data: bytes) -> None:
         """Keep the first bytes of a request until its headers are parsed, and parse head by head.
 
-        aiohttp's parser forgets the good requests of a buffer in which a later one is malformed.
+        aiohttp's parser forgets the good requests of a buffer in which a later one is malformed. So
+        it gets one head at a time, and none while as many requests as it lets wait are waiting.
+        aiohttp calls this without data when it has room again.
         """
         if self._header_timer is not None:
             self._head = (self._head + data[:_HEAD_BYTES])[:_HEAD_BYTES]
-        *heads, rest = data.split(_END_OF_HEAD, _MOST_HEADS)
-        for head in heads:
-            super().data_received(head + _END_OF_HEAD)
-        if rest or not heads:
-            super().data_received(rest)
+        start = end = 0
+        if data:
+            data = self._unparsed + data
+            end = self._end_of_head(data, 0)
+        else:
+            data = self._unparsed
+        fruitless_cuts = 0
+        while not (self._close or self._force_close):
+            count = len(self._messages)
+            super().data_received(data[start:end])
+            start = end
+            if len(self._messages) > count:
+                self._note_body(*self._messages[-1])
+                fruitless_cuts = 0
+            else:
+                fruitless_cuts += 1
+            is_full = len(self._messages) >= self._max_msg_queue_size
+            if start == len(data) or is_full or self._reading_paused:
+                break
+            is_cut = fruitless_cuts < _MAX_FRUITLESS_CUTS
+            end = self._end_of_head(data, start) if is_cut else len(data)
+        self._unparsed = data[start:]
+
+    def _end_of_head(self, data: bytes, start: int) -> int:
+        """Return how far a buffer can be parsed without passing the end of a request's head."""
+        if self._body is not None and self._body_bytes is not None and not self._body.is_eof():
+            left_bytes = self._body_bytes - self._body.total_bytes
+            if left_bytes > 0:
+                return min(start + left_bytes, len(data))
+        found = data.find(_END_OF_HEAD, start)
+        return len(data) if found < 0 else found + len(_END_OF_HEAD)
+
+    def _note_body(self, message: object, body: StreamReader) -> None:
+        self._body = self._body_bytes = None
+        if isinstance(message, RawRequestMessage) and not body.is_eof():
+            self._body = body
+            if not message.chunked:
+                self._body_bytes = int(message.headers.get("Content-Length", "0"))
 
     def request_began(self) -> None:
         """Note that the headers of a request have arrived."""

@@ -4,8 +4,12 @@ The text of an ``OSError`` ("[Errno 28] No space left on device: '/a/b'") is mea
 """
 
 import errno
+import os
 import re
 import socket
+import sys
+import tempfile
+from contextlib import suppress
 from pathlib import Path
 
 _TOO_LONG = "it took too long"
@@ -35,9 +39,16 @@ _KINDS = (
     ("Connect", "nothing answers at that address"),
 )
 _LONGEST_CHAIN = 10
-# A path in quotes may contain spaces; without quotes it ends at the first. URLs are no paths.
+# A path in quotes may contain spaces; without quotes it ends at the first, unless it begins with a
+# folder that every system has, or with NUL, which stands for a folder of this one. URLs are no
+# paths.
 _PATH = re.compile(
-    r"""(?P<quote>["'`])(?:/(?:(?!(?P=quote)).)*)(?P=quote)|(?<![\w/:.<])/(?:[^\s/'"`]+/)+[^\s/'"`]*"""
+    r"""(?P<quote>["'`])(?:\0?/(?:(?!(?P=quote)).)*)(?P=quote)
+    |(?:\0|(?<![\w/:.<\0])/(?:Applications|Library|Users|Volumes|private|data|home|media|mnt|opt|root|run
+        |srv|tmp|usr|var)(?=/))
+        /(?:[^/\s:\0](?:[^/\n:\0]*[^/\s:\0])?/)*[^\s/'"`]*
+    |(?<![\w/:.<])/(?:[^\s/'"`]+/)+[^\s/'"`]*""",
+    re.VERBOSE,
 )
 
 _WORDS = {
@@ -98,7 +109,29 @@ def without_folders(text: str, *folders: Path) -> str:
     """
     for folder in folders:
         text = text.replace(str(folder), folder.name)
+    for known, name in _known_folders():
+        text = re.sub(rf"(?<![\w/]){re.escape(known)}(?=/[^\s/])", "\0", text)
+        text = re.sub(rf"(?<![\w/]){re.escape(known)}/?(?![\w-])", name, text)
     return _PATH.sub(lambda found: _last_name(found[0], found["quote"] or ""), text)
+
+
+def _known_folders() -> list[tuple[str, str]]:
+    """Return this computer's folders, longest first, with the names that people far away may see.
+
+    Programs are told by their environment where their files, models and caches are.
+    """
+    home = os.path.expanduser("~")
+    folders = [home, tempfile.gettempdir(), sys.prefix, *os.environ.values()]
+    with suppress(OSError):  # it has been deleted
+        folders.append(os.getcwd())
+    folders += [os.path.realpath(folder) for folder in folders if folder.startswith("/")]
+    homes = (home, os.path.realpath(home))
+    known = {
+        folder.rstrip("/"): "~" if folder in homes else os.path.basename(folder.rstrip("/"))
+        for folder in folders
+        if folder.startswith("/") and folder.strip("/") and ":" not in folder
+    }
+    return sorted(known.items(), key=lambda item: -len(item[0]))
 
 
 def _last_name(path: str, quote: str) -> str:

@@ -371,14 +371,28 @@ def test_a_malformed_request_does_not_take_the_good_ones_that_were_sent_with_it(
         assert statuses == [*[b"200"] * count, b"400"]
 
 
-def test_as_many_requests_as_a_connection_may_have_waiting_survive_a_malformed_one(
-    site: Any,
+POST = (
+    b"POST /v1/messages/count_tokens HTTP/1.1\r\nHost: localhost\r\n"
+    b"Content-Type: application/json\r\n"
+)
+COUNTED = json.dumps({"model": "m", "messages": ASK["messages"]}).encode() + b"\r\n\r\n" * 600
+PIPELINED = {
+    "without a body": b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n",
+    "of a stated size": POST + b"Content-Length: %d\r\n\r\n%b" % (len(COUNTED), COUNTED),
+    "in chunks": POST
+    + b"Transfer-Encoding: chunked\r\n\r\n%x\r\n%b\r\n0\r\n\r\n"
+    % (len(COUNTED[:400]), COUNTED[:400]),
+}
+
+
+@pytest.mark.parametrize("count", [31, 32, 47, 200])
+@pytest.mark.parametrize("kind", PIPELINED)
+def test_however_many_requests_wait_a_malformed_one_takes_none_of_them(
+    site: Any, kind: str, count: int
 ) -> None:
-    answer = raw(
-        site, b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n" * 31 + b"nonsense\r\n\r\n"
-    )
+    answer = raw(site, PIPELINED[kind] * count + b"nonsense\r\n\r\n" + PIPELINED[kind])
     statuses = re.findall(rb"HTTP/1\.[01] (\d+) ", answer)
-    assert statuses == [*[b"200"] * 31, b"400"]
+    assert statuses == [*[b"200"] * count, b"400"]
 
 
 def test_a_body_full_of_empty_lines_arrives_whole(site: Any) -> None:

@@ -196,3 +196,41 @@ def test_no_answer_about_kept_responses_names_their_folder(serve: Any, tmp_path:
 )
 def test_paths_in_the_text_of_a_library_become_names(text: str, told: str) -> None:
     assert without_folders(text, Path("/my models/one")) == told
+
+
+@pytest.mark.parametrize("folder", ["/srv/Olga's own shelf", "/srv/a (b) c", "/srv/d, e"])
+@pytest.mark.parametrize("variable", ["HOME", "FULLSTOP_DATA_DIR", "HF_HUB_CACHE", "TMPDIR"])
+def test_a_folder_of_this_computer_is_left_out_whatever_it_is_called(
+    monkeypatch: pytest.MonkeyPatch, folder: str, variable: str
+) -> None:
+    monkeypatch.setenv(variable, folder)
+    for said, told in (
+        (f"cannot open {folder}/my files/weights.bin.", "cannot open weights.bin."),
+        (f"no {folder}/a b/c and no {folder}/d: see /help", "no c and no d: see /help"),
+        (f"gone: {f'{folder}/my files/w'!r}", f"gone: {'w'!r}"),
+    ):
+        assert without_folders(said).replace('"', "'") == told
+    name = "~" if variable == "HOME" else folder.rpartition("/")[2]
+    assert without_folders(f"{folder} is full") == f"{name} is full"
+
+
+def test_the_folder_of_a_process_is_left_out(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / SECRET / "a b").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path / SECRET)
+    assert without_folders(f"no {tmp_path / SECRET}/a b/c") == "no c"
+
+
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        ("open /Volumes/Olga's disk/my models/a/w.bin failed", "open w.bin failed"),
+        ("/Users/Olga K/x/y: gone", "y: gone"),
+        ("/home/Olga K/x and /home/Olga K/y", "x and y"),
+    ],
+)
+def test_a_path_with_spaces_is_left_out_where_its_beginning_tells_that_it_is_one(
+    said: str, told: str
+) -> None:
+    assert without_folders(said) == told
