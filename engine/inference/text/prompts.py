@@ -12,6 +12,7 @@ from typing import Any
 
 from engine.constraining.schema_bounds import is_nested_too_deeply
 from engine.errors import InvalidRequest, PromptTooLong
+from engine.files.causes import without_folders
 from engine.inference.mlx_lm_internals import has_template_in_code, inner_tokenizer
 from engine.library.models import ModelInfo
 from engine.values.chat import Message, Tool
@@ -37,7 +38,7 @@ def render(tokenizer: Any, request: GenerationRequest, model: ModelInfo) -> list
         check_ids(request.prompt, "prompt", model.vocabulary_size)
         tokens = list(request.prompt)
     else:
-        text = _templated(tokenizer, request)
+        text = _templated(tokenizer, request, model.id)
         tokens = text if isinstance(text, list) else _bounded(tokenizer, text, "messages", context)
     if not tokens:
         raise InvalidRequest("messages", "the prompt is empty")
@@ -168,7 +169,7 @@ def check_ids(ids: Sequence[int], field: str, size: int) -> None:
             )
 
 
-def _templated(tokenizer: Any, request: GenerationRequest) -> str | list[int]:
+def _templated(tokenizer: Any, request: GenerationRequest, model: str) -> str | list[int]:
     """Return the text that the template makes, or ids where the tokenizer makes them directly."""
     if not request.messages:
         raise InvalidRequest("messages", "at least one message is required")
@@ -206,9 +207,14 @@ def _templated(tokenizer: Any, request: GenerationRequest) -> str | list[int]:
         field = f"tools.{deep[0]}.parameters" if deep else "messages"
         reason = "nested too deeply for the model's chat template"
         raise InvalidRequest(field, reason) from error
-    except Exception as error:  # templates raise whatever their authors chose
-        why = str(error)[:_MOST_SHOWN]
-        raise InvalidRequest("messages", f"the model's chat template refused: {why}") from error
+    except Exception as error:
+        # ``raise_exception`` of a template raises this class itself, with words for its users.
+        if type(error).__module__.startswith("jinja2.") and type(error).__name__ == "TemplateError":
+            why = str(error)[:_MOST_SHOWN]
+            raise InvalidRequest("messages", f"the model's chat template refused: {why}") from error
+        why = " ".join(without_folders(str(error)).split())[:_MOST_SHOWN]
+        reason = f"the chat template of {model} failed: {why or type(error).__name__}"
+        raise InvalidRequest("messages", reason) from error
     if not isinstance(found, str):
         return list(found)
     return _with_end_of(request.messages[-1].content, found) if request.continues_message else found

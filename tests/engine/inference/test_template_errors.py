@@ -1,0 +1,80 @@
+"""What goes wrong in a model's chat template, as the client is told it."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mlx_lm.tokenizer_utils import load
+
+from engine.errors import InvalidRequest
+from engine.inference.mlx_lm_internals import inner_tokenizer
+from engine.inference.text import prompts
+from engine.scheduling.service import Engine
+from engine.values.chat import Message
+from engine.values.request import GenerationRequest
+
+FOLDER = "/home/Olga K/my models/secret"
+
+
+@pytest.fixture
+def refused(engine: Engine, demo_model_path: Path) -> Callable[[Any], str]:
+    """Return the reason with which a request is refused whose template does something."""
+
+    def refuse(template: Any) -> str:
+        tokenizer = load(demo_model_path)
+        if isinstance(template, str):
+            inner_tokenizer(tokenizer).chat_template = template
+        else:
+            inner_tokenizer(tokenizer).apply_chat_template = template
+        assert engine.model is not None
+        request = GenerationRequest(messages=(Message("user", "Hi"),))
+        with pytest.raises(InvalidRequest) as refusal:
+            prompts.render(tokenizer, request, engine.model)
+        assert refusal.value.field == "messages"
+        return refusal.value.reason
+
+    return refuse
+
+
+def test_what_a_template_says_to_its_users_reaches_them_as_it_is(
+    refused: Callable[[Any], str],
+) -> None:
+    said = "Roles must alternate: user/assistant, see /docs/of the/roles"
+    told = refused("{{ raise_exception('" + said + "') }}")
+    assert told == f"the model's chat template refused: {said}"
+
+
+@pytest.mark.parametrize(
+    "template",
+    ["{{ messages[0].tools.name }}", "{% if %}", "{{ 1 / 0 }}", "{{ ''.__class__.__mro__ }}"],
+)
+def test_a_template_that_fails_names_the_model_without_a_traceback(
+    refused: Callable[[Any], str], engine: Engine, template: str
+) -> None:
+    assert engine.model is not None
+    told = refused(template)
+    assert told.startswith(f"the chat template of {engine.model.id} failed: ")
+    assert "Traceback" not in told
+    assert "\n" not in told
+
+
+@pytest.mark.parametrize("kind", [FileNotFoundError, ValueError, KeyError])
+def test_a_template_that_fails_names_no_folder(
+    refused: Callable[[Any], str], kind: type[Exception]
+) -> None:
+    def fail(*_: Any, **__: Any) -> None:
+        raise kind(f"{FOLDER}/part.jinja is gone")
+
+    told = refused(fail)
+    assert "part.jinja is gone" in told
+    assert not any(word in told for word in ("Olga", "models", "secret"))
+
+
+def test_a_template_that_fails_without_words_is_told_by_the_kind_of_its_failure(
+    refused: Callable[[Any], str],
+) -> None:
+    def fail(*_: Any, **__: Any) -> None:
+        raise NotImplementedError
+
+    assert refused(fail).endswith("failed: NotImplementedError")
