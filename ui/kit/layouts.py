@@ -1,0 +1,139 @@
+"""Columns, rows and forms: what is in them, with the spacing and the margins as arguments.
+
+    column(
+        heading,
+        row(field, button, spacing=8),
+        (table, 1),
+        STRETCH,
+        spacing=12,
+        margins=(18, 16, 18, 16),
+        on=self,
+    )
+
+An item is a widget, a layout, a number of pixels to leave free, ``STRETCH``, or a tuple of a widget
+or a layout, its stretch factor and, if it has one, its alignment. Main thread.
+"""
+
+from dataclasses import dataclass
+from typing import TypeVar
+
+from PySide6.QtCore import Qt
+from PySide6.QtWidgets import QBoxLayout, QFormLayout, QHBoxLayout, QLayout, QVBoxLayout, QWidget
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """Room that takes its share of what the other items leave free."""
+
+    factor: int = 1
+
+
+STRETCH = Stretch()
+
+Inside = QWidget | QLayout
+Item = Inside | Stretch | int | tuple[Inside, int] | tuple[Inside, int, Qt.AlignmentFlag]
+# Of all sides, or of the left, the top, the right and the bottom.
+Margins = int | tuple[int, int, int, int]
+
+_Box = TypeVar("_Box", bound=QBoxLayout)
+_Layout = TypeVar("_Layout", bound=QLayout)
+
+
+def column(
+    *items: Item,
+    spacing: int | None = None,
+    margins: Margins | None = 0,
+    on: QWidget | None = None,
+) -> QVBoxLayout:
+    """Return a layout of items from top to bottom.
+
+    Args:
+        items: What is in it.
+        spacing: Pixels between two items; None as in the layout around it, or as in the style.
+        margins: Pixels around the items; None as in the style.
+        on: The widget whose layout it becomes; None for a layout inside another one.
+    """
+    return _fill(QVBoxLayout(), items, spacing, margins, on)
+
+
+def row(
+    *items: Item,
+    spacing: int | None = None,
+    margins: Margins | None = 0,
+    on: QWidget | None = None,
+) -> QHBoxLayout:
+    """Return a layout of items from left to right; the arguments are those of ``column``."""
+    return _fill(QHBoxLayout(), items, spacing, margins, on)
+
+
+def form(
+    *rows: tuple[str | QWidget, Inside] | Inside,
+    spacing: int | None = None,
+    margins: Margins | None = 0,
+    on: QWidget | None = None,
+    growth: QFormLayout.FieldGrowthPolicy = QFormLayout.FieldGrowthPolicy.AllNonFixedFieldsGrow,
+    wraps: bool = False,
+) -> QFormLayout:
+    """Return a layout of labels and the fields beside them.
+
+    Args:
+        rows: A label and its field, or what is as wide as both.
+        spacing: Pixels between two rows, and between a label and its field.
+        margins: Pixels around the rows; None as in the style.
+        on: The widget whose layout it becomes; None for a layout inside another one.
+        growth: Which fields grow with the form.
+        wraps: Whether a field goes below a label that leaves it too little room.
+    """
+    layout = _shape(QFormLayout(), spacing, margins, on)
+    layout.setFieldGrowthPolicy(growth)
+    if wraps:
+        layout.setRowWrapPolicy(QFormLayout.RowWrapPolicy.WrapLongRows)
+    for line in rows:
+        label, inside = line if isinstance(line, tuple) else (None, line)
+        if label is None:
+            layout.addRow(inside)
+        else:
+            layout.addRow(label, inside)
+    return layout
+
+
+def _fill(
+    layout: _Box,
+    items: tuple[Item, ...],
+    spacing: int | None,
+    margins: Margins | None,
+    on: QWidget | None,
+) -> _Box:
+    _shape(layout, spacing, margins, on)
+    for item in items:
+        if isinstance(item, Stretch):
+            layout.addStretch(item.factor)
+        elif isinstance(item, int):
+            layout.addSpacing(item)
+        else:
+            _add(layout, *(item if isinstance(item, tuple) else (item,)))
+    return layout
+
+
+def _add(
+    layout: QBoxLayout, inside: Inside, stretch: int = 0, alignment: Qt.AlignmentFlag | None = None
+) -> None:
+    if isinstance(inside, QWidget):
+        layout.addWidget(inside, stretch)
+    else:
+        layout.addLayout(inside, stretch)
+    if alignment is not None:
+        layout.setAlignment(inside, alignment)
+
+
+def _shape(
+    layout: _Layout, spacing: int | None, margins: Margins | None, on: QWidget | None
+) -> _Layout:
+    if on is not None:
+        on.setLayout(layout)
+    if margins is not None:
+        sides = (margins,) * 4 if isinstance(margins, int) else margins
+        layout.setContentsMargins(*sides)
+    if spacing is not None:
+        layout.setSpacing(spacing)
+    return layout
