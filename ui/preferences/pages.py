@@ -12,7 +12,7 @@ PAGES = {
     TOOLS: "Servers are added and switched on in the Tool Servers window. In each conversation, "
     "Tools says which of them the model may use.",
     STORAGE: "The prompts that the model has read for your conversations are kept on this "
-    "computer's disk, so that it does not read them again after a restart. The recorded tokens of "
+    "computer’s disk, so that it does not read them again after a restart. The recorded tokens of "
     "the answers are kept for the inspector. Only you can open these files. Nothing is kept of the "
     "requests of other apps.",
 }
