@@ -39,7 +39,7 @@ from ui.preferences.preferences import TEXT_PERCENTS
 from ui.preferences.preferences_dialog import PreferencesDialog
 from ui.records.conversations import Conversation, ConversationSettings, StopEntry
 from ui.records.messages import ConversationMessage
-from ui.records.storing import MemoryConversationStore
+from ui.records.store import MemoryConversationStore
 from ui.window.shortcuts import ShortcutsDialog
 
 SCREEN = {

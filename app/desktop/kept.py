@@ -12,7 +12,7 @@ from app.store.conversation_store import open_store
 from app.store.store_problems import StoreUnavailable
 from app.store.traces.trace_files import TraceFiles
 from ui.preferences.preferences_state import PreferencesState
-from ui.records.storing import ConversationStore, MemoryConversationStore
+from ui.records.store import ConversationStore, MemoryConversationStore
 
 _log = logging.getLogger(__name__)
 

@@ -21,7 +21,7 @@ from ui.kit.background.tasks import Tasks
 from ui.kit.system.boxes import BoxButton, ask
 from ui.records.conversations import Conversation
 from ui.records.exchange.archive import conversations_json
-from ui.records.storing import ConversationStore
+from ui.records.store import ConversationStore
 from ui.window.main_window import MainWindow
 
 _log = logging.getLogger(__name__)

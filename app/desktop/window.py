@@ -40,7 +40,7 @@ from ui.inspector.run.tools import InspectorTools
 from ui.kit.look.theme import Theme
 from ui.preferences.preferences_state import PreferencesState
 from ui.records.conversations import Conversation, ConversationSettings, StopEntry
-from ui.records.storing import ConversationStore
+from ui.records.store import ConversationStore
 from ui.server.api_key import ApiKeyState
 from ui.server.requests import RequestLog
 from ui.server.server_panel import ServerPanel

@@ -1,6 +1,6 @@
 """The window's store: an SQLite file with its own thread, for which the main thread never waits.
 
-Fits ``ui.records.storing.ConversationStore``. Its methods are called on the main thread; all work
+Fits ``ui.records.store.ConversationStore``. Its methods are called on the main thread; all work
 on the file runs, in order, on the store's own thread. ``app.store.saving`` writes the changes, and
 ``app.store.reading`` reads.
 """
@@ -22,12 +22,11 @@ from app.store.recovery import recovering
 from app.store.saving import Saving
 from app.store.store_problems import StoreUnavailable
 from ui.records.attachments import Attachment
+from ui.records.codec import Preset
 from ui.records.conversations import Conversation, ConversationFolder
-from ui.records.finding import MOST_HITS, Hit
 from ui.records.messages import ConversationMessage
-from ui.records.presets import Preset
 from ui.records.runs import PastRun
-from ui.records.storing import Recovered, StoreProblem
+from ui.records.store import MOST_HITS, Hit, Recovered, StoreProblem
 
 _log = logging.getLogger(__name__)
 

@@ -16,9 +16,9 @@ from app.store import opening, writing
 from app.store.pending import PendingWrites
 from app.store.rows import FoundRows
 from app.store.trial import try_writing
+from ui.records.codec import Preset
 from ui.records.conversations import Conversation, ConversationFolder
-from ui.records.presets import Preset
-from ui.records.storing import StoreProblem
+from ui.records.store import StoreProblem
 
 _log = logging.getLogger(__name__)
 _T = TypeVar("_T")

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from app.folders.privacy import made_private, touch_private
 from app.store import schema
-from ui.records.storing import StoreProblem
+from ui.records.store import StoreProblem
 
 _log = logging.getLogger(__name__)
 # SQLite keeps the newest writes and its shared memory in files beside the database.

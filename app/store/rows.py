@@ -10,14 +10,36 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple
 
 from engine.files.fields import DamagedFile, Fields, parsed_json
-from ui.records import codec
 from ui.records.attachments import Attachment, attachment_from, attachment_values
-from ui.records.conversations import Conversation, ConversationFolder, preview_of, title_from_file
+from ui.records.codec import (
+    Preset,
+    attached_from,
+    folder_from,
+    folder_values,
+    model_from,
+    model_values,
+    moment,
+    presets_from_json,
+    presets_json,
+    run_from,
+    run_values,
+    settings_from,
+    settings_values,
+    shown_rank,
+    stops_from,
+    stops_values,
+)
+from ui.records.conversations import (
+    Conversation,
+    ConversationFolder,
+    Placement,
+    clean_tags,
+    preview_of,
+    title_from_file,
+)
 from ui.records.messages import ConversationMessage
-from ui.records.placement import Placement, clean_tags
-from ui.records.presets import Preset, presets_from_json, presets_json
 from ui.records.runs import PastRun, Run, RunState
-from ui.records.tooling.choice import ToolsInUse, choice_from, choice_values
+from ui.records.tools import ToolsInUse, choice_from, choice_values
 
 _NAMELESS_FOLDER = "Folder"
 
@@ -118,7 +140,7 @@ def message_snapshot(conversation: Conversation, message: ConversationMessage) -
         shown_rank=message.shown_rank,
     )
     if message.run is not None:
-        return MessageSnapshot(row, codec.run_values(message.run))
+        return MessageSnapshot(row, run_values(message.run))
     files = {"attached_chars": message.attached_chars} if message.attached_chars else None
     return MessageSnapshot(row, files)
 
@@ -129,7 +151,7 @@ def conversation_row(conversation: Conversation) -> ConversationRow:
         id=conversation.id,
         title=storable(conversation.title),
         settings=json.dumps(_settings(conversation)),
-        stops=json.dumps(codec.stops_values(conversation.stops)),
+        stops=json.dumps(stops_values(conversation.stops)),
         draft=storable(conversation.draft),
         is_pinned=conversation.is_pinned,
         created_at=conversation.created_at,
@@ -158,9 +180,9 @@ def attachments_from(content: str) -> tuple[Attachment, ...]:
 
 def _settings(conversation: Conversation) -> dict[str, Any]:
     """Return the settings, and beside them model and tools, as one JSON object."""
-    values = codec.settings_values(conversation.settings)
+    values = settings_values(conversation.settings)
     beside = {
-        "model": codec.model_values(conversation.model),
+        "model": model_values(conversation.model),
         "tools": choice_values(conversation.tools),
     }
     return {**values, **{name: value for name, value in beside.items() if value}}
@@ -172,12 +194,12 @@ def conversation_from(row: ConversationRow, preview: str | None) -> Conversation
     settings, stops, model, tools = None, [], None, ToolsInUse()
     with contextlib.suppress(DamagedFile):
         kept = Fields(parsed_json(row.settings))
-        settings = codec.settings_from(kept)
-        model = codec.model_from(kept.inner("model")) if kept.has("model") else None
+        settings = settings_from(kept)
+        model = model_from(kept.inner("model")) if kept.has("model") else None
         tools = choice_from(kept.inner("tools")) if kept.has("tools") else tools
     with contextlib.suppress(DamagedFile):
-        stops = codec.stops_from(Fields({"stops": parsed_json(row.stops)}))
-    created_at, updated_at = codec.moment(row.created_at), codec.moment(row.updated_at)
+        stops = stops_from(Fields({"stops": parsed_json(row.stops)}))
+    created_at, updated_at = moment(row.created_at), moment(row.updated_at)
     conversation = Conversation(
         title_from_file(row.title),
         (),
@@ -206,9 +228,9 @@ def messages_from(rows: Iterable[MessageRow]) -> list[ConversationMessage]:
             row.role,
             row.text,
             _run(row.run, row.text) if row.role == "assistant" else None,
-            codec.moment(row.created_at),
+            moment(row.created_at),
             read.get(row.parent_id) if row.parent_id else None,
-            codec.shown_rank(row.shown_rank),
+            shown_rank(row.shown_rank),
             row.id,
             _attached(row.run) if row.role == "user" else 0,
         )
@@ -240,7 +262,7 @@ def presets_from(rows: Iterable[PresetRow]) -> list[Preset]:
 
 def folder_row(folder: ConversationFolder) -> FolderRow:
     """Return a folder's row."""
-    return FolderRow(folder.id, json.dumps(codec.folder_values(folder)))
+    return FolderRow(folder.id, json.dumps(folder_values(folder)))
 
 
 def folders_from(rows: Iterable[FolderRow]) -> list[ConversationFolder]:
@@ -248,7 +270,7 @@ def folders_from(rows: Iterable[FolderRow]) -> list[ConversationFolder]:
     folders: list[ConversationFolder] = []
     for row in rows:
         try:
-            folders.append(replace(codec.folder_from(Fields(parsed_json(row.content))), id=row.id))
+            folders.append(replace(folder_from(Fields(parsed_json(row.content))), id=row.id))
         except DamagedFile:
             folders.append(ConversationFolder(_NAMELESS_FOLDER, id=row.id))
     return folders
@@ -265,14 +287,14 @@ def storable(text: str) -> str:
 
 def _attached(content: str | None) -> int:
     try:
-        return codec.attached_from(Fields(parsed_json(content))) if content else 0
+        return attached_from(Fields(parsed_json(content))) if content else 0
     except DamagedFile:
         return 0
 
 
 def _run(content: str | None, text: str) -> Run:
     try:
-        return codec.run_from(Fields(parsed_json(content or "")), text)
+        return run_from(Fields(parsed_json(content or "")), text)
     except DamagedFile:
         # The answer is worth more than the record of how it ended.
         return Run(text=text, state=RunState.UNRECORDED)

@@ -15,7 +15,7 @@ from app.store import store_problems
 from app.store.database import Database
 from app.store.database_causes import store_cause
 from app.store.pending import PendingWrites, Write
-from ui.records.storing import StoreProblem
+from ui.records.store import StoreProblem
 
 _log = logging.getLogger(__name__)
 # How long to wait for another program's lock: long at first, then briefly.

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ui.records.conversations import title_from_file
-from ui.records.finding import Hit, named_hit, snippet_of, words_of
+from ui.records.store import Hit, named_hit, snippet_of, words_of
 
 _INDEXED_CHARS = 3
 # Beyond this many matches the newest are ranked: nobody reads more, and ranking all is slow.

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from ui.records.storing import StoreProblem
+from ui.records.store import StoreProblem
 
 _UNSAVED = "Your conversations are not being saved."
 

@@ -20,9 +20,9 @@ from app.store.rows import (
     PresetRow,
 )
 from ui.records.attachments import PICTURE_NOTE, Attachment
+from ui.records.codec import Preset
 from ui.records.conversations import Conversation, ConversationFolder
 from ui.records.messages import ConversationMessage
-from ui.records.presets import Preset
 from ui.records.runs import PastRun
 
 _BLANKS = "' ' || char(9, 10, 13)"

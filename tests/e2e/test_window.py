@@ -27,8 +27,7 @@ from app.settings.options import AnswerOptions, ChatOptions
 from app.settings.stored_preferences import StoredPreferences
 from engine.inference.mlx_backend import MlxBackend
 from tests.support.hub import hub
-from ui.records.tooling.choice import ToolsInUse
-from ui.records.tooling.servers import ToolServerConfig
+from ui.records.tools import ToolServerConfig, ToolsInUse
 from ui.window.main_window import MainWindow
 
 REPOSITORY = Path(__file__).parents[2]

@@ -127,7 +127,7 @@ def shortcuts() -> str:
     from engine.scheduling.service import Engine
     from tests.support.kept import preferences_state
     from ui.kit.look.theme import Theme
-    from ui.records.storing import MemoryConversationStore
+    from ui.records.store import MemoryConversationStore
     from ui.window.shortcuts import plain, shortcuts_of
 
     application = QApplication.instance() or QApplication([])

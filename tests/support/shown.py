@@ -17,7 +17,7 @@ from ui.kit.look.theme import Theme
 from ui.preferences.groups import KeyPlace
 from ui.preferences.preferences import Preferences
 from ui.preferences.preferences_state import PreferencesState
-from ui.records.storing import ConversationStore, MemoryConversationStore
+from ui.records.store import ConversationStore, MemoryConversationStore
 from ui.server.api_key import ApiKeyState
 from ui.server.requests import RequestEntry, RequestLog
 from ui.server.server_panel import ServerPanel

@@ -14,7 +14,7 @@ from engine.values.request import CacheOwner, GenerationRequest
 from ui.chat.session.conversation_session import ConversationSession
 from ui.chat.session.traces import Traces
 from ui.records.conversations import Conversation
-from ui.records.storing import ConversationStore, MemoryConversationStore
+from ui.records.store import ConversationStore, MemoryConversationStore
 
 RunOnLoop = Callable[[Coroutine[Any, Any, Any]], Any]
 

@@ -11,7 +11,7 @@ from ui.kit.look.theme import Theme
 from ui.kit.system.clipboard import copy_from
 from ui.kit.system.file_dialogs import choose_file, choose_target
 from ui.kit.text.labels import label
-from ui.records.exchange.report import markdown_report
+from ui.records.runs import markdown_report
 
 _LEVELS = (
     (TraceLevel.OFF, "The Reason Only", "No tokens are recorded"),

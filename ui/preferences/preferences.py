@@ -18,7 +18,7 @@ from ui.preferences.groups import (
 )
 from ui.preferences.pages import GENERAL, SERVER, STORAGE
 
-# The values of ``ui.records.placement.ListOrder``.
+# The values of ``ui.records.conversations.ListOrder``.
 ListOrderName = Literal["recent", "created", "oldest", "title"]
 
 TEXT_PERCENTS = (70, 80, 90, 100, 110, 125, 150, 175, 200)

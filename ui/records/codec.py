@@ -1,10 +1,13 @@
-"""Converts settings, stop lists and runs to JSON values and back, for files and the database.
+"""Converts settings, stop lists, runs, folders and presets to JSON values and back.
 
 Pure; any thread. Unknown keys are ignored, so that later versions can add keys.
 """
 
 import dataclasses
+import json
 import math
+from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
 from types import UnionType
 from typing import Any, get_args
@@ -20,19 +23,19 @@ from engine import (
     stop_options_from_fields,
     stop_options_to_fields,
 )
-from engine.files.fields import DamagedFile, Fields
+from engine.files.fields import DamagedFile, Fields, parsed_json
 from engine.recording.saved_run import budget_end_from, speculation_from, stop_from
 from ui.records.attachments import attachment_from, attachment_values
-from ui.records.chosen_model import ChosenModel
 from ui.records.conversations import (
+    ChosenModel,
     ConversationFolder,
     ConversationSettings,
     StopEntry,
+    clean_tags,
     title_from_file,
 )
-from ui.records.placement import clean_tags
 from ui.records.runs import Run, RunState
-from ui.records.tooling.calls import result_from, result_values
+from ui.records.tools import result_from, result_values
 
 # The last second that a date with a four-digit year can show in every time zone.
 _LAST_MOMENT_S = 253_370_000_000.0
@@ -278,3 +281,58 @@ def _finished(fields: Fields) -> Finished:
         budget_end=budget_end_from(fields),
         context_length=fields.maybe("context_length", int) or 0,
     )
+
+
+# Presets: named settings with a stop list.
+
+VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Preset:
+    """Settings and stops for a conversation.
+
+    Attributes:
+        name: Its unique name.
+        settings: System prompt, sampling and limits.
+        stops: The stop list.
+    """
+
+    name: str
+    settings: ConversationSettings
+    stops: tuple[StopEntry, ...] = ()
+
+
+def presets_json(presets: Iterable[Preset]) -> str:
+    """Return presets as the text of a file."""
+    listed = [preset_values(preset) for preset in presets]
+    return json.dumps({"fullstop_presets": VERSION, "presets": listed}, indent=1) + "\n"
+
+
+def presets_from_json(text: str) -> list[Preset]:
+    """Return the presets of a file.
+
+    Raises:
+        DamagedFile: It is not a file of presets; the message names the field.
+    """
+    top = Fields(parsed_json(text))
+    check_version(top, "fullstop_presets", VERSION)
+    return [preset_from(fields) for fields in top.items("presets")]
+
+
+def preset_values(preset: Preset) -> dict[str, Any]:
+    """Return a preset as JSON values."""
+    return {
+        "name": preset.name,
+        "settings": settings_values(preset.settings),
+        "stops": stops_values(list(preset.stops)),
+    }
+
+
+def preset_from(fields: Fields) -> Preset:
+    """Return a preset; raises ``DamagedFile`` if a value cannot be used."""
+    name = fields.take("name", str).strip()
+    if not name:
+        raise fields.wrong("name", "must not be empty")
+    settings = settings_from(fields.inner("settings"))
+    return Preset(name, settings, tuple(stops_from(fields)))

@@ -1,4 +1,4 @@
-"""A conversation: messages, settings, stop list, draft.
+"""A conversation: messages, settings, stop list, draft, model, and its place in the list.
 
 Plain records without Qt; changed on the main thread only.
 """
@@ -7,13 +7,90 @@ import time
 import uuid
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
 
-from engine import SAMPLING_OPTIONS, Sampling, SamplingOptions, StopOptions, StopRules, StopScope
+from engine import (
+    SAMPLING_OPTIONS,
+    Sampling,
+    SamplingOptions,
+    StopOptions,
+    StopRules,
+    StopScope,
+    counted,
+    quoted,
+)
+from engine.library.models import model_name
 from ui.records.attachments import Attachment
-from ui.records.chosen_model import ChosenModel
 from ui.records.messages import ConversationMessage, MessageTree, chained, copied, frozen
-from ui.records.placement import Placement
-from ui.records.tooling.choice import ToolsInUse
+from ui.records.tools import ToolsInUse
+
+
+@dataclass(frozen=True, slots=True)
+class ChosenModel:
+    """The model that a conversation remembers.
+
+    Attributes:
+        name: Its name, which identifies it on another computer, too.
+        folder: Its folder; None if only the name is known, as in an imported conversation.
+    """
+
+    name: str
+    folder: Path | None = None
+
+    @staticmethod
+    def of(folder: Path) -> "ChosenModel":
+        """Return the choice of the model in a folder."""
+        return ChosenModel(model_name(folder), folder.resolve())
+
+
+# Its place in the list: folder, tags, order.
+
+_MOST_TAG_CHARS = 40
+_MOST_TAGS = 20
+
+
+class ListOrder(StrEnum):
+    """The order of the list of conversations; pinned ones always come first."""
+
+    RECENT = "recent"
+    CREATED = "created"
+    OLDEST = "oldest"
+    TITLE = "title"
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """Where a conversation is in the list.
+
+    Attributes:
+        folder_id: The id of its folder; empty for none.
+        tags: Its tags, each once, in the order in which they were added.
+        is_archived: Whether it is hidden until the archive is shown.
+    """
+
+    folder_id: str = ""
+    tags: tuple[str, ...] = ()
+    is_archived: bool = False
+
+
+def clean_tags(tags: Iterable[str]) -> tuple[str, ...]:
+    """Return tags as they are kept: one line each, limited in number, each once ignoring case.
+
+    A tag never contains a comma, because a person separates tags by commas.
+    """
+    kept: dict[str, str] = {}
+    for tag in tags:
+        line = " ".join(tag.replace(",", " ").split())[:_MOST_TAG_CHARS].strip()
+        if line:
+            kept.setdefault(line.casefold(), line)
+    return tuple(kept.values())[:_MOST_TAGS]
+
+
+def typed_tags(text: str) -> tuple[str, ...]:
+    """Return the tags that a person typed, separated by commas."""
+    return clean_tags(text.split(","))
+
 
 UNTITLED = "New conversation"
 _TITLE_CHARS = 48
@@ -256,3 +333,78 @@ def title_from_file(text: str) -> str:
     """
     line = " ".join(text[:_MOST_TITLE_CHARS].split()).translate(_STEERING)
     return line or UNTITLED
+
+
+# Two answers side by side: each has a model, settings and stops of its own.
+
+_STOPS_NAMED = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """The model, settings and stop list of an answer.
+
+    Attributes:
+        settings: The settings.
+        stops: The stop list.
+        model: The model that answers; None for the one that is loaded.
+    """
+
+    settings: ConversationSettings
+    stops: tuple[StopEntry, ...] = ()
+    model: ChosenModel | None = None
+
+    @staticmethod
+    def of(conversation: Conversation) -> "Variant":
+        """Return the variant of a conversation's next answer."""
+        return Variant(conversation.settings, tuple(conversation.stops), conversation.model)
+
+    def given_to(self, conversation: Conversation) -> Conversation:
+        """Return a conversation with the same messages that uses this variant.
+
+        It shares the messages with the original conversation; only the original is stored.
+        """
+        twin = Conversation(
+            conversation.title, settings=self.settings, stops=self.stops, id=conversation.id
+        )
+        twin.model, twin.tree = self.model, conversation.tree
+        return twin
+
+
+def difference_words(variant: Variant, other: Variant) -> str:
+    """Return in a few words how a variant differs from another; empty if it does not."""
+    parts: list[str] = []
+    if variant.model != other.model and variant.model is not None:
+        parts.append(variant.model.name)
+    mine, others = rules_of(variant.stops), rules_of(other.stops)
+    if mine != others:
+        parts.append(_stops(mine.strings))
+    settings, before = variant.settings, other.settings
+    if settings.system_prompt != before.system_prompt:
+        parts.append("another system prompt" if settings.system_prompt else "no system prompt")
+    if settings.max_tokens != before.max_tokens:
+        most = settings.max_tokens
+        parts.append("no limit" if most is None else _at_most(most))
+    if settings.is_thinking != before.is_thinking:
+        parts.append("with thinking" if settings.is_thinking else "without thinking")
+    if settings.thinking_budget != before.thinking_budget:
+        most = settings.thinking_budget
+        parts.append("thinking without a limit" if most is None else f"thinks {_at_most(most)}")
+    for option in SAMPLING_OPTIONS:
+        value = getattr(settings, option.name)
+        if value != getattr(before, option.name):
+            shown = "model default" if value is None else f"{value:g}"
+            parts.append(f"{option.title.lower()} {shown}")
+    return " · ".join(parts)
+
+
+def _at_most(tokens: int) -> str:
+    return f"at most {counted(tokens, 'token')}"
+
+
+def _stops(strings: tuple[str, ...]) -> str:
+    if not strings:
+        return "no stops"
+    if len(strings) > _STOPS_NAMED:
+        return counted(len(strings), "stop")
+    return "stops at " + ", ".join(quoted(one, 16) for one in strings)

@@ -5,6 +5,7 @@ Plain records without Qt; changed on the main thread only.
 
 import time
 import uuid
+from collections import deque
 from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -26,10 +27,13 @@ from engine import (
     ToolCallArguments,
     ToolCallCompleted,
     ToolCallStarted,
+    counted,
+    end_facts,
+    figure,
+    visible,
 )
 from ui.records.attachments import Attachment
-from ui.records.pace import Pace
-from ui.records.tooling.calls import CallProgress, CallResult
+from ui.records.tools import CallProgress, CallResult
 from ui.words.verdicts import (
     UNRECORDED_VERDICT,
     WRITTEN_VERDICT,
@@ -37,6 +41,49 @@ from ui.words.verdicts import (
     interrupted_verdict,
     verdict,
 )
+
+# Long enough to be steady, short enough to follow a slowdown.
+_WINDOW_S = 3.0
+# A person cannot read figures that change more often than this.
+_NEWS_EVERY_S = 0.25
+
+
+class Pace:
+    """The tokens of a running answer, and their rate over the last seconds."""
+
+    def __init__(self) -> None:
+        self.tokens = 0
+        self.per_s: float | None = None
+        self._moments: deque[tuple[float, int]] = deque()
+        self._told_at_s = float("-inf")
+        self._shown = ""
+
+    @property
+    def words(self) -> str:
+        """The rate and the number of tokens; empty before the first token."""
+        if not self.tokens:
+            return ""
+        rate = "" if self.per_s is None else f"{figure(self.per_s)} tok/s · "
+        return rate + counted(self.tokens, "token")
+
+    def note(self, tokens: int, time_s: float) -> bool:
+        """Note the number of tokens at a time; return whether there are new figures to show."""
+        if not tokens:
+            return False
+        moments = self._moments
+        if not moments or tokens != self.tokens:
+            moments.append((time_s, tokens))
+            self.tokens = tokens
+        while len(moments) > 1 and moments[1][0] <= time_s - _WINDOW_S:
+            moments.popleft()
+        if time_s - self._told_at_s < _NEWS_EVERY_S:
+            return False
+        self._told_at_s = time_s
+        before, (since_s, first) = self._shown, moments[0]
+        if time_s > since_s and tokens > first:
+            self.per_s = (tokens - first) / (time_s - since_s)
+        self._shown = self.words
+        return self._shown != before
 
 
 class RunState(StrEnum):
@@ -342,3 +389,81 @@ class PastRun:
     title: str
     question: str
     run: Run
+
+
+def progress_words(run: Run) -> str:
+    """Return what a run that is not over is doing."""
+    if run.is_cancelling:
+        return "Stopping…"
+    if run.starting:
+        return f"Starting the tools of {', '.join(run.starting)}…"
+    if run.state is RunState.QUEUED:
+        return (
+            f"Waiting for {run.model_id} to load…" if run.is_loading else "Waiting for the model…"
+        )
+    if run.state is RunState.PREFILL:
+        words = f"Reading the prompt: {run.prompt_processed:,} of "
+        words += counted(run.prompt_total, "token")
+        rate = run.prompt_tokens_per_s
+        return words if rate is None else f"{words}, {figure(rate)} tok/s"
+    return "Answering…"
+
+
+# The report of a run, as Markdown for a bug tracker.
+
+
+def markdown_report(run: Run, question: str = "") -> str:
+    """Return everything that is known about a run's end, as Markdown."""
+    lines = ["### Why the answer stopped", ""]
+    if run.state is RunState.REFUSED:
+        lines += [f"The request was refused: {run.refusal}", ""]
+    elif (said := run.verdict) is None:
+        lines += ["The answer is still running.", ""]
+    else:
+        lines += [" ".join(filter(None, (said.words.sentence, said.words.detail))), ""]
+    lines += ["| | |", "| --- | --- |"]
+    lines += [f"| {name} | {value} |" for name, value in _rows(run)]
+    if question:
+        lines += ["", "**Question**", "", _fenced(question)]
+    if run.thinking:
+        lines += ["", "**Thinking**", "", _fenced(run.thinking)]
+    lines += ["", "**Answer**", "", _fenced(run.text)]
+    return "\n".join(lines) + "\n"
+
+
+def _rows(run: Run) -> list[tuple[str, str]]:
+    rows = [("Model", run.model_id or "unknown")]
+    listed = ", ".join(_code(stop) for stop in run.stops)
+    rows.append(("Stop sequences", listed or "none"))
+    rows.append(("Limit", "none" if run.max_tokens is None else counted(run.max_tokens, "token")))
+    if run.continued_chars:
+        earlier = counted(run.continued_chars, "character")
+        rows.append(("Continues", f"an earlier answer of {earlier}"))
+    if run.finished is not None:
+        rows += _finished_rows(run.finished, run.context)
+    return rows
+
+
+def _finished_rows(finished: Finished, context: AnswerContext) -> list[tuple[str, str]]:
+    rows = [("Reason", f"`{finished.stop.kind}`")]
+    if finished.error:
+        rows.append(("Error", _code(finished.error)))  # unchanged: developers need it as it is
+    for fact in end_facts(finished, context):
+        parts = (_code(fact.text) if fact.text else "", fact.value)
+        rows.append((fact.name, ", ".join(filter(None, parts))))
+    return rows
+
+
+def _code(text: str) -> str:
+    """Return text as inline code in a table cell; the signs for white space keep it on one line."""
+    shown = visible(text).replace("|", "\\|")
+    fence = "``" if "`" in shown else "`"
+    pad = " " if fence == "``" else ""
+    return f"{fence}{pad}{shown}{pad}{fence}"
+
+
+def _fenced(text: str) -> str:
+    fence = "```"
+    while fence in text:
+        fence += "`"
+    return f"{fence}text\n{text}\n{fence}"

@@ -31,9 +31,7 @@ from ui.kit.text.facts import FactTable, FigureTile
 from ui.kit.text.html import colored, element, joined
 from ui.kit.text.labels import breakable, clear_layout_of, label
 from ui.models.model_state import ModelState
-from ui.records.exchange.report import markdown_report
-from ui.records.runs import Run, RunState
-from ui.records.sending.progress import progress_words
+from ui.records.runs import Run, RunState, markdown_report, progress_words
 from ui.words.tones import Tone
 
 _TAIL_CHARS = 60

@@ -10,7 +10,7 @@ from PySide6.QtWidgets import QHBoxLayout, QLineEdit, QPushButton, QVBoxLayout, 
 from ui.kit.controls.buttons import IconButton
 from ui.kit.controls.check_box import CheckBox
 from ui.kit.look.theme import Theme
-from ui.records.tooling.servers import NamedValue
+from ui.records.tools import NamedValue
 
 
 class NamedValueRows(QWidget):

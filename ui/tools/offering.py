@@ -4,8 +4,7 @@ import re
 from collections.abc import Iterable
 
 from engine import Tool
-from ui.records.tooling.choice import ToolsInUse
-from ui.records.tooling.servers import ServerStage, ServerState, ToolInfo
+from ui.records.tools import ServerStage, ServerState, ToolInfo, ToolsInUse
 
 _MOST_NAME_CHARS = 64
 _FOREIGN = re.compile(r"[^A-Za-z0-9_-]+")

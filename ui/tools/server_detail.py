@@ -18,7 +18,7 @@ from ui.kit.controls.growing_input import never_sideways
 from ui.kit.controls.two_lines import TwoLinesDelegate
 from ui.kit.look.theme import Theme, fixed_font, restyle
 from ui.kit.text.labels import ElidedLabel, label, plain_tool_tip
-from ui.records.tooling.servers import ServerStage, ServerState
+from ui.records.tools import ServerStage, ServerState
 from ui.tools.server_words import no_tools_words, stage_words
 
 

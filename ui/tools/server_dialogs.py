@@ -22,7 +22,7 @@ from ui.kit.controls.choice import Choice
 from ui.kit.controls.reading_order import move_focus
 from ui.kit.look.theme import Theme, fixed_font
 from ui.kit.text.labels import label
-from ui.records.tooling.servers import ToolServerConfig
+from ui.records.tools import ToolServerConfig
 from ui.tools.named_value_rows import NamedValueRows
 from ui.tools.tool_host import ToolsRefused
 

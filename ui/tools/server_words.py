@@ -1,8 +1,7 @@
 """The states of tool servers, in words. Pure; main thread."""
 
 from engine import counted
-from ui.records.tooling.choice import ToolsInUse
-from ui.records.tooling.servers import ServerStage, ServerState
+from ui.records.tools import ServerStage, ServerState, ToolsInUse
 
 
 def stage_words(server: ServerState) -> str:

@@ -23,7 +23,7 @@ from ui.kit.controls.two_lines import TwoLinesDelegate
 from ui.kit.look.theme import Theme
 from ui.kit.system.boxes import BoxButton, ask
 from ui.kit.text.labels import label
-from ui.records.tooling.servers import ServerStage, ServerState
+from ui.records.tools import ServerStage, ServerState
 from ui.tools.server_detail import ServerDetail
 from ui.tools.server_dialogs import PasteDialog, ServerForm
 from ui.tools.tool_host import ToolsRefused

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
-from ui.records.tooling.servers import ServerState, ToolInfo, ToolServerConfig
+from ui.records.tools import ServerState, ToolInfo, ToolServerConfig
 
 OnProgress = Callable[[float, float | None, str], None]
 """Called with the progress of a call, its total (None if it is not known), and a message."""

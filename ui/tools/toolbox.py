@@ -5,8 +5,7 @@ from PySide6.QtCore import QObject, Signal
 from engine import Tool
 from ui.preferences.preferences_state import PreferencesState
 from ui.records.conversations import Conversation
-from ui.records.tooling.choice import approval_of
-from ui.records.tooling.servers import ServerState, ToolInfo
+from ui.records.tools import ServerState, ToolInfo, approval_of
 from ui.tools.offering import engine_tools, named, tools_in_use
 from ui.tools.tool_host import ToolHost
 

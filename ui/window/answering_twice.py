@@ -14,8 +14,8 @@ from ui.chat.sides.sides_sheet import SidesSheet
 from ui.kit.look.theme import Theme
 from ui.kit.system.boxes import tell
 from ui.models.model_library import ModelLibrary
+from ui.records.conversations import Variant
 from ui.records.runs import Run
-from ui.records.sending.variants import Variant
 
 
 class Comparing(Protocol):

@@ -10,7 +10,7 @@ from ui.chat.columns.stop_panel import WIDTH_PX, StopPanel
 from ui.chat.session.workspace import Workspace
 from ui.kit.look.theme import Theme
 from ui.preferences.preferences_state import PreferencesState
-from ui.records.placement import ListOrder
+from ui.records.conversations import ListOrder
 from ui.window.side_columns import SideColumns
 
 

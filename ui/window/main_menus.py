@@ -20,7 +20,7 @@ from ui.kit.look.theme import Theme
 from ui.kit.system.menus import add_entry
 from ui.preferences.appearance_menu import AppearanceMenu
 from ui.preferences.preferences_state import PreferencesState
-from ui.records.placement import ListOrder
+from ui.records.conversations import ListOrder
 from ui.server.agent_menu import AgentLines, AgentMenu
 from ui.server.server_panel import ServerPanel
 from ui.window.answering_twice import AnsweringTwice

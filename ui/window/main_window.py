@@ -36,7 +36,7 @@ from ui.kit.look import icons
 from ui.kit.look.theme import Theme
 from ui.models.model_library import ModelLibrary
 from ui.preferences.preferences_state import PreferencesState
-from ui.records.storing import ConversationStore
+from ui.records.store import ConversationStore
 from ui.server.agent_menu import AgentLines
 from ui.server.server_panel import ServerPanel
 from ui.server.server_switch import ServerControl, ServerSwitch

@@ -21,7 +21,7 @@ from app.desktop.tools.server_fields import (
     url_field,
 )
 from engine.files.patient_json import parse_json
-from ui.records.tooling.servers import NamedValue, ToolServerConfig
+from ui.records.tools import NamedValue, ToolServerConfig
 
 _MOST_SERVERS = 200
 _SECTIONS = ("mcpServers", "servers")

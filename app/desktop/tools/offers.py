@@ -9,13 +9,7 @@ from mcp import Client
 
 from app.desktop.tools.server_log import printable
 from engine import counted
-from ui.records.tooling.servers import (
-    PromptArgument,
-    PromptInfo,
-    ResourceInfo,
-    ToolInfo,
-    ToolServerConfig,
-)
+from ui.records.tools import PromptArgument, PromptInfo, ResourceInfo, ToolInfo, ToolServerConfig
 
 MOST_PAGES = 50
 MOST_TOOLS = 128

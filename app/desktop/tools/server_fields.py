@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
-from ui.records.tooling.servers import NamedValue
+from ui.records.tools import NamedValue
 
 ADDRESSES = ("url", "serverUrl", "httpUrl")
 """Other programs' names of the field with a server's address."""

@@ -12,7 +12,7 @@ from app.desktop.tools.server_fields import BadConfiguration
 from app.desktop.tools.server_log import ServerLog
 from app.desktop.tools.servers_file import ServersFile, claude_desktop_servers
 from engine.files.causes import os_cause
-from ui.records.tooling.servers import NamedValue, ServerStage, ServerState, ToolServerConfig
+from ui.records.tools import NamedValue, ServerStage, ServerState, ToolServerConfig
 from ui.tools.tool_host import ToolsRefused
 
 if TYPE_CHECKING:

@@ -19,13 +19,7 @@ from app.desktop.tools.offers import listed_prompts, listed_resources, listed_to
 from app.desktop.tools.server_log import ServerLog, printable
 from app.desktop.tools.session_words import SessionWords
 from app.desktop.tools.stdio import ProgramTransport
-from ui.records.tooling.servers import (
-    PromptInfo,
-    ResourceInfo,
-    ServerStage,
-    ToolInfo,
-    ToolServerConfig,
-)
+from ui.records.tools import PromptInfo, ResourceInfo, ServerStage, ToolInfo, ToolServerConfig
 from ui.tools.tool_host import ToolsRefused
 
 _log = logging.getLogger(__name__)

@@ -18,7 +18,7 @@ from app.desktop.tools.server_fields import BadConfiguration
 from app.desktop.tools.server_room import START_TIME_OUT_S, ServerRoom
 from app.desktop.tools.servers_file import ServersFile, claude_desktop_file
 from engine.files.causes import os_cause
-from ui.records.tooling.servers import ServerState, ToolInfo, ToolServerConfig
+from ui.records.tools import ServerState, ToolInfo, ToolServerConfig
 from ui.tools.tool_host import OnProgress, ToolsRefused
 
 _TOLD_EVERY_S = 0.1

@@ -15,7 +15,7 @@ from app.folders.set_aside import set_aside
 from engine.files.bounded import read_bounded
 from engine.files.causes import os_cause
 from engine.files.whole_file import write_whole
-from ui.records.tooling.servers import ToolServerConfig
+from ui.records.tools import ToolServerConfig
 
 FILE_NAME = "tool-servers.json"
 _EMPTY = '{"mcpServers": {}}'

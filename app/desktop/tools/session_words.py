@@ -7,7 +7,7 @@ from mcp import MCPError
 from app.desktop.tools.http import AnswerRefused
 from app.desktop.tools.server_log import ServerLog, printable
 from engine.files.causes import network_cause, os_cause
-from ui.records.tooling.servers import ToolServerConfig
+from ui.records.tools import ToolServerConfig
 
 _OLDER = (
     " If it is an older server, which is reached with SSE, add it by Paste JSON, and write "

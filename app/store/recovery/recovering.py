@@ -10,7 +10,7 @@ from app.store.database import Database
 from app.store.database_causes import store_cause
 from app.store.recovery import bringing_over
 from app.store.rows import FoundRows
-from ui.records.storing import Recovered
+from ui.records.store import Recovered
 
 _log = logging.getLogger(__name__)
 

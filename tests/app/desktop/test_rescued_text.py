@@ -16,7 +16,7 @@ from tests.ui.driving import eventually
 from ui.kit.look.theme import Theme
 from ui.records.conversations import Conversation
 from ui.records.messages import ConversationMessage
-from ui.records.storing import MemoryConversationStore, StoreProblem
+from ui.records.store import MemoryConversationStore, StoreProblem
 from ui.window.main_window import MainWindow
 
 PROBLEM = StoreProblem("Your conversations are not being saved.", "The disk is full.")

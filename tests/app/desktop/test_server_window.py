@@ -34,7 +34,7 @@ from tests.support.answers.said import sentence_of_stop
 from tests.ui.driving import eventually
 from ui.kit.look.theme import Theme
 from ui.preferences.preferences_state import PreferencesState
-from ui.records.storing import MemoryConversationStore
+from ui.records.store import MemoryConversationStore
 from ui.server.request_table import RequestColumn
 from ui.server.server_window import ServerWindow
 from ui.window.main_window import MainWindow

@@ -8,8 +8,8 @@ from app.desktop.window import asked_conversation
 from app.settings.options import AnswerOptions
 from engine import StopOptions, StopScope
 from ui.records.conversations import Conversation
-from ui.records.sending.asking import stop_rules
-from ui.records.storing import StoreProblem
+from ui.records.requests import stop_rules
+from ui.records.store import StoreProblem
 
 
 def test_without_options_the_command_line_begins_no_conversation() -> None:

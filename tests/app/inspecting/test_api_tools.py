@@ -37,7 +37,7 @@ from tests.ui.driving import eventually
 from ui.inspector.servers.capture_window import CaptureWindow
 from ui.inspector.servers.probe_window import ProbeWindow
 from ui.kit.look.theme import Theme
-from ui.records.storing import MemoryConversationStore
+from ui.records.store import MemoryConversationStore
 
 LEAK = """curl http://x/v1/chat/completions -d '{"stop": ["END"]}'
 {"object": "chat.completion", "model": "m", "choices": [{"index": 0, "message":

@@ -19,7 +19,7 @@ from tests.support.scripted import Stage
 from tests.ui.driving import eventually
 from ui.inspector.inspector_window import InspectorWindow
 from ui.kit.look.theme import Theme
-from ui.records.storing import MemoryConversationStore
+from ui.records.store import MemoryConversationStore
 from ui.window.main_window import MainWindow
 
 Run = Callable[[Coroutine[Any, Any, Any]], Any]

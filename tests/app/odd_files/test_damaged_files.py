@@ -10,6 +10,7 @@ from app.settings.stored_preferences import StoredPreferences
 from engine.files.fields import DamagedFile, Fields
 from tests.support.attacks.file_attacks import ATTACKS, Attack
 from tests.support.attacks.stored_attacks import STORED
+from ui.records.codec import Preset, presets_from_json, presets_json
 from ui.records.conversations import Conversation, ConversationSettings
 from ui.records.exchange.archive import (
     conversation_markdown,
@@ -17,7 +18,6 @@ from ui.records.exchange.archive import (
     conversations_json,
 )
 from ui.records.messages import ConversationMessage
-from ui.records.presets import Preset, presets_from_json, presets_json
 from ui.records.runs import Run
 from ui.stops import stop_list_text as stop_exchange
 

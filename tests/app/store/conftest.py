@@ -13,7 +13,7 @@ from app.store import saving
 from app.store.conversation_store import SqliteConversationStore, open_store
 from tests.support.answers.said import conversation
 from ui.records.conversations import Conversation
-from ui.records.storing import Recovered
+from ui.records.store import Recovered
 
 BAD_SCHEMA = "UPDATE sqlite_master SET sql = CAST(x'41ff42' AS TEXT) WHERE name = 'presets'"
 Use = Callable[[Callable[[SqliteConversationStore], Coroutine[Any, Any, Any]]], Any]

@@ -10,11 +10,10 @@ from app.store.store_problems import StoreUnavailable
 from tests.app.store.conftest import Use
 from tests.support.answers.said import conversation, finished_run
 from ui.records.attachments import Attachment
-from ui.records.chosen_model import ChosenModel
-from ui.records.conversations import Conversation, ConversationSettings, StopEntry
+from ui.records.codec import Preset
+from ui.records.conversations import ChosenModel, Conversation, ConversationSettings, StopEntry
 from ui.records.messages import ConversationMessage, runs_of
 from ui.records.messages import question as question_with
-from ui.records.presets import Preset
 from ui.records.runs import Run, RunState
 
 

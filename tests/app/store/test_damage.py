@@ -11,8 +11,8 @@ from app.store.conversation_store import SqliteConversationStore, open_store
 from tests.app.store.conftest import Use, changed, recovered, write
 from tests.support.answers.said import conversation
 from tests.support.attacks import database_attacks
-from ui.records.presets import Preset
-from ui.records.storing import Recovered
+from ui.records.codec import Preset
+from ui.records.store import Recovered
 
 _CASES = 60
 

@@ -8,9 +8,8 @@ from app.store import schema
 from app.store.conversation_store import SqliteConversationStore
 from engine import StopKind
 from tests.app.store.conftest import Use
-from ui.records.conversations import ConversationFolder, StopEntry
-from ui.records.placement import Placement
-from ui.records.storing import Recovered
+from ui.records.conversations import ConversationFolder, Placement, StopEntry
+from ui.records.store import Recovered
 
 EARLIER = Path(__file__).parent / "earlier"
 

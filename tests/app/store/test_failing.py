@@ -12,11 +12,11 @@ from app.store.database import Database
 from app.store.pending import PendingWrites
 from tests.app.store.conftest import Use, stored
 from tests.support.answers.said import conversation, finished_run
+from ui.records.codec import Preset
 from ui.records.conversations import Conversation, ConversationSettings
 from ui.records.messages import ConversationMessage
-from ui.records.presets import Preset
 from ui.records.runs import Run, RunState
-from ui.records.storing import StoreProblem
+from ui.records.store import StoreProblem
 
 pytestmark = pytest.mark.usefixtures("hurried")
 

@@ -8,7 +8,7 @@ from app.store.conversation_store import SqliteConversationStore
 from app.store.store_problems import StoreUnavailable
 from tests.app.store.conftest import Use
 from tests.support.answers.said import conversation
-from ui.records.storing import StoreProblem
+from ui.records.store import StoreProblem
 
 
 async def write_many(store: SqliteConversationStore) -> None:

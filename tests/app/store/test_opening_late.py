@@ -9,9 +9,9 @@ import pytest
 from app.store.conversation_store import SqliteConversationStore, open_store
 from tests.app.store.conftest import Use, stored
 from tests.support.answers.said import conversation
+from ui.records.codec import Preset
 from ui.records.conversations import Conversation, ConversationSettings
-from ui.records.presets import Preset
-from ui.records.storing import StoreProblem
+from ui.records.store import StoreProblem
 
 pytestmark = pytest.mark.usefixtures("hurried")
 

@@ -6,7 +6,7 @@ from app.store.conversation_store import SqliteConversationStore
 from tests.app.store.conftest import BAD_SCHEMA, Use, changed, recovered
 from ui.records.attachments import Attachment
 from ui.records.conversations import Conversation
-from ui.records.storing import Recovered
+from ui.records.store import Recovered
 
 
 def test_files_in_the_message_field_are_recovered_once_with_the_draft(use: Use, path: Path) -> None:

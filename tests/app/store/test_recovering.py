@@ -5,7 +5,7 @@ from pathlib import Path
 from app.store.conversation_store import SqliteConversationStore
 from tests.app.store.conftest import BAD_SCHEMA, Use, changed, recovered, write
 from tests.support.answers.said import conversation
-from ui.records.storing import Recovered
+from ui.records.store import Recovered
 
 
 def test_a_file_with_a_bad_byte_in_the_schema_is_set_aside_and_fully_recovered(

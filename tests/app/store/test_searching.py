@@ -7,9 +7,9 @@ from app.store.conversation_store import SqliteConversationStore
 from tests.app.store.conftest import Use, stored
 from tests.support.answers.said import conversation, finished_run
 from ui.records.conversations import Conversation
-from ui.records.finding import MOST_HITS
 from ui.records.messages import ConversationMessage, copied_below
 from ui.records.runs import Run, RunState
+from ui.records.store import MOST_HITS
 
 
 async def keep(store: SqliteConversationStore, *texts: str, title: str = "T") -> Conversation:

@@ -13,8 +13,7 @@ from ui.records.exchange.archive import (
 )
 from ui.records.messages import ConversationMessage, question
 from ui.records.runs import Run, RunState
-from ui.records.tooling.calls import CallResult, CallState
-from ui.records.tooling.choice import ToolsInUse
+from ui.records.tools import CallResult, CallState, ToolsInUse
 
 RESULTS = [
     CallResult("c1", CallState.DONE, "5", "sums", "add", 0.25),

@@ -26,7 +26,7 @@ from tests.support import hub as hubs
 from tests.support.outside.documents import pdf
 from tests.support.outside.raw_server import raw_server
 from ui.records.attachments import AttachmentRefused
-from ui.records.documents.reading import FileReader
+from ui.records.documents import FileReader
 from ui.records.exchange.export_reader import ExportReader
 
 MOST_BYTES = 200_000_000

@@ -14,11 +14,11 @@ from tests.support.attacks.damage import flipped
 from ui.chat.history.conversation_delegate import when_words
 from ui.chat.history.conversation_list import ConversationList
 from ui.chat.history.conversation_row import ConversationRole
+from ui.records.codec import Preset
 from ui.records.conversations import Conversation, ConversationSettings
 from ui.records.exchange.archive import conversation_markdown
 from ui.records.messages import ConversationMessage
-from ui.records.presets import Preset
-from ui.records.storing import MemoryConversationStore
+from ui.records.store import MemoryConversationStore
 
 _TALKS = 12
 _PAGE = 4096

@@ -34,6 +34,7 @@ from ui.chat.history.conversation_list import ConversationList
 from ui.chat.history.conversation_row import ConversationRole
 from ui.inspector.run.shown_run import shown_recording
 from ui.kit.background.files import FileRefused, read_text
+from ui.records.codec import Preset, presets_from_json, presets_json
 from ui.records.conversations import Conversation, ConversationSettings, StopEntry
 from ui.records.exchange.archive import (
     conversation_markdown,
@@ -41,8 +42,7 @@ from ui.records.exchange.archive import (
     conversations_json,
 )
 from ui.records.messages import ConversationMessage
-from ui.records.presets import Preset, presets_from_json, presets_json
-from ui.records.storing import MemoryConversationStore
+from ui.records.store import MemoryConversationStore
 from ui.stops import stop_list_text as stop_exchange
 
 GOLDEN = Path(__file__).parents[2] / "api" / "golden"

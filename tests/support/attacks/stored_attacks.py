@@ -36,7 +36,7 @@ from engine.values.request import GenerationRequest
 from tests.support.attacks.damage import flipped
 from tests.support.attacks.file_attacks import Attack, storable
 from ui.records.exchange.archive import conversation_markdown
-from ui.records.exchange.reading import find_conversations
+from ui.records.exchange.export_process import find_conversations
 
 T = TypeVar("T")
 _MOST_BYTES = 1 << 22

@@ -21,13 +21,19 @@ from ui.chat.columns.import_dialog import ImportDialog
 from ui.chat.messages.column.message_column import MessageColumn
 from ui.chat.storage.conversation_imports import ImportPreview
 from ui.records.attachments import Attachment
+from ui.records.codec import Preset
 from ui.records.conversations import Conversation, ConversationFolder, ConversationSettings
-from ui.records.exchange.found import FoundConversations, ListedConversation
+from ui.records.exchange.contents import FoundConversations, ListedConversation
 from ui.records.messages import ConversationMessage, question
-from ui.records.presets import Preset
 from ui.records.runs import GrowingCall, Run
-from ui.records.tooling.calls import CallProgress, CallResult, CallState
-from ui.records.tooling.servers import ServerStage, ServerState, ToolServerConfig
+from ui.records.tools import (
+    CallProgress,
+    CallResult,
+    CallState,
+    ServerStage,
+    ServerState,
+    ToolServerConfig,
+)
 from ui.tools.server_dialogs import PasteDialog, ServerForm
 from ui.tools.tool_host import ToolsRefused
 from ui.window.main_window import MainWindow

@@ -6,8 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from tests.support.kept import preferences_state
-from ui.records.tooling.choice import ToolsInUse
-from ui.records.tooling.servers import ServerStage, ServerState, ToolInfo, ToolServerConfig
+from ui.records.tools import ServerStage, ServerState, ToolInfo, ToolServerConfig, ToolsInUse
 from ui.tools.tool_host import OnProgress, ToolsRefused
 from ui.tools.toolbox import Toolbox
 

@@ -24,8 +24,7 @@ from ui.chat.messages.answer_view import AnswerView
 from ui.kit.look.theme import Theme
 from ui.kit.text.flow_text import FlowText
 from ui.records.messages import ConversationMessage
-from ui.records.runs import Run, RunState
-from ui.records.sending.progress import progress_words
+from ui.records.runs import Run, RunState, progress_words
 
 
 def shown(theme: Theme, run: Run) -> AnswerView:

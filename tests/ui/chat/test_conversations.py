@@ -6,7 +6,7 @@ from ui.chat.history.conversation_row import ConversationRole
 from ui.records.conversations import UNTITLED, Conversation, StopEntry
 from ui.records.messages import ConversationMessage
 from ui.records.runs import Run
-from ui.records.storing import MemoryConversationStore
+from ui.records.store import MemoryConversationStore
 
 
 @pytest.fixture

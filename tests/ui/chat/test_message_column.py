@@ -23,8 +23,8 @@ from ui.kit.look.theme import Theme
 from ui.kit.text.flow_text import FlowText
 from ui.records.conversations import Conversation
 from ui.records.messages import ConversationMessage
-from ui.records.storing import MemoryConversationStore
-from ui.records.tooling.calls import CallResult, CallState
+from ui.records.store import MemoryConversationStore
+from ui.records.tools import CallResult, CallState
 
 Use = Callable[[Callable[[MessageColumn, OpenConversation], Coroutine[Any, Any, None]]], None]
 

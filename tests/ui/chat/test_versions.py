@@ -21,7 +21,7 @@ from ui.records.codec import run_from, run_values
 from ui.records.conversations import Conversation, ConversationSettings, StopEntry
 from ui.records.messages import ConversationMessage, MessageTree, copied
 from ui.records.runs import Run, StopChange
-from ui.records.storing import MemoryConversationStore
+from ui.records.store import MemoryConversationStore
 
 EOS = "<|im_end|>"
 END = Finished(StopInfo(StopKind.EOS), Usage(7, 0, 3), Timing())
@@ -307,7 +307,7 @@ def test_a_refused_answer_is_tried_again_as_a_version(
 def test_what_is_asked_is_stored_before_the_engine_gets_it(
     run: RunOnLoop, scripted: ScriptedEngine
 ) -> None:
-    from ui.records.storing import MemoryConversationStore
+    from ui.records.store import MemoryConversationStore
 
     class Watched(MemoryConversationStore):
         def __init__(self) -> None:

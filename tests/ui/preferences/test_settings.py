@@ -19,7 +19,7 @@ from ui.preferences.groups import NewConversation
 from ui.preferences.preferences import Preferences
 from ui.preferences.preferences_dialog import PreferencesDialog
 from ui.records.conversations import ConversationSettings
-from ui.records.storing import MemoryConversationStore
+from ui.records.store import MemoryConversationStore
 
 ODD = [
     ConversationSettings(),

@@ -12,14 +12,8 @@ from docx.oxml.ns import nsdecls
 
 from tests.support.outside.documents import archive, pdf, with_password, word
 from ui.records.attachments import AttachmentRefused, PageRange
-from ui.records.documents import reading
-from ui.records.documents.reading import (
-    MOST_TEXT_BYTES,
-    FileReader,
-    ReadingEnded,
-    shown_name,
-)
-from ui.records.documents.word_text import DocumentTooLarge, word_text
+from ui.records.document_process import DocumentTooLarge, word_text
+from ui.records.documents import MOST_TEXT_BYTES, FileReader, ReadingEnded, shown_name
 
 
 def refusal(path: Path) -> str:
@@ -187,11 +181,11 @@ def test_a_file_of_too_many_pages_or_characters_is_cut_and_says_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = pdf(tmp_path / "long.pdf", ["page one", "page two", "page three"])
-    monkeypatch.setattr(reading, "MOST_PAGES", 2)
+    monkeypatch.setattr("ui.records.documents.MOST_PAGES", 2)
     file = FileReader(path).read()
     assert file.pages == PageRange(1, 2, 3)
     assert "Only the first 2 of its 3 pages were read" in file.remark
-    monkeypatch.setattr(reading, "MOST_CHARS", 10)
+    monkeypatch.setattr("ui.records.documents.MOST_CHARS", 10)
     file = FileReader(path).read()
     assert file.all_pages == ("page one",)
     assert "a file may have 10 characters" in file.remark

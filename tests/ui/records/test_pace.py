@@ -1,6 +1,6 @@
 """The rate of a running answer, over its last seconds."""
 
-from ui.records.pace import Pace
+from ui.records.runs import Pace
 
 
 def test_the_rate_follows_the_last_seconds() -> None:

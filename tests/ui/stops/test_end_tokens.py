@@ -16,7 +16,7 @@ from tests.ui.driving import MODEL, RunOnLoop, ScriptedEngine, eventually
 from ui.kit.look.theme import Theme
 from ui.records.codec import settings_from, settings_values
 from ui.records.conversations import ConversationSettings
-from ui.records.sending.asking import stop_rules
+from ui.records.requests import stop_rules
 from ui.window.main_window import MainWindow
 
 

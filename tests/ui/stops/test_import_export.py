@@ -13,7 +13,7 @@ from tests.support.shown import SilentServer
 from tests.ui.driving import RunOnLoop, eventually
 from ui.chat.session.workspace import Workspace
 from ui.records.conversations import StopEntry
-from ui.records.storing import MemoryConversationStore
+from ui.records.store import MemoryConversationStore
 from ui.stops.import_export_menu import ImportExportMenu
 from ui.stops.stop_cells import StopColumn
 from ui.stops.stop_history import StopHistory

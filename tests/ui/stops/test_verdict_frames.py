@@ -13,10 +13,9 @@ from tests.ui.driving import MODEL, RunOnLoop, ScriptedEngine, eventually
 from ui.kit.look.theme import Theme
 from ui.kit.text.facts import FactTable
 from ui.models.model_state import ModelState
-from ui.records.chosen_model import ChosenModel
-from ui.records.conversations import StopEntry
+from ui.records.conversations import ChosenModel, StopEntry
 from ui.records.runs import Run, RunState
-from ui.records.tooling.calls import CallProgress
+from ui.records.tools import CallProgress
 from ui.stops.verdict_view import VerdictView
 
 

@@ -16,14 +16,15 @@ from tests.ui.driving import RunOnLoop, eventually
 from ui.chat.composing.tools_popover import ToolsPopover
 from ui.kit.background.tasks import Tasks
 from ui.kit.look.theme import Theme
-from ui.records.tooling.choice import ToolsInUse, approval_of
-from ui.records.tooling.servers import (
+from ui.records.tools import (
     NamedValue,
     PromptInfo,
     ResourceInfo,
     ServerStage,
     ServerState,
     ToolServerConfig,
+    ToolsInUse,
+    approval_of,
 )
 from ui.tools.server_detail import ServerDetail
 from ui.tools.server_dialogs import PasteDialog, ServerForm

@@ -13,9 +13,9 @@ from tests.ui.driving import RunOnLoop
 from ui.chat.composing.preset_button import PresetButton
 from ui.chat.composing.preset_list import PresetList
 from ui.kit.look.theme import Theme
+from ui.records.codec import Preset
 from ui.records.conversations import ConversationSettings, StopEntry
-from ui.records.presets import Preset
-from ui.records.storing import MemoryConversationStore
+from ui.records.store import MemoryConversationStore
 from ui.stops.stop_list import StopListModel
 from ui.stops.stop_list_editor import StopListEditor
 from ui.window.main_window import MainWindow

@@ -25,7 +25,7 @@ from tests.support.shown import shown
 from tests.ui.driving import RunOnLoop, eventually
 from ui.kit.look.theme import Theme
 from ui.preferences.preferences_dialog import PreferencesDialog
-from ui.records.storing import MemoryConversationStore
+from ui.records.store import MemoryConversationStore
 from ui.window.main_window import MainWindow
 
 _LETTER = re.compile(r"(?<!&)&([^&\s])")

@@ -30,7 +30,7 @@ from tests.ui.driving import RunOnLoop, eventually
 from ui.kit.look.theme import Theme
 from ui.preferences.preferences_dialog import PreferencesDialog
 from ui.records.attachments import Attachment
-from ui.records.storing import MemoryConversationStore
+from ui.records.store import MemoryConversationStore
 from ui.window.main_window import MainWindow
 from ui.window.shortcuts import ShortcutsDialog
 

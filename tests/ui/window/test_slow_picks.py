@@ -12,7 +12,7 @@ from tests.ui.keyboard import click, keyboard, row
 from ui.kit.look.theme import Theme
 from ui.records.conversations import Conversation
 from ui.records.messages import ConversationMessage
-from ui.records.storing import MemoryConversationStore
+from ui.records.store import MemoryConversationStore
 
 
 class SlowStore(MemoryConversationStore):

@@ -4,7 +4,7 @@ import json
 
 from engine import seconds
 from ui.records.runs import Run
-from ui.records.tooling.calls import CallProgress, CallResult, CallState
+from ui.records.tools import CallProgress, CallResult, CallState
 from ui.words.tones import Tone
 from ui.words.visible import (
     lines_of,

@@ -5,7 +5,7 @@ from PySide6.QtWidgets import QLineEdit, QPushButton, QVBoxLayout, QWidget
 
 from ui.kit.controls.flow_layout import FlowLayout
 from ui.kit.text.labels import label
-from ui.records.tooling.calls import Decision, Permission
+from ui.records.tools import Decision, Permission
 
 
 class PermissionRow(QWidget):

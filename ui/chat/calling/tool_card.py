@@ -26,7 +26,7 @@ from ui.kit.look.theme import Theme, fixed_font
 from ui.kit.text.flow_text import FlowText
 from ui.kit.text.labels import ElidedLabel, label, rescale
 from ui.kit.text.searched import SearchedLabel, SearchedPart, SearchedText
-from ui.records.tooling.calls import CallProgress, CallResult
+from ui.records.tools import CallProgress, CallResult
 from ui.words.tones import Tone
 from ui.words.visible import lines_of, with_control_pictures, with_directions_shown
 

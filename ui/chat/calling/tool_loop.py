@@ -16,9 +16,15 @@ from engine import StopKind, Tool, ToolCall
 from ui.records.conversations import Conversation
 from ui.records.messages import ConversationMessage
 from ui.records.runs import Run
-from ui.records.tooling.calls import CallProgress, CallResult, CallState, Decision
-from ui.records.tooling.choice import approval_of
-from ui.records.tooling.servers import ServerStage, ToolInfo
+from ui.records.tools import (
+    CallProgress,
+    CallResult,
+    CallState,
+    Decision,
+    ServerStage,
+    ToolInfo,
+    approval_of,
+)
 from ui.tools.offering import engine_tools, named, tools_in_use
 from ui.tools.tool_host import ToolsRefused
 from ui.tools.toolbox import Toolbox

@@ -37,12 +37,11 @@ from ui.kit.controls.file_drops import FileDrops
 from ui.kit.controls.typing import is_typed_text
 from ui.kit.look.theme import Theme
 from ui.kit.system.links import ask_about_link
+from ui.records.codec import Preset
 from ui.records.conversations import ConversationSettings
-from ui.records.finding import words_of
 from ui.records.messages import ConversationMessage
-from ui.records.presets import Preset
 from ui.records.runs import Run, StopChange
-from ui.records.storing import StoreProblem
+from ui.records.store import StoreProblem, words_of
 
 _WIDEST_PX = 812
 _KEEP_ONE = "Keep one of the answers to go on"

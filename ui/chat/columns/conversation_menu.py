@@ -22,9 +22,8 @@ from ui.kit.background.tasks import Tasks
 from ui.kit.system.boxes import report_failure
 from ui.kit.system.file_dialogs import choose_file, choose_folder, choose_target
 from ui.kit.system.menus import add_entry, empty_menu
-from ui.records.conversations import Conversation
+from ui.records.conversations import Conversation, ListOrder
 from ui.records.messages import ConversationMessage
-from ui.records.placement import ListOrder
 
 ORDERS = {
     ListOrder.RECENT: "By &Last Message",

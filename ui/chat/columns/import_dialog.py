@@ -20,7 +20,7 @@ from ui.kit.controls.reading_order import move_focus
 from ui.kit.look.theme import Theme
 from ui.kit.text.labels import label
 from ui.records.exchange.archive import OURS
-from ui.records.exchange.found import ListedConversation
+from ui.records.exchange.contents import ListedConversation
 
 _WIDTH_PX, _LIST_PX = 480, 220
 _MOST_DAMAGED = 5

@@ -11,8 +11,7 @@ from PySide6.QtWidgets import QMenu, QWidget
 from ui.chat.history.conversation_list import ConversationList
 from ui.kit.system.boxes import ask_text
 from ui.kit.system.menus import add_entry, literal
-from ui.records.conversations import Conversation, ConversationFolder
-from ui.records.placement import clean_tags, typed_tags
+from ui.records.conversations import Conversation, ConversationFolder, clean_tags, typed_tags
 
 
 class Ordering:

@@ -19,7 +19,7 @@ from ui.kit.system.menus import add_entry, passing_menu
 from ui.kit.text.labels import label
 from ui.kit.text.undo_bar import UndoBar
 from ui.records.conversations import Conversation, ConversationFolder
-from ui.records.finding import Hit
+from ui.records.store import Hit
 from ui.server.server_card import ServerCard
 
 _LEAST_PX = 190

@@ -15,8 +15,7 @@ from ui.kit.look.theme import Theme
 from ui.kit.system.boxes import ask_text
 from ui.records.attachments import Attachment
 from ui.records.messages import ConversationMessage
-from ui.records.tooling.calls import Decision
-from ui.records.tooling.servers import PromptInfo, ResourceInfo
+from ui.records.tools import Decision, PromptInfo, ResourceInfo
 from ui.tools.server_words import chip_words
 from ui.tools.tool_host import ToolsRefused
 from ui.tools.toolbox import Toolbox

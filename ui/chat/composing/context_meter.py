@@ -14,8 +14,14 @@ from ui.kit.background.tasks import Tasks
 from ui.records.attachments import Attachment
 from ui.records.conversations import Conversation
 from ui.records.messages import question
-from ui.records.sending.asking import fitted, request_for, sent_messages
-from ui.records.sending.tool_results import result_cuts, results_of, with_cuts
+from ui.records.requests import (
+    fitted,
+    request_for,
+    result_cuts,
+    results_of,
+    sent_messages,
+    with_cuts,
+)
 
 _COUNTED_AFTER_MS = 250
 # Longer texts are counted in parts, so that other work does not wait long, and to save memory. A

@@ -9,8 +9,8 @@ from PySide6.QtCore import QObject, Signal
 from engine.files.fields import DamagedFile
 from ui.kit.background.files import FileRefused, read_text, write_text
 from ui.kit.background.tasks import Tasks
-from ui.records.presets import Preset, presets_from_json, presets_json
-from ui.records.storing import ConversationStore
+from ui.records.codec import Preset, presets_from_json, presets_json
+from ui.records.store import ConversationStore
 
 _MOST_BYTES = 16_000_000
 

@@ -12,7 +12,7 @@ from PySide6.QtWidgets import QListWidget, QListWidgetItem, QWidget
 from ui.chat.composing.composer import Composer
 from ui.chat.composing.preset_list import PresetList
 from ui.kit.look.theme import Theme
-from ui.records.presets import Preset
+from ui.records.codec import Preset
 
 _MOST_ROWS = 8
 _GAP_PX = 6

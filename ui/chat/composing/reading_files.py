@@ -8,7 +8,7 @@ from PySide6.QtCore import QObject, Signal
 
 from ui.kit.background.tasks import Tasks
 from ui.records.attachments import Attachment, AttachmentRefused
-from ui.records.documents.reading import FileReader, ReadingEnded
+from ui.records.documents import FileReader, ReadingEnded
 
 
 class ReadingFile(QObject):

@@ -19,13 +19,14 @@ from ui.kit.controls.reading_order import move_focus
 from ui.kit.look.theme import Theme
 from ui.kit.system.menus import add_entry, empty_menu, literal, passing_menu
 from ui.kit.text.labels import clear_layout_of, label
-from ui.records.tooling.choice import ToolsInUse, approval_of
-from ui.records.tooling.servers import (
+from ui.records.tools import (
     PromptInfo,
     ResourceInfo,
     ServerStage,
     ServerState,
     ToolInfo,
+    ToolsInUse,
+    approval_of,
 )
 from ui.tools.server_words import stage_words
 from ui.tools.tool_host import ToolsRefused

@@ -22,10 +22,11 @@ from ui.records.conversations import (
     Conversation,
     ConversationFolder,
     ConversationSettings,
+    ListOrder,
+    Placement,
     title_of,
 )
-from ui.records.placement import ListOrder, Placement
-from ui.records.storing import ConversationStore
+from ui.records.store import ConversationStore
 
 Index = QModelIndex | QPersistentModelIndex
 

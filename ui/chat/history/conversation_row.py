@@ -6,8 +6,7 @@ from typing import Any
 
 from PySide6.QtCore import Qt
 
-from ui.records.conversations import Conversation
-from ui.records.placement import ListOrder
+from ui.records.conversations import Conversation, ListOrder
 
 
 class ConversationRole(IntEnum):

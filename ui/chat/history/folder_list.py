@@ -6,7 +6,7 @@ from dataclasses import replace
 from PySide6.QtCore import QObject, Signal
 
 from ui.records.conversations import Conversation, ConversationFolder
-from ui.records.storing import ConversationStore
+from ui.records.store import ConversationStore
 
 _FROM_FOLDER = "folder:"
 

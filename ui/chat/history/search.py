@@ -13,8 +13,7 @@ from PySide6.QtCore import (
 )
 
 from ui.kit.background.tasks import Tasks
-from ui.records.finding import Hit, words_of
-from ui.records.storing import ConversationStore
+from ui.records.store import ConversationStore, Hit, words_of
 
 _WAIT_MS = 60
 

@@ -19,7 +19,7 @@ from ui.kit.controls.typing import is_typed_text
 from ui.kit.look.row_ground import draw_row_ground
 from ui.kit.look.theme import Theme
 from ui.kit.text.labels import label
-from ui.records.finding import MOST_HITS, Hit
+from ui.records.store import MOST_HITS, Hit
 
 _ROLES = {"user": "You", "assistant": "Answer", "title": "Title", "tag": "Tag"}
 _ELIDE = Qt.TextElideMode.ElideRight

@@ -3,8 +3,7 @@
 from PySide6.QtWidgets import QProgressBar, QVBoxLayout, QWidget
 
 from ui.kit.text.labels import label
-from ui.records.runs import Run, RunState
-from ui.records.sending.progress import progress_words
+from ui.records.runs import Run, RunState, progress_words
 
 
 class PromptProgressBar(QWidget):

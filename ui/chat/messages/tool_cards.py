@@ -13,7 +13,7 @@ from ui.kit.look.theme import Theme
 from ui.kit.text.flow_text import FlowText
 from ui.kit.text.searched import SearchedPart
 from ui.records.runs import Run
-from ui.records.tooling.calls import Decision
+from ui.records.tools import Decision
 from ui.words.tones import Tone
 
 

@@ -14,8 +14,7 @@ from PySide6.QtCore import QObject, QTimer, Signal
 from engine import LoadProgress, ModelInfo, as_sentence
 from ui.kit.background.tasks import Tasks
 from ui.models.model_state import ModelState
-from ui.records.chosen_model import ChosenModel
-from ui.records.conversations import Conversation
+from ui.records.conversations import ChosenModel, Conversation
 
 _LOOK_MS = 3000
 

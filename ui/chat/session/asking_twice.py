@@ -7,8 +7,8 @@ from PySide6.QtCore import QObject
 from ui.chat.session.side_by_side import Side
 from ui.chat.session.workspace import Workspace
 from ui.records.attachments import Attachment
+from ui.records.conversations import Variant
 from ui.records.runs import Run
-from ui.records.sending.variants import Variant
 
 
 class AskingTwice(QObject):

@@ -22,10 +22,17 @@ from ui.kit.background.tasks import Tasks
 from ui.records.attachments import Attachment
 from ui.records.conversations import Conversation
 from ui.records.messages import ConversationMessage, question, runs_of
+from ui.records.requests import (
+    Adapt,
+    new_run,
+    request_for,
+    result_cuts,
+    results_of,
+    sent_messages,
+    with_cuts,
+)
 from ui.records.runs import NO_CHANGE, Run, StopChange
-from ui.records.sending.asking import new_run, request_for, sent_messages
-from ui.records.sending.tool_results import Adapt, result_cuts, results_of, with_cuts
-from ui.records.tooling.calls import Decision
+from ui.records.tools import Decision
 from ui.tools.toolbox import Toolbox
 
 

@@ -8,8 +8,7 @@ from typing import Protocol
 
 from engine import GenerationRequest, ModelInfo, Tool
 from ui.records.conversations import Conversation, ConversationSettings
-from ui.records.sending.asking import fitted
-from ui.records.sending.tool_results import Adapt
+from ui.records.requests import Adapt, fitted
 
 
 class ModelsOnDemand(Protocol):

@@ -12,12 +12,11 @@ from ui.chat.session.conversation_session import ConversationSession
 from ui.chat.session.models_on_demand import ModelsOnDemand
 from ui.chat.session.side_by_side import Side, SideBySide
 from ui.chat.session.traces import Traces
-from ui.records.conversations import Conversation
+from ui.records.conversations import Conversation, Variant
 from ui.records.messages import ConversationMessage
+from ui.records.requests import stop_rules
 from ui.records.runs import Run
-from ui.records.sending.asking import stop_rules
-from ui.records.sending.variants import Variant
-from ui.records.storing import ConversationStore
+from ui.records.store import ConversationStore
 from ui.stops.stop_history import history_of
 from ui.stops.stop_list import StopListModel
 from ui.tools.toolbox import Toolbox

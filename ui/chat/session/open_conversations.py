@@ -15,7 +15,7 @@ from ui.chat.session.traces import Traces
 from ui.kit.background.tasks import Tasks
 from ui.models.model_state import ModelState
 from ui.records.conversations import Conversation
-from ui.records.storing import ConversationStore
+from ui.records.store import ConversationStore
 from ui.tools.toolbox import Toolbox
 
 # How many conversations stay in memory besides those with running answers.

@@ -7,9 +7,9 @@ from PySide6.QtCore import QObject, Signal
 from ui.chat.composing.preset_list import PresetList
 from ui.chat.history.conversation_list import ConversationList
 from ui.chat.session.open_conversation import OpenConversation
+from ui.records.codec import Preset
 from ui.records.conversations import ConversationSettings
-from ui.records.presets import Preset
-from ui.records.tooling.choice import ToolsInUse
+from ui.records.tools import ToolsInUse
 
 
 class SettingsInUse(QObject):

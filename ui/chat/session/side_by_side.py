@@ -14,10 +14,9 @@ from ui.chat.session.conversation_session import ConversationSession
 from ui.chat.session.models_on_demand import ModelsOnDemand
 from ui.chat.session.traces import Traces
 from ui.records.attachments import Attachment
-from ui.records.conversations import Conversation
+from ui.records.conversations import Conversation, Variant
 from ui.records.messages import ConversationMessage
 from ui.records.runs import Run
-from ui.records.sending.variants import Variant
 
 
 class Side(QObject):

@@ -6,7 +6,7 @@ from PySide6.QtCore import QObject, Signal
 
 from ui.kit.background.tasks import Tasks
 from ui.records.conversations import Conversation
-from ui.records.storing import ConversationStore
+from ui.records.store import ConversationStore
 
 
 class WantedConversation(QObject):

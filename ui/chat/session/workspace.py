@@ -24,12 +24,12 @@ from ui.chat.storage.conversation_files import ConversationFiles
 from ui.chat.storage.recovery import Recovery
 from ui.models.model_state import ModelState
 from ui.records.attachments import Attachment
+from ui.records.codec import Preset
 from ui.records.conversations import Conversation, ConversationFolder
 from ui.records.messages import ConversationMessage
-from ui.records.presets import Preset
+from ui.records.requests import cache_owner
 from ui.records.runs import NO_CHANGE, Run, StopChange
-from ui.records.sending.asking import cache_owner
-from ui.records.storing import ConversationStore
+from ui.records.store import ConversationStore
 from ui.server.server_switch import ServerControl, ServerSwitch
 from ui.tools.toolbox import Toolbox
 

@@ -26,7 +26,7 @@ from ui.chat.sides.side_column import SideColumn
 from ui.kit.background.tasks import Tasks
 from ui.kit.look.theme import Theme
 from ui.kit.text.labels import label
-from ui.records.sending.variants import difference_words
+from ui.records.conversations import difference_words
 from ui.words.differences import differences
 
 _NARROW_PX, _WIDEST_PX = 620, 1240

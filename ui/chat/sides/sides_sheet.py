@@ -27,9 +27,7 @@ from ui.kit.controls.number_field import NumberField
 from ui.kit.controls.reading_order import move_focus
 from ui.kit.look.theme import Theme
 from ui.kit.text.labels import label
-from ui.records.chosen_model import ChosenModel
-from ui.records.conversations import StopEntry
-from ui.records.sending.variants import Variant
+from ui.records.conversations import ChosenModel, StopEntry, Variant
 from ui.stops.stop_input import refusal
 from ui.words.visible import unescaped
 

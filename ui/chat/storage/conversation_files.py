@@ -22,7 +22,7 @@ from ui.kit.background.tasks import Tasks
 from ui.records.conversations import Conversation
 from ui.records.exchange.archive import archive_end
 from ui.records.messages import runs_of
-from ui.records.storing import ConversationStore
+from ui.records.store import ConversationStore
 
 # How many unreadable conversations are named.
 _MOST_NAMED = 3

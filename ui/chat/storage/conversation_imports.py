@@ -27,10 +27,10 @@ from ui.chat.storage.trace_imports import Owner, TakenTraces, take_traces
 from ui.chat.storage.transfers import Transfer, Transfers
 from ui.records.conversations import Conversation, ConversationFolder
 from ui.records.exchange.archive import OURS
+from ui.records.exchange.contents import FoundConversations, ListedConversation, origin_of
 from ui.records.exchange.export_reader import ExportReader
-from ui.records.exchange.found import FoundConversations, ListedConversation, origin_of
 from ui.records.messages import ConversationMessage, runs_of
-from ui.records.storing import ConversationStore
+from ui.records.store import ConversationStore
 
 # How many messages the store gets at a time; the window is responsive in between.
 _STEP_MESSAGES = 50

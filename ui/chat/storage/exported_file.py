@@ -10,7 +10,7 @@ from engine.files.whole_file import WholeFile
 from engine.recording.kept_trace import KeptTrace
 from ui.records.conversations import Conversation
 from ui.records.exchange.archive import ARCHIVE_BEGIN, archive_part, conversation_markdown
-from ui.records.exchange.zipped import CONVERSATIONS, SUFFIX, trace_member
+from ui.records.exchange.contents import CONVERSATIONS, SUFFIX, trace_member
 
 _MARKDOWN = (".md", ".markdown", ".txt")
 

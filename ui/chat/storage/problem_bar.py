@@ -8,7 +8,7 @@ from ui.kit.controls.buttons import IconBadge, IconButton
 from ui.kit.look.theme import Theme
 from ui.kit.system.files_shown import show_in_files
 from ui.kit.text.labels import label
-from ui.records.storing import StoreProblem
+from ui.records.store import StoreProblem
 from ui.words.tones import Tone
 
 

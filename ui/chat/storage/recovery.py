@@ -7,7 +7,7 @@ from PySide6.QtCore import QObject, Signal
 
 from engine import counted
 from ui.chat.storage.transfers import Transfer, Transfers
-from ui.records.storing import ConversationStore, Recovered, StoreProblem
+from ui.records.store import ConversationStore, Recovered, StoreProblem
 
 _WORDS = "Recovering conversations"
 

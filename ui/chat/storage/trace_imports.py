@@ -11,7 +11,7 @@ from engine.files.fields import DamagedFile
 from engine.recording.kept_trace import KeptTrace
 from ui.chat.storage.trace_archive import TraceArchive
 from ui.chat.storage.transfers import Transfer
-from ui.records.exchange.archived_traces import ArchivedTrace, ArchivedTraces
+from ui.records.exchange.contents import ArchivedTrace, ArchivedTraces
 
 
 class Owner(NamedTuple):

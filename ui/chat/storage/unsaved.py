@@ -7,7 +7,7 @@ from PySide6.QtWidgets import QMessageBox, QWidget
 
 from ui.kit.background.tasks import Tasks
 from ui.kit.system.boxes import BoxButton, ask
-from ui.records.storing import ConversationStore
+from ui.records.store import ConversationStore
 
 _DETAIL = (
     "If you quit now, the unsaved text is lost. Saving is tried again every two seconds, and the "

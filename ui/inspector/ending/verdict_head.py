@@ -16,8 +16,7 @@ from ui.inspector.tape.tape import Tape, percent
 from ui.kit.controls.buttons import IconBadge
 from ui.kit.look.theme import Theme
 from ui.kit.text.labels import label
-from ui.records.runs import Run, RunState
-from ui.records.sending.progress import progress_words
+from ui.records.runs import Run, RunState, progress_words
 from ui.words.tones import Tone
 
 

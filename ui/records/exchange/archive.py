@@ -11,14 +11,34 @@ from typing import Any
 from engine import figures
 from engine.files.fields import DamagedFile, Fields, parsed_json
 from engine.files.json_items import JsonItem
-from ui.records import codec
 from ui.records.attachments import attachment_from, attachment_values
-from ui.records.chosen_model import ChosenModel
-from ui.records.conversations import Conversation, ConversationFolder, title_from_file
-from ui.records.exchange.found import FoundConversations, origin_of
+from ui.records.codec import (
+    Preset,
+    attached_from,
+    check_version,
+    folder_from,
+    folder_values,
+    moment,
+    preset_from,
+    preset_values,
+    run_from,
+    run_values,
+    settings_from,
+    settings_values,
+    shown_rank,
+    stops_from,
+    stops_values,
+    tags_from,
+)
+from ui.records.conversations import (
+    ChosenModel,
+    Conversation,
+    ConversationFolder,
+    Placement,
+    title_from_file,
+)
+from ui.records.exchange.contents import FoundConversations, origin_of
 from ui.records.messages import ConversationMessage, Role, copied
-from ui.records.placement import Placement
-from ui.records.presets import Preset, preset_from, preset_values
 from ui.records.runs import Run, RunState
 
 VERSION = 1
@@ -33,7 +53,7 @@ LISTS = ("conversations", "folders", "presets")
 def archive_end(folders: Iterable[ConversationFolder] = (), presets: Iterable[Preset] = ()) -> str:
     """Return the end of a file, with the folders of its conversations, and with presets."""
     parts = {
-        "folders": [codec.folder_values(folder) for folder in folders],
+        "folders": [folder_values(folder) for folder in folders],
         "presets": [preset_values(preset) for preset in presets],
     }
     listed = (f',\n"{name}": {json.dumps(of, indent=1)}' for name, of in parts.items() if of)
@@ -74,10 +94,10 @@ def conversations_from_json(text: str) -> list[Conversation]:
 def archive_from(values: Any) -> FoundConversations:
     """Return the contents of a file; damaged parts are listed, and the others are read."""
     top = Fields(values)
-    codec.check_version(top, "fullstop_conversations", VERSION)
+    check_version(top, "fullstop_conversations", VERSION)
     found = FoundConversations(OURS)
     found.read_each(top.items("conversations"), conversation_from, found.conversations)
-    found.read_each(top.items("folders"), codec.folder_from, found.folders)
+    found.read_each(top.items("folders"), folder_from, found.folders)
     found.read_each(top.items("presets"), preset_from, found.presets)
     return found
 
@@ -85,7 +105,7 @@ def archive_from(values: Any) -> FoundConversations:
 def read_archive_item(item: JsonItem, found: FoundConversations) -> None:
     """Read a part of a file that arrives in parts; a damaged one is noted."""
     if item.name == "fullstop_conversations":
-        codec.check_version(Fields({item.name: item.value()}), item.name, VERSION)
+        check_version(Fields({item.name: item.value()}), item.name, VERSION)
         found.program = OURS
         return
     if item.name not in LISTS:
@@ -100,7 +120,7 @@ def read_archive_item(item: JsonItem, found: FoundConversations) -> None:
                 _take_pictures(conversation, found)
                 found.conversations.append(conversation)
             case "folders":
-                found.folders.append(codec.folder_from(part))
+                found.folders.append(folder_from(part))
             case _:
                 found.presets.append(preset_from(part))
     except DamagedFile as error:
@@ -175,8 +195,8 @@ def conversation_values(conversation: Conversation) -> dict[str, Any]:
         "draft": conversation.draft,
         # Only the name: the folder is private.
         "model": "" if conversation.model is None else conversation.model.name,
-        "settings": codec.settings_values(conversation.settings),
-        "stops": codec.stops_values(conversation.stops),
+        "settings": settings_values(conversation.settings),
+        "stops": stops_values(conversation.stops),
     }
     order = {
         "attachments": [attachment_values(file) for file in conversation.attachments],
@@ -203,7 +223,7 @@ def _message_values(message: ConversationMessage) -> dict[str, Any]:
     if message.attached_chars:
         values["attached_chars"] = message.attached_chars
     if message.run is not None:
-        values["run"] = codec.run_values(message.run)
+        values["run"] = run_values(message.run)
     return values
 
 
@@ -211,8 +231,8 @@ def conversation_from(fields: Fields) -> Conversation:
     """Return a conversation from its JSON values; raises ``DamagedFile`` if one is wrong."""
     conversation = Conversation(
         title=title_from_file(fields.maybe("title", str) or ""),
-        settings=codec.settings_from(fields.inner("settings")) if fields.has("settings") else None,
-        stops=codec.stops_from(fields),
+        settings=settings_from(fields.inner("settings")) if fields.has("settings") else None,
+        stops=stops_from(fields),
         draft=fields.maybe("draft", str) or "",
         created_at=_moment(fields, "created_at"),
         updated_at=_moment(fields, "updated_at"),
@@ -222,7 +242,7 @@ def conversation_from(fields: Fields) -> Conversation:
         conversation.model = ChosenModel(title_from_file(name))
     conversation.placement = Placement(
         fields.maybe("folder", str) or "",
-        codec.tags_from(fields),
+        tags_from(fields),
         fields.maybe("is_archived", bool) is True,
     )
     conversation.attachments = tuple(map(attachment_from, fields.items("attachments")))
@@ -240,7 +260,7 @@ def conversation_from(fields: Fields) -> Conversation:
 
 def _moment(fields: Fields, name: str) -> float | None:
     value = fields.maybe(name, float)
-    return None if value is None else codec.moment(value)
+    return None if value is None else moment(value)
 
 
 def _message(fields: Fields, read: dict[str, ConversationMessage]) -> ConversationMessage:
@@ -262,14 +282,14 @@ def _message(fields: Fields, read: dict[str, ConversationMessage]) -> Conversati
         bare = Run(text=text, state=RunState.UNRECORDED)
         run = bare
         if fields.has("run"):
-            run = codec.run_from(fields.inner("run"), text, RunState.UNRECORDED)
+            run = run_from(fields.inner("run"), text, RunState.UNRECORDED)
     return ConversationMessage(
         role,
         text,
         run,
         _moment(fields, "created_at") or 0.0,
         parent,
-        codec.shown_rank(fields.maybe("shown_rank", int)),
+        shown_rank(fields.maybe("shown_rank", int)),
         message_id,
-        codec.attached_from(fields) if role == "user" else 0,
+        attached_from(fields) if role == "user" else 0,
     )

@@ -14,8 +14,8 @@ from typing import Any
 from engine import StopKind
 from engine.files.fields import DamagedFile, Fields
 from ui.records.attachments import Attachment
-from ui.records.conversations import Conversation
-from ui.records.exchange.found import FoundConversations
+from ui.records.conversations import Conversation, Placement
+from ui.records.exchange.contents import FoundConversations
 from ui.records.exchange.other_programs import (
     MOST_MESSAGES,
     TOO_LARGE,
@@ -34,7 +34,6 @@ from ui.records.exchange.other_programs import (
     with_files,
 )
 from ui.records.messages import ConversationMessage
-from ui.records.placement import Placement
 
 CHATGPT = "ChatGPT"
 # Marks of sources; they stand for links that are not in the export.

@@ -10,7 +10,7 @@ from typing import Any
 from engine import StopKind, ToolCall
 from engine.files.fields import DamagedFile, Fields
 from ui.records.attachments import Attachment
-from ui.records.exchange.found import FoundConversations
+from ui.records.exchange.contents import FoundConversations
 from ui.records.exchange.other_programs import (
     Reason,
     Said,
@@ -26,7 +26,7 @@ from ui.records.exchange.other_programs import (
     with_files,
 )
 from ui.records.messages import ConversationMessage
-from ui.records.tooling.calls import CallResult
+from ui.records.tools import CallResult
 
 CLAUDE = "Claude"
 _ENDS = {

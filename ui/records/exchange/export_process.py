@@ -18,24 +18,449 @@ object:
 Its memory, and its processor time for each answer, are limited; the program's own are not.
 """
 
+import contextlib
+import errno
 import os
 import sys
+import zipfile
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from itertools import islice
 from json import dumps, loads
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
+from engine import counted
+from engine.files.bounded import open_regular
 from engine.files.causes import os_cause
-from engine.files.fields import DamagedFile
+from engine.files.fields import DamagedFile, Fields
+from engine.files.json_items import MOST_ITEM_BYTES, JsonItem, json_items, json_value
 from engine.processes.frames import read_frame, write_frame
 from engine.processes.own_limits import CpuTimer, allow_memory, give_way
-from ui.records import codec
-from ui.records.conversations import Conversation
-from ui.records.exchange.archive import conversation_values
-from ui.records.exchange.found import FoundConversations
-from ui.records.exchange.reading import ExportReading
-from ui.records.presets import preset_values
+from ui.records.codec import folder_values, preset_values
+from ui.records.conversations import Conversation, ConversationFolder, Placement
+from ui.records.exchange.archive import LISTS, OURS, conversation_values, read_archive_item
+from ui.records.exchange.chatgpt import CHATGPT, read_chatgpt
+from ui.records.exchange.claude import CLAUDE, read_claude
+from ui.records.exchange.contents import (
+    DAMAGED_ARCHIVE,
+    ArchivedPictures,
+    FoundConversations,
+    member_pieces,
+    names_beside,
+    origin_of,
+    trace_members,
+    traces_beside,
+    traces_in,
+)
+from ui.records.exchange.jan import JAN, MESSAGES, THREAD, read_jan
+from ui.records.exchange.lm_studio import (
+    LM_STUDIO,
+    PRESET_SUFFIX,
+    SUFFIX,
+    read_lm_studio,
+    read_preset,
+)
+
+# Everything is read as a stream: one conversation at a time, each with a limit. Members of an
+# archive are unpacked in memory, up to a limit.
+
+# More files than any export has, but few enough to list quickly.
+_MOST_NAMES = 200_000
+# More than any person has, but few enough to show.
+MOST_CONVERSATIONS = 50_000
+_PIECE_BYTES = 1 << 18
+_OF_THE_SYSTEM = (".DS_Store", "Thumbs.db", "desktop.ini")
+_LISTS = ("conversations.json", "conversations-")
+# LM Studio's folders.
+_CHATS, _SENT = "conversations", "user-files"
+# Deeper than LM Studio's folders are nested, and more files than an export has.
+_MOST_DEPTH, _MOST_BESIDE = 16, 50_000
+_UNKNOWN = (
+    "it holds no conversations of Fullstop, ChatGPT, Claude, LM Studio or Jan. Choose the file or "
+    "folder that the other program exported"
+)
+_Reader = Callable[[Fields, FoundConversations], None]
+_SHAPES: tuple[tuple[str, str, _Reader], ...] = (
+    ("mapping", CHATGPT, read_chatgpt),
+    ("chat_messages", CLAUDE, read_claude),
+)
+
+
+def find_conversations(path: Path, most_bytes: int) -> FoundConversations:
+    """Return everything in a file, an archive or a folder, with all of its conversations."""
+    with ExportReading(path, most_bytes) as reading:
+        conversations = list(reading.conversations())
+        reading.found.conversations = conversations
+        return reading.found
+
+
+class ExportReading:
+    """Reads the conversations of a file, an archive or a folder, one after the other."""
+
+    def __init__(
+        self,
+        path: Path,
+        most_bytes: int,
+        pictures: Path | None = None,
+        numbers: frozenset[int] | None = None,
+    ) -> None:
+        self.found = FoundConversations("")
+        self._path = path
+        self._numbers = numbers
+        self._is_archive = False
+        self._open = contextlib.ExitStack()
+        self._source = self._source_of(path, most_bytes)
+        beside = {} if pictures is None or self._is_archive else _files_beside(path)
+        self.found.pictures = ArchivedPictures(
+            [*self._source.names, *beside],
+            lambda name: (
+                _file_pieces(beside[name]) if name in beside else self._source.raw_pieces(name)
+            ),
+            pictures,
+            is_dry=numbers is None,
+        )
+
+    def _source_of(self, path: Path, most_bytes: int) -> "_Source":
+        if path.is_dir():
+            return _Folder(path, most_bytes)
+        with path.open("rb") if path.is_file() else contextlib.nullcontext() as file:
+            self._is_archive = file is not None and file.read(4) == b"PK\x03\x04"
+        if not self._is_archive:
+            return _Alone(path, most_bytes)
+        try:
+            archive = self._open.enter_context(zipfile.ZipFile(path))
+        except DAMAGED_ARCHIVE as error:
+            raise DamagedFile("the archive is damaged") from error
+        return _Archive(archive, most_bytes)
+
+    def __enter__(self) -> "ExportReading":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._open.close()
+
+    def conversations(self) -> Iterator[Conversation]:
+        """Yield the conversations; damaged and too large ones are noted instead."""
+        found = self.found
+        count = 0
+        self._want_pictures_of(count)
+        for _ in self._steps():
+            read, found.conversations = found.conversations, []
+            for conversation in read:
+                count += 1
+                if count > MOST_CONVERSATIONS:
+                    found.left_out["more conversation"] += 1
+                else:
+                    yield conversation
+            self._want_pictures_of(count)
+        if not found.program:
+            raise DamagedFile(_UNKNOWN)
+        if found.program == OURS:
+            self._take_traces()
+        found.unread += [name for name in self._source.names if self._is_unread(name)]
+
+    def _want_pictures_of(self, number: int) -> None:
+        """Keep the pictures of the conversation that is read next only if it was chosen."""
+        self.found.pictures.is_wanted = self._numbers is None or number in self._numbers
+
+    def _take_traces(self) -> None:
+        path = self._path
+        if isinstance(self._source, _Archive):
+            self.found.traces = traces_in(self._source.archive, path)
+        elif isinstance(self._source, _Folder):
+            self.found.traces = traces_beside(path, self._source.names)
+        else:
+            # Some file managers unpack archives on their own; the traces are then beside the file.
+            self.found.traces = traces_beside(path.parent, names_beside(path))
+
+    def _is_unread(self, name: str) -> bool:
+        parts = PurePosixPath(name).parts
+        return not (
+            name in self._source.read
+            or name in self.found.pictures.read
+            or name.endswith("/")
+            or trace_members([name])
+            or parts[-1] in _OF_THE_SYSTEM
+            or "__MACOSX" in parts
+        )
+
+    def _steps(self) -> Iterator[None]:
+        """Read into ``found``; yield after each part."""
+        source, names = self._source, self._source.names
+        if threads := [name for name in names if PurePosixPath(name).name == THREAD]:
+            yield from _threads(source, threads, self.found)
+        elif kept := [name for name in names if name.endswith((SUFFIX, PRESET_SUFFIX))]:
+            yield from _kept_by_lm_studio(source, kept, self.found)
+        elif len(names) == 1 and (isinstance(source, _Alone) or names[0].endswith(".json")):
+            yield from _one_file(source, names[0], self.found)
+        else:
+            for name in sorted(one for one in names if _is_list(PurePosixPath(one).name)):
+                yield from _one_file(source, name, self.found)
+
+
+class _Source:
+    """A source of named texts: a file, a folder or an archive."""
+
+    names: list[str]
+
+    def __init__(self, most_bytes: int) -> None:
+        self._left = self._most = most_bytes
+        self.read: set[str] = set()
+
+    def pieces(self, name: str) -> Iterator[bytes]:
+        """Yield a text in pieces."""
+        self.read.add(name)
+        for piece in self.raw_pieces(name):
+            self._left -= len(piece)
+            if self._left < 0:
+                raise self._too_large()
+            yield piece
+
+    def json(self, name: str) -> Any:
+        """Return the value of a small JSON file; raises as ``pieces`` does."""
+        kept: list[bytes] = []
+        size = 0
+        for piece in self.pieces(name):
+            size += len(piece)
+            if size > MOST_ITEM_BYTES:
+                raise DamagedFile(f"it is too large: it may have up to {MOST_ITEM_BYTES >> 20} MB")
+            kept.append(piece)
+        return json_value(b"".join(kept))
+
+    def raw_pieces(self, name: str) -> Iterator[bytes]:
+        """Yield a file in pieces, which do not count as text."""
+        raise NotImplementedError
+
+    def _too_large(self) -> Exception:
+        return OSError(errno.EFBIG, f"it is larger than {self._most >> 20} MiB")
+
+
+class _Alone(_Source):
+    def __init__(self, path: Path, most_bytes: int) -> None:
+        super().__init__(most_bytes)
+        self._path = path
+        self.names = [path.name]
+
+    def raw_pieces(self, name: str) -> Iterator[bytes]:
+        return _file_pieces(self._path)
+
+
+class _Folder(_Source):
+    def __init__(self, folder: Path, most_bytes: int) -> None:
+        super().__init__(most_bytes)
+        self._folder = folder
+        self.names = []
+        for root, folders, files in os.walk(folder):
+            folders.sort()
+            place = Path(root).relative_to(folder)
+            self.names += [(place / name).as_posix() for name in sorted(files)]
+            if len(self.names) > _MOST_NAMES:
+                raise DamagedFile(f"the folder has more than {counted(_MOST_NAMES, 'file')}")
+
+    def raw_pieces(self, name: str) -> Iterator[bytes]:
+        return _file_pieces(self._folder / name)
+
+
+class _Archive(_Source):
+    def __init__(self, archive: zipfile.ZipFile, most_bytes: int) -> None:
+        super().__init__(most_bytes)
+        self.archive = archive
+        self.names = archive.namelist()
+        if len(self.names) > _MOST_NAMES:
+            raise DamagedFile(f"the archive has more than {counted(_MOST_NAMES, 'file')}")
+
+    def raw_pieces(self, name: str) -> Iterator[bytes]:
+        return member_pieces(self.archive, name, _PIECE_BYTES)
+
+    def _too_large(self) -> Exception:
+        return DamagedFile(f"it unpacks to more than {self._most / 1e6:.0f} MB")
+
+
+def _files_beside(path: Path) -> dict[str, Path]:
+    """Return the files outside of what was chosen that may be its pictures, by their paths.
+
+    They lie beside a list of conversations and in folders there, or where LM Studio keeps what was
+    sent: beside its folder of conversations. Links are not followed.
+    """
+    folders: list[Path] = []
+    if _is_list(path.name) and path.is_file():
+        folders = [path.parent, *(one for one in _entries(path.parent) if one.is_dir())]
+    if path.is_dir() or path.name.endswith(SUFFIX):
+        above = [one for one in (path, *path.parents)[:_MOST_DEPTH] if one.name == _CHATS]
+        sent = [one.with_name(_SENT) for one in above[:1]]
+        folders += [one for one in sent if not one.is_symlink()]
+    files = (one for folder in folders for one in _entries(folder) if one.is_file())
+    return {str(one): one for one in islice(files, _MOST_BESIDE)}
+
+
+def _entries(folder: Path) -> Iterator[Path]:
+    """Yield what is in a folder, apart from links."""
+    with contextlib.suppress(OSError), os.scandir(folder) as entries:
+        for entry in entries:
+            if not entry.is_symlink():
+                yield folder / entry.name
+
+
+def _file_pieces(path: Path) -> Iterator[bytes]:
+    with open_regular(path) as file:
+        while piece := file.read(_PIECE_BYTES):
+            yield piece
+
+
+def _is_list(name: str) -> bool:
+    return name.startswith(_LISTS) and name.endswith(".json")
+
+
+def _one_file(source: _Source, name: str, found: FoundConversations) -> Iterator[None]:
+    """Read a file that is a list of conversations, our archive, or one conversation."""
+    fields: dict[str, Any] = {}
+    is_ours, count, unknown = False, 0, 0
+    try:
+        for item in json_items(source.pieces(name), LISTS):
+            count += 1
+            if item.number is not None and not item.name:
+                unknown += not _take_listed(item, found)
+            elif item.name == "fullstop_conversations" or is_ours:
+                is_ours = True
+                read_archive_item(item, found)
+            else:
+                fields[item.place] = item.value()
+            yield
+    except DamagedFile as error:
+        if not found.program:
+            raise
+        found.note_damage(f"{name}: {error}; nothing behind that was read")
+    if fields:
+        _take_fields(fields, name, found)
+        yield
+    if unknown and found.program:
+        found.left_out["unknown part"] += unknown
+
+
+def _take_listed(item: JsonItem, found: FoundConversations) -> bool:
+    """Read an item of a list of conversations; return whether it could be one."""
+    where = f"conversations{item.place}"
+    try:
+        value = item.value()
+    except DamagedFile as error:
+        found.note_damage(f"{where}: {error}")
+        return True
+    for field, program, read in _SHAPES:
+        if isinstance(value, dict) and field in value:
+            found.program = found.program or program
+            _attempt(found, where, value, read)
+            return True
+    return False
+
+
+def _take_fields(values: dict[str, Any], name: str, found: FoundConversations) -> None:
+    """Read a file that is an object: one conversation."""
+    for field, program, read in _SHAPES:
+        if field in values:
+            found.program = program
+            _attempt(found, "conversations[0]", values, read)
+            return
+    if _is_lm_studio(values):
+        found.program = LM_STUDIO
+        read_lm_studio(Fields(values), name, found)
+    elif not name.startswith(_LISTS):
+        raise DamagedFile("fullstop_conversations: is missing; " + _UNKNOWN)
+
+
+def _is_lm_studio(values: dict[str, Any]) -> bool:
+    messages = values.get("messages")
+    return isinstance(messages, list) and any(
+        isinstance(one, dict) and "versions" in one for one in messages
+    )
+
+
+def _attempt(found: FoundConversations, where: str, values: Any, read: _Reader) -> None:
+    try:
+        read(Fields(values, where), found)
+    except DamagedFile as error:
+        found.note_damage(str(error))
+
+
+def _kept_by_lm_studio(
+    source: _Source, names: list[str], found: FoundConversations
+) -> Iterator[None]:
+    found.program = LM_STUDIO
+    folders: dict[str, ConversationFolder] = {}
+    names = sorted(names, key=lambda name: name.endswith(PRESET_SUFFIX))
+    places = [PurePosixPath(name).parts for name in names if name.endswith(SUFFIX)]
+    tops = {parts[0] for parts in places}
+    # In an archive of the folder, everything is inside the folder itself.
+    skipped = 1 if len(tops) == 1 and all(len(one) > 1 for one in places) else 0
+    for name, values in _each(source, names, found):
+        try:
+            read = read_preset if name.endswith(PRESET_SUFFIX) else read_lm_studio
+            read(Fields(values), name, found)
+        except DamagedFile as error:
+            found.note_damage(f"{name}: {error}")
+        inside = "/".join(PurePosixPath(name).parts[skipped:-1])
+        if inside and found.conversations:
+            folder = folders.get(inside)
+            if folder is None:
+                # The id is the same each time: a second import finds the folder of the first.
+                identity = origin_of(LM_STUDIO, inside)
+                folder = folders[inside] = ConversationFolder(inside, id=identity)
+                found.folders.append(folder)
+            found.conversations[-1].placement = Placement(folder.id)
+        yield
+
+
+def _threads(source: _Source, names: list[str], found: FoundConversations) -> Iterator[None]:
+    found.program = JAN
+    every = set(source.names)
+    for name, values in _each(source, names, found):
+        place = PurePosixPath(name).parent
+        beside = (place / MESSAGES).as_posix()
+        if beside not in every:
+            found.left_out["empty conversation"] += 1
+            continue
+        try:
+            read_jan(Fields(values, name), _lines(source.pieces(beside)), place.name, found)
+        except DamagedFile as error:
+            found.note_damage(f"{beside}: {error}")
+        except OSError as error:
+            found.note_damage(f"{beside}: {os_cause(error)}")
+        yield
+
+
+def _lines(pieces: Iterator[bytes]) -> Iterator[bytes | None]:
+    """Yield the lines of a text; None for one that is too large."""
+    kept: list[bytes] = []
+    size = 0
+    for piece in pieces:
+        # Only a line feed ends a line: texts in JSON may contain other line separators.
+        first, *others = piece.split(b"\n")
+        for number, part in enumerate([first, *others]):
+            if number:
+                yield b"".join(kept) if size <= MOST_ITEM_BYTES else None
+                kept, size = [], 0
+            size += len(part)
+            if size > MOST_ITEM_BYTES:
+                kept.clear()
+            else:
+                kept.append(part)
+    yield b"".join(kept) if size <= MOST_ITEM_BYTES else None
+
+
+def _each(
+    source: _Source, names: list[str], found: FoundConversations
+) -> Iterator[tuple[str, Any]]:
+    """Yield the values of the files that can be read; the others are listed as damaged."""
+    for name in names:
+        try:
+            value = source.json(name)
+        except DamagedFile as error:
+            found.note_damage(f"{name}: {error}")
+        except OSError as error:
+            found.note_damage(f"{name}: {os_cause(error)}")
+        else:
+            yield name, value
+
 
 _MOST_MEMORY_BYTES = 150 << 20
 _CPU_S = 120.0
@@ -96,7 +521,7 @@ def _contents(reading: ExportReading) -> dict[str, Any]:
     return {
         "program": found.program,
         "listed": listed,
-        "folders": [codec.folder_values(one) for one in found.folders],
+        "folders": [folder_values(one) for one in found.folders],
         "presets": [preset_values(one) for one in found.presets],
         "damaged": found.damaged,
         "left_out": found.left_out,

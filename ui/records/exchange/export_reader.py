@@ -17,14 +17,17 @@ from engine.processes.helper_process import (
     HelperNotStarted,
     HelperProcess,
 )
-from ui.records import codec
+from ui.records.codec import folder_from, preset_from
 from ui.records.conversations import Conversation
 from ui.records.exchange.archive import OURS, conversation_from
-from ui.records.exchange.archived_traces import ArchivedTraces, UnpackedTraces
-from ui.records.exchange.found import FoundConversations, ListedConversation
-from ui.records.exchange.zipped import ZippedTraces
+from ui.records.exchange.contents import (
+    ArchivedTraces,
+    FoundConversations,
+    ListedConversation,
+    UnpackedTraces,
+    ZippedTraces,
+)
 from ui.records.messages import runs_of
-from ui.records.presets import preset_from
 
 # Named and not imported, because the program itself does not need the module.
 _MODULE = "ui.records.exchange.export_process"
@@ -71,7 +74,7 @@ class ExportReader:
             ListedConversation(number, *values)
             for number, values in enumerate(answer.take("listed", list))
         ]
-        found.folders = [codec.folder_from(one) for one in answer.items("folders")]
+        found.folders = [folder_from(one) for one in answer.items("folders")]
         found.presets = [preset_from(one) for one in answer.items("presets")]
         found.damaged = answer.take("damaged", list)
         found.left_out = Counter(answer.take("left_out", dict))

@@ -12,7 +12,7 @@ from engine.files.fields import DamagedFile, Fields
 from engine.files.json_items import MOST_ITEM_BYTES, json_value
 from ui.records.attachments import Attachment
 from ui.records.conversations import Conversation
-from ui.records.exchange.found import FoundConversations
+from ui.records.exchange.contents import FoundConversations
 from ui.records.exchange.other_programs import (
     MOST_MESSAGES,
     TOO_LARGE,
@@ -32,7 +32,7 @@ from ui.records.exchange.other_programs import (
     with_files,
 )
 from ui.records.messages import chained
-from ui.records.tooling.calls import CallResult
+from ui.records.tools import CallResult
 
 JAN = "Jan"
 THREAD, MESSAGES = "thread.json", "messages.jsonl"

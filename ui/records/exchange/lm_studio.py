@@ -14,8 +14,9 @@ from typing import Any
 from engine import StopKind, ToolCall
 from engine.files.fields import DamagedFile, Fields, parsed_json
 from ui.records.attachments import Attachment
+from ui.records.codec import Preset
 from ui.records.conversations import ConversationSettings, StopEntry
-from ui.records.exchange.found import FoundConversations
+from ui.records.exchange.contents import FoundConversations
 from ui.records.exchange.other_programs import (
     Reason,
     Said,
@@ -35,8 +36,7 @@ from ui.records.exchange.other_programs import (
     with_files,
 )
 from ui.records.messages import ConversationMessage
-from ui.records.presets import Preset
-from ui.records.tooling.calls import CallResult
+from ui.records.tools import CallResult
 
 LM_STUDIO = "LM Studio"
 SUFFIX = ".conversation.json"

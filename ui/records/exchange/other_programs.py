@@ -20,19 +20,13 @@ from engine import (
     counted,
 )
 from engine.files.fields import Fields
-from ui.records import codec
 from ui.records.attachments import Attachment, kept_picture
-from ui.records.conversations import (
-    UNTITLED,
-    Conversation,
-    StopEntry,
-    title_from_file,
-    title_of,
-)
-from ui.records.exchange.found import FoundConversations, origin_of
+from ui.records.codec import moment
+from ui.records.conversations import UNTITLED, Conversation, StopEntry, title_from_file, title_of
+from ui.records.exchange.contents import FoundConversations, origin_of
 from ui.records.messages import ConversationMessage, Role, question
 from ui.records.runs import Run, RunState
-from ui.records.tooling.calls import CallResult, CallState
+from ui.records.tools import CallResult, CallState
 
 # Larger Unix times are in milliseconds: as seconds they would be thousands of years away.
 _LEAST_MS = 100_000_000_000
@@ -164,12 +158,12 @@ def seconds(value: Any) -> float:
     """Return a time given in seconds, milliseconds or ISO 8601 as Unix seconds; 0 for none."""
     if isinstance(value, str):
         with contextlib.suppress(ValueError, OverflowError):
-            return codec.moment(datetime.fromisoformat(value).timestamp())
+            return moment(datetime.fromisoformat(value).timestamp())
         return 0.0
     if isinstance(value, bool) or not isinstance(value, int | float):
         return 0.0
     with contextlib.suppress(OverflowError):
-        return codec.moment(float(value) / (1000 if value >= _LEAST_MS else 1))
+        return moment(float(value) / (1000 if value >= _LEAST_MS else 1))
     return 0.0
 
 

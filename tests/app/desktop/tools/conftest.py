@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.app.desktop.tools.served import SERVERS, Served
-from ui.records.tooling.servers import NamedValue, ServerStage, ToolServerConfig
+from ui.records.tools import NamedValue, ServerStage, ToolServerConfig
 
 
 @contextmanager

@@ -11,7 +11,7 @@ import psutil
 from app.desktop.tools.secrets import ToolSecrets
 from app.desktop.tools.servers import ToolServers
 from app.settings.keychain import Keychain, NoKeychain
-from ui.records.tooling.servers import ServerState, ToolInfo, ToolServerConfig
+from ui.records.tools import ServerState, ToolInfo, ToolServerConfig
 from ui.tools.tool_host import ToolsRefused
 
 SERVERS = Path(__file__).parent / "servers"

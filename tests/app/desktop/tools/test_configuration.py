@@ -11,7 +11,7 @@ from app.desktop.tools.secrets import ToolSecrets
 from app.desktop.tools.server_fields import BadConfiguration
 from app.desktop.tools.servers_file import ServersFile, claude_desktop_file
 from tests.app.desktop.tools.served import Served, no_keychain
-from ui.records.tooling.servers import NamedValue, ServerStage, ToolServerConfig
+from ui.records.tools import NamedValue, ServerStage, ToolServerConfig
 from ui.tools.tool_host import ToolsRefused
 
 PROGRAM = '"command": "npx", "args": ["-y", "some-server"]'

@@ -8,7 +8,7 @@ import pytest
 
 from tests.app.desktop.tools.served import Served
 from tests.support.outside.raw_server import answering, raw_server
-from ui.records.tooling.servers import NamedValue, ServerStage, ToolServerConfig
+from ui.records.tools import NamedValue, ServerStage, ToolServerConfig
 
 _JSON = "content-type: application/json"
 

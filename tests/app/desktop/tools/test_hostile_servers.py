@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from tests.app.desktop.tools.served import Served, hostile, is_dead
-from ui.records.tooling.servers import ServerStage, ToolServerConfig
+from ui.records.tools import ServerStage, ToolServerConfig
 
 
 def started(served: Served, how: str) -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.app.desktop.tools.served import Served
-from ui.records.tooling.servers import ToolServerConfig
+from ui.records.tools import ToolServerConfig
 
 MODULES = os.environ.get("FULLSTOP_NODE_SERVERS", "")
 pytestmark = [

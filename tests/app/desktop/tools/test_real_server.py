@@ -12,7 +12,7 @@ import psutil
 import pytest
 
 from tests.app.desktop.tools.served import SERVERS, Served, is_dead
-from ui.records.tooling.servers import NamedValue, ServerStage, ToolServerConfig
+from ui.records.tools import NamedValue, ServerStage, ToolServerConfig
 from ui.tools.tool_host import ToolsRefused
 
 

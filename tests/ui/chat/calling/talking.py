@@ -22,7 +22,7 @@ from ui.preferences.groups import ToolPreferences
 from ui.preferences.preferences import Preferences
 from ui.records.conversations import Conversation
 from ui.records.runs import Run
-from ui.records.storing import MemoryConversationStore
+from ui.records.store import MemoryConversationStore
 from ui.tools.toolbox import Toolbox
 
 

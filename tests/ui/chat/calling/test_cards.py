@@ -13,7 +13,7 @@ from ui.chat.calling.tool_card import ToolCard
 from ui.chat.messages.tool_cards import ToolCards
 from ui.kit.look.theme import Theme
 from ui.records.runs import Run, RunState
-from ui.records.tooling.calls import CallProgress, CallResult, CallState, Decision
+from ui.records.tools import CallProgress, CallResult, CallState, Decision
 
 ENDED = Finished(StopInfo(StopKind.TOOL_CALL), Usage(), Timing())
 

@@ -20,10 +20,9 @@ from tests.ui.driving import RunOnLoop, ScriptedEngine, eventually
 from ui.chat.calling.call_words import state_words
 from ui.records.conversations import Conversation
 from ui.records.messages import ConversationMessage, question
+from ui.records.requests import result_cuts, results_of
 from ui.records.runs import Run, RunState
-from ui.records.sending.tool_results import result_cuts, results_of
-from ui.records.tooling.calls import CallResult, CallState, Decision
-from ui.records.tooling.choice import approval_of
+from ui.records.tools import CallResult, CallState, Decision, approval_of
 
 ONCE = Decision("once")
 

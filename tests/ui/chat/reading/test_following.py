@@ -11,7 +11,7 @@ from tests.ui.driving import ScriptedEngine, eventually
 from ui.chat.messages.answer_view import AnswerView
 from ui.records.messages import ConversationMessage
 from ui.records.runs import Run
-from ui.records.tooling.calls import CallProgress, CallResult, CallState
+from ui.records.tools import CallProgress, CallResult, CallState
 from ui.window.main_window import MainWindow
 
 

@@ -17,7 +17,7 @@ from ui.kit.look.theme import Theme
 from ui.records.conversations import Conversation
 from ui.records.messages import ConversationMessage
 from ui.records.runs import Run, RunState
-from ui.records.tooling.choice import ToolsInUse
+from ui.records.tools import ToolsInUse
 from ui.window.main_window import MainWindow
 
 COUNT = "Count from 1 to 10, one number per line"

@@ -21,7 +21,7 @@ from ui.chat.storage.conversation_files import ConversationFiles
 from ui.chat.storage.transfer_bar import TransferBar
 from ui.records.conversations import Conversation
 from ui.records.messages import ConversationMessage
-from ui.records.storing import MemoryConversationStore
+from ui.records.store import MemoryConversationStore
 
 
 @contextmanager

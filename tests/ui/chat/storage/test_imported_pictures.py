@@ -25,12 +25,11 @@ from ui.kit.look.theme import Theme
 from ui.kit.system.links import ask_about_picture
 from ui.records.attachments import kept_picture
 from ui.records.conversations import Conversation
-from ui.records.exchange import archived_pictures
 from ui.records.exchange.archive import conversation_markdown
-from ui.records.exchange.archived_pictures import ArchivedPictures
-from ui.records.exchange.reading import ExportReading
+from ui.records.exchange.contents import ArchivedPictures
+from ui.records.exchange.export_process import ExportReading
 from ui.records.messages import question
-from ui.records.sending.turns import turns_of
+from ui.records.requests import turns_of
 
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(range(256)) * 4
 JPEG = b"\xff\xd8\xff\xe0" + b"j" * 900
@@ -387,7 +386,7 @@ def test_our_archive_takes_pictures_to_another_computer(
 def test_an_import_keeps_pictures_only_up_to_its_limit(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(archived_pictures, "MOST_PICTURES_BYTES", 2 * len(PNG))
+    monkeypatch.setattr("ui.records.exchange.contents.MOST_PICTURES_BYTES", 2 * len(PNG))
     contents = {f"{n}.png": PNG + bytes([n]) for n in range(3)} | {"0 again.png": PNG}
     pictures = ArchivedPictures(
         contents, lambda name: iter([contents[name]]), tmp_path / "p", is_dry=False

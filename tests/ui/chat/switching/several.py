@@ -14,7 +14,7 @@ from tests.ui.driving import eventually
 from ui.chat.switching.model_switcher import ModelSwitcher
 from ui.kit.look.theme import Theme
 from ui.records.runs import Run
-from ui.records.storing import ConversationStore
+from ui.records.store import ConversationStore
 
 
 class SeveralModels:

@@ -16,7 +16,7 @@ from tests.ui.chat.switching.several import SeveralModels
 from tests.ui.driving import RunOnLoop, eventually
 from ui.chat.messages.prompt_progress import PromptProgressBar
 from ui.kit.look.theme import Theme
-from ui.records.chosen_model import ChosenModel
+from ui.records.conversations import ChosenModel
 from ui.records.exchange.archive import conversations_from_json, conversations_json
 from ui.records.runs import RunState
 

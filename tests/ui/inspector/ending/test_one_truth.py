@@ -20,8 +20,7 @@ from ui.inspector.tape.tape import Tape
 from ui.inspector.timing.timing_tab import TimingTab
 from ui.kit.look.theme import Theme
 from ui.models.model_state import ModelState
-from ui.records.exchange.report import markdown_report
-from ui.records.runs import Run, RunState
+from ui.records.runs import Run, RunState, markdown_report
 from ui.stops.verdict_view import VerdictView
 
 CALL = '<tool_call>\n{"name": "f", "arguments": {}}\n</tool_call>'

@@ -12,10 +12,12 @@ from ui.chat.composing.preset_list import PresetList
 from ui.chat.history.conversation_list import ConversationList
 from ui.chat.session.traces import Traces
 from ui.chat.storage.conversation_files import ConversationFiles
+from ui.records.codec import Preset, presets_from_json, presets_json
 from ui.records.conversations import (
     Conversation,
     ConversationFolder,
     ConversationSettings,
+    Placement,
     StopEntry,
 )
 from ui.records.exchange.archive import (
@@ -24,14 +26,11 @@ from ui.records.exchange.archive import (
     conversations_from_json,
     conversations_json,
 )
+from ui.records.exchange.contents import FoundConversations
 from ui.records.exchange.export_reader import ExportReader
-from ui.records.exchange.found import FoundConversations
-from ui.records.exchange.report import markdown_report
 from ui.records.messages import ConversationMessage
-from ui.records.placement import Placement
-from ui.records.presets import Preset, presets_from_json, presets_json
-from ui.records.runs import Run, RunState
-from ui.records.storing import MemoryConversationStore
+from ui.records.runs import Run, RunState, markdown_report
+from ui.records.store import MemoryConversationStore
 
 
 def test_a_title_from_a_file_is_one_line_without_control_characters() -> None:

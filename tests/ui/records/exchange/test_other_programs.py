@@ -11,7 +11,7 @@ from engine import end_facts, figures
 from engine.files.fields import DamagedFile
 from ui.inspector.ending.verdict_head import why
 from ui.records.conversations import Conversation
-from ui.records.exchange.reading import find_conversations
+from ui.records.exchange.export_process import find_conversations
 from ui.records.runs import Run
 
 MOST = 8_000_000

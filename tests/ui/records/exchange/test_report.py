@@ -1,7 +1,6 @@
 from engine.stopping.record import StopInfo, StopKind
 from engine.values.events import BudgetEnd, Finished, Speculation, Timing, Usage
-from ui.records.exchange.report import markdown_report
-from ui.records.runs import Run, RunState
+from ui.records.runs import Run, RunState, markdown_report
 
 STOP = StopInfo(StopKind.STOP_STRING, "a|b`\n", 9, "b", text_offset=4, token_index=2, dropped="a|b")
 

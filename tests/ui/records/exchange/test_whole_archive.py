@@ -20,17 +20,16 @@ from ui.chat.session.traces import Traces
 from ui.chat.storage.conversation_files import ConversationFiles
 from ui.chat.storage.conversation_imports import ImportPreview
 from ui.records.attachments import Attachment
-from ui.records.codec import run_values
+from ui.records.codec import Preset, run_values
 from ui.records.conversations import (
     Conversation,
     ConversationFolder,
     ConversationSettings,
+    Placement,
     StopEntry,
 )
 from ui.records.messages import ConversationMessage
-from ui.records.placement import Placement
-from ui.records.presets import Preset
-from ui.records.storing import MemoryConversationStore
+from ui.records.store import MemoryConversationStore
 
 _ROOM = 10_000_000
 

@@ -97,7 +97,7 @@ def test_a_preset_brings_settings_and_stops_and_can_be_undone(use: Use) -> None:
 
 
 def test_sampling_is_set_in_the_card_and_reaches_the_request(use: Use) -> None:
-    from ui.records.sending.asking import request_for
+    from ui.records.requests import request_for
 
     async def steps(window: MainWindow) -> None:
         window.chat.show_settings()

@@ -10,7 +10,7 @@ from tests.ui.driving import RunOnLoop
 from ui.chat.history.sidebar_rows import FolderHead
 from ui.kit.look.theme import Theme
 from ui.records.conversations import Conversation
-from ui.records.storing import MemoryConversationStore
+from ui.records.store import MemoryConversationStore
 from ui.window.main_window import MainWindow
 
 NAMES = ("Apples", "Bananas", "Cherries", "Dates")

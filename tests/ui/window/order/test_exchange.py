@@ -12,7 +12,7 @@ from tests.ui.window.order.four_conversations import NAMES, listed, one, used
 from ui.chat.columns.import_dialog import ImportDialog
 from ui.chat.storage.transfer_bar import TransferBar
 from ui.kit.look.theme import Theme
-from ui.records.placement import Placement
+from ui.records.conversations import Placement
 from ui.window.main_window import MainWindow
 
 

@@ -12,8 +12,7 @@ from tests.ui.driving import RunOnLoop, eventually
 from tests.ui.window.order.four_conversations import NAMES, listed, one, used
 from ui.chat.columns.folder_dialog import FolderDialog
 from ui.kit.look.theme import Theme
-from ui.records.conversations import ConversationFolder, StopEntry
-from ui.records.placement import ListOrder, Placement
+from ui.records.conversations import ConversationFolder, ListOrder, Placement, StopEntry
 from ui.window.main_window import MainWindow
 
 

@@ -1,14 +1,15 @@
-"""Reads a file that a person attaches: text directly, documents in a process that may crash.
+"""Reads the text of a file that a person attaches, in a process that may die of it.
 
-Blocks; call it on any thread but the window's. Each file has its own reader, which another thread
-may close.
+Blocks; any thread but the window's.
 """
 
+import codecs
 import os
+import re
 from collections.abc import Callable
 from json import dumps, loads
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from engine import counted
 from engine.files.bounded import read_bounded
@@ -20,8 +21,145 @@ from engine.processes.helper_process import (
     HelperProcess,
 )
 from ui.records.attachments import Attachment, AttachmentRefused, PageRange, text_of_pages
-from ui.records.documents import kinds
-from ui.records.documents.plain_text import NotText, decoded
+
+# Kinds of files, by their first bytes; some cannot be attached.
+
+Kind = Literal["text", "pdf", "zip"]
+
+HEAD_BYTES = 2048
+
+_CANNOT_SEE = "The model cannot see images: describe it in words, or attach its text"
+_CANNOT_HEAR = "The model reads text only: attach a transcript"
+_IMAGE = f"is an image. {_CANNOT_SEE}"
+_SOUND = f"is a sound recording. {_CANNOT_HEAR}"
+_FILM = f"is a video. {_CANNOT_HEAR}"
+_ARCHIVE = "is an archive. Unpack it and attach the files that matter"
+_PROGRAM = "is a program, not text"
+_OLD_OFFICE = (
+    "is in an old format of Office, or has a password. Save a copy without a password as .docx or "
+    ".pdf"
+)
+_RICH_TEXT = "is in Rich Text Format. Save it as .docx or .txt"
+_DATABASE = "is a database. Export what matters as .csv or .txt"
+
+_SIGNATURES: tuple[tuple[bytes, str], ...] = (
+    (rb"\x89PNG\r\n\x1a\n", _IMAGE),
+    (rb"\xff\xd8\xff", _IMAGE),
+    (rb"GIF8[79]a", _IMAGE),
+    (rb"RIFF....WEBP", _IMAGE),
+    (rb"BM....\x00\x00\x00\x00", _IMAGE),
+    (rb"II\*\x00|MM\x00\*", _IMAGE),
+    (rb"\x00\x00\x01\x00", _IMAGE),
+    (rb"....ftyp(?:heic|heix|hevc|mif1|msf1|avif|avis)", _IMAGE),
+    (rb"8BPS", _IMAGE),
+    (rb"....ftypM4A", _SOUND),
+    (rb"ID3|\xff[\xfb\xf3\xf2]|fLaC|OggS|RIFF....WAVE", _SOUND),
+    (rb"....ftyp|\x1aE\xdf\xa3|RIFF....AVI ", _FILM),
+    (rb"\x1f\x8b|BZh|\xfd7zXZ\x00|7z\xbc\xaf|Rar!|\x28\xb5\x2f\xfd", _ARCHIVE),
+    (rb"\x7fELF|MZ.\x00|\xfe\xed\xfa[\xce\xcf]|[\xce\xcf]\xfa\xed\xfe|\xca\xfe\xba\xbe", _PROGRAM),
+    (rb"\xd0\xcf\x11\xe0", _OLD_OFFICE),
+    (rb"\{\\rtf", _RICH_TEXT),
+    (rb"SQLite format 3\x00", _DATABASE),
+)
+_REFUSED = tuple((re.compile(one, re.DOTALL), why) for one, why in _SIGNATURES)
+
+# The names in a ZIP file tell which program made it.
+_WITHIN_ZIP = (
+    ("xl/", "is a spreadsheet. Export the sheets that matter as .csv"),
+    ("ppt/", "is a presentation. Save it as .pdf"),
+    ("content.xml", "is an OpenDocument file. Save it as .docx or .pdf"),
+    ("META-INF/container.xml", "is an e-book. Save it as .pdf or .txt"),
+)
+
+
+def kind_of(head: bytes) -> Kind:
+    """Return how to read a file, judged by its first bytes."""
+    # https://www.iso.org/standard/75839.html: readers accept the header in the first 1,024 bytes.
+    if b"%PDF-" in head[:1024]:
+        return "pdf"
+    return "zip" if head.startswith((b"PK\x03\x04", b"PK\x05\x06")) else "text"
+
+
+def refusal_of(head: bytes) -> str:
+    """Return why a file with these first bytes cannot be attached; empty if it can."""
+    return next((why for pattern, why in _REFUSED if pattern.match(head)), "")
+
+
+def refusal_of_zip(names: list[str]) -> str:
+    """Return why a ZIP file that is not a Word document cannot be attached."""
+    for start, why in _WITHIN_ZIP:
+        if any(name.startswith(start) for name in names):
+            return why
+    return _ARCHIVE
+
+
+# Text files, in any common encoding.
+
+# The byte order marks, longer ones first: that of UTF-32 begins like that of UTF-16.
+_MARKS = (
+    (codecs.BOM_UTF8, "utf-8-sig"),
+    (codecs.BOM_UTF32_LE, "utf-32"),
+    (codecs.BOM_UTF32_BE, "utf-32"),
+    (codecs.BOM_UTF16_LE, "utf-16"),
+    (codecs.BOM_UTF16_BE, "utf-16"),
+)
+_LEGACY = "cp1252"
+_LEGACY_NAME = "Windows-1252"
+_NUL = re.compile("\0")
+# Hardly any text has these characters: they show that the guessed encoding is wrong.
+_CONTROL = re.compile("[\x00-\x08\x0e-\x1a\x1c-\x1f\x7f]")
+_LOOKED_AT_BYTES = 4096
+# The largest share of letters beyond ASCII in Western text.
+_MOST_HIGH_SHARE = 0.3
+# In UTF-16 text of a Latin script, at least this share of every second byte is zero.
+_LEAST_ZERO_SHARE = 0.6
+
+
+class NotText(Exception):
+    """The bytes are not text, or their encoding cannot be recognised."""
+
+
+def decoded(data: bytes) -> tuple[str, str]:
+    """Return the text of a file, and the name of its encoding if that had to be guessed.
+
+    A byte order mark states the encoding. Without one it is UTF-8, or UTF-16 if the bytes look like
+    that, or else Windows-1252, as browsers assume for pages that do not state their encoding.
+    """
+    for mark, encoding in _MARKS:
+        if data.startswith(mark):
+            return _checked(data, encoding), ""
+    if encoding := _unmarked_utf16(data):
+        return _checked(data, encoding, _CONTROL), encoding.upper()
+    try:
+        return _checked(data, "utf-8"), ""
+    except NotText:
+        high = sum(byte >= 0x80 for byte in data)
+        if b"\0" in data or high > _MOST_HIGH_SHARE * len(data):
+            raise
+    return _checked(data, _LEGACY, _CONTROL), _LEGACY_NAME
+
+
+def _checked(data: bytes, encoding: str, never: re.Pattern[str] = _NUL) -> str:
+    try:
+        text = data.decode(encoding)
+    except UnicodeDecodeError as error:
+        raise NotText(encoding) from error
+    if never.search(text):
+        raise NotText(encoding)
+    return text.replace("\r\n", "\n").replace("\r", "\n")
+
+
+def _unmarked_utf16(data: bytes) -> str:
+    """Return the byte order of UTF-16 that the bytes look like; empty for neither."""
+    head = data[:_LOOKED_AT_BYTES]
+    half = len(head) // 2
+    if half < 2 or len(data) % 2:
+        return ""
+    even, odd = head[0::2].count(0), head[1::2].count(0)
+    if odd > _LEAST_ZERO_SHARE * half and not even:
+        return "utf-16-le"
+    return "utf-16-be" if even > _LEAST_ZERO_SHARE * half and not odd else ""
+
 
 MOST_TEXT_BYTES = 1_000_000
 MOST_DOCUMENT_BYTES = 100_000_000
@@ -33,7 +171,7 @@ _PAGES_AT_ONCE = 100
 _PATIENCE_S = 120.0
 _MOST_CPU_S = 20.0
 # Named and not imported, because the program itself does not need the module.
-_MODULE = "ui.records.documents.extracting"
+_MODULE = "ui.records.document_process"
 
 _REFUSALS = {
     "encrypted": "has a password. Save a copy without a password and attach that",
@@ -89,9 +227,9 @@ class FileReader:
         """
         try:
             head, size = self._looked_at()
-            if why := kinds.refusal_of(head):
+            if why := refusal_of(head):
                 raise self._refused(why)
-            kind = kinds.kind_of(head)
+            kind = kind_of(head)
             most = MOST_TEXT_BYTES if kind == "text" else MOST_DOCUMENT_BYTES
             if size > most:
                 raise self._refused(
@@ -116,7 +254,7 @@ class FileReader:
                 f"{self.name} is not a readable file. Attach text, PDF or Word files."
             )
         with open(self._path, "rb") as file:
-            return file.read(kinds.HEAD_BYTES), os.fstat(file.fileno()).st_size
+            return file.read(HEAD_BYTES), os.fstat(file.fileno()).st_size
 
     def _text(self) -> Attachment:
         try:
@@ -131,7 +269,7 @@ class FileReader:
         remark = f"It does not say its encoding, and was read as {guessed}." if guessed else ""
         return Attachment(self.name, text, remark=remark)
 
-    def _document(self, kind: kinds.Kind) -> Attachment:
+    def _document(self, kind: Kind) -> Attachment:
         try:
             pages, total, remarks = self._pages(kind)
         finally:
@@ -152,7 +290,7 @@ class FileReader:
             remark=" ".join(remarks),
         )
 
-    def _pages(self, kind: kinds.Kind) -> tuple[list[str], int, list[str]]:
+    def _pages(self, kind: Kind) -> tuple[list[str], int, list[str]]:
         """Return the texts of the pages, the number of all pages, and remarks on those left out."""
         pages: list[str] = []
         total, chars, most = 0, 0, 1 if kind == "zip" else _PAGES_AT_ONCE
@@ -189,7 +327,7 @@ class FileReader:
                 return pages, total, []
         return pages, total, [_only(pages, total, "the others take too long to read")]
 
-    def _ask(self, kind: kinds.Kind, first: int, most: int) -> dict[str, Any]:
+    def _ask(self, kind: Kind, first: int, most: int) -> dict[str, Any]:
         question = {
             "path": os.path.abspath(self._path),
             "kind": kind,
@@ -206,7 +344,7 @@ class FileReader:
         except HelperNotStarted as error:
             raise self._refused(_NOT_STARTED) from error
         if answer.get("refused") == "other":
-            raise self._refused(kinds.refusal_of_zip(answer["names"]))
+            raise self._refused(refusal_of_zip(answer["names"]))
         return answer
 
     def _refused(self, why: str) -> AttachmentRefused:

@@ -1,10 +1,31 @@
-"""The text of a Word document. Runs in a helper process: files may be hostile."""
+"""The process that reads documents: a hostile document may crash or block the reading process.
 
+Started as ``python -m ui.records.document_process``. It reads frames from its standard input,
+answers each on its standard output, and ends when its input ends. Each frame is a JSON object:
+
+    {"path": …, "kind": "pdf" or "zip", "first": n, "most": m, "cpu_s": s}
+        → {"pages": [texts of at most m pages from n on], "total": pages that the file has}
+        → {"pages": [text], "total": 0}     a Word document, which has no fixed pages
+        → {"refused": "encrypted" | "damaged" | "too large" | "memory"}
+        → {"refused": "other", "names": [names of the files in a ZIP file]}
+
+Its memory, and its processor time for each answer, are limited; the program's own are not.
+"""
+
+import os
+import sys
+import time
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from json import dumps, loads
 from pathlib import Path
-from typing import IO
+from typing import IO, Any, TypeVar
 from xml.etree import ElementTree
+
+from engine.processes.frames import read_frame, write_frame
+from engine.processes.own_limits import CpuTimer, allow_memory, give_way
+
+# Word documents.
 
 MOST_UNPACKED_BYTES = 300 << 20
 # Of one paragraph or table; each takes some 300 bytes.
@@ -165,3 +186,124 @@ def _heading(paragraph: ElementTree.Element, styles: Mapping[str, str]) -> str:
     if name == "title":
         return "# "
     return f"{'#' * int(level)} " if level.isdecimal() and name != level and int(level) < 7 else ""
+
+
+# PDF files, by pypdf, which is imported when the first of them is read.
+
+_Read = TypeVar("_Read")
+
+
+class PdfPages:
+    """The pages of one file."""
+
+    def __init__(self, path: Path) -> None:
+        from pypdf import PdfReader
+
+        def opened() -> PdfReader:
+            reader = PdfReader(path)
+            # Many files forbid only changes: everybody can read them, with an empty password.
+            if reader.is_encrypted and not reader.decrypt(""):
+                raise EncryptedDocument
+            return reader
+
+        self._reader = _told(opened)
+        self.count = _told(lambda: len(self._reader.pages))
+
+    def read(self, first: int, most_pages: int, most_s: float) -> list[str]:
+        """Return the text of the next pages, at least one."""
+        began = time.process_time()
+        texts: list[str] = []
+        for number in range(first, min(first + most_pages, self.count)):
+            try:
+                texts.append(self._text(number))
+            except MemoryError:
+                if not texts:
+                    raise
+                break
+            if time.process_time() - began > most_s:
+                break
+        return texts
+
+    def _text(self, number: int) -> str:
+        """Return the text of a page; empty if the page is damaged."""
+        try:
+            return self._reader.pages[number].extract_text()
+        except MemoryError:
+            raise
+        except Exception:  # a damaged page makes pypdf raise exceptions of any kind
+            return ""
+
+
+def _told(read: Callable[[], _Read]) -> _Read:
+    """Call a function that reads, and raise its errors as our own ones."""
+    from pypdf.errors import DependencyError, FileNotDecryptedError, LimitReachedError
+
+    try:
+        return read()
+    except (MemoryError, EncryptedDocument):
+        raise
+    except (FileNotDecryptedError, DependencyError) as error:
+        raise EncryptedDocument from error
+    except LimitReachedError as error:
+        raise DocumentTooLarge from error
+    except Exception as error:  # a damaged file leads to exceptions of any kind
+        raise DamagedDocument from error
+
+
+MOST_MEMORY_BYTES = 160 << 20
+# After this processor time it answers with the pages so far, and is asked for the next ones.
+_ANSWER_CPU_S = 0.5
+_MOST_NAMES = 1000
+# Functions that call each other read nested objects.
+_RECURSION = 3000
+# Control characters and surrogates, which cause trouble when text is stored or shown.
+_CONTROL = dict.fromkeys((*range(9), 11, 12, *range(14, 32), 127), " ")
+
+
+def main() -> None:
+    """Answer frames until the input ends."""
+    give_way()
+    # The output of a library must not mix with the answers.
+    answers = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)
+    sys.setrecursionlimit(_RECURSION)
+    allow_memory(MOST_MEMORY_BYTES)
+    documents: dict[str, Any] = {}
+    while (frame := read_frame(sys.stdin.buffer)) is not None:
+        asked = loads(frame)
+        with CpuTimer(asked["cpu_s"]):
+            answer = _answer(asked, documents)
+        write_frame(answers, dumps(answer).encode())
+
+
+def _answer(asked: dict[str, Any], documents: dict[str, Any]) -> dict[str, Any]:
+    path = asked["path"]
+    try:
+        if asked["kind"] == "zip":
+            return {"pages": [clean(word_text(Path(path)))], "total": 0}
+        if path not in documents:
+            # the window does not need it
+
+            documents[path] = PdfPages(Path(path))
+        pages = documents[path].read(asked["first"], asked["most"], _ANSWER_CPU_S)
+        return {"pages": [clean(page) for page in pages], "total": documents[path].count}
+    except EncryptedDocument:
+        return {"refused": "encrypted"}
+    except DocumentTooLarge:
+        return {"refused": "too large"}
+    except MemoryError:
+        return {"refused": "memory"}
+    except OtherZip as other:
+        return {"refused": "other", "names": other.names[:_MOST_NAMES]}
+    except DamagedDocument:
+        return {"refused": "damaged"}
+
+
+def clean(text: str) -> str:
+    """Return a text without control characters and lone surrogates."""
+    whole = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return whole.replace("\r\n", "\n").replace("\r", "\n").translate(_CONTROL).strip()
+
+
+if __name__ == "__main__":
+    main()

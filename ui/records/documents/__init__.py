@@ -1,1 +1,0 @@
-"""The text of files that a person attaches: plain text, PDF, Word; no Qt."""

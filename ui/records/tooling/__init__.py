@@ -1,1 +1,0 @@
-"""MCP tools as plain data: servers, their tools, calls with their results; no Qt."""

@@ -1,0 +1,401 @@
+"""Tools as the window knows them: their servers, what a conversation may use, calls and results.
+
+https://modelcontextprotocol.io describes what servers offer. Plain values; any thread.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from typing import Any, Literal
+
+from engine import counted
+from engine.files.fields import Fields
+
+
+@dataclass(frozen=True, slots=True)
+class NamedValue:
+    """An environment variable of a program, or a header of the requests to an address.
+
+    Attributes:
+        name: Its name.
+        value: Its value; empty for a secret, whose value is kept elsewhere.
+        is_secret: Whether its value is kept in the keychain and never shown.
+    """
+
+    name: str
+    value: str = ""
+    is_secret: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ToolServerConfig:
+    """How a server is reached: a program that is started, or an address.
+
+    Attributes:
+        name: Its unique name.
+        command: The program; empty for a server with an address.
+        args: Its arguments.
+        env: Its environment variables, besides the usual ones.
+        cwd: The folder that it runs in; empty for the home folder.
+        url: The address of a server that runs already; empty for a program.
+        headers: Sent with each request to the address.
+        is_sse: Whether the address speaks MCP's older way, HTTP with SSE.
+        is_on: Whether a person has switched it on. A server that is off never runs.
+        extra: Fields of other apps; they are kept unchanged, and never used.
+    """
+
+    name: str
+    command: str = ""
+    args: tuple[str, ...] = ()
+    env: tuple[NamedValue, ...] = ()
+    cwd: str = ""
+    url: str = ""
+    headers: tuple[NamedValue, ...] = ()
+    is_sse: bool = False
+    is_on: bool = False
+    extra: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def is_program(self) -> bool:
+        """Whether it is a program that is started here."""
+        return not self.url
+
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """The names of the secret values, each after its kind."""
+        kinds = (("env", self.env), ("header", self.headers))
+        return tuple(f"{kind}/{one.name}" for kind, all_ in kinds for one in all_ if one.is_secret)
+
+    @property
+    def words(self) -> str:
+        """The program with its arguments, or the address."""
+        return self.url or " ".join((self.command, *self.args))
+
+
+class ServerStage(StrEnum):
+    """The state of a server. ``STOPPED`` ones are switched on, and start when they are needed."""
+
+    OFF = "off"
+    STOPPED = "stopped"
+    STARTING = "starting"
+    READY = "ready"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class ToolInfo:
+    """A tool of a server.
+
+    Attributes:
+        server: The server's name.
+        name: Its name on the server.
+        title: Its name without control characters, for a person.
+        description: What it does, in the server's words.
+        parameters: JSON Schema of its arguments.
+        fingerprint: Changes with the server's program or address and with the tool's own
+            description. An approval counts for one fingerprint.
+    """
+
+    server: str
+    name: str
+    title: str
+    description: str = ""
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    fingerprint: str = ""
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """Identifies it among all tools."""
+        return self.server, self.name
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceInfo:
+    """A resource that a server offers to read, such as a file.
+
+    Attributes:
+        server: The server's name.
+        uri: Its address within the server.
+        title: Its name, for a person.
+    """
+
+    server: str
+    uri: str
+    title: str
+
+
+@dataclass(frozen=True, slots=True)
+class PromptArgument:
+    """An argument of a prompt.
+
+    Attributes:
+        name: Its name.
+        description: What it means, in the server's words.
+        is_required: Whether the prompt needs it.
+    """
+
+    name: str
+    description: str = ""
+    is_required: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class PromptInfo:
+    """A prompt that a server offers.
+
+    Attributes:
+        server: The server's name.
+        name: Its name on the server.
+        title: Its name, for a person.
+        arguments: Its arguments.
+    """
+
+    server: str
+    name: str
+    title: str
+    arguments: tuple[PromptArgument, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ServerState:
+    """A server at one moment.
+
+    Attributes:
+        config: How it is reached; without the values of secrets.
+        stage: Its stage.
+        problem: Why it failed, as whole sentences; empty if it did not.
+        tools: The tools that the model may call.
+        resources: The resources that can be read and attached.
+        prompts: The prompts that it offers.
+        remarks: What was left out of these lists, and why, as whole sentences.
+        log: The last lines that it wrote for people, oldest first.
+        version: The name and version that it reports, once it has done so.
+    """
+
+    config: ToolServerConfig
+    stage: ServerStage = ServerStage.OFF
+    problem: str = ""
+    tools: tuple[ToolInfo, ...] = ()
+    resources: tuple[ResourceInfo, ...] = ()
+    prompts: tuple[PromptInfo, ...] = ()
+    remarks: tuple[str, ...] = ()
+    log: tuple[str, ...] = ()
+    version: str = ""
+
+    @property
+    def name(self) -> str:
+        """The server's name."""
+        return self.config.name
+
+
+# The tools that a conversation may use. The choice belongs to it on this computer: no exported file
+# contains it, so that only tools run that this person has switched on.
+
+Approval = tuple[str, str, str]
+"""Server, tool and fingerprint of a tool that may run without asking."""
+
+
+def approval_of(tool: ToolInfo) -> Approval:
+    """Return the approval of a tool, as it is kept."""
+    return tool.server, tool.name, tool.fingerprint
+
+
+@dataclass(frozen=True, slots=True)
+class ToolsInUse:
+    """The tool servers of a conversation.
+
+    Attributes:
+        servers: The names of the servers that are on.
+        without: The tools of these servers that are off, as (server, tool).
+        approved: The tools that may run without asking in this conversation.
+    """
+
+    servers: tuple[str, ...] = ()
+    without: tuple[tuple[str, str], ...] = ()
+    approved: tuple[Approval, ...] = ()
+
+    def with_server(self, name: str, is_on: bool) -> "ToolsInUse":
+        """Return a copy with a server on or off; switching it off removes its approvals."""
+        others = tuple(one for one in self.servers if one != name)
+        if is_on:
+            return replace(self, servers=(*others, name))
+        kept = tuple(one for one in self.approved if one[0] != name)
+        return replace(self, servers=others, approved=kept)
+
+    def with_tool(self, tool: ToolInfo, is_on: bool) -> "ToolsInUse":
+        """Return a copy with one tool on or off; switching it off removes its approval."""
+        others = tuple(one for one in self.without if one != tool.key)
+        if is_on:
+            return replace(self, without=others)
+        return replace(self.without_approval(tool), without=(*others, tool.key))
+
+    def with_approval(self, approval: Approval) -> "ToolsInUse":
+        """Return a copy with one more tool that may run without asking."""
+        others = tuple(one for one in self.approved if one[:2] != approval[:2])
+        return replace(self, approved=(*others, approval))
+
+    def without_approval(self, tool: ToolInfo) -> "ToolsInUse":
+        """Return a copy without the approval of a tool."""
+        return replace(self, approved=tuple(one for one in self.approved if one[:2] != tool.key))
+
+    def uses(self, tool: ToolInfo) -> bool:
+        """Return whether the model may call a tool."""
+        return tool.server in self.servers and tool.key not in self.without
+
+
+def choice_values(choice: ToolsInUse) -> dict[str, Any]:
+    """Return a conversation's tools as JSON values; empty if it has none."""
+    values = {
+        "servers": list(choice.servers),
+        "without": [list(one) for one in choice.without],
+        "approved": [list(one) for one in choice.approved],
+    }
+    return {name: value for name, value in values.items() if value}
+
+
+def choice_from(fields: Fields) -> ToolsInUse:
+    """Return a conversation's tools; invalid entries are left out.
+
+    Raises:
+        DamagedFile: A value has a wrong type.
+    """
+    return ToolsInUse(
+        tuple(one for one in fields.maybe("servers", list) or () if isinstance(one, str)),
+        tuple(_texts(fields.maybe("without", list) or (), 2)),
+        tuple(_texts(fields.maybe("approved", list) or (), 3)),
+    )
+
+
+def _texts(values: Iterable[Any], count: int) -> Iterable[Any]:
+    """Yield the values that are lists of ``count`` texts."""
+    for one in values:
+        if isinstance(one, list) and len(one) == count and all(isinstance(t, str) for t in one):
+            yield tuple(one)
+
+
+# Calls and their results, which are kept with the answer.
+
+
+class CallState(StrEnum):
+    """How a call ended: the person refused ``DENIED`` calls, and stopped ``CANCELLED`` ones."""
+
+    DONE = "done"
+    FAILED = "failed"
+    DENIED = "denied"
+    CANCELLED = "cancelled"
+
+
+@dataclass(frozen=True, slots=True)
+class CallResult:
+    """The result of a call.
+
+    Attributes:
+        call_id: The id of the call in its run.
+        state: How it ended.
+        text: Its whole text.
+        server: The server that was called; empty for none.
+        tool: The tool's name on the server.
+        took_s: How long the server took, in seconds.
+        sent_chars: How many characters of the text the model gets; None for all.
+    """
+
+    call_id: str
+    state: CallState
+    text: str
+    server: str = ""
+    tool: str = ""
+    took_s: float = 0.0
+    sent_chars: int | None = None
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether the model gets only the beginning of the text."""
+        return self.sent_chars is not None and self.sent_chars < len(self.text)
+
+    @property
+    def sent(self) -> str:
+        """The text that the model gets; a note at its end says what was cut off."""
+        if not self.is_cut:
+            return self.text
+        kept = self.text[: self.sent_chars]
+        return f"{kept}\n[Cut: {self.sent_words}.]"
+
+    @property
+    def sent_words(self) -> str:
+        """How much of the text the model gets, in words."""
+        if not self.is_cut:
+            return f"all {counted(len(self.text), 'character')}"
+        return f"the first {self.sent_chars:,} of {counted(len(self.text), 'character')}"
+
+
+NOT_RUN = "This call was not run."
+
+
+@dataclass(frozen=True, slots=True)
+class CallProgress:
+    """A call that waits for approval, or is running.
+
+    Attributes:
+        server: The server.
+        tool: The tool's name, for a person.
+        asks: Whether it waits for the person's approval.
+        running_s: For how many seconds it has been running.
+        done: How much is done, in the server's own unit; None if the server does not say.
+        total: How much there is to do; None if the server does not say.
+        message: The server's message about the progress.
+    """
+
+    server: str
+    tool: str
+    asks: bool = False
+    running_s: float = 0.0
+    done: float | None = None
+    total: float | None = None
+    message: str = ""
+
+
+Permission = Literal["once", "conversation", "always", "denied"]
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """A person's decision about a call.
+
+    Attributes:
+        permission: Whether it may run, and for which later calls that counts.
+        reason: Why it may not, for the model.
+    """
+
+    permission: Permission
+    reason: str = ""
+
+
+def result_values(result: CallResult) -> dict[str, object]:
+    """Return a result as JSON values."""
+    values: dict[str, object] = {
+        "call_id": result.call_id,
+        "state": result.state.value,
+        "text": result.text,
+        "server": result.server,
+        "tool": result.tool,
+        "took_s": result.took_s,
+    }
+    if result.is_cut:
+        values["sent_chars"] = result.sent_chars
+    kept = ("text", "sent_chars")
+    return {name: value for name, value in values.items() if value or name in kept}
+
+
+def result_from(fields: Fields) -> CallResult:
+    """Return a result; raises ``DamagedFile`` if a value has a wrong type."""
+    found, sent = fields.maybe("state", str), fields.maybe("sent_chars", int)
+    return CallResult(
+        call_id=fields.take("call_id", str),
+        # A later version may know other states: they count as a call that did not succeed.
+        state=CallState(found) if found in set(CallState) else CallState.FAILED,
+        text=fields.maybe("text", str) or "",
+        server=fields.maybe("server", str) or "",
+        tool=fields.maybe("tool", str) or "",
+        took_s=max(fields.maybe("took_s", float) or 0.0, 0.0),
+        sent_chars=None if sent is None else max(sent, 0),
+    )
