@@ -29,7 +29,7 @@ if TYPE_CHECKING:
         RequestCancelled,
         UnknownModel,
     )
-    from engine.inference.caching.disk.disk_cache import DiskCache
+    from engine.inference.cache.folder import DiskCache
     from engine.inference.loader import Loader, load_model, mlx_in_use
     from engine.library.loading import LoadCancelled, LoadProgress
     from engine.library.models import ModelInfo
@@ -136,7 +136,7 @@ _NAMES_BY_MODULE = {
         "RequestCancelled",
         "UnknownModel",
     ),
-    "engine.inference.caching.disk.disk_cache": ("DiskCache",),
+    "engine.inference.cache.folder": ("DiskCache",),
     "engine.inference.loader": ("Loader", "load_model", "mlx_in_use"),
     "engine.library.loading": ("LoadCancelled", "LoadProgress"),
     "engine.library.models": ("ModelInfo",),

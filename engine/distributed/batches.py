@@ -12,9 +12,9 @@ from engine.distributed.followers import Followers
 from engine.distributed.messages import Close, Insert, Leave, StepBatch
 from engine.errors import EngineError, InvalidRequest
 from engine.inference.backend import BatchLimits, Joined, Step
-from engine.inference.batching.mlx_batch import RunningBatch
-from engine.inference.batching.scoring import PromptScorer
+from engine.inference.batch import RunningBatch
 from engine.inference.embedding import TextReader
+from engine.inference.scoring import PromptScorer
 from engine.values.prompt_scores import PromptScoring
 from engine.values.request import PERSON, CacheOwner
 

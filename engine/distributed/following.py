@@ -31,7 +31,7 @@ from engine.distributed.messages import (
 from engine.distributed.world import BadLaunch, Meeting, World
 from engine.errors import EngineError, ModelLoadFailed
 from engine.files.causes import os_cause
-from engine.inference.importing.wrapping import importing_mlx_lm
+from engine.inference.library_imports import importing_mlx_lm
 from engine.library.models import check_folder, model_name
 
 _CONNECT_S = 5.0
@@ -138,7 +138,7 @@ def _load(order: LoadShard, link: Link, group: Any) -> Any:
     """Load this process's shard and report the outcome; None if it could not be loaded."""
     with importing_mlx_lm():
         from engine.distributed import batches, sharding
-        from engine.inference import mlx_loading
+        from engine.inference.mlx_loading import load_shard
 
     folder = Path(order.folder).expanduser()
     try:
@@ -147,7 +147,7 @@ def _load(order: LoadShard, link: Link, group: Any) -> Any:
             raise ModelLoadFailed(
                 f"{model_name(folder)} is not the model that rank 0 has; copy it again"
             )
-        model, weights_bytes = mlx_loading.load_shard(
+        model, weights_bytes = load_shard(
             folder, lambda model, config: sharding.shard(model, config, group)
         )
     except EngineError as error:

@@ -14,7 +14,7 @@ from engine.distributed.messages import Close, LoadShard
 from engine.distributed.world import Meeting
 from engine.errors import DraftLoadFailed, ModelLoadFailed
 from engine.inference.backend import BatchLimits
-from engine.inference.importing.wrapping import importing_mlx_lm
+from engine.inference.library_imports import importing_mlx_lm
 from engine.library.loading import LoadProgress, OnLoadProgress
 from engine.library.models import check_folder, model_name
 

@@ -4,13 +4,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from engine.inference.caching.disk.chains import LoadedBeginning, StoredBeginning
-from engine.inference.caching.disk.disk_cache import DiskCache
+from engine.inference.cache.folder import DiskCache
+from engine.inference.cache.index import LoadedBeginning, StoredBeginning
+from engine.inference.speculation.sources import PredictedText
 from engine.output.channels import Beginning
-from engine.speculating.counting import CheckedGuesses
-from engine.speculating.prediction import PredictedText
 from engine.stopping.record import Channel
-from engine.values.events import BudgetEnd
+from engine.values.events import BudgetEnd, CheckedGuesses
 from engine.values.prompt_scores import PromptScores
 
 

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from engine.inference.backend import BatchLimits
-from engine.inference.caching.disk.disk_cache import DiskCache
-from engine.inference.importing.wrapping import importing_mlx_lm
+from engine.inference.cache.folder import DiskCache
+from engine.inference.library_imports import importing_mlx_lm
 from engine.library.loading import LoadProgress, OnLoadProgress
 from engine.library.reading_ahead import ReadingAhead
 

@@ -1,7 +1,7 @@
 """A loaded model: its text, its constraints, its samplers, and its running batch.
 
 Belongs to the engine thread, because MLX streams belong to the thread that made them; methods that
-other threads may call say so. ``engine.inference.batching.mlx_batch`` decodes
+other threads may call say so. ``engine.inference.batch`` decodes
 the rows together; ``engine.inference.mlx_loading`` loads the model.
 """
 
@@ -21,16 +21,29 @@ from engine.constraining.token_constraint import TokenConstraint, settle
 from engine.errors import InvalidRequest
 from engine.inference import sampling
 from engine.inference.backend import Joined, Prompt, PromptCacheUse, Step
-from engine.inference.batching.mlx_batch import RunningBatch
-from engine.inference.batching.scoring import PromptScorer
-from engine.inference.caching.disk.chains import LoadedBeginning
-from engine.inference.caching.disk.model_disk_cache import LEAST_TOKENS
-from engine.inference.drafting.draft_model import DraftGuesses, DraftModel
-from engine.inference.drafting.drafted_rows import DraftedRows
+from engine.inference.batch import DraftedRows, RunningBatch
+from engine.inference.cache.disk import LEAST_TOKENS
+from engine.inference.cache.index import LoadedBeginning
 from engine.inference.embedding import pooling_of
 from engine.inference.mlx_lm_internals import inner_tokenizer, tool_format
-from engine.inference.text import prompts
-from engine.inference.text.call_parsing import call_parser
+from engine.inference.scoring import PromptScorer
+from engine.inference.speculation.draft_model import DraftGuesses, DraftModel
+from engine.inference.speculation.sources import (
+    GrammarGuesses,
+    GuessSource,
+    PredictedText,
+    PredictionGuesses,
+    PromptLookup,
+)
+from engine.inference.text import (
+    call_parser,
+    check_ids,
+    embedding_tokens,
+    plain,
+    predicted,
+    render,
+    turn_end,
+)
 from engine.inference.thinking_budget import ThinkingBudgets
 from engine.library.models import ModelInfo
 from engine.output.beginnings import continues_text
@@ -40,10 +53,6 @@ from engine.output.detokenizer import ByteDetokenizer, Detokenizer, TokenizerDet
 from engine.output.families.family import Family
 from engine.output.families.known import PLAIN, family_of
 from engine.output.vocabulary import Vocabulary
-from engine.speculating.grammar_guesses import GrammarGuesses
-from engine.speculating.lookup import PromptLookup
-from engine.speculating.prediction import PredictedText, PredictionGuesses
-from engine.speculating.sources import GuessSource
 from engine.values.embedding import EmbeddingRequest, Vector
 from engine.values.request import GenerationRequest
 from engine.values.tokens import TokenStats
@@ -90,7 +99,7 @@ class MlxBackend:
         if request.tool_choice.mode == "none":
             request = replace(request, tools=())
         with self._panics_told("messages" if request.prompt is None else "prompt"):
-            tokens = prompts.render(self._tokenizer, request, self.info)
+            tokens = render(self._tokenizer, request, self.info)
         predicted = self._predicted(request.prediction)
         disk = self._batch.disk
         owner = request.cache_owner
@@ -102,7 +111,7 @@ class MlxBackend:
         return Prompt(tokens, beginning, predicted, stored)
 
     def _predicted(self, text: str | None) -> PredictedText | None:
-        tokens = prompts.predicted(self._tokenizer, text, self.info.context_length)
+        tokens = predicted(self._tokenizer, text, self.info.context_length)
         return PredictedText(tokens) if tokens else None
 
     def check_form(self, request: GenerationRequest, form: Form | None) -> None:
@@ -135,7 +144,7 @@ class MlxBackend:
         Raises ``PromptTooLong`` for a text so long that counting its tokens was given up.
         """
         with self._panics_told("prompt"):
-            return prompts.plain(self._tokenizer, text, self.info.context_length)
+            return plain(self._tokenizer, text, self.info.context_length)
 
     @contextlib.contextmanager
     def _panics_told(self, field: str) -> Iterator[None]:
@@ -153,7 +162,7 @@ class MlxBackend:
 
         Raises ``InvalidRequest`` where one of them is not an id of the model.
         """
-        prompts.check_ids(ids, "tokens", self.vocabulary.size)
+        check_ids(ids, "tokens", self.vocabulary.size)
         return self._decoded(list(ids))
 
     def _decoded(self, ids: list[int]) -> str:
@@ -260,7 +269,7 @@ class MlxBackend:
         try:
             joined = self._batch.insert(
                 [*prompt.tokens, *prompt.answered],
-                turn_end=prompts.turn_end(prompt.tokens, self._eos),
+                turn_end=turn_end(prompt.tokens, self._eos),
                 sampler=sampler,
                 processors=processors,
                 sources=sources,
@@ -324,7 +333,7 @@ class MlxBackend:
         """
         request.check()
         return [
-            prompts.embedding_tokens(
+            embedding_tokens(
                 self._tokenizer,
                 text,
                 f"inputs[{place}]",

@@ -17,22 +17,19 @@ from mlx_lm.utils import load as mlx_load
 
 from engine.errors import DraftLoadFailed, EngineError, ModelLoadFailed
 from engine.files.causes import without_folders
-from engine.inference import weights
 from engine.inference.backend import BatchLimits
-from engine.inference.batching.mlx_batch import RunningBatch
-from engine.inference.caching.cache_measuring import measured
-from engine.inference.caching.disk.fingerprint import Stamps, stamps_of
-from engine.inference.caching.disk.model_disk_cache import ModelDiskCache
-from engine.inference.drafting.draft_loading import check_draft
-from engine.inference.drafting.draft_model import DraftModel, LoadedDraft
+from engine.inference.batch import RunningBatch
+from engine.inference.cache.disk import ModelDiskCache
+from engine.inference.cache.folder import Stamps, stamps_of
+from engine.inference.cache.segments import measured
 from engine.inference.mlx_backend import MlxBackend
 from engine.inference.mlx_lm_internals import (
     check_architecture,
     has_template_in_code,
     inner_tokenizer,
 )
-from engine.inference.text.prompts import knows_option
-from engine.inference.weights import DamagedWeights
+from engine.inference.speculation.draft_model import DraftModel, LoadedDraft, check_draft
+from engine.inference.text import knows_option
 from engine.library.architectures import unsupported
 from engine.library.loading import LoadCancelled, LoadProgress, OnLoadProgress, unobserved
 from engine.library.models import (
@@ -46,6 +43,63 @@ from engine.library.models import (
 )
 from engine.output.vocabulary import Vocabulary, read_vocabulary
 from engine.wording import escaped
+
+# Reads a model's weights into memory, part by part, and refuses weights that hold NaN.
+#
+# One NaN spoils every answer of a model, and nothing else would report it. Engine thread.
+
+_PART_BYTES = 128 << 20
+# How many values of one weight are checked at once; the check takes one byte of memory for each.
+_SLICE = 1 << 20
+
+
+class DamagedWeights(Exception):
+    """Some of the weights hold NaN; the message names them."""
+
+
+def read_weights(model: Any, total: int, on_progress: OnLoadProgress) -> None:
+    """Read a model's weights into memory, about a hundred megabytes at a time."""
+    done = due = 0
+    part: list[tuple[str, mx.array]] = []
+    on_progress(LoadProgress("weights", 0, total))
+    for named in tree_flatten(model.parameters()):
+        part.append(named)
+        due += named[1].nbytes
+        if due >= _PART_BYTES:
+            _read_part(part)
+            done, due, part = done + due, 0, []
+            on_progress(LoadProgress("weights", min(done, total), total))
+    _read_part(part)
+    on_progress(LoadProgress("weights", total, total))
+
+
+def _read_part(part: list[tuple[str, mx.array]]) -> None:
+    """Read some weights and compute their sums, which take no memory and show every NaN."""
+    weights = [(name, one) for name, one in part if mx.issubdtype(one.dtype, mx.floating)]
+    # All at once, because waiting for single values takes longer than the sums of a small model.
+    are_finite = mx.isfinite(mx.stack([mx.array(0.0), *(mx.sum(one) for _, one in weights)]))
+    mx.eval([one for _, one in part], are_finite)
+    found: Any = are_finite.tolist()
+    for (name, weight), is_finite in zip(weights, found[1:], strict=True):
+        # A sum may also overflow although no weight is NaN.
+        if not is_finite and _has_nan(weight):
+            raise DamagedWeights(
+                f"its weights {name} contain values that are not numbers (NaN). Download it again, "
+                "or convert it again"
+            )
+
+
+def _has_nan(weight: mx.array) -> bool:
+    flat = weight.reshape(-1)
+    return any(
+        mx.any(mx.isnan(flat[start : start + _SLICE])).item()
+        for start in range(0, flat.size, _SLICE)
+    )
+
+
+# Loads model folders with mlx-lm, and explains why one cannot be loaded.
+#
+# Never runs code from a folder. Engine thread, except for ``check``.
 
 _MOST_SAID_CHARS = 600
 
@@ -105,7 +159,7 @@ def _read(
         if shard is not None:
             shard(model, config)
             total = _size_of(model)
-        weights.read(model, total, on_progress)
+        read_weights(model, total, on_progress)
     except DamagedWeights as error:
         raise ModelLoadFailed(f"{model_name(folder)} is damaged: {error}") from error
     except EngineError:

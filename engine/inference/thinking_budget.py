@@ -19,12 +19,12 @@ import mlx.core as mx
 
 from engine.inference.backend import Prompt, Step
 from engine.inference.sampling import Sampler, foreseen
-from engine.inference.text import prompts
+from engine.inference.speculation.cost import WIDTHS
+from engine.inference.text import encoded, knows_option, spaces_around
 from engine.output.beginnings import read_token
 from engine.output.channels import Splitter
 from engine.output.families.family import Family, Marks
 from engine.output.vocabulary import Vocabulary
-from engine.speculating.lengths import WIDTHS
 from engine.stopping.record import Channel
 from engine.values.events import BudgetEnd
 from engine.values.request import Effort, GenerationRequest
@@ -216,7 +216,7 @@ class ThinkingBudgets:
             return request.thinking_budget
         if request.effort is None or request.thinking is False:
             return None
-        if prompts.knows_option(self._tokenizer, "reasoning_effort"):
+        if knows_option(self._tokenizer, "reasoning_effort"):
             return None
         return BUDGET_OF_EFFORT.get(request.effort)
 
@@ -289,10 +289,10 @@ class ThinkingBudgets:
             if isinstance(mark, int):
                 found.append(mark)
             elif isinstance(mark, str) and mark:
-                found += prompts.encoded(self._tokenizer, mark)
+                found += encoded(self._tokenizer, mark)
         return tuple(found)
 
     def _spaces_around(self, family: Family) -> tuple[str, str]:
         if self._spaces is None:
-            self._spaces = prompts.spaces_around(self._tokenizer, family.think_end or "")
+            self._spaces = spaces_around(self._tokenizer, family.think_end or "")
         return self._spaces

@@ -11,7 +11,7 @@ from typing import Any
 
 from engine.constraining.forms import Forms
 from engine.errors import DraftLoadFailed, ModelLoadFailed, NoModel
-from engine.inference.caching.disk.disk_cache import DiskCache
+from engine.inference.cache.folder import DiskCache
 from engine.inference.loader import Loader, check_model, keeping_on_disk, load_model
 from engine.library.models import ModelInfo
 from engine.scheduling.asking import Asking

@@ -3,8 +3,7 @@
 from collections.abc import Callable
 from importlib.metadata import version
 
-from engine.inference import mlx_lm_internals
-from engine.inference.importing import transformers_internals
+from engine.inference import mlx_lm_internals, transformers_internals
 from engine.library import hub_internals
 
 ADAPTERS = {

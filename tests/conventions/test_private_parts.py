@@ -16,8 +16,7 @@ from typing import Any
 import httpx
 import pytest
 
-from engine.inference import mlx_lm_internals
-from engine.inference.importing import transformers_internals
+from engine.inference import mlx_lm_internals, transformers_internals
 from engine.library import hub_internals
 from tests.conventions.private_parts import ADAPTERS, complaint, expect
 

@@ -17,15 +17,14 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from engine.inference import mlx_loading
 from engine.inference.backend import BatchLimits, Prompt
-from engine.inference.batching.mlx_batch import RunningBatch
+from engine.inference.batch import RunningBatch
 from engine.inference.mlx_backend import MlxBackend
+from engine.inference.mlx_loading import load
+from engine.inference.speculation.sources import GuessSource, PromptLookup
 from engine.library.loading import OnLoadProgress
 from engine.scheduling.limits import Limits
 from engine.scheduling.service import Engine
-from engine.speculating.lookup import PromptLookup
-from engine.speculating.sources import GuessSource
 from engine.stopping.rules import StopRules, StopScope
 from engine.values.chat import Message, Tool
 from engine.values.events import Event, Finished, TokenTrace
@@ -141,7 +140,7 @@ class Guesser:
 
     def load(self, folder: Path, *, limits: BatchLimits, on_progress: OnLoadProgress) -> MlxBackend:
         """Load the model; called on the engine thread."""
-        backend = mlx_loading.load(
+        backend = load(
             folder,
             limits=limits,
             on_progress=on_progress,

@@ -10,16 +10,17 @@ from engine.output.answer import AnswerBuilder
 from engine.output.trace import traced
 from engine.scheduling.generation import Generation
 from engine.scheduling.queue.room import USUAL_ANSWER
-from engine.speculating.counting import CheckedGuesses, counted
 from engine.stopping.record import StopInfo, StopKind
 from engine.values.events import (
     BudgetEnd,
+    CheckedGuesses,
     Event,
     Finished,
     PromptProgress,
     Speculation,
     Timing,
     Usage,
+    counted,
 )
 from engine.values.prompt_scores import PromptScores
 from engine.values.request import GenerationRequest, TraceLevel

@@ -10,8 +10,8 @@ import logging
 import threading
 
 from engine.errors import EngineClosed
-from engine.inference.leaving import leave_thread
 from engine.inference.loader import Loader
+from engine.inference.threads import leave_thread
 from engine.scheduling.limits import Limits
 from engine.scheduling.thread.board import StatusBoard
 from engine.scheduling.thread.commands import Command, Shutdown, UnloadAfter

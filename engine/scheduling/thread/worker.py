@@ -14,7 +14,7 @@ from typing import Literal
 
 from engine.errors import EngineClosed, EngineError, EngineStuck, RequestCancelled
 from engine.inference.loader import Loader
-from engine.inference.tuning import share_one_arena, take_short_turns, work_in_long_turns
+from engine.inference.threads import share_one_arena, take_short_turns, work_in_long_turns
 from engine.library.loading import LoadCancelled
 from engine.scheduling.generation import Generation
 from engine.scheduling.limits import Limits

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from engine.inference.caching.disk.disk_cache import DiskCache
+from engine.inference.cache.folder import DiskCache
 from engine.scheduling.service import Engine
 from engine.values.chat import Message
 from engine.values.request import PERSON, CacheOwner, GenerationRequest

@@ -16,8 +16,8 @@ import pytest
 
 from api.server.server import ApiServer
 from api.transport.config import ServerConfig
+from engine.inference.speculation.cost import CostCurve
 from engine.scheduling.service import Engine
-from engine.speculating.lengths import CostCurve
 from tests.support.asking import run
 from tests.support.scripted import GO, Stage
 

@@ -16,7 +16,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from engine.inference.caching.disk.disk_cache import DiskCache
+from engine.inference.cache.folder import DiskCache
 from engine.scheduling.service import Engine
 from engine.values.chat import Message
 from engine.values.events import Finished

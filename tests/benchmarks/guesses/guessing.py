@@ -14,10 +14,10 @@ from typing import Any
 
 import mlx.core as mx
 
-from engine.inference import mlx_loading
 from engine.inference.backend import BatchLimits
-from engine.inference.batching.mlx_batch import RunningBatch
+from engine.inference.batch import RunningBatch
 from engine.inference.mlx_backend import MlxBackend
+from engine.inference.mlx_loading import load
 from engine.library.loading import OnLoadProgress
 from engine.scheduling.limits import Limits
 from engine.scheduling.service import Engine
@@ -80,7 +80,7 @@ class Sides:
     def _load(
         self, folder: Path, *, limits: BatchLimits, on_progress: OnLoadProgress
     ) -> MlxBackend:
-        return mlx_loading.load(
+        return load(
             folder,
             limits=limits,
             on_progress=on_progress,

@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from engine.inference.caching.disk import cache_folder
-from engine.inference.caching.disk.disk_cache import DiskCache
+from engine.inference.cache import folder as cache_files
+from engine.inference.cache.folder import DiskCache, UnfinishedFile
 from engine.scheduling.limits import Limits
 from engine.scheduling.service import Engine
 from engine.values.chat import Message
@@ -69,7 +69,7 @@ async def held(engine: Engine, conversation: int, turns: int) -> list[Message]:
     return messages
 
 
-class SlowFile(cache_folder.UnfinishedFile):
+class SlowFile(UnfinishedFile):
     """A file on a slow disk."""
 
     def write(self, data: Any) -> int:
@@ -83,7 +83,7 @@ class SlowFile(cache_folder.UnfinishedFile):
 
 async def write_for_ever(folder: Path, seed: int) -> None:
     """Hold conversations until the process is killed; print when it begins."""
-    cache_folder.UnfinishedFile = SlowFile  # type: ignore[misc]
+    cache_files.UnfinishedFile = SlowFile  # type: ignore[misc]
     draws = random.Random(seed)
     engine = Engine(disk=DiskCache(folder, MOST_BYTES))
     await engine.load(MODEL)

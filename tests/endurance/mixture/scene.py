@@ -8,17 +8,15 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from engine.inference import mlx_loading
 from engine.inference.backend import BatchLimits, Prompt
-from engine.inference.batching.mlx_batch import RunningBatch
-from engine.inference.caching.disk.disk_cache import DiskCache
+from engine.inference.batch import RunningBatch
+from engine.inference.cache.folder import DiskCache
 from engine.inference.mlx_backend import MlxBackend
+from engine.inference.mlx_loading import load
+from engine.inference.speculation.sources import GuessSource, PredictionGuesses, PromptLookup
 from engine.library.loading import OnLoadProgress
 from engine.scheduling.limits import Limits
 from engine.scheduling.service import Engine
-from engine.speculating.lookup import PromptLookup
-from engine.speculating.prediction import PredictionGuesses
-from engine.speculating.sources import GuessSource
 from engine.stopping.record import StopKind
 from engine.values.events import Event, Finished, TokenTrace
 from engine.values.request import GenerationRequest
@@ -102,7 +100,7 @@ class Mixed:
         draft: Path | None = None,
     ) -> MlxBackend:
         """Load the model; called on the engine thread."""
-        self.backend = mlx_loading.load(
+        self.backend = load(
             folder, limits=limits, on_progress=on_progress, batch_of=self._batch, draft=draft
         )
         self.backend.sources = self._sources  # type: ignore[method-assign]

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from mlx_lm.tokenizer_utils import load
 
-from engine.inference.text.prompts import render
+from engine.inference.text import render
 from engine.values.chat import Message
 from engine.values.request import GenerationRequest
 from tests.support.scripted import write_tokenizer

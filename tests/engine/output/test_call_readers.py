@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.inference.text.call_parsing import call_parser
+from engine.inference.text import call_parser
 from engine.output.arguments import arguments_text
 from engine.output.call_readers.known import STYLES, readers
 from engine.output.calls import OpenCalls

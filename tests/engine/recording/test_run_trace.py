@@ -7,14 +7,7 @@ from engine.recording.run_trace import RunTrace, trace_of
 from engine.stopping.record import Channel, StopInfo, StopKind
 from engine.stopping.rules import StopRules
 from engine.values.chat import ToolCall
-from engine.values.events import (
-    BudgetEnd,
-    Finished,
-    Timing,
-    TokenTrace,
-    ToolCallCompleted,
-    Usage,
-)
+from engine.values.events import BudgetEnd, Finished, Timing, TokenTrace, ToolCallCompleted, Usage
 
 CALL = '{"name": "look", "arguments": {}}'
 ENDED = BudgetEnd(token_index=1, forced=1, budget=1)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.inference.caching.disk.disk_cache import DiskCache
+from engine.inference.cache.folder import DiskCache
 from engine.scheduling.generation import Answer
 from engine.scheduling.limits import Limits
 from engine.scheduling.service import Engine

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from engine.inference.batching.pacing import ReadingPace
+from engine.inference.prefill import ReadingPace
 from engine.scheduling.generation import Generation
 from engine.scheduling.limits import Limits
 from engine.scheduling.service import Engine

@@ -17,12 +17,10 @@ from tests.support.asking import ask, request, run
 
 
 def test_loading_reports_its_phases_and_all_bytes_of_the_weights(demo_model_path: Path) -> None:
-    from engine.inference import mlx_loading
+    from engine.inference.mlx_loading import load
 
     seen: list[LoadProgress] = []
-    mlx_loading.load(
-        demo_model_path, limits=BatchLimits(512, 1 << 20, 2), on_progress=seen.append
-    ).close()
+    load(demo_model_path, limits=BatchLimits(512, 1 << 20, 2), on_progress=seen.append).close()
 
     size = (demo_model_path / "model.safetensors").stat().st_size
     assert [progress.phase for progress in seen][:2] == ["checking", "tokenizer"]

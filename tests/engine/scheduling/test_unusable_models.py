@@ -11,7 +11,7 @@ import mlx_lm
 import pytest
 
 from engine.errors import ModelLoadFailed
-from engine.inference import weights
+from engine.inference.mlx_loading import DamagedWeights, read_weights
 from engine.library.loading import LoadProgress
 from engine.scheduling.service import Engine
 from tests.support.asking import ask, run
@@ -203,7 +203,7 @@ def test_weights_that_are_whole_numbers_are_not_checked(tmp_path: Path) -> None:
     """Packed weights may look like anything, also like NaN."""
     model = SimpleNamespace(parameters=lambda: {"packed": mx.full((8, 8), 0x7FC0_7FC0, mx.uint32)})
     told: list[LoadProgress] = []
-    weights.read(model, 256, told.append)
+    read_weights(model, 256, told.append)
     assert [one.done_bytes for one in told] == [0, 256]
 
 
@@ -213,6 +213,6 @@ def test_weights_are_checked_without_a_copy() -> None:
     mx.eval(large)
     mx.reset_peak_memory()
     before = mx.get_active_memory()
-    with pytest.raises(weights.DamagedWeights):
-        weights.read(SimpleNamespace(parameters=lambda: {"large": large}), 1, lambda _: None)
+    with pytest.raises(DamagedWeights):
+        read_weights(SimpleNamespace(parameters=lambda: {"large": large}), 1, lambda _: None)
     assert mx.get_peak_memory() - before < 16 << 20

@@ -7,12 +7,10 @@ from typing import Any
 import mlx.core as mx
 from mlx_lm.models.cache import KVCache
 
-from engine.inference.caching.disk import cutting
-from engine.inference.caching.disk.chains import LoadedBeginning
-from engine.inference.caching.disk.disk_cache import DiskCache
-from engine.inference.caching.disk.fingerprint import stamps_of
-from engine.inference.caching.disk.model_disk_cache import ModelDiskCache
-from engine.inference.caching.stretches import taken_apart
+from engine.inference.cache.disk import ModelDiskCache
+from engine.inference.cache.folder import DiskCache, stamps_of
+from engine.inference.cache.index import LoadedBeginning
+from engine.inference.cache.segments import bytes_of, evaluate, tail, taken_apart
 from engine.values.request import CacheOwner
 
 ME = CacheOwner("me", "a conversation")
@@ -28,7 +26,7 @@ def kv_cache(ids: list[int], layers: int = 2) -> list[Any]:
         part = KVCache()
         part.update_and_fetch(keys, -keys)
         parts.append(part)
-    cutting.evaluate(parts)
+    evaluate(parts)
     return parts
 
 
@@ -49,8 +47,8 @@ class Room:
         made = kv_cache(ids) if cache is None else cache
         stretch, snapshot = taken_apart(made, made[0].offset)
         mx.eval(stretch.layers)
-        make = partial(cutting.tail, [stretch], snapshot, len(ids))
-        self.model.keep(self.model.ticket(owner), ids, make, cutting.size_of(made))
+        make = partial(tail, [stretch], snapshot, len(ids))
+        self.model.keep(self.model.ticket(owner), ids, make, bytes_of(made))
         self.wait()
 
     def wait(self) -> None:

@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Any
 
 from engine.inference.backend import BatchLimits, Prompt
-from engine.inference.batching.mlx_batch import RunningBatch
+from engine.inference.batch import RunningBatch
 from engine.inference.mlx_backend import MlxBackend
+from engine.inference.speculation.cost import WIDTHS, CostCurve
+from engine.inference.speculation.sources import GuessSource
 from engine.library.loading import OnLoadProgress, unobserved
-from engine.speculating.lengths import WIDTHS, CostCurve
-from engine.speculating.sources import GuessSource
 from engine.values.events import (
     Event,
     Finished,
@@ -79,7 +79,7 @@ class Eager(CostCurve):
 class Foreseen:
     """Guesses a known answer, with wrong guesses for some tokens.
 
-    See ``engine.speculating.sources.GuessSource``.
+    See ``engine.inference.speculation.sources.GuessSource``.
 
     Args:
         answer: All tokens of the answer.

@@ -6,7 +6,7 @@ from typing import Any
 import openai
 import pytest
 
-from engine.speculating.lengths import CostCurve
+from engine.inference.speculation.cost import CostCurve
 
 COUNT = [{"role": "user", "content": "Count from 1 to 30, one number per line"}]
 COUNTED = "\n".join(str(number) for number in range(1, 31))

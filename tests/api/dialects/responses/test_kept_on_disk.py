@@ -13,7 +13,7 @@ from api.transport import response_folder
 from api.transport.config import ConfigError
 from api.transport.kept_responses import KeptResponses
 from api.transport.response_folder import KeptResponse, ResponseFolder, prepared
-from engine.inference.caching.disk.cache_folder import CacheFolder
+from engine.inference.cache.folder import CacheFolder
 
 URL = "/v1/responses"
 

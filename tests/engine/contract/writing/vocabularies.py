@@ -19,7 +19,7 @@ from mlx_lm.tokenizer_utils import load as load_wrapper
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
 
 from engine.inference.backend import BatchLimits
-from engine.inference.batching.mlx_batch import RunningBatch
+from engine.inference.batch import RunningBatch
 from engine.inference.loader import Loader
 from engine.inference.mlx_backend import MlxBackend
 from engine.library.loading import OnLoadProgress

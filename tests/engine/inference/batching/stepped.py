@@ -10,7 +10,7 @@ import pytest
 from mlx_lm.models.cache import make_prompt_cache
 
 from engine.inference.backend import BatchLimits
-from engine.inference.batching.mlx_batch import RunningBatch
+from engine.inference.batch import RunningBatch
 from engine.values.request import PERSON, CacheOwner
 from tests.support.models.tiny_models import tiny_model
 

@@ -1,6 +1,6 @@
 """How many prompts may join at once, with made-up times."""
 
-from engine.inference.batching.copying_pace import CopyingPace
+from engine.inference.prefill import CopyingPace
 
 
 def after(pace: CopyingPace, token_s: float, steps: int = 40) -> CopyingPace:

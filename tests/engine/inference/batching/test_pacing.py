@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
-from engine.inference.batching.pacing import ReadingPace
+from engine.inference.prefill import ReadingPace
 
 SPEEDS = [(0.002, 0.0002), (0.02, 0.0001), (0.1, 0.01), (0.001, 0.00001), (0.03, 0.001)]
 

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from engine.inference.backend import BatchLimits
-from engine.inference.batching.mlx_batch import RunningBatch
-from engine.inference.batching.reading_turns import LANES, ReadingTurns, lane_of
+from engine.inference.batch import RunningBatch
+from engine.inference.prefill import LANES, ReadingTurns, lane_of
 from tests.support.scripted import Stage
 
 ANSWER = [f"w{n} " for n in range(3000)]

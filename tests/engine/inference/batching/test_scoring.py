@@ -6,8 +6,8 @@ import mlx.core as mx
 import pytest
 
 from engine.inference.backend import BatchLimits
-from engine.inference.batching.mlx_batch import RunningBatch
-from engine.inference.batching.scoring import PromptScorer
+from engine.inference.batch import RunningBatch
+from engine.inference.scoring import PromptScorer
 from engine.values.prompt_scores import PromptScoring
 from tests.support.models.tiny_models import KINDS, VOCABULARY, tiny_model
 

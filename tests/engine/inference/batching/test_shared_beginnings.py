@@ -5,8 +5,9 @@ Real models, the caches of which are of all kinds; no test looks at a clock.
 
 import pytest
 
-from engine.inference.batching import reading_plan
-from engine.inference.batching.copying_pace import CopyingPace
+from engine.inference import batch
+from engine.inference.batch import READ_TOGETHER
+from engine.inference.prefill import CopyingPace
 from engine.values.request import CacheOwner
 from tests.engine.inference.batching.stepped import SYSTEM, Stepped
 
@@ -30,7 +31,7 @@ def test_rows_that_waited_read_their_own_few_tokens_together(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     # However slow this machine is.
-    monkeypatch.setattr(reading_plan, "_BEGINNING_S", 1e9)
+    monkeypatch.setattr(batch, "_BEGINNING_S", 1e9)
     stepped = Stepped("full", chunk=64)
     rows = [stepped.insert([*SYSTEM, 10 + n, 3, 4, 5]) for n in range(12)]
     stepped.answer(rows[0], tokens=1)
@@ -63,7 +64,7 @@ def test_beside_an_answer_few_long_prompts_begin_in_one_step(
 def test_beside_an_answer_no_more_begin_in_one_step_than_decode_in_a_moment(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(reading_plan, "_BEGINNING_S", 0.0)
+    monkeypatch.setattr(batch, "_BEGINNING_S", 0.0)
     stepped = Stepped("full", chunk=64)
     beside = stepped.insert([1, 2, 3])
     stepped.answer(beside, tokens=2)
@@ -72,7 +73,7 @@ def test_beside_an_answer_no_more_begin_in_one_step_than_decode_in_a_moment(
     while len(begun) < len(rows):
         stepped.step()
         now = {row for row in rows if stepped.answers[row]}
-        assert len(now - begun) <= reading_plan.READ_TOGETHER
+        assert len(now - begun) <= READ_TOGETHER
         begun = now
     for row in (beside, *rows):
         stepped.check(row)

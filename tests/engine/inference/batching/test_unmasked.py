@@ -7,8 +7,7 @@ import pytest
 from mlx_lm.models.cache import BatchKVCache, CacheList, KVCache
 
 from engine.inference.backend import BatchLimits
-from engine.inference.batching.mlx_batch import RunningBatch
-from engine.inference.batching.unmasked import UnmaskedCache, unmask
+from engine.inference.batch import RunningBatch, UnmaskedCache, unmask
 from tests.support.models.tiny_models import tiny_model
 
 

@@ -16,9 +16,9 @@ from mlx_lm.models.cache import (
     make_prompt_cache,
 )
 
-from engine.inference import mlx_loading
 from engine.inference.backend import BatchLimits
-from engine.inference.caching.cache_measuring import measured, size_of
+from engine.inference.cache.segments import measured, size_of
+from engine.inference.mlx_loading import load
 from engine.library.cache_size import CacheSize, Window, estimated
 
 KEYS = mx.zeros((1, 2, 1, 32), mx.float16)
@@ -136,7 +136,7 @@ def test_a_model_that_cannot_be_measured_is_estimated() -> None:
 
 
 def test_a_loaded_model_carries_the_size_of_its_cache(demo_model_path: Path) -> None:
-    backend = mlx_loading.load(demo_model_path, limits=BatchLimits(64, 0, 1))
+    backend = load(demo_model_path, limits=BatchLimits(64, 0, 1))
     # Four layers with keys and values of four heads of 32.
     values = 4 * 2 * 4 * 32
     assert backend.info.cache.token_bytes in (2 * values, 4 * values)

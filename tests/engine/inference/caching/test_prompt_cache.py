@@ -11,7 +11,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from mlx_lm.models.cache import ArraysCache, CacheList, KVCache, RotatingKVCache
 
-from engine.inference.caching.prompt_cache import PromptCache
+from engine.inference.cache.memory import PromptCache
 
 # Keys and values of one layer: a number of 4 bytes each, for each token.
 TOKEN_BYTES = 8

@@ -10,7 +10,7 @@ from pathlib import Path
 import mlx.core as mx
 import pytest
 
-from engine.inference.batching import generators
+from engine.inference import batch
 from engine.library.memory import need
 from engine.scheduling.limits import Limits
 from engine.scheduling.service import Engine
@@ -105,9 +105,9 @@ def test_weights_stay_wired_when_another_model_leaves(
     models: StagedModels, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     wired: list[int] = []
-    monkeypatch.setattr(generators, "_open", weakref.WeakSet())
+    monkeypatch.setattr(batch, "_open", weakref.WeakSet())
     monkeypatch.setattr(
-        generators, "maybe_set_recommended_wired_limit", lambda: wired.append(len(generators._open))
+        batch, "maybe_set_recommended_wired_limit", lambda: wired.append(len(batch._open))
     )
 
     async def play() -> None:

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from engine.inference.caching.disk import cache_folder
-from engine.inference.caching.disk.cache_folder import CacheFolder, DiskNearlyFull, UnfinishedFile
+from engine.inference.cache import folder as cache_files
+from engine.inference.cache.folder import CacheFolder, DiskNearlyFull, UnfinishedFile
 from engine.values.request import CacheOwner
 
 
@@ -120,7 +120,7 @@ def test_a_fresh_unfinished_file_is_not_swept_away_before_it_is_locked(
 def test_the_last_room_on_a_disk_is_left_free(
     folder: CacheFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cache_folder, "LEFT_FREE_BYTES", 1 << 60)
+    monkeypatch.setattr(cache_files, "LEFT_FREE_BYTES", 1 << 60)
     with pytest.raises(DiskNearlyFull):
         write(folder)
 

@@ -3,9 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.inference.caching.disk.chains import LEAST_TOKENS, Chains
-from engine.inference.caching.disk.segment import Segment
-from engine.inference.caching.token_keys import TOKEN_BYTES, key_of
+from engine.inference.cache.index import LEAST_TOKENS, TOKEN_BYTES, Chains, Segment, key_of
 from engine.values.request import CacheOwner
 
 ME = CacheOwner("me", "a")

@@ -14,8 +14,18 @@ from mlx_lm.models.cache import (
     RotatingKVCache,
 )
 
-from engine.inference.caching.disk import cutting
-from engine.inference.caching.stretches import taken_apart
+from engine.inference.cache.segments import (
+    NotCut,
+    evaluate,
+    join,
+    kinds_of,
+    load,
+    save,
+    tail,
+    taken_apart,
+    trimmed,
+    view_of,
+)
 
 
 def random(tokens: int, dtype: Any = mx.float32) -> mx.array:
@@ -59,58 +69,58 @@ def cut(cache: list[Any], tokens: int, start: int) -> list[Any]:
     stretch, snapshot = taken_apart(cache, tokens)
     middle = tokens // 3
     halves = [stretch.part(0, middle), stretch.part(middle, tokens)]
-    return cutting.tail(halves, snapshot, tokens, start)
+    return tail(halves, snapshot, tokens, start)
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_cache_comes_back_from_a_file_as_it_was(kind: str, tmp_path: Any) -> None:
     cache = KINDS[kind]()
-    cutting.evaluate(cache)
+    evaluate(cache)
     path = tmp_path / "one.safetensors"
-    cutting.save(str(path), cutting.view_of(cache), {"fullstop": "here"})
-    found, metadata = cutting.load(path)
+    save(str(path), view_of(cache), {"fullstop": "here"})
+    found, metadata = load(path)
     assert values_of(found) == values_of(cache)
-    assert cutting.kinds_of(found) == cutting.kinds_of(cache)
+    assert kinds_of(found) == kinds_of(cache)
     assert metadata == {"fullstop": "here"}
 
 
 @pytest.mark.parametrize("kind", ["plain", "half", "plain list"])
 def test_a_cache_that_is_cut_and_joined_again_is_the_same(kind: str) -> None:
     cache = KINDS[kind]()
-    cutting.evaluate(cache)
+    evaluate(cache)
     whole = cut(cache, 300, 0)
-    first = cut(cutting.trimmed(cache, 300, 100), 100, 0)
-    second = cut(cutting.trimmed(cache, 300, 250), 250, 90)
+    first = cut(trimmed(cache, 300, 100), 100, 0)
+    second = cut(trimmed(cache, 300, 250), 250, 90)
     last = cut(cache, 300, 250)
-    joined = cutting.join([(first, 100, 90), (second, 160, 160), (last, 50, 50)])
+    joined = join([(first, 100, 90), (second, 160, 160), (last, 50, 50)])
     assert values_of(joined) == values_of(whole)
 
 
 def test_a_cache_of_other_tokens_than_it_should_have_is_refused() -> None:
     cache = KINDS["plain"]()
-    cutting.evaluate(cache)
+    evaluate(cache)
     stretch, snapshot = taken_apart(cache, 300)
-    with pytest.raises(cutting.NotCut):
-        cutting.tail([stretch], snapshot, 301, 0)
-    with pytest.raises(cutting.NotCut):
+    with pytest.raises(NotCut):
+        tail([stretch], snapshot, 301, 0)
+    with pytest.raises(NotCut):
         cut(cache, 299, 10)
-    with pytest.raises(cutting.NotCut):
-        cutting.join([(cache, 301, 300)])
+    with pytest.raises(NotCut):
+        join([(cache, 301, 300)])
 
 
 def test_a_cache_that_forgets_its_first_tokens_is_not_trimmed() -> None:
     cache = KINDS["rotating"]()
-    cutting.evaluate(cache)
-    with pytest.raises(cutting.NotCut):
-        cutting.trimmed(cache, 300, 250)
+    evaluate(cache)
+    with pytest.raises(NotCut):
+        trimmed(cache, 300, 250)
 
 
 def test_a_view_does_not_change_with_the_cache_that_it_was_taken_of() -> None:
     cache = [filled(KVCache(), 10)]
-    cutting.evaluate(cache)
-    view = cutting.view_of(cache)
+    evaluate(cache)
+    view = view_of(cache)
     before = values_of(cut(view, 10, 0))
     cache[0].trim(5)
     filled(cache[0], 5)
-    cutting.evaluate(cache)
+    evaluate(cache)
     assert values_of(cut(view, 10, 0)) == before

@@ -7,8 +7,9 @@ from pathlib import Path
 import mlx.core as mx
 import pytest
 
-from engine.inference.caching.disk.cache_folder import CacheFolder
-from engine.inference.caching.disk.segment import NotASegment, Segment
+from engine.inference.cache import index
+from engine.inference.cache.folder import CacheFolder
+from engine.inference.cache.index import NotASegment, Segment
 from tests.support.models.disk_caches import Room, kv_cache
 
 IDS = list(range(200))
@@ -97,9 +98,9 @@ def placed(room: Room, segment: Segment, ids: list[int]) -> None:
     """Write a file that is whole and well named, whatever it says of itself."""
     folder = CacheFolder(room.disk.folder.path)
     with folder.unfinished(1) as file:
-        from engine.inference.caching.disk import cutting
+        from engine.inference.cache.segments import save
 
-        cutting.save(file, kv_cache(ids), segment.to_metadata())
+        save(file, kv_cache(ids), segment.to_metadata())
         file.commit(folder.prefix(room.model._fingerprint or "", segment.owner))
 
 
@@ -131,10 +132,9 @@ def test_a_file_whose_header_describes_something_else_is_not_used(
 def test_a_file_of_another_version_is_dropped(
     room: Room, model: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from engine.inference.caching.disk import segment
 
     room.wait()
-    monkeypatch.setattr(segment, "FORMAT", 999)
+    monkeypatch.setattr(index, "FORMAT", 999)
     room.keep(IDS)
     monkeypatch.undo()
     assert len(room.names) == 1

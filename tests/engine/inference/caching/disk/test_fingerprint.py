@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from engine.inference.caching.disk import fingerprint
-from engine.inference.caching.disk.fingerprint import fingerprint_of, stamps_of
+from engine.inference.cache import folder
+from engine.inference.cache.folder import _SAMPLE_BYTES, _SAMPLES, fingerprint_of, stamps_of
 
 KINDS = ("KVCache",) * 4
 
@@ -28,7 +28,7 @@ def change_weights(folder: Path) -> None:
     path = folder / "model.safetensors"
     seen = path.stat()
     with path.open("r+b") as file:
-        place = (seen.st_size - fingerprint._SAMPLE_BYTES) * 7 // (fingerprint._SAMPLES - 1)
+        place = (seen.st_size - _SAMPLE_BYTES) * 7 // (_SAMPLES - 1)
         file.seek(place)
         byte = file.read(1)[0]
         file.seek(place)
@@ -90,11 +90,11 @@ def test_kinds_of_caches_devices_and_versions_have_fingerprints_of_their_own(
     seen = {print_of(model), print_of(model, ("RotatingKVCache",)), print_of(model, device="gpu")}
     for package in ("mlx", "mlx-lm"):
         monkeypatch.setattr(
-            fingerprint, "version", lambda name, package=package: "9" if name == package else "1"
+            folder, "version", lambda name, package=package: "9" if name == package else "1"
         )
         seen.add(print_of(model))
     monkeypatch.undo()
-    monkeypatch.setattr(fingerprint, "FORMAT", 999)
+    monkeypatch.setattr(folder, "FORMAT", 999)
     seen.add(print_of(model))
     assert len(seen) == 6
 

@@ -8,9 +8,9 @@ import pytest
 from mlx_lm.models.cache import make_prompt_cache
 
 from engine.inference.backend import BatchLimits
-from engine.inference.batching.mlx_batch import RunningBatch
-from engine.inference.caching.disk.chains import LoadedBeginning
-from tests.engine.speculating.test_cache_kinds import model_of
+from engine.inference.batch import RunningBatch
+from engine.inference.cache.index import LoadedBeginning
+from tests.engine.inference.speculation.test_cache_kinds import model_of
 from tests.support.models.disk_caches import ME, PATIENCE_S, Room
 
 PROMPT = [3 + n * 7 % 50 for n in range(150)]

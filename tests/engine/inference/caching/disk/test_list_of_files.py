@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from engine.inference.caching.disk import model_disk_cache
+from engine.inference.cache import disk
 from tests.support.models.disk_caches import ME, Room
 
 
@@ -30,7 +30,7 @@ def test_a_long_list_holds_up_the_prompts_after_a_load_once_and_not_each_of_them
     tmp_path: Path, model: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock = Clock()
-    monkeypatch.setattr(model_disk_cache, "time", SimpleNamespace(monotonic=clock.monotonic))
+    monkeypatch.setattr(disk, "time", SimpleNamespace(monotonic=clock.monotonic))
     room = Room(tmp_path / "kept", model)
     try:
         monkeypatch.setattr(room.model, "_is_listed", clock)

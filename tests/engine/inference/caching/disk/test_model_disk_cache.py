@@ -9,7 +9,8 @@ import mlx.core as mx
 import pytest
 from mlx_lm.models.cache import KVCache, RotatingKVCache
 
-from engine.inference.caching.disk import cache_folder, cutting
+from engine.inference.cache import folder as cache_files
+from engine.inference.cache.segments import evaluate
 from engine.values.request import CacheOwner
 from tests.support.models.disk_caches import ME, Room, kv_cache
 
@@ -80,8 +81,8 @@ def test_caches_of_a_model_that_was_away_are_found_when_it_is_back(room: Room, m
 def test_a_model_whose_files_change_while_it_is_loaded_keeps_nothing(
     room: Room, model: Path
 ) -> None:
-    from engine.inference.caching.disk.fingerprint import stamps_of
-    from engine.inference.caching.disk.model_disk_cache import ModelDiskCache
+    from engine.inference.cache.disk import ModelDiskCache
+    from engine.inference.cache.folder import stamps_of
 
     stamps = stamps_of(model)
     (model / "config.json").write_text("{}")
@@ -168,7 +169,7 @@ def rotating(ids: list[int]) -> list[RotatingKVCache]:
     for part in parts:
         keys = mx.broadcast_to(mx.array(ids, mx.float32)[None, None, :, None], (1, 2, len(ids), 4))
         part.update_and_fetch(keys, keys)
-    cutting.evaluate(parts)
+    evaluate(parts)
     return parts
 
 
@@ -195,7 +196,7 @@ def warnings_of(caplog: pytest.LogCaptureFixture) -> list[str]:
 def test_a_full_disk_is_logged_once_and_disturbs_no_answer(
     room: Room, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cache_folder, "LEFT_FREE_BYTES", 1 << 60)
+    monkeypatch.setattr(cache_files, "LEFT_FREE_BYTES", 1 << 60)
     for number in range(3):
         room.keep([number * 1000 + k for k in range(200)])
     assert room.names == []

@@ -1,0 +1,370 @@
+"""Cuts the caches of answers into segments of tokens, joins, measures, writes and reads them.
+
+Uses MLX: whatever crosses threads is evaluated first.
+"""
+
+import copy
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import mlx.core as mx
+from mlx.utils import tree_flatten, tree_map
+from mlx_lm.models.cache import (
+    ArraysCache,
+    CacheList,
+    ChunkedKVCache,
+    KVCache,
+    RotatingKVCache,
+    load_prompt_cache,
+    make_prompt_cache,
+    save_prompt_cache,
+)
+
+from engine.library.cache_size import CacheSize, Window, estimated
+
+# Cuts the cache of an answer into stretches of tokens, and joins stretches again.
+#
+# mlx-lm's caches (``mlx_lm/models/cache.py``) are of two kinds:
+#
+# - ``KVCache`` has keys and values of every token, each at its place. Any stretch of them can be
+# cut out, kept once for all prompts that share it, and joined with others. - All other kinds are
+# kept whole, as a snapshot at one token: ``RotatingKVCache`` and ``ChunkedKVCache`` forget what
+# is outside their window, ``ArraysCache`` has a state and no tokens, ``QuantizedKVCache`` and
+# ``ConcatenateKVCache`` cannot be in a batch. A rotating cache whose window is not full yet can
+# still be trimmed.
+#
+# A ``CacheList`` has parts of either kind. A model with layers of both kinds has stretches and
+# snapshots: its prompts share the stretches, and can continue only where there is a snapshot.
+# Engine thread, and the disk's threads on arrays that are evaluated.
+
+_Arrays = tuple[mx.array, mx.array]
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """Keys and values of consecutive tokens, in all layers that have them for every token."""
+
+    layers: Sequence[_Arrays]
+
+    @property
+    def size_bytes(self) -> int:
+        """The memory that it takes once it is ``compact``."""
+        return sum(keys.nbytes + values.nbytes for keys, values in self.layers)
+
+    def part(self, begin: int, end: int) -> "Stretch":
+        """Return a part of it, which still uses the whole's memory."""
+        return Stretch(
+            [(keys[..., begin:end, :], values[..., begin:end, :]) for keys, values in self.layers]
+        )
+
+    def compact(self) -> "Stretch":
+        """Return a copy with memory of its own, as much as it needs.
+
+        MLX does not copy where the memory is larger by less than 16 KB.
+        """
+        found = Stretch(
+            [(mx.contiguous(keys), mx.contiguous(values)) for keys, values in self.layers]
+        )
+        mx.eval(found.layers)
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """The layers that are kept whole, as they are after some tokens."""
+
+    tokens: int
+    layers: Sequence[Any]
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no layer is kept whole."""
+        return not any(True for _ in _whole_parts(self.layers))
+
+    @property
+    def can_be_trimmed(self) -> bool:
+        """Whether it can be cut back to fewer tokens."""
+        return all(_can_be_trimmed(part) for part in _whole_parts(self.layers))
+
+    @property
+    def size_bytes(self) -> int:
+        """The memory that it takes once it is ``compact``."""
+        return sum(int(part.nbytes) for part in _whole_parts(self.layers))
+
+    def compact(self) -> "Snapshot":
+        """Give the layers memory of their own, as much as they need; returns this snapshot."""
+        for part in _whole_parts(self.layers):
+            _compact(part)
+        mx.eval([part.state for part in _whole_parts(self.layers)])
+        return self
+
+
+def is_cut_anywhere(cache: Sequence[Any]) -> bool:
+    """Whether every layer of a model's fresh cache will have stretches."""
+    return all(
+        is_cut_anywhere(part.caches) if isinstance(part, CacheList) else type(part) is KVCache
+        for part in cache
+    )
+
+
+def taken_apart(cache: Sequence[Any], tokens: int) -> tuple[Stretch, Snapshot]:
+    """Return the stretch and the snapshot that make up a cache, without copying anything."""
+    layers: list[_Arrays] = []
+    return (
+        Stretch(layers),
+        Snapshot(tokens, [_whole(part, tokens, layers) for part in cache]),
+    )
+
+
+def joined(stretches: Sequence[Stretch], snapshot: Snapshot, tokens: int) -> list[Any]:
+    """Return a fresh cache of ``tokens`` tokens, which shares nothing that mlx-lm changes.
+
+    MLX copies the stretches when the cache is first used: until then it takes no memory.
+    """
+    count = len(stretches[0].layers) if stretches else 0
+    layers = (_filled([one.layers[layer] for one in stretches], tokens) for layer in range(count))
+    surplus = snapshot.tokens - tokens
+    return [_part_of(whole, layers, surplus) for whole in snapshot.layers]
+
+
+def beginning_of(cache: Sequence[Any], tokens: int, count: int) -> list[Any] | None:
+    """Return a fresh cache of the first tokens of one; None where its kind cannot be cut there."""
+    stretch, snapshot = taken_apart(cache, tokens)
+    if count < tokens and not snapshot.can_be_trimmed:
+        return None
+    return joined([stretch], snapshot, count)
+
+
+def _whole(part: Any, tokens: int, layers: list[_Arrays]) -> Any:
+    """Return the item of ``Snapshot.layers`` for a part; append the part's arrays to ``layers``."""
+    if isinstance(part, CacheList):
+        return tuple(_whole(one, tokens, layers) for one in part.caches)
+    if type(part) is not KVCache or part.keys is None or part.offset != tokens:
+        return part
+    layers.append((part.keys[..., :tokens, :], part.values[..., :tokens, :]))
+    return None
+
+
+def _whole_parts(layers: Sequence[Any]) -> Iterator[Any]:
+    for layer in layers:
+        if isinstance(layer, tuple):
+            yield from _whole_parts(layer)
+        elif layer is not None:
+            yield layer
+
+
+def _filled(arrays: Sequence[_Arrays], tokens: int) -> KVCache:
+    part = KVCache()
+    # The slices are needed even where they cut nothing off: they are new arrays, and mlx-lm writes
+    # into them.
+    part.keys = mx.concatenate([keys for keys, _ in arrays], axis=-2)[..., :tokens, :]
+    part.values = mx.concatenate([values for _, values in arrays], axis=-2)[..., :tokens, :]
+    part.offset = tokens
+    return part
+
+
+def _part_of(whole: Any, layers: Iterator[KVCache], surplus: int) -> Any:
+    """Return a part of a joined cache."""
+    if whole is None:
+        return next(layers)
+    if isinstance(whole, tuple):
+        return CacheList(*(_part_of(one, layers, surplus) for one in whole))
+    part = copy.deepcopy(whole)
+    if surplus and not part.empty():
+        part.trim(surplus)
+    return part
+
+
+def _can_be_trimmed(part: Any) -> bool:
+    # A layer that uses another's keys is never written to. Not every kind that mlx-lm calls
+    # trimmable really is: ``ConcatenateKVCache`` and ``ChunkedKVCache`` lose or keep too much.
+    return bool(part.empty() or (isinstance(part, RotatingKVCache) and part.is_trimmable()))
+
+
+def _compact(part: Any) -> None:
+    if isinstance(part, ArraysCache):
+        part.cache = [None if one is None else mx.contiguous(one) for one in part.cache]
+    elif isinstance(part, RotatingKVCache) and part.keys is not None:
+        keys, values, offset, keep, window, index = part.state
+        # After a prompt it holds tokens before its window, which nothing reads any more.
+        surplus = keys.shape[-2] - window
+        if surplus > 0 and keep == 0 and index == keys.shape[-2]:
+            keys, values, index = keys[..., surplus:, :], values[..., surplus:, :], window
+        part.state = (mx.contiguous(keys), mx.contiguous(values), offset, keep, window, index)
+
+
+# Cuts the caches of prompts into segments for files, and joins them again. Uses MLX.
+
+
+class NotCut(Exception):
+    """A cache does not have the expected kind or length."""
+
+
+def kinds_of(cache: Sequence[Any]) -> tuple[str, ...]:
+    """Return the kinds of a cache's parts, in words."""
+    return tuple(
+        f"CacheList({', '.join(kinds_of(part.caches))})"
+        if isinstance(part, CacheList)
+        else type(part).__name__
+        for part in cache
+    )
+
+
+def bytes_of(cache: Sequence[Any]) -> int:
+    """Return the bytes of a cache."""
+    return sum(int(part.nbytes) for part in cache)
+
+
+def view_of(cache: Sequence[Any]) -> list[Any]:
+    """Return the same cache in objects of its own, which share its memory.
+
+    Changes to the other cache do not change this one: MLX copies shared memory before it writes.
+    """
+    return [type(part).from_state(tree_map(_alias, part.state)) for part in cache]
+
+
+def _alias(value: Any) -> Any:
+    return value[...] if isinstance(value, mx.array) else value
+
+
+def tail(stretches: Sequence[Stretch], snapshot: Snapshot, tokens: int, start: int) -> list[Any]:
+    """Return the last tokens of a cache as a cache of their own, evaluated."""
+    has_all = sum(map(_length, stretches)) >= tokens if snapshot.is_empty else not start
+    if not has_all:
+        raise NotCut("a cache has other tokens than it should have")
+    count = tokens - start
+    with mx.stream(mx.cpu):
+        if start:
+            stretches = _without_first(stretches, start)
+            snapshot = replace(snapshot, tokens=count)
+        found = joined(stretches, snapshot, count)
+        evaluate(found)
+    return found
+
+
+def _length(stretch: Stretch) -> int:
+    return int(stretch.layers[0][0].shape[-2])
+
+
+def _without_first(stretches: Sequence[Stretch], start: int) -> list[Stretch]:
+    """Return stretches without their first tokens."""
+    left = []
+    begin = 0
+    for one in stretches:
+        end = begin + _length(one)
+        if end > start:
+            left.append(one.part(max(0, start - begin), end - begin))
+        begin = end
+    return left
+
+
+def join(segments: Sequence[tuple[list[Any], int, int]]) -> list[Any]:
+    """Return one cache made of consecutive segments, evaluated."""
+    stretches = []
+    total = 0
+    for cache, held, taken in segments:
+        stretch, snapshot = taken_apart(cache, held)
+        if not snapshot.is_empty:
+            raise NotCut("a cache has other tokens than it should have")
+        stretches.append(stretch.part(0, taken))
+        total += taken
+    found = joined(stretches, replace(snapshot, tokens=total), total)
+    evaluate(found)
+    return found
+
+
+def can_be_trimmed(cache: Sequence[Any], tokens: int) -> bool:
+    """Whether a cache of this many tokens can be cut back to fewer."""
+    return taken_apart(cache, tokens)[1].can_be_trimmed
+
+
+def trimmed(cache: Sequence[Any], tokens: int, count: int) -> list[Any]:
+    """Return the first tokens of a cache that is kept whole, evaluated."""
+    found = beginning_of(cache, tokens, count)
+    if found is None:
+        raise NotCut("a cache cannot be trimmed")
+    evaluate(found)
+    return found
+
+
+def evaluate(cache: Sequence[Any]) -> None:
+    """Evaluate all arrays of a cache, so that every thread can read it."""
+    leaves = tree_flatten([part.state for part in cache])
+    mx.eval([value for _, value in leaves if isinstance(value, mx.array)])
+
+
+def save(file: Any, cache: list[Any], metadata: dict[str, str]) -> None:
+    """Write a cache as mlx-lm writes it."""
+    save_prompt_cache(file, cache, metadata)
+
+
+def load(path: Path) -> tuple[list[Any], dict[str, str]]:
+    """Return a cache that mlx-lm wrote, evaluated, and its metadata."""
+    cache, metadata = load_prompt_cache(str(path), return_metadata=True)
+    evaluate(cache)
+    return list(cache), dict(metadata)
+
+
+# Measures how much memory the cache of a loaded model takes. Engine thread.
+#
+# The model reads one token, but MLX computes nothing until a value is needed: the shapes of the
+# cache are known without any computation.
+
+_log = logging.getLogger(__name__)
+
+
+def measured(model: Any, config: Mapping[str, Any]) -> CacheSize:
+    """Return what one answer's cache takes."""
+    try:
+        cache = make_prompt_cache(model)
+        model(mx.array([[0]]), cache=cache)
+        return size_of(cache)
+    except Exception as error:  # the models of mlx-lm are many
+        _log.warning("the model's cache could not be measured: %s", error)
+        return estimated(config)
+
+
+def size_of(cache: list[Any]) -> CacheSize:
+    """Return how a cache grows, from one that holds at least one token."""
+    token_bytes = fixed_bytes = 0
+    windows: dict[int, int] = {}
+    for part in _parts(cache):
+        tokens = _allocated_tokens(part)
+        if tokens == 0:
+            fixed_bytes += part.nbytes
+            continue
+        share = part.nbytes // tokens
+        window = _window_tokens(part)
+        if window is None:
+            token_bytes += share
+        else:
+            windows[window] = windows.get(window, 0) + share
+    kept = tuple(Window(tokens, share) for tokens, share in sorted(windows.items()))
+    return CacheSize(token_bytes, fixed_bytes, kept)
+
+
+def _parts(cache: list[Any]) -> Iterator[Any]:
+    for part in cache:
+        if isinstance(part, CacheList):
+            yield from _parts(list(part.caches))
+        else:
+            yield part
+
+
+def _allocated_tokens(part: Any) -> int:
+    """Return for how many tokens a part has memory; 0 for one that does not grow."""
+    keys = getattr(part, "keys", None)
+    if isinstance(keys, tuple):  # quantized: values, scales and biases
+        keys = keys[0]
+    return 0 if keys is None else int(keys.shape[-2])
+
+
+def _window_tokens(part: Any) -> int | None:
+    if isinstance(part, RotatingKVCache):
+        return int(part.max_size)
+    if isinstance(part, ChunkedKVCache):
+        return int(part.chunk_size)
+    return None

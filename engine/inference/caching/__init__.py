@@ -1,1 +1,0 @@
-"""Caches of prompts that were read: what they measure, and which are kept."""

@@ -1,1 +1,0 @@
-"""A second, smaller model that guesses what the loaded one will write."""

@@ -1,0 +1,275 @@
+"""Decides at each step whether to verify drafts, and tells their sources the answers' tokens."""
+
+import time
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import mlx.core as mx
+
+from engine.inference.backend import Step
+from engine.inference.mlx_lm_internals import DecodingRows
+from engine.inference.speculation.cost import WIDTHS, CostCurve
+from engine.inference.speculation.sources import GuessSource
+from engine.inference.speculation.verification import Checked, Rounding, can_rewind, check, rewind
+from engine.values.events import CheckedGuesses
+from engine.values.tokens import TokenOrigin
+
+# Decides at each step whether to verify draft tokens.
+
+# Decides at each step whether to check guesses, and tells their sources the answers' tokens.
+#
+# Without guesses, mlx-lm's plain loop runs unchanged: it computes one pass ahead of the tokens
+# that it returns. Guessing has to wait for that pass, so it begins only where the hit rates of
+# the sources and the measured costs say that it pays. Belongs to the thread of the batch.
+
+# Guesses that are less likely right than this are ignored.
+_LEAST_LIKELY = 0.3
+_MOST = WIDTHS[-1] - 1
+# After ``_CHECKS_IN_A_ROW`` checks the plain loop runs for some steps, so that its time stays up to
+# date.
+_CHECKS_IN_A_ROW = 64
+_PLAIN_IN_A_ROW = 3
+# Unused memory is freed after this many checks; mlx-lm's own loop does the same.
+_CLEAR_EVERY = 256
+_NEWEST = 0.2
+
+
+@dataclass(slots=True)
+class _Row:
+    """The guesses for one row."""
+
+    sources: tuple[GuessSource, ...]
+    is_ahead: bool = False
+
+    def tell(self, tokens: Sequence[int]) -> None:
+        for source in self.sources:
+            source.extend(tokens)
+
+    def best(self) -> tuple[float, GuessSource | None]:
+        """Return the likelihood of the best next guess, and the source that makes it."""
+        found: GuessSource | None = None
+        most = _LEAST_LIKELY
+        for source in self.sources:
+            likelihood = source.likelihood()
+            if likelihood > most:
+                found, most = source, likelihood
+        return most, found
+
+
+class Guessing:
+    """Guesses tokens for the rows of one batch."""
+
+    def __init__(self, model: Any, new_curve: Callable[[], CostCurve] = CostCurve) -> None:
+        self._model = model
+        self._new_curve = new_curve
+        self._rows: dict[int, _Row] = {}
+        self._curves: dict[int, CostCurve] = {}
+        self._noise = Rounding()
+        self._proposing_s: dict[TokenOrigin, float] = {}
+        self._ended_at_s = 0.0
+        self._was_checked = False
+        # How many of the next steps belong to the plain loop.
+        self._plain_due = 0
+        self._checks = 0
+
+    def join(self, number: int, sources: Sequence[GuessSource]) -> None:
+        """Note where the guesses for a row come from."""
+        if sources:
+            self._rows[number] = _Row(tuple(sources))
+
+    def leave(self, number: int) -> None:
+        """Forget a row."""
+        self._rows.pop(number, None)
+        self._was_checked = False
+
+    def keep_only(self, numbers: Collection[int]) -> None:
+        """Forget all rows except those that have not decoded anything yet."""
+        self._rows = {number: row for number, row in self._rows.items() if number in numbers}
+        self._was_checked = False
+        self._plain_due = 0
+
+    def decoded(self, sampled: Sequence[tuple[int, int, Any]], took_s: float | None) -> None:
+        """Take the tokens of a step of the plain loop."""
+        rows = self._rows
+        if not rows:
+            return
+        # The first step after a check only starts the loop again.
+        if took_s is not None and not self._was_checked and sampled:
+            self._curve(len(sampled)).note_one(took_s)
+        self._was_checked = False
+        self._plain_due = max(0, self._plain_due - 1)
+        for number, token, _ in sampled:
+            row = rows.get(number)
+            if row is None:
+                continue
+            if row.is_ahead:
+                row.is_ahead = False
+            else:
+                row.tell((token,))
+
+    def is_due(self, numbers: Sequence[int]) -> bool:
+        """Return whether it probably pays to wait for the pending tokens and to guess
+        further ones.
+        """
+        return bool(self._rows) and not self._plain_due and self._width(numbers) > 0
+
+    def step(self, rows: DecodingRows) -> Step | None:
+        """Check guesses for the decoding rows, if that pays; None where the plain loop is due."""
+        numbers = rows.numbers
+        if not can_rewind(rows.cache, len(numbers), _MOST + 1):
+            return None
+        known = rows.pending()
+        began_s = self._ended_at_s if self._was_checked else time.perf_counter()
+        for number, token in zip(numbers, known, strict=True):
+            row = self._rows.get(number)
+            if row is not None and not row.is_ahead:
+                row.is_ahead = True
+                row.tell((token,))
+        width = self._width(numbers)
+        if not width:
+            return None
+        guesses, origins, proposing_s = self._proposed(numbers, width - 1)
+        size = int(rows.pending_logprobs(0).shape[-1])
+        guesses = [_within(one, size) for one in guesses]
+        longest = max(map(len, guesses))
+        if not longest:
+            return None
+        width = next(one for one in WIDTHS if one > longest)
+        curve = self._curve(len(numbers))
+        if self._noise.is_probe_due():
+            curve.note(width, self._probe(rows, guesses, width))
+            self._was_checked = True  # the next step's time is not that of a plain one
+            return None
+        found = check(rows, self._model, guesses, width, self._noise)
+        self._ended_at_s = time.perf_counter()
+        curve.note(width, self._ended_at_s - began_s - proposing_s)
+        self._checks += 1
+        if self._checks % _CLEAR_EVERY == 0:
+            mx.clear_cache()
+        self._was_checked = True
+        if self._checks % _CHECKS_IN_A_ROW == 0:
+            self._plain_due = _PLAIN_IN_A_ROW
+        elif not all(one.tokens for one in found):
+            self._plain_due = 1  # a row that got no token needs a pass over one token
+        step = self._step(numbers, found, guesses, origins)
+        return step if step.sampled else None
+
+    def _width(self, numbers: Sequence[int]) -> int:
+        """Return how many tokens of each row the next pass should have; 0 for the plain loop."""
+        guesses: list[tuple[float, int]] = []
+        proposing_s = 0.0
+        for number in numbers:
+            row = self._rows.get(number)
+            if row is None:
+                continue
+            likelihood, source = row.best()
+            if source is not None:
+                guesses.append((likelihood, _MOST))
+                proposing_s += self._proposing_s.get(source.origin, 0.0)
+        if not guesses:
+            return 0
+        curve = self._curve(len(numbers))
+        extra = proposing_s / curve.one_s if curve.one_s else 0.0
+        width = curve.choose(len(numbers), guesses, extra)
+        return width if width > 1 else 0
+
+    def _curve(self, rows: int) -> CostCurve:
+        """Return the costs for a number of rows; similar numbers share them."""
+        key = rows if rows <= 4 else 1 << (rows - 1).bit_length()
+        if (curve := self._curves.get(key)) is None:
+            curve = self._curves[key] = self._new_curve()
+        return curve
+
+    def _proposed(
+        self, numbers: Sequence[int], most: int
+    ) -> tuple[list[Sequence[int]], list[TokenOrigin], float]:
+        """Return the guesses of each row, where they come from, and how long they took."""
+        guesses: list[Sequence[int]] = []
+        origins: list[TokenOrigin] = []
+        whole_s = 0.0
+        for number in numbers:
+            row = self._rows.get(number)
+            source = None if row is None else row.best()[1]
+            if source is None:
+                guesses.append(())
+                origins.append(TokenOrigin.SAMPLED)
+                continue
+            began_s = time.perf_counter()
+            found = source.propose(most)
+            took_s = time.perf_counter() - began_s
+            whole_s += took_s
+            if found:
+                known_s = self._proposing_s.get(source.origin, took_s / len(found))
+                known_s += (took_s / len(found) - known_s) * _NEWEST
+                self._proposing_s[source.origin] = known_s
+            guesses.append(found)
+            origins.append(source.origin)
+        return guesses, origins, whole_s
+
+    def _step(
+        self,
+        numbers: Sequence[int],
+        found: Sequence[Checked],
+        guesses: Sequence[Sequence[int]],
+        origins: Sequence[TokenOrigin],
+    ) -> Step:
+        """Tell the sources the rows' new tokens; return these as a step of the batch."""
+        step = Step()
+        for number, one, guessed, origin in zip(numbers, found, guesses, origins, strict=True):
+            step.sampled += [
+                (number, token, logprobs)
+                for token, logprobs in zip(one.tokens, one.logprobs, strict=True)
+            ]
+            row = self._rows.get(number)
+            if row is not None:
+                row.tell([*one.tokens, one.pending][1:])
+                row.is_ahead = True
+            if guessed and one.tokens:
+                accepted = len(one.tokens) - 1
+                # Where a grammar leaves a choice, its guess repeats the answer, as a lookup does.
+                free = TokenOrigin.LOOKUP if origin is TokenOrigin.FORCED else origin
+                right: list[TokenOrigin] = [free] * accepted
+                for place, is_forced in enumerate(one.forced):
+                    if is_forced:
+                        right[place] = TokenOrigin.FORCED
+                wrong = 0 if one.is_cut else len(guessed) - accepted
+                step.checked[number] = CheckedGuesses(
+                    (*right, *[free] * wrong), (TokenOrigin.SAMPLED, *right)
+                )
+        return step
+
+    def _probe(self, rows: DecodingRows, guesses: Sequence[Sequence[int]], width: int) -> float:
+        """Compare the rounding of a pass over guesses with that of a pass over one token.
+
+        Both passes leave the rows as they were.
+        """
+        began_s = time.perf_counter()
+        known = rows.pending()
+        inputs = [
+            [token, *guessed, *[0] * (width - 1 - len(guessed))]
+            for token, guessed in zip(known, guesses, strict=True)
+        ]
+        several = self._first_logprobs(rows, inputs)
+        took_s = time.perf_counter() - began_s
+        self._noise.compare(several, self._first_logprobs(rows, [[token] for token in known]))
+        return took_s
+
+    def _first_logprobs(self, rows: DecodingRows, inputs: list[list[int]]) -> mx.array:
+        """Return the log-probabilities after the first token of each row, (rows, vocabulary)."""
+        logits: mx.array = self._model(mx.array(inputs), cache=rows.cache)[:, 0]
+        logprobs = logits - mx.logsumexp(logits, axis=-1, keepdims=True)
+        mx.eval(logprobs)
+        rewind(rows.cache, [len(one) for one in inputs])
+        return logprobs
+
+
+def _within(guesses: Sequence[int], size: int) -> Sequence[int]:
+    """Return guesses up to the first one that is not an id of the model.
+
+    A draft model may produce more ids than the vocabulary that both models share. MLX does not
+    check bounds: with such an id it would read, and with penalties write, foreign memory.
+    """
+    if not guesses or (max(guesses) < size and min(guesses) >= 0):
+        return guesses
+    return guesses[: next(n for n, one in enumerate(guesses) if not 0 <= one < size)]

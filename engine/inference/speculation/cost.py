@@ -1,0 +1,185 @@
+"""How many tokens one forward pass should verify, from measured costs. Pure."""
+
+import math
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+
+# How many tokens one forward pass should check, from costs measured on the running machine.
+#
+# A pass over several tokens takes longer than a pass over one. How much longer depends on the
+# machine, the model and the number of rows: on a CPU with two cores, eight tokens of one row took
+# almost three times as long as one; on a GPU they take hardly longer. So the time of each pass is
+# noted, and the chosen length is the one that is expected to give the most tokens for its time.
+
+# Tokens of one row in a pass, the known one included.
+WIDTHS = (2, 3, 4, 6, 8, 12, 16, 24, 32)
+# What a further token is expected to add to a pass, as a share of a pass over one token.
+_EXPECTED_SLOPE = 0.3
+# A pass over several tokens has to give this many times the tokens of plain decoding.
+_LEAST_GAIN = 1.12
+# The least of this many measurements counts: other programs only ever make a pass slower.
+_REMEMBERED = 5
+# Guessing begins only after this many passes over one token were measured. After the first few,
+# only one in ``_ONE_IN`` of these frequent passes is measured.
+_LEAST_MEASURED = 3
+_ONE_IN = 4
+# Widths that were too slow are measured again after guesses were skipped this many times.
+_FORGETS_AFTER = 512
+# The longest pass while other rows, which may have no guesses, wait for it.
+_LONGEST_BESIDE_S = 0.05
+# Widths are tried from small to large: the first ones up to this, then twice the largest so far.
+_FIRST_WIDTH = 4
+
+
+class Measured:
+    """How long a pass takes: the least of the last few measurements."""
+
+    __slots__ = ("_last", "value_s")
+
+    def __init__(self) -> None:
+        self._last: list[float] = []
+        self.value_s: float | None = None
+
+    @property
+    def count(self) -> int:
+        """How many measurements are remembered."""
+        return len(self._last)
+
+    def note(self, took_s: float) -> None:
+        """Note one more measurement."""
+        last = self._last
+        last.append(took_s)
+        if len(last) > _REMEMBERED:
+            del last[0]
+        self.value_s = min(last)
+
+    def forget(self) -> None:
+        """Forget all measurements."""
+        self._last.clear()
+        self.value_s = None
+
+
+class CostCurve:
+    """The costs of passes over several tokens, relative to a pass over one.
+
+    One curve is for one number of rows. Costs that were not measured are interpolated.
+    """
+
+    def __init__(self) -> None:
+        self._one = Measured()
+        self._measured = {width: Measured() for width in WIDTHS}
+        self._costs: dict[int, float] | None = None
+        self._most: dict[int, float] = {}
+        self._widest = _FIRST_WIDTH // 2
+        self._passed_over = 0
+        self._skipped = 0
+
+    @property
+    def one_s(self) -> float | None:
+        """The time of a pass over one token; None before it was measured."""
+        return self._one.value_s
+
+    def note_one(self, took_s: float) -> None:
+        """Note the time of a pass over one token of each row; most of them are skipped."""
+        self._skipped += 1
+        if self._skipped < _ONE_IN and self._one.count >= _REMEMBERED:
+            return
+        self._skipped = 0
+        before = self._one.value_s
+        self._one.note(took_s)
+        if self._one.value_s != before:
+            self._costs = None
+
+    def note(self, width: int, took_s: float) -> None:
+        """Note the time of a pass over ``width`` tokens, which is one of ``WIDTHS``."""
+        self._measured[width].note(took_s)
+        self._widest = max(self._widest, width)
+        self._costs = None
+
+    def costs(self) -> dict[int, float]:
+        """Return the cost of each width in passes over one token."""
+        if self._costs is None:
+            self._costs, self._most = self._drawn()
+        return self._costs
+
+    def _drawn(self) -> tuple[dict[int, float], dict[int, float]]:
+        """Return what each width is expected to cost, and what it costs at most."""
+        one = self._one.value_s
+        known: list[tuple[int, float]] = []
+        most = math.inf
+        for width, measured in reversed(self._measured.items()):
+            if one and measured.value_s is not None:
+                # A pass that took longer than a wider one was held up by something else.
+                most = min(most, max(1.0, measured.value_s / one))
+                known.append((width, most))
+        known = [(1, 1.0), *reversed(known)]
+        costs = dict(known)
+        for (left, low), (right, high) in pairwise(known):
+            for width in WIDTHS:
+                if left < width < right:
+                    costs[width] = low + (high - low) * (width - left) / (right - left)
+        last, high = known[-1]
+        slope = _EXPECTED_SLOPE if last == 1 else min(_EXPECTED_SLOPE, (high - 1) / (last - 1))
+        for width in WIDTHS:
+            if width > last:
+                costs[width] = high + slope * (width - last)
+        return costs, _most_costs(costs, last)
+
+    def choose(self, rows: int, guesses: Sequence[tuple[float, int]], extra: float = 0.0) -> int:
+        """Return the width of the pass that gives the most for its time; 1 for plain decoding.
+
+        Args:
+            rows: All rows that decode.
+            guesses: For each row that has guesses: how likely a guess is right, and the most
+                guesses.
+            extra: The cost of making one guess, in passes over one token.
+        """
+        best, most = 1, _LEAST_GAIN
+        if self._one.count < _LEAST_MEASURED:
+            return best
+        costs = self.costs()
+        for width in WIDTHS:
+            if width > 2 * self._widest:
+                break
+            if rows > 1 and self._most[width] * (self._one.value_s or 0.0) > _LONGEST_BESIDE_S:
+                break
+            expected = float(rows)
+            for likelihood, length in guesses:
+                expected += _expected(likelihood, min(length, width - 1))
+            gain = expected / rows / (costs[width] + extra * (width - 1))
+            if gain > most:
+                best, most = width, gain
+        if best == 1 and guesses:
+            self._reconsider()
+        return best
+
+    def _reconsider(self) -> None:
+        """Forget slow measurements after a while: the machine may have been busy then."""
+        self._passed_over += 1
+        if self._passed_over >= _FORGETS_AFTER:
+            self._passed_over = 0
+            for measured in self._measured.values():
+                measured.forget()
+            self._widest = _FIRST_WIDTH // 2
+            self._costs = None
+
+
+def _most_costs(costs: Mapping[int, float], widest: int) -> dict[int, float]:
+    """Return what passes cost at most, as far as was measured.
+
+    What was not measured is expected to be cheap, so that it is tried. Where others wait for the
+    pass, a further token counts as no cheaper than those of the widest pass that was measured.
+    """
+    if widest == 1:
+        return {width: costs[width] if width == WIDTHS[0] else math.inf for width in WIDTHS}
+    high = costs[widest]
+    slope = (high - 1) / (widest - 1)
+    wider = {width: high + slope * (width - widest) for width in WIDTHS if width > widest}
+    return {**costs, **wider}
+
+
+def _expected(likelihood: float, length: int) -> float:
+    """Return how many of ``length`` guesses are accepted, if each is right with this likelihood."""
+    if likelihood >= 1.0:
+        return float(length)
+    return likelihood * (1.0 - likelihood**length) / (1.0 - likelihood)

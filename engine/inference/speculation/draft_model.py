@@ -1,0 +1,290 @@
+"""A draft model: a smaller one with the same vocabulary, loaded beside the one that answers."""
+
+import logging
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import mlx.core as mx
+from mlx_lm.models.cache import can_trim_prompt_cache, make_prompt_cache, trim_prompt_cache
+
+from engine.errors import DraftLoadFailed
+from engine.inference.cache.memory import PromptCache
+from engine.inference.prefill import ReadingRates
+from engine.inference.speculation.sources import HitRate
+from engine.library.models import DraftInfo
+from engine.output.vocabulary import Vocabulary
+from engine.values.tokens import TokenOrigin
+
+# A draft model: a smaller one with the same vocabulary, loaded beside the one that answers.
+#
+# It guesses a few tokens ahead, and the other model checks them in one pass. Here each answer has
+# a cache of its own, cut back to the tokens that the other model accepts. Engine thread.
+
+_log = logging.getLogger(__name__)
+_KEPT = 8
+# Most tokens of a prompt read in one pass.
+_CHUNK = 512
+# Up to this many unread tokens are read in the same pass as the first guess.
+_PENDING = 16
+# While more answers run, the device has no time for a second model.
+_MOST_ANSWERS = 4
+# The expected share of right guesses before any was checked.
+_EXPECTED = 0.7
+# A draft model that was wrong too often is tried again: with each token that it does not guess, its
+# expected share of right guesses moves back towards ``_EXPECTED`` by this fraction.
+_RECOVERY = 0.002
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LoadedDraft:
+    """A draft model in memory."""
+
+    model: Any
+    info: DraftInfo
+    vocabulary: Vocabulary
+
+
+class DraftModel:
+    """The draft model of one loaded model."""
+
+    def __init__(self, loaded: LoadedDraft, kept_bytes: int) -> None:
+        self.hits = HitRate(_EXPECTED)
+        self._model = loaded.model
+        self._size = loaded.vocabulary.size
+        self._answers = 0
+        self._kept = PromptCache(_KEPT, kept_bytes)
+        self._rates = ReadingRates()
+
+    def guesses(self, owner: str, prompt: Sequence[int]) -> "DraftGuesses | None":
+        """Return the guesses for the answer to a prompt; None while too many answers run."""
+        if self._answers >= _MOST_ANSWERS:
+            return None
+        cache, cached = self._kept.fetch(owner, prompt)
+        self._answers += 1
+        return DraftGuesses(self, owner, prompt, cache or make_prompt_cache(self._model), cached)
+
+    def can_read(self, tokens: Sequence[int]) -> bool:
+        """Whether all these ids are in its vocabulary."""
+        return max(tokens, default=0) < self._size
+
+    def read(self, tokens: Sequence[int], cache: list[Any]) -> mx.array:
+        """Read tokens; return the most likely next one, of shape (1,), not computed yet."""
+        return self.after(mx.array(list(tokens)), cache)
+
+    def after(self, tokens: mx.array, cache: list[Any]) -> mx.array:
+        """Do the same as ``read``, for tokens that may not be computed yet."""
+        logits = self._model(tokens[None], cache=cache)
+        return mx.argmax(logits[0, -1:], axis=-1)
+
+    def read_pass(self, tokens: Sequence[int], cache: list[Any], depth: int, most_s: float) -> int:
+        """Read on in a prompt, for about a given time; return how many tokens were read."""
+        rate = self._rates.expected(0, depth) or 0.0
+        most = max(self._rates.least(0, depth), int(rate * most_s))
+        count = min(_CHUNK, most, len(tokens))
+        begin_s = time.perf_counter()
+        self.read(tokens[:count], cache)
+        mx.eval([part.state for part in cache])
+        self._rates.note(
+            0,
+            depth,
+            tokens=count,
+            prompts=1,
+            took_s=time.perf_counter() - begin_s,
+            share_s=most_s,
+            is_whole=count < len(tokens),
+        )
+        return count
+
+    def keep(self, owner: str, tokens: Sequence[int], cache: Sequence[Any]) -> None:
+        """Keep the cache of an answer that has ended; without tokens the cache is dropped."""
+        self._answers -= 1
+        if tokens:
+            self._kept.keep(owner, tokens, cache)
+
+    def forget_prompts(self, owner: str) -> None:
+        """Drop the caches of an owner's earlier prompts."""
+        self._kept.clear(owner)
+
+    def close(self) -> None:
+        """Free its memory."""
+        self._kept.clear()
+        del self._model
+
+
+class DraftGuesses:
+    """The draft model's guesses for one answer. See ``GuessSource``."""
+
+    origin = TokenOrigin.DRAFT
+
+    def __init__(
+        self, draft: DraftModel, owner: str, prompt: Sequence[int], cache: list[Any], cached: int
+    ) -> None:
+        self._draft = draft
+        self._owner = owner
+        self._known = list(prompt)
+        self._cache = cache
+        # The cache holds this many known tokens, followed by the guesses ``_ahead``.
+        self._read = cached
+        self._ahead: list[int] = []
+        # The guesses that were proposed and not checked yet.
+        self._proposed: list[int] = []
+        self._can_read = draft.can_read(prompt)
+        # How many tokens the other model has read.
+        self._followed = cached
+        self._is_over = False
+        self._hits = HitRate(draft.hits.value)
+
+    def follow(self, tokens: int) -> None:
+        """Note how many tokens of the prompt the other model has read."""
+        self._followed = tokens
+
+    @property
+    def unread(self) -> int:
+        """How many tokens it may read now before it can guess: no further than the other model."""
+        if not self._can_read or self._is_over:
+            return 0
+        left = min(self._followed, len(self._known) - 1) - self._read
+        return left if left > _PENDING else 0
+
+    def read_on(self, most_s: float) -> None:
+        """Continue to read the prompt, for about ``most_s`` seconds.
+
+        All answers wait meanwhile. The other model may have found most of the prompt in its cache,
+        so that much is left when it begins to answer.
+        """
+        end = min(self._followed, len(self._known) - 1)
+        ends_at_s = time.perf_counter() + most_s
+        try:
+            while self.unread and (left_s := ends_at_s - time.perf_counter()) > 0:
+                left = self._known[self._read : end]
+                self._read += self._draft.read_pass(left, self._cache, self._read, left_s)
+        except Exception:
+            self._give_up()
+
+    def extend(self, tokens: Sequence[int]) -> None:
+        """Take the next tokens of the answer."""
+        self._can_read = self._can_read and self._draft.can_read(tokens)
+        for token in tokens:
+            self._judge(token)
+            if self._ahead and self._ahead[0] == token:
+                del self._ahead[0]
+                self._read += 1
+            else:
+                self._trim()
+        self._known += tokens
+        self._followed = len(self._known)
+
+    def _judge(self, token: int) -> None:
+        """Learn from the next token how good the guesses are."""
+        if not self._proposed:
+            self._hits.value += (_EXPECTED - self._hits.value) * _RECOVERY
+            return
+        is_hit = self._proposed[0] == token
+        self._hits.note(is_hit)
+        self._draft.hits.note(is_hit)
+        if is_hit:
+            del self._proposed[0]
+        else:
+            self._proposed.clear()
+
+    def _trim(self) -> None:
+        """Drop the guesses that the cache holds."""
+        if self._ahead:
+            trim_prompt_cache(self._cache, len(self._ahead))
+            self._ahead.clear()
+
+    def likelihood(self) -> float:
+        """Return how likely the next guess is right."""
+        return self._hits.value if self._can_read and not self._is_over else 0.0
+
+    def propose(self, most: int) -> Sequence[int]:
+        """Return the tokens that the draft model would write; none while it still reads."""
+        if not self._can_read or self._is_over or most < 1:
+            return ()
+        try:
+            return self._proposal(most)
+        except Exception:
+            self._give_up()
+            return ()
+
+    def _give_up(self) -> None:
+        """Stop guessing for this answer; the answer continues without guesses."""
+        _log.exception("the draft model failed")
+        self._can_read = False
+        self._ahead.clear()
+        self._read = 0  # so that the cache is not kept
+
+    def _proposal(self, most: int) -> list[int]:
+        if 2 * len(self._proposed) >= most:
+            return self._proposed[:most]  # guesses left over from the last call
+        self._trim()
+        if self._read == len(self._known):  # read the last token again, to get the logits after it
+            trim_prompt_cache(self._cache, 1)
+            self._read -= 1
+        if len(self._known) - self._read > _PENDING:
+            return []  # it reads the prompt first
+        token = self._draft.read(self._known[self._read :], self._cache)
+        guessed = [token]
+        for _ in range(most - 1):
+            token = self._draft.after(token, self._cache)
+            guessed.append(token)
+        found: Any = mx.concatenate(guessed).tolist()
+        self._read = len(self._known)
+        self._ahead = found[:-1]
+        self._proposed = list(found)
+        return list(found)
+
+    def leave(self) -> None:
+        """Give the cache back, because the answer has ended."""
+        if not self._is_over:
+            self._is_over = True
+            self._trim()
+            self._draft.keep(self._owner, self._known[: self._read], self._cache)
+
+    def forget(self) -> None:
+        """Drop the cache, after a step that failed."""
+        if not self._is_over:
+            self._is_over = True
+            self._draft.keep(self._owner, (), ())
+
+
+# Checks that a model can be the draft model of another. Engine thread.
+
+_MOST_SHOWN = 40
+
+
+def check_draft(draft: LoadedDraft, target: str, vocabulary: Vocabulary) -> None:
+    """Make sure that a model can guess for another one."""
+    name = draft.info.id
+    lead = f"{name} cannot be the draft model of {target}"
+    if (difference := _difference(name, draft.vocabulary, target, vocabulary)) is not None:
+        raise DraftLoadFailed(
+            f"{lead}: their vocabularies differ ({difference}); choose a smaller model of the same "
+            "family"
+        )
+    if not can_trim_prompt_cache(make_prompt_cache(draft.model)):
+        raise DraftLoadFailed(
+            f"{lead}: its cache cannot be cut back to an earlier token, which wrong guesses "
+            "require; choose a model with full attention"
+        )
+
+
+def _difference(name: str, own: Vocabulary, target: str, other: Vocabulary) -> str | None:
+    """Return the first token that two vocabularies do not share; None where they are the same."""
+    if len(own.text) != len(other.text):
+        return f"{name} has {len(own.text):,} tokens, {target} has {len(other.text):,}"
+    for token_id in range(len(own.text)):
+        one, two = own.bytes_of(token_id), other.bytes_of(token_id)
+        if one != two or (token_id in own.special) != (token_id in other.special):
+            return (
+                f"token {token_id} is {_shown(own, token_id)} in {name} and "
+                f"{_shown(other, token_id)} in {target}"
+            )
+    return None
+
+
+def _shown(vocabulary: Vocabulary, token_id: int) -> str:
+    text = repr(vocabulary.text_of(token_id)[:_MOST_SHOWN])
+    return f"the special token {text}" if token_id in vocabulary.special else text

@@ -1,0 +1,295 @@
+"""Verifies draft tokens of the running rows in one forward pass. Engine thread."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import mlx.core as mx
+from mlx_lm.models.cache import BatchKVCache, BatchRotatingKVCache, CacheList
+
+from engine.inference.mlx_lm_internals import DecodingRows
+from engine.inference.sampling import SeededSampler, greedy
+
+# Removes the newest tokens of each row from a running batch's cache. Engine thread.
+#
+# mlx-lm's rows are right-aligned in one block. Tokens that all rows lose are cut off. Where one
+# row loses more than another, its keys and values are moved to the right, which copies the block.
+
+# If every row has this many empty places on its left, copying the block to remove them pays.
+_LEAST_EMPTY = 64
+
+
+def can_rewind(cache: Sequence[Any], rows: int, tokens: int) -> bool:
+    """Return whether a batch's cache could later drop any of its next ``tokens`` tokens.
+
+    Sliding windows can for a single row until they are full; states of recurrent models cannot.
+    """
+    for part in _parts(cache):
+        if isinstance(part, BatchKVCache):
+            continue
+        # In a full window, new tokens have replaced older ones, which are lost.
+        is_window = isinstance(part, BatchRotatingKVCache)
+        if not is_window or rows != 1 or part.size() + tokens >= part.max_size:
+            return False
+    return True
+
+
+def rewind(cache: Sequence[Any], surplus: Sequence[int]) -> None:
+    """Remove ``surplus[row]`` tokens from the end of each row; ``can_rewind`` has returned True."""
+    least = min(surplus)
+    more = [one - least for one in surplus]
+    is_ragged = any(more)
+    for part in _parts(cache):
+        if least:
+            part.trim(least)
+        if is_ragged:
+            part.prepare(right_padding=more)
+            part.finalize()
+    if is_ragged:
+        mx.eval([part.state for part in cache])
+        _close_gap(cache, len(surplus))
+
+
+def _close_gap(cache: Sequence[Any], rows: int) -> None:
+    """Remove places that are empty in all rows; moving rows to the right makes more of them."""
+    first = next(_parts(cache))
+    if min(first.left_padding.tolist()) < _LEAST_EMPTY:
+        return
+    for part in _parts(cache):
+        part.filter(list(range(rows)))
+
+
+def _parts(cache: Sequence[Any]) -> Iterator[Any]:
+    for part in cache:
+        if isinstance(part, CacheList):
+            yield from _parts(part.caches)
+        else:
+            yield part
+
+
+# How much the rounding of passes over several tokens differs, measured on the running machine.
+#
+# Sums of floating-point numbers depend on their order, and a pass over several tokens may add in
+# another order than passes over one. Where two tokens are almost equally likely, that could
+# change the choice. MLX's reference kernels for the CPU give equal bits; those for GPUs do not.
+
+# The largest difference is multiplied by this, because not all positions were compared.
+_RESERVE = 8.0
+_FIRST_PROBES = 2
+_PROBE_EVERY = 512
+
+
+class Rounding:
+    """The largest difference between two ways to compute the same log-probabilities."""
+
+    def __init__(self) -> None:
+        self._most = 0.0
+        self._probes = 0
+        self._checks = 0
+
+    def is_probe_due(self) -> bool:
+        """Return whether the next pass should be compared; called once before each pass."""
+        self._checks += 1
+        return self._probes < _FIRST_PROBES or self._checks % _PROBE_EVERY == 0
+
+    def compare(self, several: mx.array, single: mx.array) -> None:
+        """Compare log-probabilities, of any shape."""
+        self._probes += 1
+        # Impossible tokens are at minus infinity in both.
+        apart = mx.where(several == single, 0.0, mx.abs(several - single)).max()
+        self._most = max(self._most, float(apart.item()))  # type: ignore[arg-type]
+
+    def are_close(self, logprobs: mx.array) -> mx.array | None:
+        """Return for each position whether rounding could change the choice of the
+        likeliest token.
+        """
+        if not self._most:
+            return None
+        best = mx.argmax(logprobs, axis=-1, keepdims=True)
+        first = mx.take_along_axis(logprobs, best, axis=-1)
+        others = mx.put_along_axis(logprobs, best, mx.array(-mx.inf, logprobs.dtype), axis=-1)
+        gap = first[:, 0] - others.max(axis=-1)
+        return gap <= self._most * _RESERVE
+
+    def is_close(self, logprobs: mx.array) -> bool:
+        """Return the same for one position, of shape (vocabulary,)."""
+        found = self.are_close(logprobs[None])
+        return found is not None and bool(found.item())
+
+
+# Checks guessed tokens of the running rows in one forward pass. Engine thread.
+#
+# The pass gives the model's logits after each guess. From them each row draws one token per
+# position with its own processors and sampler, and goes on as long as the token is the guessed
+# one. So the tokens are those that the plain loop would draw, whatever the sampling settings: the
+# guesses only decide how many tokens one pass gives.
+#
+# A pass over several tokens may round differently from passes over one. So at temperature 0,
+# where the two likeliest tokens are closer than the measured rounding error (``Rounding``), a
+# pass over one token decides that position.
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """The result of one pass for one row."""
+
+    tokens: list[int]
+    logprobs: list[Any]
+    pending: int
+    pending_logprobs: Any
+    is_cut: bool = False
+    forced: Sequence[bool] = ()
+
+
+class _Draws:
+    """Draws the tokens of one row, one after each token of the pass."""
+
+    def __init__(
+        self, rows: DecodingRows, index: int, inputs: Sequence[int], logits: mx.array
+    ) -> None:
+        self.tokens: Any = None  # of all positions, unless ``is_stepwise``
+        self.is_close: list[bool] | None = None
+        self._rows = rows
+        self._index = index
+        self._inputs = inputs
+        self._sampler = rows.sampler(index)
+        self._processors = rows.processors(index)
+        self.is_greedy = self._sampler is greedy
+        # A constraint has to know one token before it allows the next.
+        stateful = (one for one in self._processors if getattr(one, "is_stateful", False))
+        self._constraint = next(stateful, None)
+        self.is_stepwise = self._constraint is not None
+        # For each position that was drawn, whether the constraint allowed only one token.
+        self.forced: list[bool] = []
+        self._context: Any = None
+        if self._processors:
+            self._context = rows.context(index, mx.array(list(inputs)))
+        self._states: list[Any] = []
+        self._logits = logits
+        self.logprobs: Any = None
+        self._stepped: list[mx.array] = []
+        if not self.is_stepwise:
+            self._draw_all()
+
+    def _draw_all(self) -> None:
+        count = len(self._inputs)
+        logits = self._logits
+        if self._processors:
+            logits = mx.concatenate([self._processed(place) for place in range(count)], axis=0)
+        self.logprobs = logits - mx.logsumexp(logits, axis=-1, keepdims=True)
+        if isinstance(self._sampler, SeededSampler):
+            drawn = [self._draw(self.logprobs[place : place + 1]) for place in range(count)]
+            self.tokens = mx.concatenate(drawn, axis=0)
+        else:
+            self.tokens = self._sampler(self.logprobs)
+
+    def _draw(self, logprobs: mx.array) -> mx.array:
+        drawn: mx.array = self._sampler(logprobs)
+        if isinstance(self._sampler, SeededSampler):
+            self._states.append(self._sampler.state)
+        return drawn
+
+    def _processed(self, place: int) -> mx.array:
+        logits = self._logits[place : place + 1]
+        context = self._context[: self._context.size - len(self._inputs) + place + 1]
+        for processor in self._processors:
+            logits = processor(context, logits)
+        return logits
+
+    def set_close(self, close: Any) -> None:
+        """Note the positions at which rounding could change the choice; None for none."""
+        self.is_close = None if close is None else close.tolist()
+
+    def drawn(self) -> list[int]:
+        """Return the tokens of all positions."""
+        found: list[int] = self.tokens.tolist()
+        return found
+
+    def draw_at(self, place: int) -> int:
+        """Draw the next token of a stepwise row; all guesses before this position were right."""
+        logits = self._processed(place)
+        logprobs = logits - mx.logsumexp(logits, axis=-1, keepdims=True)
+        drawn: Any = self._draw(logprobs)
+        self._stepped.append(logprobs[0])
+        only = getattr(self._constraint, "only", None)
+        self.forced.append(only is not None)
+        # A forced token is known without waiting for the draw.
+        return int(drawn.item() if only is None else only)
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether the constraint has failed; the answer then ends with its last token."""
+        return bool(getattr(self._constraint, "has_failed", False))
+
+    def logprobs_at(self, place: int) -> Any:
+        """Return the log-probabilities of shape (vocabulary,) of a position that was drawn."""
+        return self._stepped[place] if self.is_stepwise else self.logprobs[place]
+
+    def settle(self, drawn: int, kept: int) -> None:
+        """Set the row's state back to that after ``drawn`` draws and ``kept`` tokens."""
+        if self._states:
+            self._sampler.state = self._states[drawn - 1]
+        if self._processors:
+            self._rows.shorten_context(self._index, len(self._inputs) - kept)
+
+
+def check(
+    rows: DecodingRows, model: Any, guesses: Sequence[Sequence[int]], width: int, noise: Rounding
+) -> list[Checked]:
+    """Let the model read each row's pending token and its guesses; return which it accepted.
+
+    Afterwards the rows are as the plain loop would leave them after the returned tokens.
+    """
+    pending = rows.pending()
+    inputs = [[known, *guessed] for known, guessed in zip(pending, guesses, strict=True)]
+    padded = [[*one, *[0] * (width - len(one))] for one in inputs]
+    logits = model(mx.array(padded), cache=rows.cache)
+    draws = [
+        _Draws(rows, index, one, logits[index, : len(one)]) for index, one in enumerate(inputs)
+    ]
+    at_once = [one for one in draws if not one.is_stepwise]
+    close = [noise.are_close(one.logprobs) if one.is_greedy else None for one in at_once]
+    mx.eval(logits, [one.tokens for one in at_once], [one for one in close if one is not None])
+    for one, near in zip(at_once, close, strict=True):
+        one.set_close(near)
+    found = [
+        _accepted(one, tokens, rows.pending_logprobs(index), noise)
+        for index, (one, tokens) in enumerate(zip(draws, inputs, strict=True))
+    ]
+    rewind(rows.cache, [width - len(one.tokens) for one in found])
+    rows.go_on(
+        [one.tokens for one in found],
+        mx.array([one.pending for one in found], dtype=mx.uint32),
+        [one.pending_logprobs for one in found],
+    )
+    return found
+
+
+def _accepted(draws: _Draws, inputs: list[int], known_logprobs: Any, noise: Rounding) -> Checked:
+    """Return the guesses that a row draws itself."""
+    logprobs = [known_logprobs]  # of the inputs
+    drawn = None if draws.is_stepwise else draws.drawn()
+    place = 0
+    while True:
+        if drawn is None:
+            token = draws.draw_at(place)
+            is_free = draws.is_greedy and not draws.forced[place]
+            near = is_free and noise.is_close(draws.logprobs_at(place))
+        else:
+            token = drawn[place]
+            near = draws.is_close is not None and draws.is_close[place]
+        if near:
+            # A pass over the one token before this position draws it again.
+            draws.settle(place, place)
+            forced = draws.forced[: max(0, place - 1)]
+            return Checked(
+                inputs[:place], logprobs[:place], inputs[place], logprobs[place], True, forced
+            )
+        after = draws.logprobs_at(place)
+        is_last = place + 1 == len(inputs) or token != inputs[place + 1]
+        if is_last or draws.has_failed:
+            draws.settle(place + 1, place + 1)
+            forced = draws.forced[:place]
+            return Checked(inputs[: place + 1], logprobs, token, after, forced=forced)
+        logprobs.append(after)
+        place += 1

@@ -1,0 +1,332 @@
+"""A model's text: its chat template, its tokens, the parser of its tool calls."""
+
+import contextlib
+import json
+import re
+from collections.abc import Callable, Container, Sequence
+from typing import Any
+
+from engine.constraining.schema_bounds import is_nested_too_deeply
+from engine.errors import InvalidRequest, PromptTooLong
+from engine.files.causes import without_folders
+from engine.inference.mlx_lm_internals import has_template_in_code, inner_tokenizer
+from engine.library.models import ModelInfo
+from engine.output.call_readers.arriving import CallParser
+from engine.values.chat import Message, Tool
+from engine.values.request import Effort, GenerationRequest
+
+# Renders a request through a model's chat template into token ids.
+#
+# Tokenising a long text does not hold the interpreter's lock. A very long text is first tokenised
+# in slices, so that one that cannot fit into the context is refused before it takes memory.
+
+# Texts of up to this many characters are tokenised as a whole, however many tokens that gives.
+_WHOLE = 1_000_000
+_SLICE = 100_000
+_MOST_SHOWN = 200
+# The longest header of an answer, between the end of a prompt's last turn and the answer.
+_HEADER_TOKENS = 64
+# Templates drop white space, and tokenizers combine characters.
+_SHRINKING = 2
+
+
+def render(tokenizer: Any, request: GenerationRequest, model: ModelInfo) -> list[int]:
+    """Return the token ids of a request's prompt."""
+    context = model.context_length
+    _check_size(request, context, model.longest_token_bytes)
+    if isinstance(request.prompt, str):
+        tokens = _bounded(tokenizer, request.prompt, "prompt", context, adds_special=True)
+    elif request.prompt is not None:
+        check_ids(request.prompt, "prompt", model.vocabulary_size)
+        tokens = list(request.prompt)
+    else:
+        text = _templated(tokenizer, request, model.id)
+        tokens = text if isinstance(text, list) else _bounded(tokenizer, text, "messages", context)
+    if not tokens:
+        raise InvalidRequest("messages", "the prompt is empty")
+    return tokens
+
+
+def predicted(tokenizer: Any, text: str | None, context: int) -> list[int]:
+    """Return the ids of a text that an answer is expected to repeat; empty without a text."""
+    found: list[int] = []
+    for start in range(0, len(text or ""), _SLICE):
+        if len(found) >= context or text is None:
+            break
+        found += encoded(tokenizer, text[start : start + _SLICE])
+    return found[:context]
+
+
+def turn_end(tokens: Sequence[int], ends: Container[int]) -> int:
+    """Return the number of tokens up to the end of a prompt's last turn, if only a header follows.
+
+    The next turn's prompt often does not repeat the header, such as the mark of an answer without
+    reasoning. Returns 0 where no such end is near.
+    """
+    first = max(0, len(tokens) - _HEADER_TOKENS)
+    places = (at + 1 for at in range(len(tokens) - 2, first, -1) if tokens[at] in ends)
+    return next(places, 0)
+
+
+def encoded(tokenizer: Any, text: str, *, adds_special: bool = False) -> list[int]:
+    """Return the ids of a text."""
+    inner = inner_tokenizer(tokenizer)
+    if _is_plain(inner):
+        # The same result as transformers gives, but this one call lets other threads run meanwhile.
+        [found] = inner.backend_tokenizer.encode_batch_fast([text], add_special_tokens=adds_special)
+        return list(found.ids)
+    return list(tokenizer.encode(text, add_special_tokens=adds_special))
+
+
+def _is_plain(inner: Any) -> bool:
+    """Whether a tokenizer does exactly what its ``tokenizer.json`` says."""
+    kind = type(inner)
+    names = [getattr(kind, name, None) for name in ("encode", "_encode_plus")]
+    owners = {getattr(method, "__qualname__", "").partition(".")[0] for method in names}
+    return owners <= {"PreTrainedTokenizerBase", "PreTrainedTokenizerFast", "TokenizersBackend"}
+
+
+def _check_size(request: GenerationRequest, context: int, longest: int | None) -> None:
+    """Refuse a prompt that cannot fit, however it is tokenised."""
+    prompt = request.prompt
+    if isinstance(prompt, tuple):
+        if len(prompt) + request.least_answer_tokens > context:
+            raise PromptTooLong("prompt", len(prompt), context)
+        return
+    if len(request.messages) >= context:  # each needs at least one token for its role
+        raise PromptTooLong("messages", len(request.messages), context)
+    if longest is None:
+        return
+    # Assistant messages do not count: their text may contain reasoning, which templates leave out.
+    texts = (one.content for one in request.messages if one.role != "assistant")
+    size = sum(len(text.strip()) for text in texts) if prompt is None else len(prompt)
+    least = size // (longest * _SHRINKING)
+    if size > _WHOLE and least >= context:
+        raise PromptTooLong("messages" if prompt is None else "prompt", least, context)
+
+
+def _bounded(
+    tokenizer: Any, text: str, field: str, context: int, *, adds_special: bool = False
+) -> list[int]:
+    if len(text) > _WHOLE:
+        least = 0
+        for start in range(0, len(text), _SLICE):
+            # Cutting a word may add some tokens.
+            least += max(0, len(encoded(tokenizer, text[start : start + _SLICE])) - 16)
+            if least >= context:
+                raise PromptTooLong(field, least, context)
+    return encoded(tokenizer, text, adds_special=adds_special)
+
+
+def plain(tokenizer: Any, text: str, context: int) -> list[int]:
+    """Return the ids of a text, no special ones added."""
+    return _bounded(tokenizer, text, "prompt", context)
+
+
+def embedding_tokens(
+    tokenizer: Any,
+    text: str | tuple[int, ...],
+    field: str,
+    model: ModelInfo,
+    *,
+    truncates: bool,
+) -> list[int]:
+    """Return the ids of a text that becomes a vector, with the tokenizer's own first and
+    last ones.
+    """
+    context, longest = model.context_length, model.longest_token_bytes
+    if isinstance(text, tuple):
+        check_ids(text, field, model.vocabulary_size)
+        tokens, last = list(text), 0
+    else:
+        if truncates and longest is not None:
+            text = text[: context * longest]
+        tokens = _bounded(tokenizer, text, field, context, adds_special=True)
+        last = _added_after(tokenizer)
+    if not tokens or (isinstance(text, str) and not text):
+        raise InvalidRequest(field, "the text is empty")
+    if len(tokens) > context:
+        if not truncates:
+            raise PromptTooLong(field, len(tokens), context)
+        tokens = [*tokens[: context - last], *tokens[len(tokens) - last :]]
+    return tokens
+
+
+def _added_after(tokenizer: Any) -> int:
+    """Return how many tokens a tokenizer adds after a text."""
+    plain_ids = encoded(tokenizer, "a")
+    whole = encoded(tokenizer, "a", adds_special=True)
+    for start in range(len(whole) - len(plain_ids) + 1):
+        if whole[start : start + len(plain_ids)] == plain_ids:
+            return len(whole) - start - len(plain_ids)
+    return 0
+
+
+def check_ids(ids: Sequence[int], field: str, size: int) -> None:
+    """Make sure that ids are in a vocabulary of ``size``."""
+    for index, token_id in enumerate(ids):
+        if not 0 <= token_id < size:
+            raise InvalidRequest(
+                f"{field}[{index}]", f"token id {token_id} is outside the vocabulary of {size}"
+            )
+
+
+def _templated(tokenizer: Any, request: GenerationRequest, model: str) -> str | list[int]:
+    """Return the text that the template makes, or ids where the tokenizer makes them directly."""
+    if not request.messages:
+        raise InvalidRequest("messages", "at least one message is required")
+    if not tokenizer.has_chat_template:
+        raise InvalidRequest("messages", "this model has no chat template; send a raw prompt")
+    options: dict[str, Any] = {
+        "tools": [tool_dict(tool) for tool in request.tools] or None,
+        "add_generation_prompt": request.opens_answer and not request.continues_message,
+        "continue_final_message": request.continues_message,
+    }
+    template = tokenizer.apply_chat_template
+    # A model whose prompt leaves reasoning to it, and which must not begin any, is lost.
+    thinking = False if request.thinking_budget == 0 else request.thinking
+    if thinking is not None:
+        options["enable_thinking"] = thinking
+    elif not has_template_in_code(tokenizer):
+        # The wrapper would switch reasoning on; without the option, the template's own default
+        # holds.
+        template = inner_tokenizer(tokenizer).apply_chat_template
+        options["return_dict"] = False
+    # A template that knows efforts may have no other option that turns reasoning down.
+    effort = Effort.LOW if thinking is False else request.effort
+    if effort is not None and knows_option(tokenizer, "reasoning_effort"):
+        options["reasoning_effort"] = effort.value
+    if request.thinking_budget is not None and knows_option(tokenizer, "thinking_budget"):
+        options["thinking_budget"] = request.thinking_budget
+    if _is_plain(inner_tokenizer(tokenizer)):
+        options["tokenize"] = False
+    try:
+        found = template([_as_dict(message) for message in request.messages], **options)
+    except InvalidRequest:
+        raise
+    except RecursionError as error:
+        deep = [tool.name for tool in request.tools if is_nested_too_deeply(tool.parameters)]
+        field = f"tools.{deep[0]}.parameters" if deep else "messages"
+        reason = "nested too deeply for the model's chat template"
+        raise InvalidRequest(field, reason) from error
+    except Exception as error:
+        # ``raise_exception`` of a template raises this class itself, with words for its users.
+        if type(error).__module__.startswith("jinja2.") and type(error).__name__ == "TemplateError":
+            why = str(error)[:_MOST_SHOWN]
+            raise InvalidRequest("messages", f"the model's chat template refused: {why}") from error
+        why = " ".join(without_folders(str(error)).split())[:_MOST_SHOWN]
+        reason = f"the chat template of {model} failed: {why or type(error).__name__}"
+        raise InvalidRequest("messages", reason) from error
+    if not isinstance(found, str):
+        return list(found)
+    return _with_end_of(request.messages[-1].content, found) if request.continues_message else found
+
+
+def _with_end_of(begun: str, text: str) -> str:
+    """Return a prompt that ends as the begun answer does: many templates trim its white space."""
+    words = begun.strip()
+    if not words or text.endswith(begun) or not text.rstrip().endswith(words):
+        return text
+    return text.rstrip() + begun[len(begun.rstrip()) :]
+
+
+def knows_option(tokenizer: Any, name: str) -> bool:
+    """Return whether a model's chat template uses an option of this name."""
+    return name in str(getattr(inner_tokenizer(tokenizer), "chat_template", None) or "")
+
+
+def spaces_around(tokenizer: Any, tag: str) -> tuple[str, str]:
+    """Return the white space that a model's template writes before and after the end of reasoning.
+
+    The template shows it in an earlier answer with reasoning, or else in a prompt that switches
+    reasoning off. Both are empty where it shows neither.
+    """
+    question = {"role": "user", "content": "QUESTION"}
+    answer = {"role": "assistant", "content": "ANSWER", "reasoning_content": "REASONING"}
+    template = inner_tokenizer(tokenizer).apply_chat_template
+    end = re.escape(tag)
+    with contextlib.suppress(Exception):  # templates raise whatever their authors chose
+        text = str(template([question, answer], tokenize=False))
+        if found := re.search(rf"REASONING(\s*){end}(\s*)ANSWER", text):
+            return found[1], found[2]
+    with contextlib.suppress(Exception):
+        options = {"add_generation_prompt": True, "enable_thinking": False}
+        text = str(template([question], tokenize=False, **options))
+        if found := re.search(rf"(\s*){end}(\s*)$", text):
+            # The reasoning is empty here, so the white space before the tag surrounds it on both
+            # sides; only its first character counts.
+            return found[1][:1], found[2]
+    return "", ""
+
+
+def _as_dict(message: Message) -> dict[str, Any]:
+    values: dict[str, Any] = {"role": message.role, "content": message.content}
+    if message.thinking:
+        values["reasoning_content"] = message.thinking
+    if message.tool_calls:
+        values["tool_calls"] = [
+            {
+                "id": call.id,
+                "type": "function",
+                "function": {"name": call.name, "arguments": _arguments(call.arguments)},
+            }
+            for call in message.tool_calls
+        ]
+    if message.tool_call_id is not None:
+        values["tool_call_id"] = message.tool_call_id
+    if message.name is not None:
+        values["name"] = message.name
+    return values
+
+
+def _arguments(text: str) -> Any:
+    """Return arguments as the object that templates expect; broken JSON stays text."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return text
+
+
+def tool_dict(tool: Tool) -> dict[str, Any]:
+    """Return a tool in the form that templates and parsers expect."""
+    return {
+        "type": "function",
+        "function": {
+            "name": tool.name,
+            "description": tool.description,
+            "parameters": dict(tool.parameters),
+        },
+    }
+
+
+# Parses the text of tool calls with the parser that mlx-lm has for a model.
+#
+# mlx-lm's parsers return a call or a list of them and may raise anything; here they return (name,
+# arguments) pairs, or raise ``ValueError`` with a clear message.
+
+
+def call_parser(parse: Callable[..., Any] | None, tools: Sequence[Tool]) -> CallParser:
+    """Return the parser of one answer's tool calls."""
+    offered = [tool_dict(tool) for tool in tools]
+
+    def parse_calls(raw: str, name: str | None) -> list[tuple[str, object]]:
+        if name is not None:  # the tag named the tool, so the text is its arguments
+            return [(name, raw)]
+        if parse is None:
+            raise ValueError("this model has no tool parser")
+        try:
+            found = parse(raw, offered)
+        except Exception as error:
+            raise ValueError(str(error)) from error
+        return [_call(item) for item in (found if isinstance(found, list) else [found])]
+
+    return parse_calls
+
+
+def _call(item: Any) -> tuple[str, object]:
+    if not isinstance(item, dict):
+        raise ValueError("a tool call must be an object")
+    name = item.get("name")
+    if not isinstance(name, str) or not name:
+        raise ValueError("a tool call must name its tool")
+    return name, item.get("arguments")

@@ -1,0 +1,45 @@
+"""Draft models of the demo model, and an engine that loads them."""
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from engine.inference.mlx_backend import MlxBackend
+from engine.inference.speculation.cost import CostCurve
+from engine.scheduling.limits import Limits
+from engine.scheduling.service import Engine
+from tests.support.several.draft_models import write_draft
+
+
+@pytest.fixture(scope="module")
+def perfect(tmp_path_factory: pytest.TempPathFactory, demo_model_path: Path) -> Path:
+    """A draft model that guesses everything right."""
+    return write_draft(tmp_path_factory.mktemp("drafts") / "perfect", demo_model_path)
+
+
+@pytest.fixture(scope="module")
+def poor(tmp_path_factory: pytest.TempPathFactory, demo_model_path: Path) -> Path:
+    """A draft model that is nearly always wrong."""
+    return write_draft(tmp_path_factory.mktemp("drafts") / "poor", demo_model_path, layers=1)
+
+
+@pytest.fixture
+def _alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let nothing but draft models guess."""
+    monkeypatch.setattr(MlxBackend, "sources", lambda *_: [])
+
+
+@pytest.fixture
+def _eager(_alone: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have all guesses of draft models checked."""
+    monkeypatch.setattr(CostCurve, "choose", lambda _, rows, guesses, extra=0.0: 8 * bool(guesses))
+
+
+@pytest.fixture
+def loop_engine() -> Iterator[tuple[asyncio.Runner, Engine]]:
+    with asyncio.Runner() as runner:
+        engine = Engine(Limits())
+        yield runner, engine
+        engine.close()

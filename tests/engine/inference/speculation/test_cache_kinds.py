@@ -1,0 +1,199 @@
+"""Guesses with real models of every kind of cache, alone and several rows at once."""
+
+import random
+from collections.abc import Sequence
+from typing import Any
+
+import mlx.core as mx
+import pytest
+from mlx_lm.models import gemma3_text, llama, qwen3_next
+
+from engine.inference.backend import BatchLimits
+from engine.inference.batch import RunningBatch
+from engine.inference.speculation.sources import GuessSource
+from tests.support.models.guessing import Eager, Foreseen
+
+SMALL = {
+    "hidden_size": 32,
+    "num_hidden_layers": 3,
+    "intermediate_size": 32,
+    "num_attention_heads": 2,
+    "num_key_value_heads": 1,
+    "head_dim": 16,
+    "vocab_size": 64,
+    "rms_norm_eps": 1e-6,
+}
+STATES = {
+    "num_hidden_layers": 4,
+    "linear_num_value_heads": 2,
+    "linear_num_key_heads": 1,
+    "linear_key_head_dim": 16,
+    "linear_value_head_dim": 16,
+    "linear_conv_kernel_dim": 4,
+    "num_experts": 0,
+    "num_experts_per_tok": 0,
+    "decoder_sparse_step": 1,
+    "shared_expert_intermediate_size": 0,
+    "mlp_only_layers": [],
+    "moe_intermediate_size": 0,
+    "rope_theta": 10000.0,
+    "partial_rotary_factor": 0.5,
+    "max_position_embeddings": 4096,
+    "full_attention_interval": 4,
+}
+WINDOW = 96
+TOKENS = 48
+
+
+def model_of(kind: str, dtype: mx.Dtype) -> Any:
+    """Return a small random model."""
+    mx.random.seed(5)
+    module, more = {
+        "plain": (llama, {}),
+        "windows": (gemma3_text, {"sliding_window": WINDOW, "sliding_window_pattern": 3}),
+        "states": (qwen3_next, STATES),
+    }[kind]
+    model: Any = module.Model(
+        module.ModelArgs.from_dict({"model_type": module.__name__.split(".")[-1], **SMALL, **more})
+    )
+    # Weights of usual size give nearly equal logits, so all answers would look alike.
+    model.update({"model": _louder(model.model.parameters())} if kind != "windows" else {})
+    model.set_dtype(dtype)
+    mx.eval(model.parameters())
+    return model
+
+
+def _louder(part: Any) -> Any:
+    if isinstance(part, dict):
+        return {name: _louder(inner) for name, inner in part.items()}
+    if isinstance(part, list):
+        return [_louder(inner) for inner in part]
+    return part * 2 if part.ndim > 1 else part
+
+
+def answers(
+    model: Any,
+    prompts: Sequence[list[int]],
+    sources: Sequence[Sequence[GuessSource]] | None = None,
+    width: int = 8,
+) -> tuple[list[list[int]], int]:
+    """Return the first tokens of each answer, and how many passes were over several tokens."""
+    batch = RunningBatch(model, BatchLimits(64, 0, 8), lambda: Eager(width))
+    rows = [
+        batch.insert(prompt, sources=() if sources is None else sources[n])[0]
+        for n, prompt in enumerate(prompts)
+    ]
+    found: dict[int, list[int]] = {row: [] for row in rows}
+    checks = 0
+    while min(map(len, found.values())) < TOKENS:
+        step = batch.step()
+        checks += bool(step.checked)
+        for row, token, _ in step.sampled:
+            found[row].append(token)
+    batch.close()
+    return [found[row][:TOKENS] for row in rows], checks
+
+
+def prompts_of(count: int) -> list[list[int]]:
+    draws = random.Random(3)
+    return [[draws.randrange(64) for _ in range(5 + 9 * n)] for n in range(count)]
+
+
+def foreseen(expected: Sequence[Sequence[int]], seed: int) -> list[list[GuessSource]]:
+    """Guess each answer, wrong at some tokens; the last row has no guesses if there are several."""
+    draws = random.Random(seed)
+    found: list[list[GuessSource]] = [
+        [Foreseen(answer, [n for n in range(TOKENS) if draws.random() < 0.15])]
+        for answer in expected
+    ]
+    if len(found) > 1:
+        found[-1] = []
+    return found
+
+
+@pytest.mark.parametrize("dtype", [mx.float32, mx.bfloat16], ids=["float32", "bfloat16"])
+@pytest.mark.parametrize("rows", [1, 4])
+@pytest.mark.parametrize("kind", ["plain", "windows", "states"])
+def test_answers_are_the_same_whatever_the_cache_is(kind: str, rows: int, dtype: mx.Dtype) -> None:
+    model = model_of(kind, dtype)
+    prompts = prompts_of(rows)
+    expected, _ = answers(model, prompts)
+    total = 0
+    for seed, width in ((1, 4), (2, 8), (3, 32)):
+        found, checks = answers(model, prompts, foreseen(expected, seed), width)
+        assert found == expected
+        total += checks
+    # States cannot be taken back, and windows only while they are not full, row by row.
+    runs_plainly = kind == "states" or (kind == "windows" and rows > 1)
+    assert (total == 0) == runs_plainly
+
+
+def test_a_full_window_is_never_rewound() -> None:
+    model = model_of("windows", mx.float32)
+    prompt = [n % 64 for n in range(WINDOW + 20)]
+    expected, _ = answers(model, [prompt])
+    found, checks = answers(model, [prompt], [[Foreseen(expected[0])]])
+    assert found == expected
+    assert checks == 0
+
+
+class _Watched:
+    """A model that notes the largest id that it was given."""
+
+    def __init__(self, model: Any) -> None:
+        self.model, self.layers = model, model.layers
+        self.largest = 0
+
+    def __call__(self, tokens: mx.array, cache: Any = None) -> Any:
+        self.largest = max(self.largest, int(tokens.max().item()))  # type: ignore[arg-type]
+        return self.model(tokens, cache=cache)
+
+
+def test_a_guess_outside_the_vocabulary_never_reaches_the_model() -> None:
+    # A draft model may have more rows than there are tokens, and MLX checks no bounds.
+    model = _Watched(model_of("plain", mx.float32))
+    prompts = prompts_of(2)
+    expected, _ = answers(model, prompts)
+    guesses: list[list[GuessSource]] = [
+        [Foreseen([64 if n % 5 == 4 else token for n, token in enumerate(answer)])]
+        for answer in expected
+    ]
+    found, checks = answers(model, prompts, guesses)
+    assert found == expected
+    assert checks
+    assert model.largest < 64
+
+
+class _Failing:
+    """A constraint that fails after some tokens, and from then on allows only the end."""
+
+    is_stateful = True
+    only = None
+
+    def __init__(self, tokens: int) -> None:
+        self.has_failed = False
+        self._tokens = tokens
+
+    def __call__(self, context: mx.array, logits: mx.array) -> mx.array:
+        if context.size < self._tokens:
+            return logits
+        self.has_failed = True
+        return mx.where(mx.arange(logits.shape[-1]) == 1, logits, -mx.inf)
+
+
+def test_no_guess_is_accepted_after_a_constraint_has_failed() -> None:
+    model = model_of("plain", mx.float32)
+    [prompt] = prompts_of(1)
+
+    def until_failure(sources: Sequence[GuessSource]) -> list[int]:
+        batch = RunningBatch(model, BatchLimits(64, 0, 8), lambda: Eager(8))
+        constraint = _Failing(len(prompt) + 20)
+        batch.insert(prompt, processors=[constraint], sources=sources)
+        found: list[int] = []
+        while not constraint.has_failed:
+            found += [token for _, token, _ in batch.step().sampled]
+        batch.close()
+        return found
+
+    expected = until_failure([])
+    assert until_failure([Foreseen([*expected, *[1] * 40])]) == expected

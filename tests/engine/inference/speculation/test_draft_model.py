@@ -1,0 +1,274 @@
+"""A draft model guesses for the model that answers: the answers stay the same."""
+
+import asyncio
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from engine.inference.batch import RunningBatch
+from engine.inference.speculation import draft_model
+from engine.inference.speculation.draft_model import DraftGuesses, DraftModel, LoadedDraft
+from engine.library.cache_size import CacheSize
+from engine.library.models import DraftInfo
+from engine.scheduling.generation import Answer
+from engine.scheduling.service import Engine
+from engine.stopping.record import StopKind
+from engine.stopping.rules import StopRules
+from engine.values.chat import Message
+from engine.values.events import TextDelta, TokenTrace
+from engine.values.prompt_scores import PromptScores, PromptScoring
+from engine.values.request import GenerationRequest, Sampling, TraceLevel
+from engine.values.tokens import TokenOrigin
+from tests.engine.inference.speculation.asking_drafts import answered, asked
+from tests.support.models.tiny_models import VOCABULARY, tiny_model
+
+PROMPTS = ("Count from 1 to 30, one number per line", "Say: the quick brown fox", "What is 2+2?")
+
+
+@pytest.mark.usefixtures("_eager")
+@pytest.mark.parametrize("quality", ["perfect", "poor"])
+def test_answers_are_those_without_a_draft_model(
+    loop_engine: tuple[asyncio.Runner, Engine],
+    demo_model_path: Path,
+    request: pytest.FixtureRequest,
+    quality: str,
+) -> None:
+    runner, engine = loop_engine
+    requests = [asked(text) for text in PROMPTS]
+    requests += [asked(text, sampling=Sampling(temperature=1, seed=7)) for text in PROMPTS]
+    runner.run(engine.load(demo_model_path))
+    plain = [runner.run(answered(engine, one))[0] for one in requests]
+    runner.run(engine.load(demo_model_path, draft=request.getfixturevalue(quality)))
+    drafted = [runner.run(answered(engine, one))[0] for one in requests]
+    assert [one.text for one in drafted] == [one.text for one in plain]
+    assert [one.finished.stop for one in drafted] == [one.finished.stop for one in plain]
+    counts = [one.finished.speculation for one in drafted]
+    assert counts[0].passes  # one that is nearly always wrong rests soon
+    if quality == "perfect":
+        assert all(one.accepted == one.guessed for one in counts[: len(PROMPTS)])
+        assert all(one.passes < one.accepted for one in counts[: len(PROMPTS)])
+
+
+@pytest.mark.usefixtures("_eager")
+def test_tokens_of_a_draft_model_are_marked_as_its_own(
+    loop_engine: tuple[asyncio.Runner, Engine], demo_model_path: Path, perfect: Path
+) -> None:
+    runner, engine = loop_engine
+    runner.run(engine.load(demo_model_path, draft=perfect))
+
+    async def traces() -> list[TokenTrace]:
+        generation = await engine.generate(asked(PROMPTS[0], trace=TraceLevel.FULL))
+        batches = [batch async for batch in generation.batches()]
+        return [one for batch in batches for one in batch if isinstance(one, TokenTrace)]
+
+    found = runner.run(traces())
+    origins = [one.origin for one in found]
+    assert origins.count(TokenOrigin.DRAFT) > len(origins) // 2
+    assert set(origins) <= {TokenOrigin.SAMPLED, TokenOrigin.DRAFT}
+
+
+@pytest.mark.usefixtures("_eager")
+def test_each_turn_goes_on_with_the_draft_models_cache(
+    loop_engine: tuple[asyncio.Runner, Engine],
+    demo_model_path: Path,
+    perfect: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    runner, engine = loop_engine
+    read: list[int] = []
+    after = DraftModel.after
+
+    def counted(self: DraftModel, tokens: Any, cache: Any) -> Any:
+        read.append(tokens.size)
+        return after(self, tokens, cache)
+
+    monkeypatch.setattr(DraftModel, "after", counted)
+    runner.run(engine.load(demo_model_path, draft=perfect))
+    long = asked("lorem ipsum dolor sit amet " * 40, max_tokens=8)
+    [first] = runner.run(answered(engine, long))
+    assert max(read) > 100
+    read.clear()
+    turns = (*long.messages, Message("assistant", first.text), Message("user", "And now?"))
+    again = GenerationRequest(turns, sampling=long.sampling, max_tokens=8, thinking=False)
+    runner.run(answered(engine, again))
+    assert read
+    assert sum(read) < 100
+
+
+@pytest.mark.usefixtures("_eager")
+def test_rows_that_end_early_leave_nothing_behind(
+    loop_engine: tuple[asyncio.Runner, Engine], demo_model_path: Path, perfect: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    runner, engine = loop_engine
+    made: list[DraftGuesses] = []
+    guesses = DraftModel.guesses
+
+    def noted(self: DraftModel, owner: str, prompt: Any) -> Any:
+        made.append(guesses(self, owner, prompt))
+        return made[-1]
+
+    monkeypatch.setattr(DraftModel, "guesses", noted)
+    runner.run(engine.load(demo_model_path, draft=perfect))
+
+    async def ended_in_many_ways() -> list[Answer]:
+        cancelled = await engine.generate(asked(PROMPTS[0], max_tokens=2000))
+        collecting = asyncio.create_task(cancelled.collect())
+        others = await answered(
+            engine,
+            asked(PROMPTS[0], stops=StopRules(("\n7",))),
+            asked(PROMPTS[1], max_tokens=1),
+        )
+        cancelled.cancel()
+        return [*others, await collecting, *await answered(engine, asked(PROMPTS[0]))]
+
+    answers = runner.run(ended_in_many_ways())
+    kinds = [one.finished.stop.kind for one in answers]
+    assert kinds[:2] == [StopKind.STOP_STRING, StopKind.MAX_TOKENS]
+    assert [one.likelihood() for one in made] == [0.0] * 4
+    assert made[0]._draft._answers == 0
+    assert answers[-1].text.startswith("1\n2\n3\n")
+
+
+@pytest.mark.usefixtures("_eager")
+def test_a_draft_model_that_fails_is_left_out_and_the_answer_goes_on(
+    loop_engine: tuple[asyncio.Runner, Engine], demo_model_path: Path, perfect: Path,
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture,
+) -> None:  # fmt: skip
+    runner, engine = loop_engine
+    runner.run(engine.load(demo_model_path, draft=perfect))
+    after, calls = DraftModel.after, []
+
+    def failing(self: DraftModel, tokens: Any, cache: Any) -> Any:
+        calls.append(tokens)
+        if len(calls) > 20:
+            raise RuntimeError("out of memory")
+        return after(self, tokens, cache)
+
+    monkeypatch.setattr(DraftModel, "after", failing)
+    [answer] = runner.run(answered(engine, asked(PROMPTS[0])))
+    assert answer.text.startswith("1\n2\n3\n4\n")
+    assert answer.finished.stop.kind is not StopKind.ERROR
+    assert "the draft model failed" in caplog.text
+
+
+@pytest.mark.usefixtures("_eager")
+def test_a_row_that_cannot_join_takes_no_place_from_the_draft_model(
+    loop_engine: tuple[asyncio.Runner, Engine], demo_model_path: Path, perfect: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    runner, engine = loop_engine
+    runner.run(engine.load(demo_model_path, draft=perfect))
+
+    def failing(*_: Any, **__: Any) -> Any:
+        raise MemoryError("no room")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(RunningBatch, "insert", failing)
+        failed = runner.run(answered(engine, *[asked(PROMPTS[0])] * 5))
+    assert {one.finished.stop.kind for one in failed} == {StopKind.ERROR}
+    [answer] = runner.run(answered(engine, asked(PROMPTS[0])))
+    assert answer.finished.speculation.accepted
+
+
+def reading_far(monkeypatch: pytest.MonkeyPatch) -> tuple["_Reading", DraftGuesses, Any]:
+    """Return a model that reads 1,000 tokens a second, its guesses, and its clock."""
+    clock = SimpleNamespace(now_s=0.0)
+    monkeypatch.setattr(draft_model, "time", SimpleNamespace(perf_counter=lambda: clock.now_s))
+    model = _Reading(tiny_model("full"), clock)
+    size = CacheSize(0)
+    loaded = LoadedDraft(
+        model, DraftInfo("draft", Path("draft"), 0, size), SimpleNamespace(size=VOCABULARY)
+    )
+    guesses = DraftModel(loaded, 1 << 20).guesses("me", [n % VOCABULARY for n in range(3000)])
+    assert guesses is not None
+    return model, guesses, clock
+
+
+def test_a_draft_model_that_is_behind_reads_only_for_as_long_as_the_streams_can_wait(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    model, guesses, clock = reading_far(monkeypatch)
+    guesses.follow(3000)  # the other model found all of it in its cache
+    took_s = []
+    while guesses.unread:
+        before_s = clock.now_s
+        guesses.read_on(0.03)
+        took_s.append(clock.now_s - before_s)
+
+    assert max(took_s) < 0.05
+    assert sum(took_s) / len(took_s) > 0.02
+    assert sum(model.read) > 2900
+
+
+def test_a_draft_model_reads_no_further_than_the_other_model(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    model, guesses, _ = reading_far(monkeypatch)
+    assert not guesses.unread
+    guesses.follow(200)
+    while guesses.unread:
+        guesses.read_on(0.03)
+
+    assert 150 < sum(model.read) <= 200
+
+
+def test_no_guess_waits_for_a_prompt_that_the_draft_model_has_not_read(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    model, guesses, _ = reading_far(monkeypatch)
+    guesses.follow(3000)
+
+    assert not guesses.propose(4)
+    assert not model.read
+
+
+class _Reading:
+    """A model that notes how many tokens each pass reads."""
+
+    def __init__(self, model: Any, clock: Any) -> None:
+        self.model, self.layers, self._clock = model, model.layers, clock
+        self.read: list[int] = []
+
+    def __call__(self, tokens: Any, cache: Any) -> Any:
+        self.read.append(tokens.shape[1])
+        self._clock.now_s += tokens.shape[1] / 1000
+        return self.model(tokens, cache=cache)
+
+
+@pytest.mark.usefixtures("_alone")
+def test_a_draft_model_that_is_always_wrong_is_paused(
+    loop_engine: tuple[asyncio.Runner, Engine], demo_model_path: Path, poor: Path
+) -> None:
+    runner, engine = loop_engine
+    runner.run(engine.load(demo_model_path, draft=poor))
+    [answer] = runner.run(answered(engine, asked("Say: hello", max_tokens=400,
+        stops=StopRules(ignore_eos=True))))  # fmt: skip
+    counts = answer.finished.speculation
+    assert counts.guessed < 100
+
+
+@pytest.mark.usefixtures("_eager")
+def test_the_scores_of_a_prompt_and_the_answer_after_it_are_those_without_a_draft_model(
+    loop_engine: tuple[asyncio.Runner, Engine], demo_model_path: Path, perfect: Path
+) -> None:
+    runner, engine = loop_engine
+    wanted = PromptScoring(top=2)
+    some = asked(PROMPTS[0], prompt_scoring=wanted)
+    none = asked(PROMPTS[1], prompt_scoring=wanted, max_tokens=0)
+
+    async def told() -> tuple[str, list[float]]:
+        generations = [await engine.generate(one) for one in (some, none)]
+        events = [event for one in generations async for event in one.events()]
+        scores = [one for one in events if isinstance(one, PromptScores)]
+        text = "".join(one.text for one in events if isinstance(one, TextDelta))
+        return text, [logprob for one in scores for logprob in one.logprobs]
+
+    runner.run(engine.load(demo_model_path))
+    text, plain = runner.run(told())
+    runner.run(engine.load(demo_model_path, draft=perfect))
+    again, drafted = runner.run(told())
+    assert again == text != ""
+    assert drafted == pytest.approx(plain, abs=1e-4)

@@ -1,0 +1,284 @@
+"""Tokens that a grammar forces are read several at once, which changes no answer."""
+
+import json
+import random
+from itertools import cycle
+from typing import Any
+
+import pytest
+
+from engine.constraining.compiling import new_matcher
+from engine.constraining.constraints import Constraints
+from engine.constraining.grammar_helper import GrammarHelper
+from engine.constraining.token_constraint import TokenConstraint
+from engine.inference.mlx_backend import MlxBackend
+from engine.inference.speculation.cost import CostCurve
+from engine.inference.speculation.sources import GrammarGuesses
+from engine.scheduling.limits import Limits
+from engine.scheduling.service import Engine
+from engine.stopping.rules import StopRules
+from engine.values.chat import Message, Tool
+from engine.values.events import Speculation, TokenTrace
+from engine.values.request import (
+    GenerationRequest,
+    OutputConstraint,
+    Sampling,
+    ToolChoice,
+    TraceLevel,
+)
+from engine.values.tokens import TokenOrigin
+from tests.support.asking import run
+
+
+def closed(**properties: Any) -> dict[str, Any]:
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": list(properties),
+        "additionalProperties": False,
+    }
+
+
+NOTICE = "a long text that nobody can choose"
+SCHEMAS = {
+    "fixed": closed(kind={"const": NOTICE}, name={"type": "string", "maxLength": 8}),
+    "alike": {
+        "type": "array",
+        "items": closed(width={"enum": [1, 2]}, height={"enum": [3, 4]}),
+        "minItems": 5,
+        "maxItems": 5,
+    },
+    "tags": closed(a={"const": "x<|im_end|>y <think> <tool_call>z</tool_call>"}),
+    "unicode": closed(**{"naïve ключ 🦊": {"const": "„ja“ 日本 \"\\"}}),
+    "patterns": {"type": "string", "pattern": "^[A-Z]{2}-constant-[0-9]{3}$"},
+}  # fmt: skip
+TOOL = Tool("schedule_watering", "", closed(day={"enum": ["monday", "sunday"]}))
+
+
+def held(schema: Any, **options: Any) -> GenerationRequest:
+    options.setdefault("sampling", Sampling(temperature=0))
+    return GenerationRequest(
+        (Message("user", "Say: hello"),),
+        constraint=OutputConstraint(schema),
+        thinking=False,
+        max_tokens=400,
+        trace=TraceLevel.FULL,
+        **options,
+    )
+
+
+def called() -> GenerationRequest:
+    return GenerationRequest(
+        (Message("user", "Say: hello"),),
+        tools=(TOOL,),
+        tool_choice=ToolChoice("required"),
+        thinking=False,
+        sampling=Sampling(temperature=0),
+        max_tokens=200,
+        trace=TraceLevel.FULL,
+    )
+
+
+@pytest.fixture
+def _eager(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have all guesses checked, those of grammars alone."""
+    monkeypatch.setattr(CostCurve, "choose", lambda _, rows, guesses, extra=0.0: 8 * bool(guesses))
+    monkeypatch.setattr(MlxBackend, "sources", lambda *_: [])
+
+
+class Said:
+    """What an answer was, token by token."""
+
+    def __init__(self, events: list[Any]) -> None:
+        self.traces = [one for one in events if isinstance(one, TokenTrace)]
+        self.finished = events[-1]
+        self.ids = [one.token_id for one in self.traces]
+        self.logprobs = [one.stats.logprob for one in self.traces if one.stats is not None]
+        self.text = b"".join(one.raw for one in self.traces).decode("utf-8", "replace")
+
+
+async def said(engine: Engine, request: GenerationRequest) -> Said:
+    generation = await engine.generate(request)
+    return Said([event async for batch in generation.batches() for event in batch])
+
+
+async def both(model: Any, *requests: GenerationRequest) -> list[tuple[Said, Said]]:
+    """Return each answer with guesses and without."""
+    found: list[list[Said]] = []
+    for plain in (False, True):
+        engine = Engine(Limits(plain_decoding=plain))
+        try:
+            await engine.load(model)
+            found.append([await said(engine, one) for one in requests])
+        finally:
+            await engine.aclose()
+    return list(zip(*found, strict=True))
+
+
+# -- what is forced ----------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def constraints(demo_model_path: Any) -> Constraints:
+    from engine.inference.backend import BatchLimits
+    from engine.inference.mlx_loading import load
+
+    backend = load(demo_model_path, limits=BatchLimits(64, 0, 1))
+    return backend._constraints
+
+
+def begun(constraints: Constraints, request: GenerationRequest) -> TokenConstraint:
+    helper = GrammarHelper()
+    try:
+        form = constraints.compiler.prepare(constraints.compiler.draft(request), helper)
+    finally:
+        helper.close()
+    constraint = constraints.hold(request, [1], form, thinks=False)
+    assert constraint is not None
+    return constraint
+
+
+def guessing(constraints: Constraints, request: GenerationRequest) -> GrammarGuesses:
+    return GrammarGuesses(begun(constraints, request), constraints._vocabulary.text_of)
+
+
+def ids_of(bits: bytes) -> list[int]:
+    return [i for i in range(len(bits) * 8) if bits[i >> 3] >> (i & 7) & 1]
+
+
+@pytest.mark.parametrize("name", SCHEMAS)
+def test_a_forced_token_is_one_that_the_grammar_allows(constraints: Constraints, name: str) -> None:
+    rng = random.Random(name)
+    for _ in range(5):
+        constraint = begun(constraints, held(SCHEMAS[name]))
+        free = constraint._matcher.deep_copy()
+        forced = 0
+        for _ in range(400):
+            allowed = ids_of(constraint.allowed())
+            assert constraint.failure is None
+            if (only := constraint.only()) is not None:
+                assert allowed == [only]
+                assert only in ids_of(free.compute_bitmask())
+                forced += 1
+            token = rng.choice(allowed)
+            constraint.advance(token)
+            if token in constraint._tokens.eos:
+                break
+            assert free.consume_token(token)
+        assert forced > 3
+
+
+def test_forced_text_is_written_in_the_tokens_of_the_tokenizer(constraints: Constraints) -> None:
+    constraint = begun(constraints, held({"const": NOTICE}))
+    found = []
+    while (only := constraint.only()) is not None:
+        found.append(only)
+        constraint.advance(only)
+    # All but the last, which depends on what follows, is what the tokenizer makes of the text.
+    whole = constraints.compiler.grammar_vocabulary.encode(json.dumps(NOTICE))
+    assert found[:-1] == whole[: len(found) - 1]
+    assert len(found) >= len(whole) - 1
+
+
+def test_looking_ahead_changes_nothing(constraints: Constraints) -> None:
+    rng = random.Random(4)
+    one = begun(constraints, held(SCHEMAS["alike"]))
+    other = begun(constraints, held(SCHEMAS["alike"]))
+    source = GrammarGuesses(other.fork(), constraints._vocabulary.text_of)
+    for _ in range(120):
+        source.likelihood()
+        source.propose(8)
+        allowed = one.allowed()
+        assert allowed == other.allowed()
+        token = rng.choice(ids_of(allowed))
+        for each in (one, other):
+            each.advance(token)
+        source.extend([token])
+
+
+def test_a_forced_call_is_expected_up_to_its_first_choice(constraints: Constraints) -> None:
+    source = guessing(constraints, called())
+    ids = list(source.propose(64))
+    texts = [constraints._vocabulary.text_of(one) for one in ids]
+    assert "".join(texts) == '<tool_call>\n{"name": "schedule_watering", "arguments": {'
+    assert source.likelihood() > 0.9
+
+
+def test_an_answer_is_expected_to_keep_to_its_white_space(constraints: Constraints) -> None:
+    source = guessing(constraints, held(SCHEMAS["alike"]))
+    encode = constraints.compiler.grammar_vocabulary.encode
+    source.extend(encode('[{"width": 1, "height": 3}, {"width"'))
+    expected = "".join(constraints._vocabulary.text_of(one) for one in source.propose(64))
+    assert expected.startswith(": ")
+
+
+def test_nothing_is_guessed_inside_a_string(
+    constraints: Constraints, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = guessing(constraints, held(closed(a={"type": "string"}, b={"const": "end"})))
+    source.extend(constraints.compiler.grammar_vocabulary.encode('{"a": "some'))
+    looked: list[int] = []
+    expected = TokenConstraint.expected
+
+    def counted(self: TokenConstraint, *of: Any) -> Any:
+        looked.append(1)
+        return expected(self, *of)
+
+    monkeypatch.setattr(TokenConstraint, "expected", counted)
+    for token in constraints.compiler.grammar_vocabulary.encode(" words and more"):
+        assert source.likelihood() == 0
+        source.extend([token])
+    assert not looked
+    source.extend(constraints.compiler.grammar_vocabulary.encode('", "'))
+    assert source.likelihood() > 0.9
+    text = "".join(constraints._vocabulary.text_of(one) for one in source.propose(3))
+    assert text.startswith('b"')
+
+
+# -- answers -----------------------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("_eager")
+def test_answers_are_the_same_token_for_token(demo_model_path: Any) -> None:
+    samplings = [Sampling(temperature=0), Sampling(temperature=1, seed=3)]
+    requests = [held(one, sampling=each) for one, each in zip(SCHEMAS.values(), cycle(samplings))]
+    requests += [
+        called(),
+        held(SCHEMAS["fixed"], stops=StopRules(("nobody",))),
+        held(SCHEMAS["fixed"], stops=StopRules(("nobody",), min_tokens=200)),
+        held(SCHEMAS["fixed"], sampling=Sampling(temperature=0, frequency_penalty=1.5)),
+        held(SCHEMAS["fixed"], sampling=Sampling(temperature=0, logit_bias=((10, -5.0),))),
+    ]
+    for ours, plain in run(both(demo_model_path, *requests)):
+        assert ours.ids == plain.ids
+        assert ours.finished.stop == plain.finished.stop
+        assert ours.finished.usage.output_tokens == plain.finished.usage.output_tokens
+        assert ours.logprobs == pytest.approx(plain.logprobs, abs=1e-4)
+        assert plain.finished.speculation == Speculation()
+        assert ours.finished.speculation.forced > 0
+
+
+@pytest.mark.usefixtures("_eager")
+def test_forced_tokens_are_marked_and_certain(engine: Engine) -> None:
+    found = run(said(engine, held(SCHEMAS["alike"])))
+    origins = [one.origin for one in found.traces]
+    forced = [one for one in found.traces if one.origin is TokenOrigin.FORCED]
+    assert found.finished.speculation.forced == len(forced) > 10
+    assert all(one.stats is not None and one.stats.logprob == 0 for one in forced)
+    # White space as before is a guess like any other.
+    assert origins.count(TokenOrigin.LOOKUP) == found.finished.speculation.accepted > 0
+    assert {"width", "height"} == set(json.loads(found.text.removesuffix("<|im_end|>"))[0])
+
+
+@pytest.mark.usefixtures("_eager")
+def test_the_text_of_a_tag_in_a_schema_is_written_letter_by_letter(engine: Engine) -> None:
+    found = run(said(engine, held(SCHEMAS["tags"])))
+    text = found.text.removesuffix("<|im_end|>")
+    assert json.loads(text) == {"a": SCHEMAS["tags"]["properties"]["a"]["const"]}
+
+
+def test_a_matcher_is_asked_through_the_library(constraints: Constraints) -> None:
+    matcher = new_matcher(
+        constraints.compiler.grammar_vocabulary.adapter, 'start: "one text alone"\n'
+    )
+    assert constraints.compiler.tokens.forced(matcher)

@@ -1,0 +1,269 @@
+"""Guesses change how long an answer takes and nothing else: every rule, at every token."""
+
+import asyncio
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from engine.inference.cache.memory import PromptCache
+from engine.scheduling.limits import Limits
+from engine.scheduling.service import Engine
+from engine.stopping.record import StopKind
+from engine.stopping.rules import StopRules, StopScope
+from engine.values.chat import Tool
+from engine.values.events import Event, Finished, TextDelta, TokenTrace
+from engine.values.request import GenerationRequest, Sampling, TraceLevel
+from tests.support.asking import ask, events_of, request, run
+from tests.support.models.guessing import GuessingStage, timeless
+from tests.support.random_cases import cases
+from tests.support.scripted import END
+
+WORDS = tuple(f"w{n} " for n in range(40))
+
+
+async def played(stage: GuessingStage, asked: Sequence[GenerationRequest]) -> list[list[Event]]:
+    engine = Engine(loader=stage.load, limits=Limits(plain_decoding=not stage.guesses))
+    await engine.load(Path("scripted"))
+    for _ in range(2):  # the first passes are only compared with the plain loop's
+        await ask(engine, "warm up", max_tokens=8)
+    found = []
+    for one in asked:
+        generation = await engine.generate(one)
+        found.append([event async for event in generation.events()])
+    await engine.aclose()
+    return found
+
+
+def same_with_guesses(stage: GuessingStage, *asked: GenerationRequest) -> list[Finished]:
+    """Ask without and with guesses, expect the same, and return the ends of the latter."""
+    both = []
+    for stage.guesses in (False, True):
+        both.append(run(played(stage, asked)))
+    ends = []
+    for one, plain, guessed in zip(asked, *both, strict=True):
+        assert timeless(guessed) == timeless(plain), one
+        last = guessed[-1]
+        assert isinstance(last, Finished)
+        ends.append(last)
+    return ends
+
+
+def asking(text: str = "go", **values: Any) -> GenerationRequest:
+    values.setdefault("trace", TraceLevel.FULL)
+    return request(text, **values)
+
+
+def test_right_guesses_give_several_tokens_for_each_pass(tmp_path: Path) -> None:
+    [last] = same_with_guesses(GuessingStage(tmp_path, {"go": WORDS}), asking())
+    assert last.usage.output_tokens == 41
+    assert last.speculation.accepted >= 30
+    assert last.speculation.passes <= 7
+
+
+@pytest.mark.parametrize("place", [2, 5, 6, 7, 8, 9, 10, 16, 17])
+def test_a_wrong_guess_costs_no_token_wherever_it_is(tmp_path: Path, place: int) -> None:
+    # One of two neighbours is guessed; the other may be known before the pass.
+    stage = GuessingStage(tmp_path, {"go": WORDS}, wrong=[place, place + 1])
+    [last] = same_with_guesses(stage, asking(max_tokens=24))
+    assert last.speculation.accepted > 5
+    assert last.speculation.guessed > last.speculation.accepted
+
+
+def test_guesses_that_are_always_wrong_change_nothing(tmp_path: Path) -> None:
+    stage = GuessingStage(tmp_path, {"go": WORDS}, wrong=range(60))
+    [last] = same_with_guesses(stage, asking())
+    assert last.speculation.guessed > 0
+    assert last.speculation.accepted == 0
+
+
+def test_a_stop_string_ends_the_answer_at_any_token_of_a_run(tmp_path: Path) -> None:
+    scripts = {f"{n}": [*WORDS[:n], "EN", "D!", *WORDS[n:]] for n in range(20)}
+    stage = GuessingStage(tmp_path, scripts)
+    ends = same_with_guesses(stage, *(asking(text, rules=StopRules(("END",))) for text in scripts))
+    assert {(end.stop.kind, end.stop.value) for end in ends} == {(StopKind.STOP_STRING, "END")}
+    assert [end.stop.token_index for end in ends] == [n + 1 for n in range(20)]
+    assert [end.usage.output_tokens for end in ends] == [n + 2 for n in range(20)]
+
+
+@pytest.mark.parametrize("kind", ["id", "eos", "limit"])
+def test_every_end_is_found_at_any_token_of_a_run(tmp_path: Path, kind: str) -> None:
+    last = END if kind == "eos" else "stop"
+    scripts = {f"{n}": [*WORDS[:n], last, *WORDS[n:]] for n in range(1, 18)}
+    stage = GuessingStage(tmp_path, scripts, pieces=[*WORDS, "stop"])
+    rules = StopRules(token_ids=(stage.id("stop"),)) if kind == "id" else StopRules()
+    ends = same_with_guesses(
+        stage,
+        *(
+            asking(f"{n}", rules=rules, max_tokens=n + 1 if kind == "limit" else None)
+            for n in range(1, 18)
+        ),
+    )
+    assert [end.usage.output_tokens for end in ends] == [n + 1 for n in range(1, 18)]
+    assert [end.stop.token_index for end in ends] == [*range(1, 18)]
+
+
+def test_tokens_beyond_the_end_are_counted_nowhere(tmp_path: Path) -> None:
+    stage = GuessingStage(tmp_path, {"go": [*WORDS[:10], "END", *WORDS[10:]]}, width=32)
+    [last] = same_with_guesses(stage, asking(rules=StopRules(("END",))))
+    assert 0 < last.speculation.guessed == last.speculation.accepted < 11
+
+
+def test_reasoning_tags_and_calls_are_found_inside_a_run(tmp_path: Path) -> None:
+    script = ["<think>", "hm ", "well", "</think>", "one ", "two ", "three ", "END"]
+    stage = GuessingStage(tmp_path, {"go": script}, plain=["<think>", "</think>"])
+    same_with_guesses(
+        stage,
+        *(
+            asking(rules=StopRules((stop,), scope=scope))
+            for scope in StopScope
+            for stop in ("END", "well", "two", "</think>")
+        ),
+    )
+
+
+def test_a_tool_call_inside_a_run_ends_it(tmp_path: Path) -> None:
+    call = '{"name": "look", "arguments": {"a": 1}}'
+    script = ["so ", "<tool_call>", *call, "</tool_call>", END, *WORDS]
+    stage = GuessingStage(
+        tmp_path, {"go": script}, plain=["<tool_call>", "</tool_call>"], pieces=[*WORDS, "so "],
+        template=(
+            "{# <tool_call> tool_call.name #}{% for m in messages %}<|start|>{{ m.role }}:"
+            "{{ m.content }}<|end|>{% endfor %}<|go|>"
+        ),
+    )  # fmt: skip
+    tool = Tool("look", parameters={"type": "object"})
+    [last] = same_with_guesses(stage, asking(tools=(tool,)))
+    assert last.speculation.accepted > 5
+
+
+def test_the_kept_cache_ends_where_the_answer_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = [*WORDS[:10], "END", *WORDS[10:]]
+    stage = GuessingStage(tmp_path, {"go": words}, width=32)
+    kept: list[tuple[list[int], list[float]]] = []
+    keep = PromptCache.keep
+
+    def noted(self: PromptCache, owner: str, tokens: Sequence[int], cache: Sequence[Any]) -> None:
+        held: Any = cache[0].keys_and_values()[0][0, 0, :, 0].tolist()
+        kept.append((list(tokens), held))
+        keep(self, owner, tokens, cache)
+
+    monkeypatch.setattr(PromptCache, "keep", noted)
+    for text in ("END", "w7 "):
+        [last] = same_with_guesses(stage, asking(rules=StopRules((text,))))
+        assert last.speculation.accepted > 0
+        ids = [stage.id(piece) for piece in words[: words.index(text) + 1]]
+        tokens, held = kept[-1]
+        # The model of the stage keeps ids as its keys.
+        assert tokens == held
+        assert tokens[-len(ids) :] == ids
+
+
+def test_a_row_continues_when_others_join_and_leave_during_its_run(tmp_path: Path) -> None:
+    scripts = {"go": WORDS, **{f"n{n}": WORDS[: 3 + 5 * n] for n in range(6)}}
+    stage = GuessingStage(tmp_path, scripts, wrong=[4, 11, 12, 25])
+
+    async def play(guesses: bool) -> list[list[Event]]:
+        engine = Engine(loader=stage.load, limits=Limits(plain_decoding=not guesses))
+        await engine.load(Path("scripted"))
+
+        async def one(text: str, after: int) -> list[Event]:
+            for _ in range(after):
+                await asyncio.sleep(0.01)
+            return await events_of(engine, text, trace=TraceLevel.FULL)
+
+        asked = [one("go", 0), *(one(f"n{n}", n) for n in range(6)), one("go", 3)]
+        found = await asyncio.gather(*asked)
+        found += [await events_of(engine, "go", trace=TraceLevel.FULL)]
+        await engine.aclose()
+        return found
+
+    plain, guessed = run(play(False)), run(play(True))
+    for one, other in zip(plain, guessed, strict=True):
+        assert [e for e in timeless(other) if isinstance(e, (TokenTrace, TextDelta))] == [
+            e for e in timeless(one) if isinstance(e, (TokenTrace, TextDelta))
+        ]
+
+
+def test_a_cancelled_row_ends_between_two_passes_and_the_next_answer_is_right(
+    tmp_path: Path,
+) -> None:
+    stage, is_cancelled = GuessingStage(tmp_path, {"go": WORDS * 10}), threading.Event()
+    stage.slow_until(is_cancelled, 0.1)
+
+    async def play() -> None:
+        engine = Engine(loader=stage.load)
+        await engine.load(Path("scripted"))
+        for _ in range(3):
+            is_cancelled.clear()
+            generation = await engine.generate(asking())
+            text = ""
+            async for event in generation.events():
+                if isinstance(event, TextDelta):
+                    text += event.text
+                    if len(text) > 30:
+                        generation.cancel()
+                        is_cancelled.set()
+            assert "".join(WORDS * 10).startswith(text)
+            assert len(text) < 1000
+        whole = await (await engine.generate(asking(max_tokens=50))).collect()
+        assert whole.text == "".join((WORDS * 10)[:50])
+        await engine.aclose()
+
+    run(play())
+
+
+PIECES = ("a", "b", "ab", "EN", "D", "END", " ", "é", "🚀", "<think>", "</think>")
+
+
+@settings(max_examples=cases(12), deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(
+    script=st.lists(st.sampled_from(PIECES), min_size=1, max_size=30),
+    wrong=st.sets(st.integers(0, 40)),
+    stops=st.lists(st.text("abEND é🚀", min_size=1, max_size=4), max_size=3, unique=True),
+    scope=st.sampled_from(StopScope),
+    most=st.none() | st.integers(1, 40),
+    least=st.integers(0, 12),
+    penalty=st.sampled_from([None, 0.5]),
+    seed=st.none() | st.integers(0, 9),
+    width=st.sampled_from([2, 4, 8, 32]),
+)
+def test_any_answer_is_the_same_with_guesses(
+    tmp_path_factory: pytest.TempPathFactory,
+    script: list[str],
+    wrong: set[int],
+    stops: list[str],
+    scope: StopScope,
+    most: int | None,
+    least: int,
+    penalty: float | None,
+    seed: int | None,
+    width: int,
+) -> None:
+    stage = GuessingStage(
+        tmp_path_factory.mktemp("stage"),
+        {"go": script},
+        wrong=sorted(wrong),
+        width=width,
+        plain=["<think>", "</think>"],
+        pieces=["a", "b", "ab", "EN", "D", "END", " "],
+    )
+    same_with_guesses(
+        stage,
+        asking(
+            rules=StopRules(tuple(stops), scope=scope, min_tokens=least),
+            max_tokens=most,
+            sampling=Sampling(
+                temperature=0 if seed is None else 1,
+                seed=seed,
+                presence_penalty=penalty,
+                logit_bias=((stage.id("a"), 1.0),) if least % 2 else (),
+            ),
+        ),
+    )

@@ -1,0 +1,151 @@
+"""Guesses from the text that a request predicts."""
+
+from typing import Any
+
+import pytest
+
+from engine.inference.mlx_backend import MlxBackend
+from engine.inference.speculation.cost import CostCurve
+from engine.inference.speculation.sources import PredictedText, PredictionGuesses
+from engine.scheduling.service import Engine
+from engine.values.chat import Message
+from engine.values.request import GenerationRequest, Sampling
+from tests.support.asking import run
+
+TEXT = [10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22]
+
+
+def guesses(text: list[int] = TEXT) -> PredictionGuesses:
+    return PredictionGuesses(PredictedText(text))
+
+
+def test_an_answer_is_expected_to_begin_as_the_text_does() -> None:
+    source = guesses()
+    assert source.likelihood() > 0.5
+    assert list(source.propose(3)) == [10, 11, 12]
+
+
+def test_the_answer_is_followed_through_the_text() -> None:
+    source = guesses()
+    source.extend([10, 11])
+    source.extend([12])
+    assert list(source.propose(2)) == [13, 14]
+
+
+def test_the_longer_it_agrees_the_likelier_is_the_next_guess() -> None:
+    source = guesses()
+    source.extend(TEXT[:1])
+    before = source.likelihood()
+    source.extend(TEXT[1:9])
+    assert source.likelihood() > before
+
+
+@pytest.mark.parametrize(
+    ("answer", "following"),
+    [
+        ([10, 11, 99, 13], [14, 15]),  # one token was replaced
+        ([10, 11, 98, 99, 12], [13, 14]),  # two were added
+        ([10, 11, 15], [16, 17]),  # three were left out
+        ([99, 98, 10], [11, 12]),  # something stands before it, such as reasoning
+    ],
+)
+def test_an_answer_that_leaves_the_predicted_text_is_found_in_it_again(
+    answer: list[int], following: list[int]
+) -> None:
+    source = guesses()
+    source.extend(answer)
+    assert list(source.propose(2)) == following
+
+
+def test_a_long_text_is_trusted_as_before_soon_after_an_edit() -> None:
+    text = list(range(100, 140))
+    source = guesses(text)
+    source.extend(text[:20])
+    before = source.likelihood()
+    source.extend([99])
+    assert source.likelihood() == 0
+    source.extend([text[21]])
+    doubtful = source.likelihood()
+    source.extend(text[22:24])
+    assert 0 < doubtful < 0.8 * before < source.likelihood()
+
+
+def test_a_passage_far_away_is_found_by_three_tokens() -> None:
+    source = guesses([*range(100, 200), 7, 8, 9, 1, 2])
+    source.extend([100, 101, 7, 8, 9])
+    assert list(source.propose(2)) == [1, 2]
+
+
+def test_nothing_is_guessed_after_the_end_of_the_text() -> None:
+    source = guesses([1, 2])
+    source.extend([1, 2])
+    assert source.likelihood() == 0
+    source.extend([3, 4, 5])
+    assert source.likelihood() == 0
+
+
+def test_an_unrelated_answer_ends_guessing() -> None:
+    source = guesses()
+    source.extend(range(500, 600))
+    assert source.likelihood() == 0
+    assert list(source.propose(4)) == []
+
+
+# -- with a model ------------------------------------------------------------------------------
+
+COUNTED = "\n".join(str(n) for n in range(1, 31))
+
+
+@pytest.fixture
+def _eager(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have all guesses checked, those of predictions alone."""
+    monkeypatch.setattr(CostCurve, "choose", lambda _, rows, guesses, extra=0.0: 8 * bool(guesses))
+    sources = MlxBackend.sources
+
+    def predicting(self: MlxBackend, *of: Any) -> Any:
+        return [one for one in sources(self, *of) if isinstance(one, PredictionGuesses)]
+
+    monkeypatch.setattr(MlxBackend, "sources", predicting)
+
+
+def counting(prediction: str | None) -> GenerationRequest:
+    return GenerationRequest(
+        (Message("user", "Count from 1 to 30, one number per line"),),
+        sampling=Sampling(temperature=0),
+        thinking=False,
+        max_tokens=80,
+        prediction=prediction,
+    )
+
+
+@pytest.mark.usefixtures("_eager")
+@pytest.mark.parametrize(
+    "prediction", [COUNTED, COUNTED.replace("\n9\n", "\nnine\n"), "Nothing like it at all."]
+)
+def test_a_prediction_never_changes_the_answer(engine: Engine, prediction: str) -> None:
+    async def answers() -> list[Any]:
+        requests = [counting(None), counting(prediction)]
+        return [await (await engine.generate(one)).collect() for one in requests]
+
+    plain, predicted = run(answers())
+    assert predicted.text == plain.text
+    assert predicted.finished.stop == plain.finished.stop
+    assert predicted.finished.usage.output_tokens == plain.finished.usage.output_tokens
+    counts = predicted.finished.speculation
+    assert counts.guessed == counts.prediction_accepted + counts.prediction_rejected
+    if prediction == COUNTED:
+        assert counts.prediction_accepted > 40
+        assert counts.prediction_rejected == 0
+    elif "nine" in prediction:
+        assert counts.prediction_accepted > 30
+        assert counts.prediction_rejected > 0
+    else:
+        assert counts.prediction_accepted < 5
+
+
+def test_a_prediction_longer_than_the_context_is_cut(engine: Engine) -> None:
+    async def answer() -> Any:
+        await engine.generate(counting("x y z " * 200_000))
+        return await (await engine.generate(counting("x y z " * 200_000))).collect()
+
+    assert run(answer()).text.startswith("1\n2\n")
