@@ -1,9 +1,9 @@
 """Asks a server through coding agents: a full context is compacted, a wrong key not sent again.
 
-``python -m tests.clients.agents [claude] [codex] [opencode]`` installs Claude Code, Codex and
-opencode from npm in a temporary folder, runs them against loopback with their telemetry off, and
-prints what each said and how often it asked. The model is scripted: its context holds as much as
-the case needs. By hand only: it fetches some 700 MB.
+``python -m tests.clients.agents [claude] [codex] [opencode] [qwen]`` installs Claude Code, Codex,
+opencode and Qwen Code from npm in a temporary folder, runs them against loopback with their
+telemetry off, and prints what each said and how often it asked. The model is scripted: its context
+holds as much as the case needs. By hand only: it fetches some 700 MB.
 """
 
 import json
@@ -262,10 +262,38 @@ def judge_opencode(agent: Agent, report: Report) -> None:
         report.add("opencode asks once with a wrong key", has_asked_once, shown)
 
 
+# -- Qwen Code --------------------------------------------------------------------------------
+
+
+def judge_qwen(agent: Agent, report: Report) -> None:
+    """Qwen Code compresses a conversation when it is told to, and goes on."""
+
+    def ask(server: Server, text: str, *more: str) -> str:
+        given = {"OPENAI_BASE_URL": f"{server.url}/v1", "OPENAI_MODEL": "m"}
+        done = agent.run(
+            "--auth-type", "openai", "-p", text, *more,
+            case="compress", OPENAI_API_KEY="none", **given,
+        )  # fmt: skip
+        return done.stdout
+
+    path = "/v1/chat/completions"
+    with scripted_server(context=200_000) as server:
+        ask(server, "Hi")
+        ask(server, "Hi again", "--continue")
+        said, statuses = asked(server, path, lambda: ask(server, "/compress", "--continue"))
+        shown = f"{said}; statuses {dict(statuses)}"
+        has_compressed = "Context compressed" in str(said) and statuses.keys() == {"200"}
+        report.add("Qwen Code compresses a conversation", has_compressed, shown)
+        said, statuses = asked(server, path, lambda: ask(server, "Go on", "--continue"))
+        has_gone_on = SAID in str(said) and statuses.keys() == {"200"}
+        report.add("Qwen Code goes on after it", has_gone_on, f"{said}; {dict(statuses)}")
+
+
 AGENTS = {
     "claude": ("@anthropic-ai/claude-code", judge_claude),
     "codex": ("@openai/codex", judge_codex),
     "opencode": ("opencode-ai", judge_opencode),
+    "qwen": ("@qwen-code/qwen-code@latest", judge_qwen),
 }
 
 

@@ -194,7 +194,15 @@ CLIENTS: tuple[Client, ...] = (
     ),
     _agent("Codex", "@openai/codex", "codex", "Responses"),
     _agent("opencode", "opencode-ai", "opencode"),
-    _agent("Qwen Code", "@qwen-code/qwen-code", "qwen_code"),
+    Client(
+        "Qwen Code",
+        "@qwen-code/qwen-code",
+        "command",
+        "commands/qwen_code.py",
+        # Otherwise npm takes an earlier one, whose makers named an earlier Node.
+        ("@qwen-code/qwen-code@latest",),
+        registry="npm",
+    ),
     _agent("Continue", "@continuedev/cli", "continue_cli"),
     _agent("Cline", "cline", "cline", CLINE_TELEMETRY_DISABLED="1"),
     _agent("Pi", "@mariozechner/pi-coding-agent", "pi_agent"),
@@ -218,6 +226,12 @@ BY_THEMSELVES: tuple[tuple[str, str, str], ...] = (
         "0.86.2",
         "after an overflow it opens a page of its own help and waits until a browser in the "
         "terminal ends: with one that ran for 20 s, it ended 40 s after its only request",
+    ),
+    (
+        "LangChain",
+        "1.7.4",
+        "its OpenAIEmbeddings sends the ids of OpenAI's tokenizer instead of the text, which mean "
+        "other words to another model, unless it is made with check_embedding_ctx_length=False",
     ),
     (
         "Qwen Code",

@@ -4,7 +4,6 @@ https://github.com/ollama/ollama/blob/main/docs/api.md#generate-embeddings
 Runs on the server's loop.
 """
 
-import asyncio
 import time
 from typing import Annotated, Any
 
@@ -15,15 +14,13 @@ from api.dialects.ollama.models import tagged
 from api.dialects.ollama.queries import keep_as_wanted, loaded_as_asked, model_of
 from api.dialects.ollama.wire import ModelParams
 from api.dialects.shared.dialect import QueryRoute
+from api.dialects.shared.embeddings import vectors_answer
 from api.dialects.shared.parameters.content import TextOr
 from api.transport.context import Service
-from api.transport.json_text import long_json_text
 from api.transport.running import embedded
-from engine import EmbeddingRequest
+from engine import EmbeddingRequest, Embeddings
 
 _NS = 1_000_000_000
-# This many numbers are encoded so fast that no stream is delayed.
-_FEW_NUMBERS = 4_000
 
 
 def _as_texts(value: Any) -> Any:
@@ -70,30 +67,26 @@ async def embed(service: Service, params: EmbedParams) -> EmbedAnswer | str:
     """Answer ``POST /api/embed``."""
     begun_s = time.perf_counter()
     name = await loaded_as_asked(service, params)
-    vectors: tuple[Any, ...] = ()
-    count = 0
+    made = Embeddings((), ())
     if params.texts:
         wanted = EmbeddingRequest(
             tuple(params.texts),
             params.dimensions or None,
             truncates=params.truncate is not False,
         )
-        found, _ = await embedded(service, wanted, model_of(params))
-        vectors, count = found.vectors, sum(found.tokens)
+        made, _ = await embedded(service, wanted, model_of(params))
     keep_as_wanted(service, params)
 
-    def answer() -> EmbedAnswer:
+    def answer(embeddings: Embeddings, tokens: int) -> EmbedAnswer:
         return {
             "model": params.model or tagged(name),
-            "embeddings": [list(vector) for vector in vectors],
+            "embeddings": [list(vector) for vector in embeddings.vectors],
             "total_duration": round((time.perf_counter() - begun_s) * _NS),
             "load_duration": 0,
-            "prompt_eval_count": count,
+            "prompt_eval_count": tokens,
         }
 
-    if sum(map(len, vectors)) <= _FEW_NUMBERS:
-        return answer()
-    return await asyncio.to_thread(lambda: long_json_text(answer()))
+    return await vectors_answer(made, answer)
 
 
 async def embed_one(service: Service, params: OldEmbedParams) -> OldEmbedAnswer:

@@ -4,7 +4,6 @@ https://platform.openai.com/docs/api-reference/embeddings
 Runs on the server's loop.
 """
 
-import asyncio
 import base64
 from typing import Annotated, Literal
 
@@ -14,6 +13,7 @@ from typing_extensions import TypedDict
 from api.dialects.openai.parameters import Prompts
 from api.dialects.shared.body import WireModel
 from api.dialects.shared.dialect import QueryRoute
+from api.dialects.shared.embeddings import vectors_answer
 from api.dialects.shared.parameters.fields import ModelName
 from api.dialects.shared.parameters.refusing import (
     EMPTY,
@@ -23,12 +23,9 @@ from api.dialects.shared.parameters.refusing import (
     with_refused,
 )
 from api.transport.context import Service, check_model
-from api.transport.json_text import long_json_text
 from api.transport.running import embedded
 from engine import EmbeddingRequest, Embeddings
 
-# This many numbers are encoded so fast that no stream is delayed.
-_FEW_NUMBERS = 4_000
 # Parameters of vLLM that would change the vectors.
 _REFUSED = refusals(
     "OpenAI",
@@ -87,31 +84,28 @@ async def embed(service: Service, params: EmbeddingParams) -> EmbeddingAnswer | 
         params.dimensions,
     )
     encoding = params.encoding_format or "float"
-    found, model = await embedded(service, wanted, params.model, encoding)
-    if sum(map(len, found.vectors)) <= _FEW_NUMBERS:
-        return _answer(params, found, model)
-    return await asyncio.to_thread(lambda: long_json_text(_answer(params, found, model)))
+    made, model = await embedded(service, wanted, params.model, encoding)
 
+    def answer(embeddings: Embeddings, tokens: int) -> EmbeddingAnswer:
+        return {
+            "object": "list",
+            "data": [
+                {
+                    "object": "embedding",
+                    "index": index,
+                    "embedding": (
+                        base64.b64encode(vector.tobytes()).decode()
+                        if encoding == "base64"
+                        else list(vector)
+                    ),
+                }
+                for index, vector in enumerate(embeddings.vectors)
+            ],
+            "model": model,
+            "usage": {"prompt_tokens": tokens, "total_tokens": tokens},
+        }
 
-def _answer(params: EmbeddingParams, found: Embeddings, model: str) -> EmbeddingAnswer:
-    count = sum(found.tokens)
-    return {
-        "object": "list",
-        "data": [
-            {
-                "object": "embedding",
-                "index": index,
-                "embedding": (
-                    base64.b64encode(vector.tobytes()).decode()
-                    if params.encoding_format == "base64"
-                    else list(vector)
-                ),
-            }
-            for index, vector in enumerate(found.vectors)
-        ],
-        "model": model,
-        "usage": {"prompt_tokens": count, "total_tokens": count},
-    }
+    return await vectors_answer(made, answer)
 
 
 ROUTES = (
