@@ -202,13 +202,13 @@ def _shape(frame: str) -> str:
     data = _data(frame)
     if not isinstance(data, dict):
         return frame
-    head = frame.partition("data:")[0]
+    head, mark, _ = frame.partition("data:")
     blank = _blank(data, "")
     is_piece = json.dumps(blank) != json.dumps(data)
     is_end = str(data.get("type", "")).endswith((".done", ".completed", ".added", "_start"))
     if not is_piece or is_end or data.get("done") is True:
         return frame
-    return head + json.dumps(blank)
+    return f"{head if mark else ''}{json.dumps(blank)}"
 
 
 def _blank(value: Any, name: str) -> Any:
