@@ -36,14 +36,13 @@ from app.settings.options import AnswerOptions, ChatOptions
 from app.settings.stored_preferences import StoredPreferences
 from engine import DiskCache, Engine, Limits, StopScope
 from ui.chat.session.traces import TraceKeeper
-from ui.inspector.run.tools import InspectorTools
+from ui.inspector.shown_run import InspectorTools
 from ui.kit.look.theme import Theme
 from ui.preferences.preferences_state import PreferencesState
 from ui.records.conversations import Conversation, ConversationSettings, StopEntry
 from ui.records.store import ConversationStore
-from ui.server.api_key import ApiKeyState
 from ui.server.requests import RequestLog
-from ui.server.server_panel import ServerPanel
+from ui.server.server_panel import ApiKeyState, ServerPanel
 from ui.window.main_window import MainWindow
 
 _log = logging.getLogger(__name__)

@@ -15,8 +15,7 @@ from app.inspecting.capture_views import capture_text, read_capture
 from app.inspecting.wire_views import wire_views
 from app.settings.serve_options import DEFAULT_HOST
 from engine import Engine
-from ui.inspector.run.shown_run import ShownRun
-from ui.inspector.run.tools import (
+from ui.inspector.shown_run import (
     CaptureView,
     ProbeFault,
     ProbeOutcome,
@@ -24,13 +23,14 @@ from ui.inspector.run.tools import (
     ProbeProgress,
     ProbeRow,
     ProbeTarget,
+    ShownRun,
     WireView,
 )
 from ui.preferences.groups import DEFAULT_PORT
 
 
 class ApiTools:
-    """Fits ``ui.inspector.run.tools.InspectorTools``.
+    """Fits ``ui.inspector.shown_run.InspectorTools``.
 
     Args:
         engine: Renders prompts.

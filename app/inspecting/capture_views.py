@@ -9,7 +9,7 @@ from api.conformance.captures.recordings import as_archive, opened
 from api.conformance.captures.report import as_text, has_faults
 from api.conformance.captures.values import Capture, Severity
 from engine import counted, quoted
-from ui.inspector.run.tools import CaptureFinding, CaptureView
+from ui.inspector.shown_run import CaptureFinding, CaptureView
 
 # The window shows no more findings; ``fullstop inspect`` prints all.
 _MOST = 100

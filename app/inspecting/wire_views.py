@@ -29,8 +29,7 @@ from engine import (
     ToolCallCompleted,
 )
 from engine.recording.replay import replay
-from ui.inspector.run.shown_run import ShownRun
-from ui.inspector.run.tools import WireView
+from ui.inspector.shown_run import ShownRun, WireView
 
 # Headers that change with every response and do not describe the answer.
 _TRANSPORT_HEADERS = frozenset({"date", "server", "content-length", "connection"})

@@ -1,6 +1,6 @@
 """The shell commands for agents that the window copies. Pure.
 
-Fits ``ui.server.agent_menu.AgentLines``.
+Fits ``ui.server.server_panel.AgentLines``.
 """
 
 from app.folders.paths import demo_model

@@ -1,7 +1,7 @@
 """Keeps the server's API key: in the system's keychain, or in a private file without one.
 
 The keychain may ask the person something or hang, so it is only used on a separate thread. The key
-is never logged. Fits ``ui.server.api_key.KeyKeeper``.
+is never logged. Fits ``ui.server.server_panel.KeyKeeper``.
 """
 
 import asyncio

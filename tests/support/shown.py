@@ -12,15 +12,14 @@ from engine.library.discovery import ModelFolders
 from tests.support.kept import preferences_state
 from tests.support.outside.tool_hosts import NoTools
 from ui.chat.session.traces import TraceKeeper
-from ui.inspector.run.tools import InspectorTools
+from ui.inspector.shown_run import InspectorTools
 from ui.kit.look.theme import Theme
 from ui.preferences.groups import KeyPlace
 from ui.preferences.preferences import Preferences
 from ui.preferences.preferences_state import PreferencesState
 from ui.records.store import ConversationStore, MemoryConversationStore
-from ui.server.api_key import ApiKeyState
 from ui.server.requests import RequestEntry, RequestLog
-from ui.server.server_panel import ServerPanel
+from ui.server.server_panel import ApiKeyState, ServerPanel
 from ui.server.server_switch import ServerControl, ServerSwitch
 from ui.tools.tool_host import ToolHost
 from ui.window.main_window import MainWindow

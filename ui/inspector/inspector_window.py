@@ -4,10 +4,13 @@ Main thread. The window is created when it is first opened. It follows the run t
 shows, and does no work while it is hidden.
 """
 
+import math
 import time
+from dataclasses import replace
 
 from PySide6.QtCore import Qt
 from PySide6.QtGui import (
+    QFont,
     QShowEvent,
 )
 from PySide6.QtWidgets import (
@@ -20,27 +23,258 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from ui.inspector.comparison.compare_tab import CompareTab
-from ui.inspector.ending.ending_tab import EndingTab
-from ui.inspector.ending.matcher_tab import MatcherTab
-from ui.inspector.ending.verdict_head import VerdictHead
-from ui.inspector.ending.what_if_tab import WhatIfTab
-from ui.inspector.request.api_tab import ApiTab
-from ui.inspector.request.prompt_tab import PromptTab
-from ui.inspector.run.inspector import Inspector
-from ui.inspector.run.shown_run import ShownRun
-from ui.inspector.run.tools import InspectorTools
-from ui.inspector.run_bar import RunBar
-from ui.inspector.runs.runs_tab import RunsTab
-from ui.inspector.tape.tape import alternatives, token_words
-from ui.inspector.tape.tape_legend import TapeLegend
-from ui.inspector.tape.tape_view import TapeView
-from ui.inspector.tape.tokens_tab import TokensTab
-from ui.inspector.timing.timing_tab import TimingTab
+from engine import StopKind, TraceLevel, figures, quoted, steps
+from ui.inspector.compare_tab import CompareTab
+from ui.inspector.ending_tab import EndingTab
+from ui.inspector.inspector import Inspector
+from ui.inspector.matcher_tab import MatcherTab
+from ui.inspector.request_tabs import ApiTab, PromptTab
+from ui.inspector.runs_tab import RunsTab
+from ui.inspector.shown_run import InspectorTools, RunSource, ShownRun
+from ui.inspector.tape import Tape, alternatives, percent, token_words
+from ui.inspector.tape_view import TapeLegend, TapeView
+from ui.inspector.timing_tab import TimingTab
+from ui.inspector.tokens_tab import TokensTab
+from ui.inspector.what_if_tab import WhatIfTab
+from ui.kit.controls.buttons import IconBadge
+from ui.kit.controls.choice import Choice
 from ui.kit.controls.own_window import OwnWindow
 from ui.kit.look.theme import Theme
+from ui.kit.system.clipboard import copy_from
+from ui.kit.system.file_dialogs import choose_file, choose_target
 from ui.kit.text.labels import ElidedLabel, label
-from ui.records.runs import Run
+from ui.records.runs import Run, RunState, markdown_report, progress_words
+from ui.words.tones import Tone
+
+_LEVELS = (
+    (TraceLevel.OFF, "The Reason Only", "No tokens are recorded"),
+    (TraceLevel.STOPS, "Tokens and Stops", "Each token, and what was held back or cut"),
+    (TraceLevel.FULL, "Everything", "Also the probability and alternatives of each token"),
+)
+_OPENED = "Saved runs (*.json *.fullstop-run)"
+
+
+class RunBar(QWidget):
+    """Says which run is shown, and offers what can be done with it and with the next ones."""
+
+    def __init__(self, theme: Theme, inspector: Inspector) -> None:
+        super().__init__()
+        self._inspector = inspector
+        self.source = label("", "muted", 0.95)
+        self.choice = Choice(theme, "Which of the answers is shown")
+        self.level = Choice(theme, "How much of the next answers is recorded")
+        self.open = QPushButton("Open…")
+        self.open.setAccessibleName("Open a saved run")
+        self.save = QPushButton("Save Run…")
+        self.back = QPushButton("Back to the Conversation")
+        self.copy = QPushButton("Copy Report")
+        self.forget = QPushButton("Forget All")
+        self.forget.setAccessibleName("Forget the recorded tokens of all runs")
+        for _, words, tip in _LEVELS:
+            self.level.addItem(words)
+            self.level.setItemData(self.level.count() - 1, tip, Qt.ItemDataRole.ToolTipRole)
+        self._show_level()
+        bar = QHBoxLayout(self)
+        bar.setContentsMargins(0, 0, 0, 0)
+        bar.setSpacing(8)
+        bar.addWidget(self.source)
+        bar.addWidget(self.choice)
+        bar.addWidget(self.back)
+        bar.addStretch(1)
+        bar.addWidget(label("Record", "muted", 0.95))
+        for part in (self.level, self.open, self.save, self.copy, self.forget):
+            bar.addWidget(part)
+        inspector.problem_met.connect(self.source.setText)
+        inspector.work_begun.connect(self.source.setText)
+        inspector.traces.level_changed.connect(self._show_level)
+        self.level.currentIndexChanged.connect(self._set_level)
+        self.choice.activated.connect(inspector.choose)
+        self.open.clicked.connect(self._choose_file)
+        self.save.clicked.connect(self._choose_target)
+        self.back.clicked.connect(inspector.show_open_conversation)
+        self.copy.clicked.connect(self._copy_report)
+        self.forget.clicked.connect(inspector.traces.forget_all)
+
+    def show_run(self, shown: ShownRun | None) -> None:
+        """Say where a run comes from, and offer what can be done with it."""
+        source = "" if shown is None else f"From {shown.source}"
+        if shown is not None and shown.name:
+            source += f": {shown.name}"
+        self.source.setText(source)
+        self.choice.clear()
+        self.choice.addItems(self._inspector.choices)
+        self.choice.setCurrentIndex(self._inspector.choice)
+        self.choice.setVisible(self.choice.count() > 1)
+        self.back.setVisible(shown is not None and shown.source is not RunSource.CHAT)
+        self.copy.setEnabled(shown is not None)
+        self.save.setEnabled(shown is not None and shown.can_be_replayed)
+
+    def _show_level(self) -> None:
+        levels = [level for level, _, _ in _LEVELS]
+        self.level.setCurrentIndex(levels.index(self._inspector.traces.level))
+
+    def _set_level(self, row: int) -> None:
+        self._inspector.traces.record(_LEVELS[row][0])
+
+    def _choose_file(self) -> None:
+        choose_file(self.window(), "Open a Saved Run", self._inspector.open_file, [_OPENED])
+
+    def _choose_target(self) -> None:
+        save, kinds = self._inspector.save_run, ["Saved runs (*.json)"]
+        choose_target(self.window(), "Save the Run", save, name="run.json", filters=kinds)
+
+    def _copy_report(self) -> None:
+        shown = self._inspector.shown
+        if shown is not None:
+            copy_from(self.copy, markdown_report(shown.run, shown.question))
+
+
+class VerdictHead(QWidget):
+    """Says why a run ended, or what it is doing; each state has its own text."""
+
+    def __init__(self, theme: Theme, inspector: Inspector) -> None:
+        super().__init__()
+        self._inspector = inspector
+        self._badge = IconBadge(theme, 32)
+        self.sentence = label("", "title", 1.2, is_wrapped=True, weight=QFont.Weight.DemiBold)
+        self.steps = label("", "muted", 0.98, is_wrapped=True)
+        self.figures = label("", "muted", 0.95)
+        self.keep_on = QPushButton("Continue")
+        self.raise_limit = QPushButton("Raise the Limit and Continue")
+        self.without = QPushButton("Answer Again Without This Stop")
+        self.past = QPushButton("Continue Past It")
+        self._actions = (self.keep_on, self.raise_limit, self.past, self.without)
+        self.keep_on.clicked.connect(self._continue)
+        self.raise_limit.clicked.connect(self._raise_limit)
+        self.without.clicked.connect(self._answer_without)
+        self.past.clicked.connect(self._continue)
+        self._lay_out()
+        self.show_run(None)
+
+    def show_run(self, shown: ShownRun | None) -> None:
+        """Say why a run ended, or what it is doing."""
+        for action in self._actions:
+            action.hide()
+        self.figures.setText("")
+        if shown is None:
+            model = self._inspector.workspace.model
+            if model.stage == "loading":
+                self._say("clock", Tone.BUSY, f"{model.name} is loading", [])
+            elif model.stage in ("none", "failed"):
+                self._say("chat", Tone.QUIET, "No model is loaded", ["Open a model to begin."])
+            else:
+                words = "Send a message, or open a saved run, to see why an answer ends."
+                self._say("stop-match", Tone.QUIET, "No run is shown", [words])
+            return
+        run, finished = shown.run, shown.run.finished
+        if run.state is RunState.REFUSED:
+            self._say("fault", Tone.FAULT, "This message was not sent to the model", [run.refusal])
+        elif (said := run.verdict) is None:
+            self._say("clock", Tone.BUSY, progress_words(run), [self._held_words(shown)])
+        elif finished is None:
+            self._say(said.icon, said.tone, said.words.sentence, [said.words.detail])
+            is_known = run.state is not RunState.UNRECORDED
+            self.keep_on.setVisible(is_known and self._can_continue(shown))
+        else:
+            told = why(run, None if shown.trace is None else Tape(shown.trace))
+            # A message that never reached the model has no tokens that could have been recorded.
+            if shown.trace is None and shown.source is RunSource.CHAT and finished.timing.total_s:
+                told.append("The tokens of this run were not recorded, or have been forgotten.")
+            self._say(said.icon, said.tone, said.words.sentence, told)
+            self.figures.setText("  ·  ".join(figures(finished)))
+            self._offer(shown)
+
+    def refresh(self) -> None:
+        """Say what the shown run is doing now."""
+        self.show_run(self._inspector.shown)
+
+    # -- what can be done ------------------------------------------------------------------
+
+    def _offer(self, shown: ShownRun) -> None:
+        finished = shown.run.finished
+        if finished is None or self._inspector.message() is None:
+            return
+        kind = finished.stop.kind
+        can_continue = self._can_continue(shown)
+        is_rule = shown.run.stopped_by is not None
+        self.keep_on.setVisible(can_continue and kind is StopKind.CANCELLED)
+        self.raise_limit.setVisible(can_continue and kind is StopKind.MAX_TOKENS)
+        self.past.setVisible(can_continue and is_rule)
+        self.without.setVisible(is_rule)
+
+    def _can_continue(self, shown: ShownRun) -> bool:
+        return shown.run.can_be_continued and self._inspector.message() is not None
+
+    def _continue(self) -> None:
+        message = self._inspector.message()
+        if message is not None:
+            self._inspector.workspace.continue_answer(message)
+
+    def _raise_limit(self) -> None:
+        workspace = self._inspector.workspace
+        settings = workspace.current.conversation.settings
+        if settings.max_tokens is not None:
+            workspace.settings.change(replace(settings, max_tokens=settings.max_tokens * 2))
+        self._continue()
+
+    def _answer_without(self) -> None:
+        message = self._inspector.message()
+        if message is not None:
+            self._inspector.workspace.answer_without_stop(message)
+
+    # -- looks -----------------------------------------------------------------------------
+
+    @staticmethod
+    def _held_words(shown: ShownRun) -> str:
+        trace = shown.trace
+        if trace is not None and trace.tokens and trace.tokens[-1].held:
+            held = trace.tokens[-1].held
+            return f"Holding {quoted(held, 40)} back: it could still become a stop."
+        watched = ", ".join(quoted(stop, 16) for stop in shown.run.stops)
+        return f"Watching for {watched}." if watched else "No stop sequences are set."
+
+    def _say(self, icon: str, tone: Tone, sentence: str, steps: list[str]) -> None:
+        self._badge.show_icon(icon, tone)
+        self.sentence.setText(sentence)
+        wanted = [step for step in steps if step]
+        numbered = [f"{number}.  {step}" for number, step in enumerate(wanted, 1)]
+        self.steps.setText("\n".join(numbered if len(wanted) > 1 else wanted))
+        self.steps.setVisible(bool(wanted))
+
+    def _lay_out(self) -> None:
+        head = QHBoxLayout()
+        head.setSpacing(10)
+        head.addWidget(self._badge)
+        head.addWidget(self.sentence, 1)
+        words = QVBoxLayout(self)
+        words.setContentsMargins(0, 0, 0, 0)
+        words.setSpacing(4)
+        words.addLayout(head)
+        words.addWidget(self.steps)
+        words.addWidget(self.figures)
+        actions = QHBoxLayout()
+        actions.setSpacing(8)
+        for action in self._actions:
+            actions.addWidget(action)
+        actions.addStretch(1)
+        words.addLayout(actions)
+
+
+def why(run: Run, tape: Tape | None) -> list[str]:
+    """Return the steps that led to a run's end; an empty list while it is running."""
+    finished, said = run.finished, run.verdict
+    if finished is None or said is None:
+        return []
+    if run.state is RunState.INTERRUPTED:
+        return [said.words.detail]
+    began, probability = None, ""
+    if tape is not None and tape.tokens:
+        if (row := tape.first_matched_row()) is not None:
+            began = (tape.tokens[row].index, tape.texts[row])
+        if (stats := tape.tokens[-1].stats) is not None:
+            probability = percent(math.exp(stats.logprob))
+    return steps(finished, run.context, began=began, probability=probability)
+
 
 _HINT = "Point at a token, or use the arrow keys, to see its details."
 

@@ -23,8 +23,15 @@ from ui.kit.look.theme import Theme, fixed_font
 from ui.kit.system.clipboard import copy_from
 from ui.kit.text.facts import FactTable
 from ui.kit.text.labels import ElidedLabel, label
-from ui.server.request_text import as_curl, error_message, readable
-from ui.server.requests import CLIENT_LEFT, Headers, RequestBody, RequestEntry
+from ui.server.requests import (
+    CLIENT_LEFT,
+    Headers,
+    RequestBody,
+    RequestEntry,
+    as_curl,
+    error_message,
+    readable,
+)
 
 # A text view takes time for each long line, and again whenever its width changes.
 _SHOWN_CHARS = 60_000

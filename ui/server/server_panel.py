@@ -3,15 +3,123 @@
 Main thread. Knows no HTTP: the application composes it.
 """
 
-from typing import Protocol
+from collections.abc import Callable, Coroutine, Mapping
+from functools import partial
+from typing import Any, Protocol
 
-from PySide6.QtCore import QObject
+from PySide6.QtCore import QObject, Signal
+from PySide6.QtWidgets import QMenu, QWidget
 
+from engine import ModelInfo
+from ui.kit.background.tasks import Tasks
+from ui.kit.system.boxes import report_failure, tell
+from ui.kit.system.clipboard import copy_text
+from ui.kit.system.menus import add_entry, literal
+from ui.preferences.groups import KeyPlace
 from ui.preferences.preferences import Preferences
 from ui.preferences.preferences_state import PreferencesState
-from ui.server.api_key import ApiKeyState
 from ui.server.requests import RequestEntry, RequestLog
 from ui.server.server_switch import ServerSwitch
+from ui.words.failures import failure_words
+
+
+class KeyKeeper(Protocol):
+    """Keeps the key. Calls run on the window's loop and never block it.
+
+    Each raises ``OSError`` with a message for a person if the key cannot be kept or read.
+    """
+
+    async def place(self) -> KeyPlace:
+        """Return where the key is kept, or ``none`` if there is no key."""
+
+    async def renew(self) -> str:
+        """Create a key that replaces the old one, and return it; it cannot be returned again."""
+
+    async def forget(self) -> None:
+        """Delete the key."""
+
+
+class ApiKeyState(QObject):
+    """Knows whether there is a key and where it is kept; creates and deletes it.
+
+    Signals:
+        changed: The place, the new key, the message or the busy state has changed.
+        renewed: The key was replaced or deleted; a running server needs to know.
+    """
+
+    changed = Signal()
+    renewed = Signal()
+
+    def __init__(self, keeper: KeyKeeper, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self._keeper = keeper
+        self._tasks = Tasks()
+        self.place: KeyPlace = "none"
+        self.is_busy = False
+        self.fresh_key = ""
+        self.message = ""
+
+    @property
+    def has_key(self) -> bool:
+        """Whether there is a key."""
+        return self.place != "none"
+
+    def look(self) -> None:
+        """Find out, in the background, whether there is a key."""
+        self._tasks.start(self._look(), "look for the API key")
+
+    def renew(self) -> None:
+        """Create a key; ``fresh_key`` shows it until ``hide_key`` is called."""
+        self._begin(self._renew(), "new API key")
+
+    def forget(self) -> None:
+        """Delete the key."""
+        self._begin(self._forget(), "forget the API key")
+
+    def hide_key(self) -> None:
+        """Forget the shown key; it cannot be shown again."""
+        if self.fresh_key:
+            self.fresh_key = ""
+            self.changed.emit()
+
+    async def finish(self) -> None:
+        """Wait until the background work has ended."""
+        await self._tasks.finish()
+
+    def _begin(self, work: Coroutine[Any, Any, None], name: str) -> None:
+        if self.is_busy:
+            work.close()
+            return
+        self.is_busy = True
+        self.message = ""
+        self.changed.emit()
+        self._tasks.start(self._while_busy(work), name)
+
+    async def _while_busy(self, work: Coroutine[Any, Any, None]) -> None:
+        try:
+            await work
+            self.renewed.emit()
+        except OSError as error:
+            self.message = failure_words(error)
+        finally:
+            self.is_busy = False
+            self.changed.emit()
+
+    async def _renew(self) -> None:
+        self.fresh_key = await self._keeper.renew()
+        self.place = await self._keeper.place()
+
+    async def _forget(self) -> None:
+        await self._keeper.forget()
+        self.fresh_key = ""
+        self.place = "none"
+
+    async def _look(self) -> None:
+        try:
+            self.place = await self._keeper.place()
+        except OSError as error:
+            self.message = failure_words(error)
+        self.changed.emit()
 
 
 class RequestReplay(Protocol):
@@ -101,3 +209,96 @@ class ServerPanel(QObject):
         server = self.preferences.now.server
         if server.is_on_network or server.is_key_required:
             self.switch.restart()
+
+
+# Entries that copy what to type in a terminal for a coding agent; they start no agent.
+
+
+class AgentLines(Protocol):
+    """The names of coding agents, and what each of them needs."""
+
+    def titles(self) -> Mapping[str, str]:
+        """Return the agents' names by their keys, such as ``claude``."""
+
+    def lines(self, agent: str, url: str, model: ModelInfo, *, has_key: bool) -> str:
+        """Return what to paste in a terminal.
+
+        Args:
+            agent: The agent's key.
+            url: The server's address.
+            model: The model that answers.
+            has_key: Whether the server asks for a key.
+        """
+
+    def lacks(self, agent: str, model: ModelInfo) -> str:
+        """Return what the model lacks for an agent; empty if the agent can use it."""
+
+
+class AgentMenu(QObject):
+    """Copies the lines for an agent, once the server is on.
+
+    Args:
+        panel: The server's state.
+        agents: The agents' names, and their lines.
+        model: Returns the model that answers; None while there is none.
+        parent: The window that boxes belong to.
+    """
+
+    def __init__(
+        self,
+        panel: ServerPanel,
+        agents: AgentLines,
+        model: Callable[[], ModelInfo | None],
+        parent: QWidget,
+    ) -> None:
+        super().__init__(parent)
+        self._panel = panel
+        self._agents = agents
+        self._model = model
+        self._parent = parent
+        self._titles = agents.titles()
+        # The agent whose lines are copied as soon as the server is on; empty for none.
+        self._wanted = ""
+        panel.switch.changed.connect(self._go_on)
+
+    def fill(self, menu: QMenu) -> None:
+        """Add an entry for each agent."""
+        for word, title in self._titles.items():
+            add_entry(menu, literal(title), partial(self.copy, word))
+
+    def copy(self, agent: str) -> None:
+        """Copy the lines for an agent; turn the server on first if it is off."""
+        title = self._titles[agent]
+        if self._model() is None:
+            detail = f"Load a model, then copy the lines for {title} again."
+            report_failure(self._parent, "No model is loaded.", detail)
+            return
+        self._wanted = agent
+        self._panel.switch.turn(True)
+        self._go_on()
+
+    def _go_on(self) -> None:
+        switch, agent = self._panel.switch, self._wanted
+        if not agent or switch.stage not in ("on", "failed", "off"):
+            return
+        if switch.stage == "on":
+            self._wanted = ""
+            self._copy_now(agent, switch.url)
+        elif not switch.is_wanted:
+            self._wanted = ""
+            if switch.stage == "failed":
+                report_failure(self._parent, "The server could not be started.", switch.message)
+
+    def _copy_now(self, agent: str, url: str) -> None:
+        model, title = self._model(), self._titles[agent]
+        if model is None:
+            return
+        server = self._panel.preferences.now.server
+        has_key = server.is_key_required
+        copy_text(self._agents.lines(agent, url, model, has_key=has_key))
+        words = [f"Paste them into a terminal. {title} then uses {model.id} at {url}."]
+        if has_key:
+            words.append("Set FULLSTOP_API_KEY to the server's key first.")
+        if lacks := self._agents.lacks(agent, model):
+            words.append(f"{model.id} is not suitable for {title}, however: {lacks}.")
+        tell(self._parent, f"The lines for {title} are on the clipboard.", "\n\n".join(words))

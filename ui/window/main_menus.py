@@ -21,8 +21,7 @@ from ui.kit.system.menus import add_entry
 from ui.preferences.appearance_menu import AppearanceMenu
 from ui.preferences.preferences_state import PreferencesState
 from ui.records.conversations import ListOrder
-from ui.server.agent_menu import AgentLines, AgentMenu
-from ui.server.server_panel import ServerPanel
+from ui.server.server_panel import AgentLines, AgentMenu, ServerPanel
 from ui.window.answering_twice import AnsweringTwice
 from ui.window.choosing_model import ChoosingModel
 from ui.window.edit_menu import EditMenu

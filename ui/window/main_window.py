@@ -28,8 +28,8 @@ from ui.chat.session.traces import TraceKeeper
 from ui.chat.session.workspace import Workspace
 from ui.chat.storage.transfer_bar import TransferBar
 from ui.chat.storage.unsaved import UnsavedText
-from ui.inspector.run.inspector import Inspector
-from ui.inspector.run.tools import InspectorTools
+from ui.inspector.inspector import Inspector
+from ui.inspector.shown_run import InspectorTools
 from ui.kit.controls.own_window import bring_forward
 from ui.kit.controls.reading_order import move_focus
 from ui.kit.look import icons
@@ -37,8 +37,7 @@ from ui.kit.look.theme import Theme
 from ui.models.model_library import ModelLibrary
 from ui.preferences.preferences_state import PreferencesState
 from ui.records.store import ConversationStore
-from ui.server.agent_menu import AgentLines
-from ui.server.server_panel import ServerPanel
+from ui.server.server_panel import AgentLines, ServerPanel
 from ui.server.server_switch import ServerControl, ServerSwitch
 from ui.tools.tool_host import ToolHost
 from ui.tools.toolbox import Toolbox

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import QObject, Signal
 from PySide6.QtWidgets import QMainWindow
 
-from ui.inspector.run.inspector import Inspector
-from ui.inspector.run.tools import InspectorTools
+from ui.inspector.inspector import Inspector
+from ui.inspector.shown_run import InspectorTools
 from ui.kit.controls.own_window import bring_forward
 from ui.kit.look.theme import Theme
 from ui.models.model_library import ModelLibrary
@@ -26,9 +26,9 @@ from ui.window.about import show_about
 from ui.window.shortcuts import ShortcutsDialog
 
 if TYPE_CHECKING:
+    from ui.inspector.capture_window import CaptureWindow
     from ui.inspector.inspector_window import InspectorWindow
-    from ui.inspector.servers.capture_window import CaptureWindow
-    from ui.inspector.servers.probe_window import ProbeWindow
+    from ui.inspector.probe_window import ProbeWindow
     from ui.models.models_window import ModelsWindow
     from ui.tools.servers_window import ToolServersWindow
 
@@ -99,7 +99,7 @@ class OtherWindows(QObject):
     def show_capture(self) -> None:
         """Show the window for captured answers."""
         if self.capture is None:
-            from ui.inspector.servers.capture_window import CaptureWindow
+            from ui.inspector.capture_window import CaptureWindow
 
             self.capture = CaptureWindow(self._theme, self.tools, self._main)
         bring_forward(self.capture)
@@ -107,7 +107,7 @@ class OtherWindows(QObject):
     def show_probe(self) -> None:
         """Show the window that probes servers."""
         if self.probe is None:
-            from ui.inspector.servers.probe_window import ProbeWindow
+            from ui.inspector.probe_window import ProbeWindow
 
             self.probe = ProbeWindow(self._theme, self.tools, self._main)
         bring_forward(self.probe)

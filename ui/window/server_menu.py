@@ -6,7 +6,7 @@ from PySide6.QtCore import QObject
 from PySide6.QtWidgets import QMenu
 
 from ui.kit.system.menus import add_entry
-from ui.server.agent_menu import AgentMenu
+from ui.server.server_panel import AgentMenu
 from ui.server.server_switch import ServerSwitch
 
 

@@ -12,8 +12,7 @@ from ui.kit.look import icons
 from ui.kit.look.theme import Theme
 from ui.kit.system.clipboard import copy_text
 from ui.kit.system.menus import add_entry
-from ui.server.server_switch import ServerSwitch
-from ui.server.server_words import pill_of
+from ui.server.server_switch import ServerSwitch, pill_of
 
 _SIZE = 22
 

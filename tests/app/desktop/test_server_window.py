@@ -35,7 +35,7 @@ from tests.ui.driving import eventually
 from ui.kit.look.theme import Theme
 from ui.preferences.preferences_state import PreferencesState
 from ui.records.store import MemoryConversationStore
-from ui.server.request_table import RequestColumn
+from ui.server.request_log import RequestColumn
 from ui.server.server_window import ServerWindow
 from ui.window.main_window import MainWindow
 

@@ -34,8 +34,8 @@ from engine.scheduling.service import Engine
 from engine.stopping.rules import StopRules
 from tests.support.kept import preferences_state
 from tests.ui.driving import eventually
-from ui.inspector.servers.capture_window import CaptureWindow
-from ui.inspector.servers.probe_window import ProbeWindow
+from ui.inspector.capture_window import CaptureWindow
+from ui.inspector.probe_window import ProbeWindow
 from ui.kit.look.theme import Theme
 from ui.records.store import MemoryConversationStore
 

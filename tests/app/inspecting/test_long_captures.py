@@ -18,9 +18,8 @@ from app.inspecting.capture_views import read_capture
 from engine.scheduling.service import Engine
 from tests.api.conformance.captures.opening.saved import flow, netstring, stream
 from tests.ui.driving import eventually
-from ui.inspector.run.tools import CaptureView
-from ui.inspector.servers.capture_source import SHOWN_CHARS
-from ui.inspector.servers.capture_window import CaptureWindow
+from ui.inspector.capture_window import SHOWN_CHARS, CaptureWindow
+from ui.inspector.shown_run import CaptureView
 from ui.kit.look.theme import Theme
 
 Run = Callable[[Coroutine[Any, Any, Any]], Any]

@@ -32,8 +32,7 @@ from engine.values.request import (
 )
 from tests.support.asking import other_stop_options, run
 from ui.chat.session.traces import Traces
-from ui.inspector.run.shown_run import ShownRun
-from ui.inspector.run.tools import WireView
+from ui.inspector.shown_run import ShownRun, WireView
 from ui.records.runs import Run
 
 TITLES = [dialect.title for dialect in DIALECTS]

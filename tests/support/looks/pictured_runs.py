@@ -8,7 +8,7 @@ from engine.values.request import TraceLevel
 from tests.support.looks.pictured_chat import Show, Until
 from tests.support.outside.tool_hosts import SUMS_ON
 from ui.records.conversations import StopEntry
-from ui.server.agent_menu import AgentMenu
+from ui.server.server_panel import AgentMenu
 from ui.window.main_window import MainWindow
 
 COUNT = "Count from 1 to 10, one number per line"

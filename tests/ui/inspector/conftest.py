@@ -16,7 +16,7 @@ from tests.support.shown import main_window, shown
 from tests.ui.driving import RunOnLoop
 from tests.ui.inspector.inspecting import Steps, Use
 from ui.chat.session.traces import Traces
-from ui.inspector.run.shown_run import ShownRun
+from ui.inspector.shown_run import ShownRun
 from ui.kit.look.theme import Theme
 from ui.records.runs import Run
 

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from PySide6.QtGui import QColor, QImage
 
 from engine.recording.run_trace import RunTrace
-from ui.inspector.run.shown_run import ShownRun
+from ui.inspector.shown_run import ShownRun
 
 THINK = {"plain": ["<think>", "</think>"]}
 

@@ -13,10 +13,9 @@ from tests.support.answers.said import sentence_of_stop
 from tests.ui.driving import RunOnLoop, eventually
 from tests.ui.inspector.conftest import Record
 from tests.ui.inspector.inspecting import COUNT, Use, ask
-from ui.inspector.ending import matcher_tab
-from ui.inspector.ending.near_misses import RuleReport
 from ui.inspector.inspector_window import InspectorWindow
-from ui.inspector.tape.tape import Tape
+from ui.inspector.matcher_tab import MatcherTab, RuleReport, rule_reports
+from ui.inspector.tape import Tape
 from ui.kit.look.theme import Theme
 from ui.window.main_window import MainWindow
 
@@ -197,18 +196,18 @@ def test_near_misses_of_a_long_run_are_looked_for_on_another_thread(
     run: RunOnLoop, theme: Theme, record: Record, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     threads: list[int] = []
-    real = matcher_tab.rule_reports
+    real = rule_reports
 
     def reports(tape: Tape) -> list[RuleReport]:
         threads.append(threading.get_ident())
         return real(tape)
 
-    monkeypatch.setattr(matcher_tab, "rule_reports", reports)
+    monkeypatch.setattr("ui.inspector.matcher_tab.rule_reports", reports)
     stops = [f"EN{number}" for number in range(60)]
     shown_run = record(["EN ", "x"] * 300, *stops)
 
     async def steps() -> None:
-        tab = matcher_tab.MatcherTab(theme)
+        tab = MatcherTab(theme)
         tab.show()
         tab.show_run(shown_run)
         assert tab.note.text() == "Searching 601 tokens…"

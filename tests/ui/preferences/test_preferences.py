@@ -17,7 +17,7 @@ from ui.preferences.groups import ServerPreferences, ToolPreferences
 from ui.preferences.preferences import Preferences
 from ui.preferences.preferences_dialog import PreferencesDialog
 from ui.preferences.removable_rows import RemovableRows
-from ui.server.origins_editor import origin_problem
+from ui.server.server_window import origin_problem
 
 Control = TypeVar("Control", bound=QWidget)
 

@@ -16,10 +16,8 @@ from tests.ui.driving import MODEL, RunOnLoop, eventually
 from ui.kit.system.clipboard import copied_text, copy_text
 from ui.preferences.groups import ServerPreferences
 from ui.preferences.preferences import Preferences
-from ui.server.agent_menu import AgentMenu
-from ui.server.api_key import ApiKeyState
 from ui.server.requests import RequestLog
-from ui.server.server_panel import ServerPanel
+from ui.server.server_panel import AgentMenu, ApiKeyState, ServerPanel
 from ui.server.server_switch import ServerControl, ServerSwitch
 
 LARGE = replace(MODEL, context_length=65_536)

@@ -12,14 +12,16 @@ from engine.stopping.record import StopInfo, StopKind
 from engine.values.events import Finished, Timing, Usage
 from engine.values.request import GenerationRequest
 from ui.kit.look.theme import Theme
-from ui.server.request_log import RequestLogPanel
-from ui.server.request_table import INTERVAL_MS, RequestColumn, RequestTable, cell
-from ui.server.request_text import as_curl, as_jsonl, error_message, readable
+from ui.server.request_log import INTERVAL_MS, RequestColumn, RequestLogPanel, RequestTable, cell
 from ui.server.requests import (
     RequestAnswer,
     RequestBody,
     RequestEntry,
     RequestLog,
+    as_curl,
+    as_jsonl,
+    error_message,
+    readable,
     stop_words,
 )
 

@@ -11,13 +11,10 @@ from tests.ui.server.test_request_log import began, ended
 from ui.kit.look.theme import Theme
 from ui.preferences.groups import KeyPlace, ServerPreferences
 from ui.preferences.preferences import Preferences
-from ui.server.api_key import ApiKeyState
 from ui.server.requests import RequestEntry, RequestLog
-from ui.server.server_panel import ServerPanel
-from ui.server.server_settings import ServerSettings
-from ui.server.server_switch import ServerSwitch
-from ui.server.server_window import ServerWindow
-from ui.server.server_words import pill_of
+from ui.server.server_panel import ApiKeyState, ServerPanel
+from ui.server.server_switch import ServerSwitch, pill_of
+from ui.server.server_window import ServerSettings, ServerWindow
 
 
 class Control:

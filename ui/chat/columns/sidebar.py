@@ -20,7 +20,7 @@ from ui.kit.text.labels import label
 from ui.kit.text.undo_bar import UndoBar
 from ui.records.conversations import Conversation, ConversationFolder
 from ui.records.store import Hit
-from ui.server.server_card import ServerCard
+from ui.server.server_switch import ServerCard
 
 _LEAST_PX = 190
 

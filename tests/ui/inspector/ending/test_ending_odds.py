@@ -8,7 +8,7 @@ from engine.stopping.rules import StopRules
 from engine.values.request import TraceLevel
 from tests.ui.inspector.conftest import Record
 from tests.ui.inspector.reading import trace_of
-from ui.inspector.ending.ending_odds import ending_odds
+from ui.inspector.ending_tab import ending_odds
 
 
 def test_the_odds_of_ending_are_known_for_fully_recorded_runs_only(record: Record) -> None:

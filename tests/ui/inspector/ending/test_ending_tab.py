@@ -9,8 +9,7 @@ from pytestqt.qtbot import QtBot
 from engine.values.request import TraceLevel
 from tests.ui.inspector.conftest import Record
 from tests.ui.inspector.reading import columns
-from ui.inspector.ending.ending_odds import EndingOdds
-from ui.inspector.ending.ending_tab import EndingTab, OddsCurve
+from ui.inspector.ending_tab import EndingOdds, EndingTab, OddsCurve
 from ui.kit.look.theme import Theme
 
 ODDS = EndingOdds((0.0, 0.5, 0.0, 0.25, 1.0), 10, (11, 13), "Words.", has_end=True)

@@ -14,10 +14,10 @@ from engine.values.request import TraceLevel
 from tests.ui.driving import ScriptedEngine
 from tests.ui.inspector.conftest import Record
 from tests.ui.inspector.reading import THINK
-from ui.inspector.ending.verdict_head import why
-from ui.inspector.run.shown_run import ShownRun
-from ui.inspector.tape.tape import Tape
-from ui.inspector.timing.timing_tab import TimingTab
+from ui.inspector.inspector_window import why
+from ui.inspector.shown_run import ShownRun
+from ui.inspector.tape import Tape
+from ui.inspector.timing_tab import TimingTab
 from ui.kit.look.theme import Theme
 from ui.models.model_state import ModelState
 from ui.records.runs import Run, RunState, markdown_report

@@ -2,8 +2,8 @@
 
 from tests.ui.inspector.conftest import Record
 from tests.ui.inspector.reading import trace_of
-from ui.inspector.ending.verdict_head import why
-from ui.inspector.tape.tape import Tape
+from ui.inspector.inspector_window import why
+from ui.inspector.tape import Tape
 
 
 def test_why_a_stop_ended_the_answer_is_told_in_three_steps(record: Record) -> None:

@@ -23,7 +23,7 @@ from tests.ui.driving import RunOnLoop, eventually
 from tests.ui.inspector.conftest import Record
 from tests.ui.inspector.inspecting import COUNT, ask
 from tests.ui.inspector.reading import THINK, trace_of
-from ui.inspector.tape.tape import alternatives
+from ui.inspector.tape import alternatives
 from ui.kit.look.theme import Theme
 from ui.records.messages import runs_of
 

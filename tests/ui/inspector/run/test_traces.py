@@ -4,7 +4,7 @@ from engine.recording.run_trace import RunTrace
 from tests.ui.inspector.conftest import Record
 from tests.ui.inspector.reading import trace_of
 from ui.chat.session.traces import Traces
-from ui.inspector.ending.what_if_tab import WhatIfTab
+from ui.inspector.what_if_tab import WhatIfTab
 
 
 def test_traces_keep_the_newest_runs_and_forget_all_at_once(record: Record) -> None:

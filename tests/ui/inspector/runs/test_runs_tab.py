@@ -8,7 +8,7 @@ from engine.values.request import TraceLevel
 from tests.ui.driving import eventually
 from tests.ui.inspector.inspecting import COUNT, Use, ask
 from ui.inspector.inspector_window import InspectorWindow
-from ui.inspector.run.shown_run import ended_words, when_words
+from ui.inspector.shown_run import ended_words, when_words
 from ui.records.runs import Run, RunState
 from ui.window.main_window import MainWindow
 

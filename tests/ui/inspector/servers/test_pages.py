@@ -1,14 +1,14 @@
 """What a probe and a capture say as pages: quoted stops are code, and nothing is markup."""
 
-from ui.inspector.run.tools import CaptureFinding, CaptureView, ProbeFault, ProbeRow
-from ui.inspector.servers.capture_page import (
+from ui.inspector.capture_window import (
     FIRST_EVENTS,
     LAST_EVENTS,
     MAX_FINDINGS,
     MAX_SHOWN_CHARS,
     capture_page,
 )
-from ui.inspector.servers.probe_page import probe_page
+from ui.inspector.probe_window import probe_page
+from ui.inspector.shown_run import CaptureFinding, CaptureView, ProbeFault, ProbeRow
 from ui.kit.look.colors import LIGHT
 
 

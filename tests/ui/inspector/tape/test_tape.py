@@ -11,8 +11,8 @@ from engine.values.tokens import TokenOrigin
 from tests.support.scripted import END
 from tests.ui.inspector.conftest import Record
 from tests.ui.inspector.reading import THINK, trace_of
-from ui.inspector.tape.tape import Tape, TokenMark, alternatives, percent, token_words
-from ui.inspector.tape.token_table import COLUMNS, TokenTable
+from ui.inspector.tape import Tape, TokenMark, alternatives, percent, token_words
+from ui.inspector.tokens_tab import COLUMNS, TokenTable
 
 
 def marks(tape: Tape) -> list[tuple[str, TokenMark]]:

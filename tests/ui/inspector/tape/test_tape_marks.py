@@ -13,9 +13,7 @@ from engine.recording.run_trace import RunTrace
 from engine.values.tokens import TokenOrigin
 from tests.ui.inspector.conftest import Record
 from tests.ui.inspector.reading import trace_of
-from ui.inspector.tape.tape_legend import TapeLegend
-from ui.inspector.tape.tape_marks import MarkKind, draw_mark
-from ui.inspector.tape.tape_view import TapeView
+from ui.inspector.tape_view import MarkKind, TapeLegend, TapeView, draw_mark
 from ui.kit.look.theme import Theme
 
 LEFT, TOP, WIDTH, HEIGHT = 10, 20, 120, 18

@@ -4,7 +4,7 @@ from PySide6.QtGui import QImage
 from pytestqt.qtbot import QtBot
 
 from tests.ui.inspector.conftest import Record
-from ui.inspector.tape.tape_view import TapeView
+from ui.inspector.tape_view import TapeView
 from ui.kit.look.theme import Theme
 
 

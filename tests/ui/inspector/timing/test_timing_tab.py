@@ -7,8 +7,8 @@ from pytestqt.qtbot import QtBot
 from engine import RunPhase
 from tests.ui.inspector.conftest import Record
 from tests.ui.inspector.reading import columns
-from ui.inspector.run.shown_run import ShownRun
-from ui.inspector.timing.timing_tab import PhaseBars, TimingTab
+from ui.inspector.shown_run import ShownRun
+from ui.inspector.timing_tab import PhaseBars, TimingTab
 from ui.kit.look.theme import Theme
 from ui.records.runs import Run
 from ui.words.guesses import guess_words

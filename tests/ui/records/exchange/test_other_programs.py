@@ -9,7 +9,7 @@ import pytest
 
 from engine import end_facts, figures
 from engine.files.fields import DamagedFile
-from ui.inspector.ending.verdict_head import why
+from ui.inspector.inspector_window import why
 from ui.records.conversations import Conversation
 from ui.records.exchange.export_process import find_conversations
 from ui.records.runs import Run

@@ -11,9 +11,9 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from ui.inspector.run.inspector import Inspector
-from ui.inspector.run.pages import align
-from ui.inspector.run.shown_run import ShownRun
+from ui.inspector.inspector import Inspector
+from ui.inspector.pages import align
+from ui.inspector.shown_run import ShownRun
 from ui.kit.look.theme import Theme
 from ui.kit.system.file_dialogs import choose_target
 from ui.kit.text.labels import label

@@ -4,26 +4,298 @@ Main thread. New tokens are appended; once drawn, a token no longer changes its 
 end of the run. Only the newest tokens of a long run are drawn.
 """
 
-from PySide6.QtCore import Qt, Signal
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from enum import Enum, auto
+from typing import cast
+
+from PySide6.QtCore import QPoint, QPointF, QRectF, QSize, Qt, Signal
 from PySide6.QtGui import (
     QColor,
     QKeyEvent,
     QMouseEvent,
     QPainter,
     QPaintEvent,
+    QPen,
     QTextBlockFormat,
     QTextCharFormat,
     QTextCursor,
+    QTextLine,
 )
-from PySide6.QtWidgets import QTextEdit
+from PySide6.QtWidgets import QTextEdit, QWidget
 
-from engine import Channel, TokenTrace, counted, visible
+from engine import Channel, TokenOrigin, TokenTrace, counted, visible
 from engine.recording.run_trace import RunTrace
-from ui.inspector.run.pages import align
-from ui.inspector.tape.tape import CHANNEL_NAMES, Span, Tape, TokenMark
-from ui.inspector.tape.tape_marks import MarkKind, Range, TapeMarks
+from ui.inspector.pages import align
+from ui.inspector.tape import CHANNEL_NAMES, Span, Tape, TokenMark
+from ui.kit.controls.flow_layout import FlowLayout
+from ui.kit.look.colors import Colors
 from ui.kit.look.theme import Theme, fixed_font
+from ui.kit.text.labels import rescale
 from ui.words.guesses import ORIGIN_WORDS
+
+# Marks: bars, hatching, outlines, and lines above the letters. Nothing lies behind or over a
+# letter, so that each stays as readable as plain text.
+
+_BAR_SHARE = 0.09  # of the height of a letter
+_HATCH_SHARE = 0.24
+_LINE_SHARE = 0.1
+_HATCH_STEP_PX = 4
+_ROUND_PX = 3
+
+
+class MarkKind(Enum):
+    """A mark of the tape; the legend explains it."""
+
+    GUESSED = auto()
+    FORCED = auto()
+    HELD = auto()
+    MATCHED = auto()
+
+
+_OF_ORIGINS = {
+    TokenOrigin.LOOKUP: MarkKind.GUESSED,
+    TokenOrigin.PREDICTION: MarkKind.GUESSED,
+    TokenOrigin.DRAFT: MarkKind.GUESSED,
+    TokenOrigin.FORCED: MarkKind.FORCED,
+    TokenOrigin.BUDGET: MarkKind.FORCED,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """Characters of the document, from the first to before the last."""
+
+    begin: int
+    end: int
+
+
+@dataclass(slots=True)
+class TapeMarks:
+    """Where each token is on the tape, and which text is marked."""
+
+    begins: list[int] = field(default_factory=list)
+    ends: list[int] = field(default_factory=list)
+    marked: dict[MarkKind, list[Range]] = field(
+        default_factory=lambda: {kind: [] for kind in MarkKind}
+    )
+
+    @property
+    def kinds(self) -> list[MarkKind]:
+        """The kinds of marks that are on the tape."""
+        return [kind for kind, ranges in self.marked.items() if ranges]
+
+    def mark(self, kind: MarkKind, written: Range) -> None:
+        """Mark some text."""
+        add(self.marked[kind], written)
+
+    def mark_origin(self, origin: TokenOrigin, written: Range) -> None:
+        """Mark a token's text by the token's origin, such as a guess."""
+        kind = _OF_ORIGINS.get(origin)
+        if kind is not None:
+            self.mark(kind, written)
+
+    def place_of(self, position: int) -> int:
+        """Return the place of the token that a character belongs to, -1 before the first."""
+        return bisect_right(self.begins, position) - 1
+
+    def draw(self, view: QTextEdit, painter: QPainter, colors: Colors, chosen: int) -> None:
+        """Draw the marks of the part that is in sight."""
+        seen = _seen(view)
+        height = view.fontMetrics().height()
+        bar = max(2.0, height * _BAR_SHARE)
+        first = max(0, self.place_of(seen.begin))
+        last = bisect_left(self.begins, seen.end)
+        color = QColor(colors.token)
+        for place in range(first + (first + 1) % 2, last, 2):  # every other token
+            for box in _boxes(view, Range(self.begins[place], self.ends[place])):
+                painter.fillRect(QRectF(box.left(), box.bottom(), box.width(), bar), color)
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        for kind, ranges in self.marked.items():
+            for marked in _overlapping(ranges, seen):
+                for box in _boxes(view, marked):
+                    draw_mark(painter, box, kind, colors)
+        painter.setBrush(Qt.BrushStyle.NoBrush)
+        if first <= chosen < last:
+            painter.setPen(QPen(QColor(colors.text), 1.6))
+            for box in _boxes(view, Range(self.begins[chosen], self.ends[chosen])):
+                painter.drawRoundedRect(box.adjusted(-1, -1, 1, 1), _ROUND_PX, _ROUND_PX)
+
+
+def add(ranges: list[Range], written: Range) -> None:
+    """Add a range, or extend the one before it."""
+    if ranges and ranges[-1].end == written.begin:
+        ranges[-1] = Range(ranges[-1].begin, written.end)
+    else:
+        ranges.append(written)
+
+
+def draw_mark(painter: QPainter, box: QRectF, kind: MarkKind, colors: Colors) -> None:
+    """Draw one mark; its shape alone shows its kind, without color."""
+    height = box.height()
+    painter.setBrush(Qt.BrushStyle.NoBrush)
+    match kind:
+        case MarkKind.GUESSED | MarkKind.FORCED:
+            thick = max(1.6, height * _LINE_SHARE)
+            is_guessed = kind is MarkKind.GUESSED
+            pen = QPen(QColor(colors.done if is_guessed else colors.tool), thick)
+            pen.setCapStyle(Qt.PenCapStyle.FlatCap)
+            if is_guessed:
+                pen.setDashPattern([1.5, 1.5])
+            painter.setPen(pen)
+            y = box.top() - thick / 2
+            painter.drawLine(QPointF(box.left() + 1, y), QPointF(box.right() - 1, y))
+        case MarkKind.HELD:
+            hatch = max(4.0, height * _HATCH_SHARE)
+            _hatch(painter, QRectF(box.left(), box.bottom(), box.width(), hatch), colors)
+        case MarkKind.MATCHED:
+            painter.setPen(QPen(QColor(colors.match), 1.4))
+            painter.drawRoundedRect(box.adjusted(0.5, 0, -0.5, 0), _ROUND_PX, _ROUND_PX)
+
+
+def _hatch(painter: QPainter, area: QRectF, colors: Colors) -> None:
+    """Fill an area with slanting lines that stay in place while the text scrolls."""
+    painter.save()
+    painter.setClipRect(area)
+    painter.fillRect(area, QColor(colors.limit_soft))
+    painter.setPen(QPen(QColor(colors.limit), 1.2))
+    left, step = area.left() - area.height(), _HATCH_STEP_PX
+    for number in range(int((area.width() + area.height()) / step) + 1):
+        x = left + number * step
+        painter.drawLine(QPointF(x, area.bottom()), QPointF(x + area.height(), area.top()))
+    painter.restore()
+
+
+def _overlapping(ranges: list[Range], seen: Range) -> Iterator[Range]:
+    first = bisect_left(ranges, seen.begin, key=lambda one: one.end)
+    for one in ranges[first:]:
+        if one.begin > seen.end:
+            return
+        yield one
+
+
+def _seen(view: QTextEdit) -> Range:
+    size = view.viewport().size()
+    corner = QPoint(size.width(), size.height())
+    first = view.cursorForPosition(QPoint(0, 0)).position()
+    return Range(first, view.cursorForPosition(corner).position() + 1)
+
+
+def _boxes(view: QTextEdit, wanted: Range) -> Iterator[QRectF]:
+    """Yield the rectangle of the letters for each line that the characters are in."""
+    document = view.document()
+    layout = document.documentLayout()
+    across, down = view.horizontalScrollBar().value(), view.verticalScrollBar().value()
+    block = document.findBlock(wanted.begin)
+    while block.isValid() and block.position() < wanted.end:
+        corner = layout.blockBoundingRect(block).topLeft()
+        text, start = block.layout(), block.position()
+        for number in range(text.lineCount()):
+            line = text.lineAt(number)
+            begin = max(wanted.begin - start, line.textStart())
+            end = min(wanted.end - start, line.textStart() + line.textLength())
+            if begin < end:
+                left, right = _x_of(line, begin), _x_of(line, end)
+                yield QRectF(
+                    corner.x() + min(left, right) - across,
+                    corner.y() + line.y() - down,
+                    abs(right - left),
+                    line.ascent() + line.descent(),
+                )
+        block = block.next()
+
+
+def _x_of(line: QTextLine, position: int) -> float:
+    x, _ = cast("tuple[float, int]", line.cursorToX(position))
+    return x
+
+
+_WORDS = {
+    MarkKind.GUESSED: (
+        "guessed",
+        "dotted line above: guessed, and confirmed by the model together with others in one pass",
+    ),
+    MarkKind.FORCED: (
+        "forced",
+        "solid line above: the schema or the call allowed no other token",
+    ),
+    MarkKind.HELD: ("held back", "hatching below: held back, because it could become a stop"),
+    MarkKind.MATCHED: ("stop", "outline: the stop that ended the answer"),
+}
+_SAMPLE = "abc"
+_GAP_CHARS = 0.7
+
+
+class TapeLegend(QWidget):
+    """A sample and a word for each kind of mark; hidden if there are no marks."""
+
+    def __init__(self, theme: Theme) -> None:
+        super().__init__()
+        self._kinds: list[MarkKind] = []
+        self._entries = {kind: _Entry(theme, kind) for kind in MarkKind}
+        layout = FlowLayout(self)
+        for entry in self._entries.values():
+            layout.addWidget(entry)
+        self.show_kinds([], is_first=True)
+
+    @property
+    def kinds(self) -> list[MarkKind]:
+        """The kinds that are explained now."""
+        return self._kinds
+
+    def show_kinds(self, kinds: Sequence[MarkKind], *, is_first: bool = False) -> None:
+        """Explain these kinds of marks."""
+        if list(kinds) == self._kinds and not is_first:
+            return
+        self._kinds = list(kinds)
+        for kind, entry in self._entries.items():
+            entry.setVisible(kind in kinds)
+        self.setVisible(bool(kinds))
+        said = "; ".join(f"{_WORDS[kind][0]}, {_WORDS[kind][1]}" for kind in kinds)
+        self.setAccessibleName(f"Marks on the tape: {said}" if said else "Marks on the tape")
+
+
+class _Entry(QWidget):
+    """A few letters with a mark, and what the mark means."""
+
+    def __init__(self, theme: Theme, kind: MarkKind) -> None:
+        super().__init__()
+        self._theme = theme
+        self._kind = kind
+        word, about = _WORDS[kind]
+        self._word = word
+        self.setAccessibleName(word)
+        self.setAccessibleDescription(about)
+        self.setToolTip(f"{about[0].upper()}{about[1:]}.")
+        rescale(self, 0.92)
+        theme.changed.connect(self.update)
+
+    def sizeHint(self) -> QSize:
+        """Return the room of the sample, the word, and what is above and below the letters."""
+        metrics = self.fontMetrics()
+        gaps = round(3 * _GAP_CHARS * metrics.averageCharWidth())
+        width = metrics.horizontalAdvance(_SAMPLE) + metrics.horizontalAdvance(self._word) + gaps
+        return QSize(width, round(metrics.height() * 1.5))
+
+    def minimumSizeHint(self) -> QSize:
+        """Return the same size: a smaller one would cut the word."""
+        return self.sizeHint()
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        """Draw the sample and the word."""
+        painter = QPainter(self)
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        metrics, colors = self.fontMetrics(), self._theme.colors
+        top, height = metrics.height() * 0.22, metrics.height()
+        sample = QRectF(1, top, metrics.horizontalAdvance(_SAMPLE), height)
+        painter.setPen(QColor(colors.muted))
+        painter.drawText(sample, _SAMPLE)
+        left = sample.right() + _GAP_CHARS * metrics.averageCharWidth()
+        painter.drawText(QRectF(left, top, self.width() - left, height), self._word)
+        draw_mark(painter, sample, self._kind, colors)
+        painter.end()
+
 
 MAX_TOKENS = 1_000
 _LINE_FEED = "⏎"

@@ -1,7 +1,11 @@
 """A window that finds out what a server does with stops. Main thread."""
 
+import asyncio
+from collections.abc import Iterable
 from pathlib import Path
+from typing import Literal
 
+from PySide6.QtCore import QObject, Signal
 from PySide6.QtWidgets import (
     QFormLayout,
     QHBoxLayout,
@@ -12,19 +16,155 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from ui.inspector.run.pages import reading_page
-from ui.inspector.run.tools import InspectorTools, ProbeTarget
-from ui.inspector.servers.probe_page import probe_page
-from ui.inspector.servers.probing import Probing
+from ui.inspector.pages import reading_page
+from ui.inspector.shown_run import (
+    InspectorTools,
+    ProbeFault,
+    ProbeOutcome,
+    ProbeProblem,
+    ProbeProgress,
+    ProbeRow,
+    ProbeTarget,
+)
 from ui.kit.background.files import FileRefused, write_text
 from ui.kit.background.tasks import Tasks
 from ui.kit.controls.choice import Choice
 from ui.kit.controls.own_window import OwnWindow
+from ui.kit.look.colors import Colors
 from ui.kit.look.theme import Theme
 from ui.kit.system.clipboard import copy_from
 from ui.kit.system.file_dialogs import choose_target
+from ui.kit.text.html import (
+    Html,
+    badge,
+    cell,
+    code,
+    joined,
+    lines,
+    paragraph,
+    strong,
+    table,
+    with_code_spans,
+)
 from ui.kit.text.labels import label
 from ui.preferences.groups import DEFAULT_PORT
+
+_WORDS = {
+    "held": "Passed",
+    "failed": "Failed",
+    "undecided": "Unclear",
+    "skipped": "Skipped",
+    "not asked": "Not asked",
+}
+
+
+def probe_page(rows: Iterable[ProbeRow], colors: Colors) -> Html:
+    """Return a table with a row for each check."""
+    tones = {
+        "held": (colors.done, colors.done_soft),
+        "failed": (colors.fault, colors.fault_soft),
+        "undecided": (colors.limit, colors.limit_soft),
+        "skipped": (colors.quiet, colors.quiet_soft),
+        "not asked": (colors.limit, colors.limit_soft),
+    }
+    return table(
+        (
+            cell(badge(_WORDS[row.outcome], *tones[row.outcome]), style="padding:3px 10px 3px 0"),
+            cell(strong(row.title), style="padding:3px 12px 3px 0"),
+            cell(
+                with_code_spans(row.sentence),
+                *map(_fault, row.faults),
+                style=f"padding:3px 0;color:{colors.muted}",
+            ),
+        )
+        for row in rows
+    )
+
+
+def _fault(fault: ProbeFault) -> Html:
+    said = paragraph(with_code_spans(fault.sentence), style="margin:4px 0 0 0")
+    if not fault.evidence:
+        return said
+    return joined(said, paragraph(code(lines(fault.evidence)), style="margin:2px 0 0 0"))
+
+
+Stage = Literal["idle", "running", "done", "failed", "cancelled"]
+
+
+class Probing(QObject):
+    """Runs one probe at a time; never saves a key.
+
+    Signals:
+        changed: The stage, the progress or the rows have changed.
+    """
+
+    changed = Signal()
+
+    def __init__(self, tools: InspectorTools, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self._tools = tools
+        self._tasks = Tasks()
+        self._task: asyncio.Task[None] | None = None
+        self.stage: Stage = "idle"
+        self.message = ""
+        self.done = 0
+        self.total = 0
+        self.rows: list[ProbeRow] = []
+        self.outcome: ProbeOutcome | None = None
+
+    def start(self, target: ProbeTarget) -> None:
+        """Probe a server, unless a probe is running."""
+        if self.stage == "running":
+            return
+        if not target.url.strip():
+            self._end("failed", "Type the address of a server, such as http://127.0.0.1:8642.")
+            return
+        self.stage, self.message = "running", "Detecting the API of the server…"
+        self.done = self.total = 0
+        self.rows, self.outcome = [], None
+        self.changed.emit()
+        self._task = self._tasks.start(self._run(target), "probe")
+
+    def cancel(self) -> None:
+        """Cancel the running probe; its results so far stay."""
+        if self._task is not None and self.stage == "running":
+            self._task.cancel()
+
+    async def finish(self) -> None:
+        """Cancel the background work and wait for its end."""
+        self.cancel()
+        await self._tasks.finish()
+
+    async def _run(self, target: ProbeTarget) -> None:
+        try:
+            self.outcome = await self._tools.probe(target, self._take)
+        except ProbeProblem as problem:
+            self._end("failed", _sentence(str(problem)))
+        except asyncio.CancelledError:
+            self._end("cancelled", "Cancelled. The results so far are below.")
+        except Exception:  # a bug must not leave the window waiting
+            self._end("failed", "The probe itself failed. The log has the details.")
+            raise
+        else:
+            self.rows = list(self.outcome.rows)
+            self._end("done", self.outcome.summary)
+
+    def _take(self, progress: ProbeProgress) -> None:
+        self.done, self.total, self.message = progress.done, progress.total, progress.title
+        if progress.row is not None:
+            self.rows.append(progress.row)
+        self.changed.emit()
+
+    def _end(self, stage: Stage, message: str) -> None:
+        self.stage, self.message = stage, message
+        self.changed.emit()
+
+
+def _sentence(words: str) -> str:
+    """Return words as a complete sentence."""
+    end = "" if words.endswith((".", "?", "!")) else "."
+    begin = words if words.startswith("http") else f"{words[:1].upper()}{words[1:]}"
+    return f"{begin}{end}"
 
 
 class ProbeWindow(OwnWindow):

@@ -1,23 +1,32 @@
-"""The run in the inspector: one of the open conversation, a saved one, or one of a request.
+"""The state of the inspector: the shown run, its prompt, other lists tried on it, other runs.
 
-Main thread. Tells its views at most ten times a second that a running answer has grown.
+Main thread.
 """
 
 import asyncio
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from PySide6.QtCore import QObject, QTimer, Signal
 
-from engine import Engine, TraceLevel
-from engine.recording.saved_run import DamagedRun, from_json, question_of
+from engine import (
+    Engine,
+    EngineError,
+    GenerationRequest,
+    StopKind,
+    StopRules,
+    TraceLevel,
+    counted,
+    headline,
+    quoted,
+)
+from engine.recording.replay import Recording, Replayed, replay
+from engine.recording.saved_run import DamagedRun, from_json, question_of, to_json
 from ui.chat.session.conversation_session import ConversationSession
 from ui.chat.session.open_conversation import OpenConversation
 from ui.chat.session.workspace import Workspace
-from ui.inspector.run.known_runs import KnownRuns
-from ui.inspector.run.shown_prompt import ShownPrompt
-from ui.inspector.run.shown_run import (
+from ui.inspector.shown_run import (
     RunSource,
     ShownRun,
     ended_words,
@@ -25,12 +34,261 @@ from ui.inspector.run.shown_run import (
     shown_answer,
     shown_recording,
 )
-from ui.inspector.run.what_if import WhatIf
 from ui.kit.background.files import FileRefused, read_text, write_text
 from ui.kit.background.tasks import Tasks
+from ui.records.conversations import StopEntry
 from ui.records.messages import ConversationMessage
 from ui.records.runs import Run
 from ui.server.requests import RequestEntry
+from ui.stops.stop_list import StopListModel
+from ui.words.failures import failure_words
+from ui.words.visible import unescaped
+
+_SHORT_CHARS = 40
+# More than anybody looks through; each run is a row of the database.
+_MOST_RUNS = 200
+
+
+class KnownRuns:
+    """Lists runs, with their traces if these are in memory."""
+
+    def __init__(self, workspace: Workspace) -> None:
+        self._workspace = workspace
+        self._traces = workspace.traces
+
+    def of_conversation(self, without: Run | None = None) -> list[ShownRun]:
+        """Return the runs of the open conversation, newest first."""
+        found: list[ShownRun] = []
+        for message in self._workspace.current.conversation.tree:
+            run = message.run
+            if run is None or run is without or run.is_from_elsewhere:
+                continue
+            question = message.parent.text if message.parent is not None else ""
+            name = f"Answer to “{_short(question)}”"
+            found.append(ShownRun(run, self._traces.get(run.id), question, RunSource.CHAT, name))
+        return found[::-1]
+
+    async def every(self) -> list[ShownRun]:
+        """Return the runs of the open conversation, then recent ones of others, newest first."""
+        own = self.of_conversation()
+        known = {one.run.id for one in own}
+        recent = await self._workspace.store.recent_runs(_MOST_RUNS)
+        here = self._workspace.current.conversation.id
+        others = [
+            ShownRun(
+                past.run, self._traces.get(past.run.id), past.question, RunSource.PAST, past.title
+            )
+            for past in recent
+            if past.run.id not in known and past.conversation_id != here
+        ]
+        return own + others
+
+    async def traced(self, shown: ShownRun) -> ShownRun:
+        """Look for the trace of a run on disk; return the run with it."""
+        trace = shown.trace or await self._traces.find(shown.run.id)
+        return replace(shown, trace=trace)
+
+
+def _short(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= _SHORT_CHARS else f"{line[: _SHORT_CHARS - 1]}…"
+
+
+class ShownPrompt(QObject):
+    """Knows the prompt of one run at a time.
+
+    Signals:
+        read: The prompt was read, or reading it failed; see ``pieces`` and ``problem``.
+    """
+
+    read = Signal()
+
+    def __init__(self, engine: Engine, parent: QObject) -> None:
+        super().__init__(parent)
+        self._engine = engine
+        self._tasks = Tasks()
+        self._shown: ShownRun | None = None
+        self.pieces: tuple[tuple[int, str], ...] | None = None
+        self.problem = ""
+
+    def follow(self, shown: ShownRun | None) -> None:
+        """Forget the prompt of the previous run."""
+        self._shown = shown
+        self.pieces, self.problem = None, ""
+
+    def ask(self) -> None:
+        """Ask the engine for the prompt's tokens, if they are not known yet."""
+        shown = self._shown
+        if self.pieces is None and shown is not None and shown.request is not None:
+            self._tasks.start(self._read(shown, shown.request), "read a prompt")
+
+    async def finish(self) -> None:
+        """Wait until the background work has ended."""
+        await self._tasks.finish()
+
+    async def _read(self, shown: ShownRun, request: GenerationRequest) -> None:
+        try:
+            pieces = await self._engine.prompt_pieces(request)
+        except EngineError as error:
+            pieces, problem = None, failure_words(error)
+        else:
+            problem = ""
+        if self._shown is shown:
+            self.pieces, self.problem = pieces, problem
+            self.read.emit()
+
+
+# The replay runs on another thread, a moment after the last change, so that typing never waits.
+
+DELAY_MS = 60
+
+
+@dataclass(frozen=True, slots=True)
+class WhatIfOutcome:
+    """What the tried list would have done."""
+
+    sentence: str
+    text: str
+    cut: str
+    is_same: bool
+    strings: tuple[str, ...]
+
+
+class WhatIf(QObject):
+    """A copy of a run's stop list that may be changed at will.
+
+    Signals:
+        outcome_changed: ``outcome`` has changed.
+    """
+
+    outcome_changed = Signal()
+
+    def __init__(self, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self.stops = StopListModel(parent=self)
+        self.outcome: WhatIfOutcome | None = None
+        self.recording: Recording | None = None
+        self._typed = ""
+        self._played: Replayed | None = None
+        self._asked = 0
+        self._tasks = Tasks()
+        self._delay = QTimer(self, singleShot=True, interval=DELAY_MS)
+        self._delay.timeout.connect(self._start)
+        self.stops.edited.connect(self._delay.start)
+        self.stops.mode_changed.connect(self._delay.start)
+
+    def set_recording(self, recording: Recording | None) -> None:
+        """Try stop lists on another run, beginning with that run's own list."""
+        self.recording = recording
+        self.outcome = self._played = None
+        self._asked += 1
+        self.reset()  # the text that is being typed stays in its field and still counts as a stop
+        self.stops.undo_stack.clear()
+        self.outcome_changed.emit()
+
+    def reset(self) -> None:
+        """Go back to the run's own list."""
+        rules = StopRules() if self.recording is None else self.recording.rules
+        entries = [StopEntry(one, scope=rules.scope_of(one)) for one in rules.strings]
+        self.stops.replace_all(entries, "use the run’s list")
+        self._delay.start()
+
+    def set_typed(self, typed: str) -> None:
+        """Count what is being typed as one more stop."""
+        if typed != self._typed:
+            self._typed = typed
+            self._delay.start()
+
+    def case(self, question: str) -> Callable[[], str] | None:
+        """Return a function that writes the run with the tried list as text; it takes a moment."""
+        if self.recording is None or self.outcome is None or self._played is None:
+            return None
+        rules = self._rules(self.recording, self.outcome.strings)
+        stop = self._played.stop or self.recording.stop
+        case = replace(self.recording, rules=rules, stop=stop)
+        return lambda: to_json(case, question)
+
+    async def finish(self) -> None:
+        """Wait until a running replay has ended."""
+        self._delay.stop()
+        await self._tasks.finish()
+
+    def _strings(self) -> tuple[str, ...]:
+        enabled = [entry.sequence for entry in self.stops.entries() if entry.is_enabled]
+        typed = self._typed
+        if typed and self.stops.with_escapes:
+            try:
+                typed = unescaped(typed)
+            except ValueError:
+                typed = ""  # an escape that is not yet complete
+        return _unique([*enabled, typed] if typed else enabled)
+
+    def _rules(self, recording: Recording, strings: tuple[str, ...]) -> StopRules:
+        scopes = tuple((entry.sequence, entry.scope) for entry in self.stops.entries())
+        return replace(recording.rules, strings=strings, scopes=scopes)
+
+    def _start(self) -> None:
+        if self.recording is None:
+            return
+        self._asked += 1
+        strings = self._strings()
+        rules = self._rules(self.recording, strings)
+        work = self._play(self._asked, self.recording, rules, strings)
+        self._tasks.start(work, "replay of a run")
+
+    async def _play(
+        self, asked: int, recording: Recording, rules: StopRules, strings: tuple[str, ...]
+    ) -> None:
+        played = await asyncio.to_thread(replay, recording, rules)
+        if asked != self._asked:
+            return  # the list has changed meanwhile
+        self._played = played
+        rows = {
+            entry.sequence: row for row, entry in reversed(list(enumerate(self.stops.entries())))
+        }
+        self.outcome = outcome_of(recording, played, strings, rows)
+        self.outcome_changed.emit()
+
+
+def outcome_of(
+    recording: Recording, played: Replayed, strings: tuple[str, ...], rows: dict[str, int]
+) -> WhatIfOutcome:
+    """Return the result of a replay, with a sentence about it."""
+    kept = f"keeping {counted(len(played.text), 'character')}"
+    stop = played.stop
+    if stop is None:
+        count = counted(len(recording.tokens), "recorded token")
+        sentence = f"Nothing would stop within the {count}, {kept}."
+    else:
+        at = f"at token {played.output_tokens:,}"
+        match stop.kind:
+            case StopKind.STOP_STRING:
+                row = rows.get(str(stop.value))
+                by = quoted(str(stop.value), 40) if row is not None else "the sequence being typed"
+                sentence = f"Would stop {at} by {by}, {kept}."
+            case StopKind.EOS:
+                sentence = f"Would end by itself {at}, {kept}."
+            case _:
+                sentence = f"{headline(stop)} {at}, {kept}."
+    return WhatIfOutcome(
+        sentence=sentence,
+        text=played.text,
+        cut="" if stop is None else stop.dropped,
+        is_same=stop is not None
+        and (stop.kind, stop.value, stop.token_index, stop.text_offset)
+        == (
+            recording.stop.kind,
+            recording.stop.value,
+            recording.stop.token_index,
+            recording.stop.text_offset,
+        ),
+        strings=strings,
+    )
+
+
+def _unique(strings: Iterable[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(strings))
+
 
 GROWTH_MS = 100
 # A run with as many tokens as are kept takes about three megabytes.

@@ -6,29 +6,179 @@ Main thread.
 import asyncio
 from pathlib import Path
 
-from PySide6.QtCore import Qt, QTimer
+from PySide6.QtCore import QMimeData, Qt, QTimer
 from PySide6.QtWidgets import (
     QHBoxLayout,
     QLineEdit,
+    QPlainTextEdit,
     QPushButton,
     QSplitter,
     QVBoxLayout,
     QWidget,
 )
 
-from engine import counted
-from ui.inspector.run.pages import align, reading_page
-from ui.inspector.run.tools import CaptureView, InspectorTools
-from ui.inspector.servers.capture_page import capture_page
-from ui.inspector.servers.capture_source import SHOWN_CHARS, CaptureSource
+from engine import counted, visible
+from ui.inspector.pages import align, reading_page
+from ui.inspector.shown_run import CaptureFinding, CaptureView, InspectorTools
 from ui.kit.background.files import FileRefused, read_text
 from ui.kit.background.tasks import Tasks
 from ui.kit.controls.own_window import OwnWindow
+from ui.kit.look.colors import Colors
 from ui.kit.look.theme import Theme, fixed_font
 from ui.kit.system.clipboard import copied_text, copy_from
 from ui.kit.system.file_dialogs import choose_file
+from ui.kit.text.html import (
+    BREAK,
+    SPACE,
+    Html,
+    badge,
+    cell,
+    code,
+    joined,
+    paragraph,
+    strong,
+    table,
+    visible_lines,
+    with_code_spans,
+)
 from ui.kit.text.labels import label
 from ui.words.visible import unescaped
+
+# Each row takes time to lay out, so a long stream shows only both ends and the faulty events.
+FIRST_EVENTS, LAST_EVENTS, MOST_WRONG = 24, 16, 16
+MAX_FINDINGS = 50
+MAX_SHOWN_CHARS = 4_000
+_MAX_EVENT_CHARS = 300
+_WORDS = {"error": "Fault", "warning": "Suspicious", "note": "Note"}
+
+
+def capture_page(view: CaptureView, colors: Colors) -> Html:
+    """Return the page of an answer."""
+    parts = [_finding(finding, colors) for finding in view.findings[:MAX_FINDINGS]]
+    if len(view.findings) > MAX_FINDINGS:
+        more = counted(len(view.findings) - MAX_FINDINGS, "more finding")
+        parts.append(paragraph(f"… {more}; the report has them all"))
+    if view.is_answer and not view.findings:
+        said = strong("Nothing is wrong with it.")
+        parts.append(paragraph(said, style=f"color:{colors.done}"))
+    name_style = f"padding:1px 14px 1px 0;color:{colors.muted}"
+    facts = (
+        (
+            cell(name, style=name_style, valign="middle"),
+            cell(code(_shortened(value)), valign="middle"),
+        )
+        for name, value in view.facts
+    )
+    parts.append(table(facts, cellspacing=0, cellpadding=0))
+    for name, text in (("Thinking", view.thinking), ("Text", view.text)):
+        if text:
+            parts.append(_heading(name, colors))
+            parts.append(paragraph(code(visible_lines(_shortened(text)))))
+    if view.events:
+        parts.append(_events(view, colors))
+    return joined(*parts)
+
+
+def _heading(words: str, colors: Colors) -> Html:
+    return paragraph(words, style=f"color:{colors.muted};margin-bottom:2px")
+
+
+def _finding(finding: CaptureFinding, colors: Colors) -> Html:
+    color, ground = {
+        "error": (colors.fault, colors.fault_soft),
+        "warning": (colors.limit, colors.limit_soft),
+        "note": (colors.quiet, colors.quiet_soft),
+    }[finding.severity]
+    place = "" if finding.event_index is None else f" (event {finding.event_index + 1})"
+    excerpt = joined(BREAK, code(visible(_shortened(finding.excerpt)))) if finding.excerpt else ""
+    return paragraph(
+        badge(strong(_WORDS[finding.severity]), color, ground),
+        SPACE,
+        " ",
+        with_code_spans(_shortened(finding.sentence)),
+        place,
+        excerpt,
+        style="margin:4px 0",
+    )
+
+
+def _events(view: CaptureView, colors: Colors) -> Html:
+    wrong = {one.event_index for one in view.findings if one.severity == "error"}
+    rows: list[list[Html]] = []
+    following = 0
+    for index in _shown_events(len(view.events), wrong):
+        if index > following:
+            left = counted(index - following, "event")
+            rows.append([cell(f"… {left}", style=f"color:{colors.muted}", colspan=3)])
+        following = index + 1
+        name, raw = view.events[index]
+        ground = f"background:{colors.fault_soft};" if index in wrong else ""
+        padding = f"{ground}padding:1px 8px 1px 0"
+        rows.append(
+            [
+                cell(f"{index + 1:,}", style=f"{padding};color:{colors.muted}"),
+                cell(code(name), style=padding),
+                cell(code(raw[:_MAX_EVENT_CHARS]), style=ground),
+            ]
+        )
+    return joined(_heading("Events", colors), table(rows, cellspacing=0))
+
+
+def _shown_events(count: int, wrong: set[int | None]) -> list[int]:
+    """Return the indexes of the first events, of the last, and of the first faulty ones."""
+    told = sorted(index for index in wrong if index is not None and index < count)[:MOST_WRONG]
+    first = range(min(count, FIRST_EVENTS))
+    last = range(max(0, count - LAST_EVENTS), count)
+    return sorted({*first, *last, *told})
+
+
+def _shortened(text: str) -> str:
+    """Return a text, shortened to what a page can show at once."""
+    if len(text) <= MAX_SHOWN_CHARS:
+        return text
+    return f"{text[:MAX_SHOWN_CHARS]} … {counted(len(text) - MAX_SHOWN_CHARS, 'more character')}"
+
+
+# A text view takes seconds to lay out megabytes: the field gets only the first part of an answer.
+SHOWN_CHARS = 60_000
+_LINE_CHARS = 4_000
+
+
+class CaptureSource(QPlainTextEdit):
+    """An editor for a text of any length; ``textChanged`` says that ``capture`` has changed."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._whole: str | None = None
+
+    @property
+    def capture(self) -> str:
+        """The whole text, even if only its beginning is shown."""
+        return self.toPlainText() if self._whole is None else self._whole
+
+    def set_capture(self, text: str) -> None:
+        """Show a text; a long one cannot be edited here."""
+        lines = text[:SHOWN_CHARS].split("\n")
+        is_short = len(text) <= SHOWN_CHARS and all(len(line) <= _LINE_CHARS for line in lines)
+        self._whole = None if is_short else text
+        self.setReadOnly(not is_short)
+        if is_short:
+            self.setPlainText(text)
+            return
+        shown = "\n".join(
+            line if len(line) <= _LINE_CHARS else f"{line[:_LINE_CHARS]} …" for line in lines
+        )
+        hidden = counted(len(text), "character")
+        self.setPlainText(f"{shown}\n\n… the beginning of {hidden}, all of which are read")
+
+    def insertFromMimeData(self, source: QMimeData) -> None:
+        """Paste; a long text replaces the present one."""
+        text = source.text()
+        if len(text) > SHOWN_CHARS:
+            self.set_capture(text)
+        else:
+            super().insertFromMimeData(source)
+
 
 MAX_BYTES = 16 * 1024 * 1024
 _DELAY_MS = 250

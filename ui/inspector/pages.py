@@ -1,4 +1,4 @@
-"""Tables of rows that several tabs of the inspector use. Main thread."""
+"""Pages of text and tables in the inspector, with one left edge. Main thread."""
 
 from collections.abc import Callable, Sequence
 
@@ -21,14 +21,40 @@ from PySide6.QtGui import (
 from PySide6.QtWidgets import (
     QAbstractItemView,
     QHeaderView,
+    QPlainTextEdit,
     QStyle,
     QStyledItemDelegate,
     QStyleOptionViewItem,
     QTableView,
+    QTextBrowser,
+    QTextEdit,
 )
 
 from ui.kit.look.theme import fixed_font
 from ui.kit.system.clipboard import copy_text
+
+TEXT_MARGIN_PX = 12
+# A plain text's frame has this much padding in the style sheet, where a page has two pixels.
+_PLAIN_PADDING_PX = 6
+
+
+def reading_page(says: str) -> QTextBrowser:
+    """Return a page that is filled with markup, and opens no links by itself."""
+    page = QTextBrowser()
+    page.setOpenLinks(False)
+    page.setAccessibleName(says)
+    align(page)
+    return page
+
+
+def align(page: QTextEdit | QPlainTextEdit) -> None:
+    """Give a page the same left edge for its text as every other page."""
+    if isinstance(page, QTextEdit):
+        page.setProperty("kind", "page")
+        page.document().setDocumentMargin(TEXT_MARGIN_PX)
+    else:
+        page.document().setDocumentMargin(TEXT_MARGIN_PX - _PLAIN_PADDING_PX)
+
 
 _PAD_PX = 7
 _LEFT = Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter

@@ -1,1 +1,0 @@
-"""Why a run ended, how near other ends came, and what another stop list would have done."""

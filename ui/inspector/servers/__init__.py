@@ -1,1 +1,0 @@
-"""Other servers: their captured answers, and probes of them."""

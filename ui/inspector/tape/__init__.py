@@ -1,1 +1,0 @@
-"""The tokens of a run, side by side and as a table."""
