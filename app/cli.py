@@ -11,10 +11,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from api.conformance.captures.values import harmless
+from app import exits, paths
 from app.command_line import arguments, launch_arguments
-from app.folders import paths
-from app.process import exits
-from app.process.exits import CommandError
+from app.exits import CommandError
 from app.settings.options import (
     AnswerOptions,
     AskOptions,
@@ -44,7 +43,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             return _self_test(words)
         command: arguments.Command = given.command
         code = command(given)
-        if (engines := sys.modules.get("app.composition.engines")) is not None:
+        if (engines := sys.modules.get("app.composition")) is not None:
             engines.end_if_stuck(code)
         return code
     except SystemExit as ended:  # argparse has printed help, version or the error
@@ -110,9 +109,9 @@ def _window(given: argparse.Namespace) -> int:
         answer=_answer(given, prefix),
         opened=_opened(given, prefix),
     )
-    from app.process.quick_imports import importing_command
+    from engine.processes.collector import collector_paused
 
-    with importing_command():
+    with collector_paused():
         from app.commands import window
 
     return window.run(options)
@@ -144,15 +143,15 @@ def _ask(given: argparse.Namespace) -> int:
 
 def _serve(given: argparse.Namespace) -> int:
     _refuse_options_before("serve", given)
-    from app.process.ending_signals import end_before_start
+    from app.process import end_before_start
 
     end_before_start()
-    from app.settings import serve_settings
+    from app.settings.serve import resolve_serve_options
 
-    options = serve_settings.resolve(vars(given), os.environ)
-    from app.process.quick_imports import importing_command
+    options = resolve_serve_options(vars(given), os.environ)
+    from engine.processes.collector import collector_paused
 
-    with importing_command():
+    with collector_paused():
         from app.commands import serve
 
     return serve.run(options)

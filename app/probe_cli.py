@@ -7,10 +7,9 @@ import sys
 from collections.abc import Sequence
 
 from api.conformance.captures.values import harmless
-from app import __version__
+from app import __version__, exits
 from app.command_line.probe_arguments import probe_parser
-from app.process import exits
-from app.process.exits import CommandError
+from app.exits import CommandError
 
 
 def main(argv: Sequence[str] | None = None) -> int:

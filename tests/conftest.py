@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-from app.desktop.garbage_collection import collect_if_due
+from app.desktop.application import collect_if_due
 from engine.scheduling.service import Engine
 
 ROOT = Path(__file__).parents[1]
@@ -64,9 +64,9 @@ if QT_PROBLEM is None or "CI" in os.environ:
 else:
     collect_ignore = [
         "ui",
-        "app/inspecting",
+        "app/inspector",
         "app/store/test_killing.py",
-        "app/desktop/tools",
+        "app/mcp",
         "app/desktop/test_displays.py",
         "app/desktop/test_local_server.py",
         "app/desktop/test_application.py",

@@ -18,8 +18,8 @@ from PySide6.QtWidgets import QApplication, QWidget
 
 from api.server.thread import ServerThread
 from api.transport.config import ServerConfig
-from app.folders.paths import library_folders
-from app.inspecting.api_tools import ApiTools
+from app.inspector import ApiTools
+from app.paths import library_folders
 from engine.scheduling.service import Engine
 from engine.values.request import TraceLevel
 from tests.support.hub import Hub

@@ -9,15 +9,14 @@ from enum import Enum
 from pathlib import Path
 from typing import Any
 
-from app import __version__
+from app import __version__, paths
 from app.command_line.inspect_arguments import add_inspect
 from app.command_line.launch_arguments import add_launch
 from app.command_line.model_arguments import add_completion, add_models
 from app.command_line.probe_arguments import add_probe
 from app.command_line.serve_arguments import add_serve
 from app.command_line.setting_arguments import add_setting, whole_number
-from app.folders import paths
-from app.settings.serve_options import DRAFT_HELP, MODEL_HELP, PLAIN_HELP
+from app.settings.serve import DRAFT_HELP, MODEL_HELP, PLAIN_HELP
 from engine import STOP_OPTIONS, StopOption, StopOptions
 from ui.preferences.declaring import Declaration, declared
 from ui.preferences.groups import NewConversation

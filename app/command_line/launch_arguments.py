@@ -8,7 +8,7 @@ from app.command_line.model_arguments import LOCAL_MODEL
 
 Command = Callable[[argparse.Namespace], int]
 
-# The same as in ``app.launching.agents``; a test compares them.
+# The same as in ``app.agents``; a test compares them.
 AGENTS = ("claude", "codex", "opencode", "aider", "goose", "qwen")
 
 _EXAMPLES = """\

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from app.command_line.setting_arguments import add_setting
-from app.settings.serve_options import API_KEY_VARIABLE, ServeOptions
+from app.settings.serve import API_KEY_VARIABLE, ServeOptions
 from ui.preferences.declaring import declared
 
 Command = Callable[[argparse.Namespace], int]

@@ -13,13 +13,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from app.composition.engines import load, open_engine
-from app.process import exits
-from app.process.exits import CommandError
-from app.process.interrupts import Interrupts
+from app import exits
+from app.composition import load, open_engine
+from app.exits import CommandError
+from app.printer import Printer
+from app.process import Interrupts
 from app.settings.options import AskOptions
-from app.terminal.printer import Printer
-from app.terminal.streamed_answer import AnswerSink, Discard, answer
+from app.terminal import AnswerSink, Discard, answer
 from engine import (
     Answer,
     EngineError,

@@ -13,8 +13,8 @@ from api.conformance.captures.opening import captures_of, is_answer
 from api.conformance.captures.recordings import MOST_BYTES, NotReadable
 from api.conformance.captures.report import as_json, as_text, has_faults
 from api.conformance.captures.values import Capture, Finding, harmless
-from app.process import exits
-from app.process.exits import CommandError
+from app import exits
+from app.exits import CommandError
 from engine.files.causes import os_cause
 
 _Judged = tuple[Capture, Sequence[Finding]]

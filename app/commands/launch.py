@@ -15,17 +15,21 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from app.folders import paths
-from app.launching import servers
-from app.launching.agents import AGENTS, NO_KEY, AgentProgram, Target
-from app.launching.checking import lacks
-from app.launching.lines import lines, with_folder
-from app.launching.own_server import own_server
-from app.launching.servers import RunningServer, ServedModel
-from app.process import exits
-from app.process.exits import CommandError
-from app.settings import serve_settings
-from app.settings.serve_options import ServeOptions
+from app import exits, paths
+from app.agent_servers import (
+    KeyRefused,
+    RunningServer,
+    ServedModel,
+    known_keys,
+    own_server,
+    refused_key_words,
+    required_server,
+    running_server,
+    server_addresses,
+)
+from app.agents import AGENTS, NO_KEY, AgentProgram, Target, lacks, lines, with_folder
+from app.exits import CommandError
+from app.settings.serve import ServeOptions, resolve_serve_options
 from engine.files.causes import os_cause
 
 _PASSED_ON = (signal.SIGTERM, signal.SIGHUP)
@@ -48,7 +52,7 @@ class LaunchOptions:
 def run(options: LaunchOptions) -> int:
     """Start the agent and return its exit code."""
     agent = AGENTS[options.agent]
-    settings = serve_settings.resolve({}, os.environ)
+    settings = resolve_serve_options({}, os.environ)
     if options.is_printed:
         return _print(agent, options, settings)
     program = shutil.which(agent.program)
@@ -68,7 +72,7 @@ def run(options: LaunchOptions) -> int:
             _tell(f"starting a server with {Path(which).name} …")
             model = None if options.model is None else str(paths.model_folder(options.model))
             url = stack.enter_context(own_server(folder, model))
-            server = servers.running(url, servers.known_keys(settings))
+            server = running_server(url, known_keys(settings))
             if server is None:
                 raise CommandError(f"the server at {url} does not list its models")
         served = _model(server, options)
@@ -82,8 +86,8 @@ def _running(options: LaunchOptions, settings: ServeOptions) -> RunningServer | 
     """Return the server to use; None if one has to be started."""
     if options.url is not None:
         url = options.url.rstrip("/").removesuffix("/v1")
-        return servers.required(_server_at(url, settings), url)
-    for url in servers.addresses(settings):
+        return required_server(_server_at(url, settings), url)
+    for url in server_addresses(settings):
         server = _server_at(url, settings)
         if server is None or not server.models:
             continue
@@ -95,9 +99,9 @@ def _running(options: LaunchOptions, settings: ServeOptions) -> RunningServer | 
 
 def _server_at(url: str, settings: ServeOptions) -> RunningServer | None:
     try:
-        return servers.running(url, servers.known_keys(settings))
-    except servers.KeyRefused as refused:
-        raise CommandError(servers.key_words(url, refused)) from None
+        return running_server(url, known_keys(settings))
+    except KeyRefused as refused:
+        raise CommandError(refused_key_words(url, refused)) from None
 
 
 def _model(server: RunningServer, options: LaunchOptions) -> ServedModel:
@@ -192,7 +196,7 @@ def _print(agent: AgentProgram, options: LaunchOptions, settings: ServeOptions) 
         model = "" if options.model is None else f" --model {options.model}"
         print(f"# No server runs yet. In another terminal: fullstop serve{model}")
         key = settings.api_key or NO_KEY
-        target = Target(servers.addresses(settings)[-1], Path(name).name, key=key)
+        target = Target(server_addresses(settings)[-1], Path(name).name, key=key)
     print(lines(agent, target, options.arguments), end="")
     return exits.OK
 

@@ -12,11 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from api.conformance.captures.values import harmless_json, on_one_line
-from app.folders import paths
-from app.process import exits
-from app.process.exits import CommandError
-from app.terminal.downloading import fetch
-from app.terminal.printer import Printer
+from app import exits, paths
+from app.exits import CommandError
+from app.printer import Printer
+from app.terminal import fetch
 from engine import EngineError, counted, size_in_words
 from engine.library.discovery import hub_cache, models_named
 from engine.library.download_progress import DownloadCancelled

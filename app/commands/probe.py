@@ -38,10 +38,10 @@ from api.conformance.probe.reports.suite import (
 )
 from api.conformance.probe.reports.text import suite_as_markdown, suite_as_text
 from api.conformance.probe.values import Level, ProbeOptions, Progress
+from app import exits
 from app.commands.probing import probed
-from app.process import exits
-from app.process.exits import CommandError
-from app.terminal.printer import Printer
+from app.exits import CommandError
+from app.printer import Printer
 from engine.files.causes import os_cause
 from engine.files.whole_file import WholeFile, write_whole
 

@@ -7,10 +7,10 @@ import dataclasses
 from pathlib import Path
 
 from api.conformance.captures.values import harmless_json
-from app.process import exits
-from app.process.exits import CommandError
+from app import exits
+from app.exits import CommandError
+from app.printer import Printer
 from app.settings.options import ReplayOptions
-from app.terminal.printer import Printer
 from engine import (
     EngineError,
     Finished,

@@ -2,7 +2,7 @@
 
 Must not import Qt. Main thread: the server and its signals share one event loop. Started by
 ``mlx.launch`` on several machines, it is one server with a sharded model (see
-``app.composition.ranks``).
+``app.composition``).
 """
 
 import asyncio
@@ -21,19 +21,22 @@ from api.server.telemetry.starting import telemetry_for
 from api.transport.config import ConfigError, ServerConfig
 from api.transport.response_folder import prepared
 from api.transport.served_engine import ServedEngine
-from app import __version__
-from app.composition import ranks
-from app.composition.engines import load
-from app.composition.offers import ServedModels, served_models
-from app.folders import logs, paths
-from app.process import exits
-from app.process.collecting import spare_what_is_loaded
-from app.process.ending_signals import EndingSignals
-from app.process.exits import CommandError
-from app.process.open_file_limit import raise_limit
+from app import __version__, exits, logs, paths
+from app.composition import (
+    ServedModels,
+    follow_rank_0,
+    leave,
+    load,
+    meet,
+    open_engine_of,
+    served_models,
+    world_of_this_process,
+)
+from app.exits import CommandError
+from app.process import EndingSignals, raise_limit, spare_what_is_loaded
 from app.settings.options import check_guessing
-from app.settings.serve_options import ServeOptions
-from app.terminal import server_lines
+from app.settings.serve import ServeOptions
+from app.terminal import live_line, load_words, server_banner, server_facts
 from engine import DiskCache, Limits, ModelInfo
 from engine.distributed.world import Meeting
 from engine.files.causes import os_cause
@@ -70,9 +73,9 @@ def run(options: ServeOptions) -> int:
 
 def _run(options: ServeOptions) -> int:
     raise_limit()
-    world = ranks.world_of_this_process()
+    world = world_of_this_process()
     if world is not None and world.rank > 0:
-        return ranks.follow_rank_0(world)
+        return follow_rank_0(world)
     try:
         config = ServerConfig(
             allowed_origins=options.allow_origin,
@@ -96,11 +99,11 @@ def _run(options: ServeOptions) -> int:
     _warn_of_a_readable_key(options)
     check_guessing(options.draft_model, is_plain=options.plain_decoding)
     models = served_models(options, is_shared_out=world is not None)
-    meeting = None if world is None else ranks.meet(world)
+    meeting = None if world is None else meet(world)
     with contextlib.closing(EndingSignals()) as signals:
         why_lost = asyncio.run(_serve(options, models, config, meeting, signals))
     if meeting is not None:
-        ranks.leave(why_lost)
+        leave(why_lost)
     return exits.OK
 
 
@@ -128,7 +131,7 @@ async def _serve_until(
     limits: Limits,
 ) -> str | None:
     disk = _disk_cache(options)
-    async with ranks.open_engine_of(meeting, limits, disk) as (engine, lost):
+    async with open_engine_of(meeting, limits, disk) as (engine, lost):
         ending = asyncio.create_task(is_told_to_end.wait())
         engine.offer(models.offered)
         loading = asyncio.create_task(load(engine, models.default, options.draft_model))
@@ -165,9 +168,9 @@ def _announce(url: str, model: ModelInfo | None, config: ServerConfig, *, is_jso
     """Print that the server listens; the first line is the one that programs wait for."""
     print(f"listening on {url}", flush=True)
     if is_json:
-        _log.info("listening", extra={"fields": server_lines.facts(url, model, config)})
+        _log.info("listening", extra={"fields": server_facts(url, model, config)})
     else:
-        print("\n".join(server_lines.banner(url, model, config)), flush=True)
+        print("\n".join(server_banner(url, model, config)), flush=True)
     if config.is_readable_on_the_way:
         _warn(_IN_CLEAR, is_json=is_json)
 
@@ -187,9 +190,7 @@ def _warn(words: str, *, is_json: bool) -> None:
 
 
 def _live(engine: ServedEngine, server: ApiServer) -> AbstractAsyncContextManager[None]:
-    return server_lines.live_line(
-        lambda: server_lines.load_words(engine.status, server.metrics), sys.stderr
-    )
+    return live_line(lambda: load_words(engine.status, server.metrics), sys.stderr)
 
 
 def _disk_cache(options: ServeOptions) -> DiskCache | None:

@@ -5,9 +5,9 @@ Imports Qt only if there is a display. Main thread.
 
 import sys
 
+from app import exits
 from app.desktop.displays import display_problem, qt_problem
-from app.process import exits
-from app.process.exits import CommandError
+from app.exits import CommandError
 from app.settings.options import ChatOptions
 
 
@@ -31,6 +31,6 @@ def run(options: ChatOptions) -> int:
             exits.USAGE,
         )
     print(f"No window: {problem}. Chatting in the terminal instead.", file=sys.stderr)
-    from app.terminal.chat import run as chat
+    from app.terminal import chat as chat
 
     return chat(options)

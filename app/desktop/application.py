@@ -1,19 +1,29 @@
-"""Qt's application as the program starts it: what the system asks of it, and its names.
+"""Qt's application as the program starts it: requests of the system and of other starts."""
 
-Main thread. What the system asks arrives at the application object itself, so that no event of any
-other object needs a look: an event filter in Python would be called some hundred times for each
-widget that is made.
-"""
-
+import asyncio
+import contextlib
+import gc
+import hashlib
+import logging
+import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from PySide6.QtCore import QEvent
+from PySide6.QtCore import QEvent, QLockFile, QObject, Signal
 from PySide6.QtGui import QFileOpenEvent
+from PySide6.QtNetwork import QLocalServer, QLocalSocket
 from PySide6.QtWidgets import QApplication
 
-from app import __version__
+from app import __version__, paths
+from app.paths import made_private, tighten
+from ui.window.main_window import MainWindow
+
+# Qt's application as the program starts it: what the system asks of it, and its names.
+#
+# Main thread. What the system asks arrives at the application object itself, so that no event of
+# any other object needs a look: an event filter in Python would be called some hundred times for
+# each widget that is made.
 
 
 class Application(QApplication):
@@ -59,3 +69,185 @@ class Application(QApplication):
                 self._open(path)
             return True
         return super().event(event)
+
+
+# Keeps Python's cyclic garbage collector on the main thread while there is a window.
+#
+# The collector runs on any thread that allocates. It could destroy widgets on the engine's or the
+# server's thread, where Qt crashes. Main thread.
+#
+# A full collection stalls the window and its answers for a tenth of a second or more. So it is
+# rare, and leaves out the objects of start-up and of the first model.
+
+_INTERVAL_S = 0.5
+_OLDEST = 2
+# Collections of the middle generation before a full one: some minutes of steady work.
+_MIDDLE_PASSES = 100
+
+
+@contextlib.contextmanager
+def collected_on(loop: asyncio.AbstractEventLoop) -> Iterator[None]:
+    """Collect garbage only on the loop's thread while the context is open."""
+    was_enabled, was_frozen = gc.isenabled(), bool(gc.get_freeze_count())
+    gc.disable()
+    waiting: asyncio.TimerHandle | None = None
+
+    def look() -> None:
+        nonlocal waiting
+        collect_if_due()
+        waiting = loop.call_later(_INTERVAL_S, look)
+
+    look()
+    try:
+        yield
+    finally:
+        if waiting is not None:
+            waiting.cancel()
+        if not was_frozen:
+            gc.unfreeze()
+        gc.collect()
+        if was_enabled:
+            gc.enable()
+
+
+def leave_out_what_is_loaded() -> None:
+    """Exclude all present objects from later collections; only the first call has an effect.
+
+    It is instant. Present garbage stays until ``collected_on`` ends.
+    """
+    if not gc.get_freeze_count():
+        gc.freeze()
+
+
+def collect_if_due() -> int | None:
+    """Collect the oldest generation whose threshold is passed; return its number or None."""
+    counts, thresholds = gc.get_count(), list(gc.get_threshold())
+    thresholds[_OLDEST] = max(_MIDDLE_PASSES, thresholds[_OLDEST])
+    for generation in reversed(range(len(counts))):
+        # A threshold of 0 means never for the youngest generation, and always for the others.
+        if counts[generation] > thresholds[generation] and (generation or thresholds[0]):
+            gc.collect(generation)
+            return generation
+    return None
+
+
+# One window per person: later starts ask the first program to show its window.
+#
+# A lock file decides which program is first; a local socket next to it carries the request. Main
+# thread.
+
+_log = logging.getLogger(__name__)
+_LOCK_NAME = "running.lock"
+_WISH = b"show\n"
+_FILE_WISH = b"open "
+_END = b"\0"  # no path has it
+_LONGEST_WISH = 65_536
+_PATIENCE_MS = 2_000
+
+
+class SingleInstance(QObject):
+    """A lock that only one running program holds.
+
+    Signals:
+        show_wanted: Another start wants this program's window.
+        file_wanted: Another start wants a file to be opened here; carries its path.
+    """
+
+    show_wanted = Signal()
+    file_wanted = Signal(str)
+
+    def __init__(self, folder: Path, parent: QObject | None = None) -> None:
+        """Programs with the same folder share one lock; the folder must exist."""
+        super().__init__(parent)
+        self._folder = folder
+        self._lock = QLockFile(str(folder / _LOCK_NAME))
+        self._lock.setStaleLockTime(0)  # stale only if the process that holds it has ended
+        digest = hashlib.sha256(str(folder.resolve()).encode()).hexdigest()
+        self._name = f"fullstop-{digest[:16]}"
+        self._server = QLocalServer(self)
+        self._server.setSocketOptions(QLocalServer.SocketOption.UserAccessOption)
+        self._server.newConnection.connect(self._welcome)
+
+    def claim(self) -> bool:
+        """Try to take the lock; return whether this program holds it."""
+        if not self._lock.tryLock(0) and self._lock.error() == QLockFile.LockError.LockFailedError:
+            return False
+        tighten(self._folder)  # Qt creates the lock with the umask's permissions
+        # If no lock can be written, two windows are better than none.
+        QLocalServer.removeServer(self._name)
+        self._server.listen(self._name)
+        return True
+
+    def ask_to_show(self, opened: Path | None = None) -> bool:
+        """Ask the running program to show its window, and to open a file if one is given."""
+        socket = QLocalSocket()
+        socket.connectToServer(self._name)
+        if not socket.waitForConnected(_PATIENCE_MS):
+            return False
+        socket.write(_WISH if opened is None else _FILE_WISH + os.fsencode(opened) + _END)
+        was_told = socket.waitForBytesWritten(_PATIENCE_MS)
+        socket.disconnectFromServer()
+        return was_told
+
+    def release(self) -> None:
+        """Release the lock for the next start."""
+        self._server.close()
+        self._lock.unlock()
+
+    def _welcome(self) -> None:
+        while self._server.hasPendingConnections():
+            visitor = self._server.nextPendingConnection()
+            visitor.disconnected.connect(visitor.deleteLater)
+            visitor.readyRead.connect(self._hear)
+            self.show_wanted.emit()
+        self._hear()  # read data that arrived before the connection
+
+    def _hear(self) -> None:
+        """Open the files that other starts name, once their names have arrived completely."""
+        for visitor in self._server.findChildren(QLocalSocket):
+            said = bytes(visitor.peek(_LONGEST_WISH).data())
+            if said.startswith(_FILE_WISH) and said.endswith(_END):
+                visitor.readAll()
+                name = said.removeprefix(_FILE_WISH).removesuffix(_END)
+                self.file_wanted.emit(os.fsdecode(name))
+
+
+@contextlib.contextmanager
+def only_instance(opened: Path | None = None) -> Iterator[SingleInstance | None]:
+    """Yield the lock of the only running program; None after asking another program that
+    holds it.
+    """
+    try:
+        folder = made_private(paths.config_folder())
+    except OSError as error:
+        # Without a folder, starts cannot find each other.
+        _log.warning("no folder for settings: %s", error)
+        folder = paths.config_folder()
+    instance = SingleInstance(folder)
+    if not instance.claim() and instance.ask_to_show(opened):
+        yield None
+        return
+    try:
+        yield instance
+    finally:
+        instance.release()
+
+
+@contextlib.contextmanager
+def shown_on_demand(
+    window: MainWindow, instance: SingleInstance | None, open_file: Callable[[Path], None]
+) -> Iterator[None]:
+    """When the program is started again, bring the window forward and open the given file."""
+
+    def open_named(name: str) -> None:
+        open_file(Path(name))
+
+    if instance is not None:
+        instance.show_wanted.connect(window.come_forward)
+        instance.file_wanted.connect(open_named)
+    try:
+        yield
+    finally:
+        if instance is not None:
+            instance.show_wanted.disconnect(window.come_forward)
+            instance.file_wanted.disconnect(open_named)

@@ -13,8 +13,8 @@ import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from app.folders import paths
-from app.folders.privacy import made_private
+from app import paths
+from app.paths import made_private
 from engine.files.causes import os_cause
 from engine.files.whole_file import write_whole
 from ui.kit.background.tasks import Tasks
@@ -25,7 +25,7 @@ from ui.records.store import ConversationStore
 from ui.window.main_window import MainWindow
 
 _log = logging.getLogger(__name__)
-# ``app.folders.privacy`` keeps files that begin with "conversations" private.
+# ``app.paths`` keeps files that begin with "conversations" private.
 _NAME = "conversations-rescued-"
 _IMPORTED = "conversations-imported-"
 _SUFFIX = ".json"

@@ -1,51 +1,117 @@
-"""The program with a window: one Qt and asyncio loop, the engine, the switchable server.
-
-The only module that knows qasync. Main thread.
-"""
+"""The program with a window: one Qt and asyncio loop, the engine, the switchable server."""
 
 import asyncio
 import contextlib
 import logging
 import sys
+from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
 
 import qasync
 
-from app.composition.engines import open_engine
-from app.desktop.application import Application
-from app.desktop.garbage_collection import collected_on, leave_out_what_is_loaded
-from app.desktop.kept import kept_conversations, kept_traces
-from app.desktop.last_session import chosen_model, keep_for_next_time, tell
-from app.desktop.local_server import LocalServer
-from app.desktop.request_feed import RequestFeed
+from app import exits, logs, paths
+from app.agents import CopiedLines
+from app.composition import open_engine
+from app.desktop.application import (
+    Application,
+    SingleInstance,
+    collected_on,
+    leave_out_what_is_loaded,
+    only_instance,
+    shown_on_demand,
+)
 from app.desktop.rescued_text import RescuedText, rescue
-from app.desktop.several_models import SharedModels, keep_offered
-from app.desktop.single_instance import SingleInstance, only_instance, shown_on_demand
-from app.desktop.tools.process_groups import kill_all
-from app.desktop.tools.servers import ToolServers
-from app.desktop.tray_icon import in_tray
-from app.folders import logs, paths
-from app.folders.privacy import made_private, tighten
-from app.launching.copied_lines import CopiedLines
-from app.process import exits
-from app.process.ending_signals import EndingSignals, exit_at_once
-from app.process.open_file_limit import raise_limit
+from app.desktop.server import LocalServer, RequestFeed, SharedModels, keep_offered
+from app.desktop.tray import in_tray
+from app.mcp.host import ToolServers
+from app.mcp.processes import kill_all
+from app.paths import made_private, tighten
+from app.process import EndingSignals, exit_at_once, raise_limit
 from app.settings.keychain import KeyStore
 from app.settings.options import AnswerOptions, ChatOptions
-from app.settings.stored_preferences import StoredPreferences
+from app.settings.settings_file import StoredPreferences
+from app.store.conversation_store import StoreUnavailable, open_store
+from app.store.traces import TraceFiles
 from engine import DiskCache, Engine, Limits, StopScope
 from ui.chat.session.traces import TraceKeeper
 from ui.inspector.shown_run import InspectorTools
 from ui.kit.look.theme import Theme
+from ui.kit.system.boxes import report_failure
 from ui.preferences.preferences_state import PreferencesState
 from ui.records.conversations import Conversation, ConversationSettings, StopEntry
-from ui.records.store import ConversationStore
+from ui.records.store import ConversationStore, MemoryConversationStore
 from ui.server.requests import RequestLog
 from ui.server.server_panel import ApiKeyState, ServerPanel
 from ui.window.main_window import MainWindow
 
+# Opens what is kept of this person's conversations: the store, and the tokens of answers.
+#
+# Main thread.
+
 _log = logging.getLogger(__name__)
+
+
+def kept_traces(store: ConversationStore, preferences: PreferencesState) -> TraceFiles:
+    """Return what keeps the recorded tokens of conversations, those of deleted ones left out."""
+    traces = TraceFiles(paths.traces_folder(), preferences.now.kept_traces_bytes)
+    preferences.changed.connect(lambda _: traces.limit_to(preferences.now.kept_traces_bytes))
+    if store.problem is None:
+        # Where conversations could not be read, nobody knows which were deleted.
+        traces.keep_only(frozenset(one.id for one in store.load_all()))
+    return traces
+
+
+@contextlib.asynccontextmanager
+async def kept_conversations() -> AsyncIterator[ConversationStore]:
+    """Yield the store of this person's conversations; memory, which says so, if there is none."""
+    try:
+        store = await open_store(paths.conversations_file(), may_wait=True)
+    except StoreUnavailable as unavailable:
+        _log.error("conversations are not saved: %s", unavailable)
+        yield MemoryConversationStore(unavailable.problem)
+        return
+    try:
+        yield store
+    finally:
+        await store.close()
+
+
+# Keeps the window's layout and its last model for the next start.
+#
+# Main thread.
+
+
+def chosen_model(options: ChatOptions, stored: StoredPreferences) -> Path:
+    """Return the requested model, or else the one that was used last."""
+    if options.model == paths.demo_model() and stored.last_model is not None:
+        return stored.last_model
+    return options.model
+
+
+def keep_for_next_time(window: MainWindow, stored: StoredPreferences) -> None:
+    """Keep the window's layout and the loaded model."""
+    try:
+        stored.keep_window_layout(window.save_layout())
+        info = window.workspace.model.info
+        if info is not None:
+            stored.keep_last_model(None if info.path == paths.demo_model() else info.path)
+    except OSError as error:
+        _log.warning("the window's layout cannot be saved: %s", error)
+
+
+def tell(window: MainWindow, notice: str) -> None:
+    """Show a notice to the person once, if there is one."""
+    if not notice:
+        return
+    _log.warning("%s", notice)
+    report_failure(window, "Some of your settings could not be read", notice, title="Settings")
+
+
+# The program with a window: one Qt and asyncio loop, the engine, the switchable server.
+#
+# The only module that knows qasync. Main thread.
+
 # How long the end of the program waits for the steps and loads that are under way.
 _MOST_STEP_S = 1.0
 
@@ -195,7 +261,7 @@ def server_window(
 
     def tools() -> InspectorTools:
         # Imported when it is wanted: the web framework is not to hold up the window.
-        from app.inspecting.api_tools import ApiTools
+        from app.inspector import ApiTools
 
         workspace = window.workspace
         return ApiTools(engine, lambda: workspace.server.url)

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, NoReturn
 
-from app.folders import paths
+from app import paths
 from engine import (
     Engine,
     Finished,

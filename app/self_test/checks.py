@@ -16,11 +16,9 @@ import tempfile
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 
-from app import __version__
-from app.composition.engines import new_engine
+from app import __version__, exits, paths
+from app.composition import new_engine
 from app.desktop.displays import qt_problem
-from app.folders import paths
-from app.process import exits
 from app.self_test.answers import COUNT, COUNTED, STOP, held_answer, stop_checks
 from app.self_test.client import chat_problem, messages_problem
 from engine import Engine, StopKind, mlx_in_use

@@ -13,11 +13,10 @@ from PySide6.QtCore import QtMsgType, qInstallMessageHandler
 from PySide6.QtGui import QImage
 from PySide6.QtWidgets import QApplication
 
-from app.desktop.kept import kept_conversations
-from app.desktop.window import server_window
-from app.folders import paths
+from app import paths
+from app.desktop.window import kept_conversations, server_window
 from app.self_test.answers import COUNT, STOP
-from app.settings.stored_preferences import StoredPreferences
+from app.settings.settings_file import StoredPreferences
 from engine import Engine
 from ui.kit.look.theme import Theme
 from ui.preferences.preferences_state import PreferencesState

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol, TypeVar
 
-from app.folders.privacy import made_private
+from app.paths import made_private
 from engine.files.bounded import read_bounded
 from engine.files.whole_file import write_whole
 from ui.preferences.groups import KeyPlace

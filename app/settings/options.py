@@ -6,8 +6,8 @@ Pure values; knows neither argparse nor any command. Main thread.
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from app.process import exits
-from app.process.exits import CommandError
+from app import exits
+from app.exits import CommandError
 from engine import GenerationRequest, Message, Sampling, StopOptions, StopRules
 
 

@@ -1,28 +1,105 @@
-"""The settings file: JSON, checked, with a version, written atomically.
+"""The window's settings file: read with a check of every value, written whole."""
 
-Knows no toolkit. Main thread; the file is a few kilobytes.
-"""
-
+import base64
+import binascii
 import itertools
 import json
 import logging
 import math
-from collections.abc import Callable, Iterable
-from dataclasses import asdict, dataclass
+import os
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict, dataclass, fields, is_dataclass, replace
+from functools import cache
 from pathlib import Path
-from typing import Any
-
-from pydantic import ValidationError
+from types import NoneType, UnionType
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
 
 from api.conformance.captures.values import on_one_line
-from app.folders.privacy import made_private
-from app.folders.set_aside import set_aside
-from app.settings.checking import checks_of, made
+from app.paths import made_private, set_aside
 from engine.files.bounded import read_bounded
 from engine.files.causes import os_cause
 from engine.files.whole_file import write_whole
-from ui.preferences.declaring import declare
+from ui.preferences.declaring import Declaration, Declared, declare, declared
 from ui.preferences.preferences import Preferences
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
+
+# Checks external values against declared settings, and makes a dataclass from them.
+#
+# The checks are pydantic models made from the declarations, so that each limit is declared once.
+
+T = TypeVar("T")
+
+
+@cache
+def checks_of(kind: type) -> "type[BaseModel]":
+    """Return the model that checks the settings of a dataclass and of its nested dataclasses.
+
+    Paths are texts and tuples are lists, as in files and on the command line. Unknown names are
+    errors, and numbers are finite.
+    """
+    from pydantic import ConfigDict, Field, create_model  # help and most commands do without it
+
+    hints = get_type_hints(kind)
+    said = {one.name: one for one in declared(kind) if "." not in one.path}
+    checked: dict[str, Any] = {}
+    for one in fields(kind):
+        if one.name in said:
+            checked[one.name] = _check(said[one.name])
+        else:
+            inner = checks_of(hints[one.name])
+            checked[one.name] = (inner, Field(default_factory=inner))
+    finite = ConfigDict(extra="forbid", allow_inf_nan=False)
+    return create_model(kind.__name__, __config__=finite, **checked)
+
+
+def made(kind: type[T], values: Mapping[str, Any]) -> T:
+    """Return a dataclass of checked values; missing names get defaults."""
+    hints = get_type_hints(kind)
+    return kind(**{name: _made(hints[name], value) for name, value in values.items()})
+
+
+def _check(one: Declared) -> tuple[Any, Any]:
+    default = list(one.default) if isinstance(one.default, tuple) else one.default
+    return _spelled(one.kind, one.setting), str(default) if isinstance(default, Path) else default
+
+
+def _spelled(kind: Any, said: Declaration) -> Any:
+    """Return the external type of a value of ``kind``, with its limits."""
+    from pydantic import Field
+
+    if isinstance(kind, UnionType):
+        one, _ = get_args(kind)
+        return _spelled(one, said) | None
+    if kind is Path:
+        return Annotated[str, Field(min_length=1)]
+    if kind in (int, float):
+        above = said.least if said.excludes_least else None
+        least = None if said.excludes_least else said.least
+        return Annotated[kind, Field(gt=above, ge=least, le=said.most)]
+    if get_origin(kind) is tuple and get_args(kind)[-1] is Ellipsis:
+        return list[get_args(kind)[0]]  # type: ignore[misc]
+    return kind
+
+
+def _made(kind: Any, value: Any) -> Any:
+    if isinstance(kind, UnionType):
+        (kind,) = (one for one in get_args(kind) if one is not NoneType)
+        return None if value is None else _made(kind, value)
+    if is_dataclass(kind) and isinstance(kind, type):
+        return made(kind, value)
+    if kind is Path:
+        return Path(value).expanduser()
+    if get_origin(kind) is tuple and isinstance(value, list):
+        return tuple(value)
+    return value
+
+
+# The settings file: JSON, checked, with a version, written atomically.
+#
+# Main thread; the file is a few kilobytes.
 
 FILE_NAME = "settings.json"
 VERSION = 1
@@ -100,6 +177,8 @@ class SettingsFile:
 
     def _understood(self, values: dict[str, Any]) -> LoadedSettings:
         """Return the settings that this version understands, and keep the others."""
+        from pydantic import ValidationError
+
         values = migrated(values)
         self._version = values.pop("version")
         self._foreign = {}
@@ -218,3 +297,80 @@ def _put(values: dict[str, Any], place: FieldPath, value: Any) -> None:
 def _taken(values: dict[str, Any], place: FieldPath) -> Any:
     *outer, name = place
     return _at(values, tuple(outer)).pop(name)
+
+
+# The settings file as the window sees it: preferences, the last model, the window's layout.
+#
+# Fits ``ui.preferences.preferences_state.PreferencesStore``.
+
+
+class StoredPreferences:
+    """Reads the settings once and saves every change.
+
+    Attributes:
+        notice: A notice for the person about a damaged file; empty if the file was fine.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._lock = threading.Lock()
+        self._file = SettingsFile(folder)
+        loaded = self._file.load()
+        self.notice = loaded.notice
+        self._settings = loaded.settings
+        self._is_unsaved = False
+
+    def preferences(self) -> Preferences:
+        """Return the saved preferences."""
+        return Preferences(**_fields_of(self._settings))
+
+    def keep(self, preferences: Preferences) -> None:
+        """Keep preferences.
+
+        Raises:
+            OSError: They cannot be written.
+        """
+        self._save(**_fields_of(preferences))
+
+    @property
+    def last_model(self) -> Path | None:
+        """The folder of the model that was used last; None if unknown or gone."""
+        path = self._settings.last_model
+        # Unlike ``Path.is_dir``, this does not raise for an invalid path.
+        return Path(path) if path and os.path.isdir(path) else None
+
+    def keep_last_model(self, path: Path | None) -> None:
+        """Keep the folder of the model that is used; None for the demo model.
+
+        Raises:
+            OSError: It cannot be written.
+        """
+        self._save(last_model="" if path is None else str(path))
+
+    @property
+    def window_layout(self) -> bytes:
+        """Size, place and columns of the window; empty if not known."""
+        try:
+            return base64.b64decode(self._settings.window_layout, validate=True)
+        except (binascii.Error, ValueError):
+            return b""
+
+    def keep_window_layout(self, layout: bytes) -> None:
+        """Keep size, place and columns of the window.
+
+        Raises:
+            OSError: They cannot be written.
+        """
+        self._save(window_layout=base64.b64encode(layout).decode())
+
+    def _save(self, **fields: Any) -> None:
+        with self._lock:
+            settings = replace(self._settings, **fields)
+            if settings != self._settings or self._is_unsaved:
+                self._settings, self._is_unsaved = settings, True
+                self._file.save(settings)
+                self._is_unsaved = False
+
+
+def _fields_of(preferences: Preferences) -> dict[str, Any]:
+    """Return only the preferences among the settings."""
+    return {one.name: getattr(preferences, one.name) for one in fields(Preferences)}

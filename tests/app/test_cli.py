@@ -2,12 +2,11 @@ from pathlib import Path
 
 import pytest
 
-from app import __version__
+from app import __version__, exits
 from app.cli import main
 from app.commands import ask, serve, window
-from app.process import exits
 from app.settings.options import AskOptions, ChatOptions
-from app.settings.serve_options import ServeOptions
+from app.settings.serve import ServeOptions
 
 REPOSITORY = Path(__file__).parents[2]
 

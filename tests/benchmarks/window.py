@@ -37,10 +37,10 @@ from mlx_lm.models.cache import KVCache
 import app.desktop.window
 from api.server.thread import ServerThread
 from api.transport.config import ServerConfig
-from app.composition.engines import open_engine
+from app import paths
+from app.composition import open_engine
 from app.desktop.application import Application
-from app.folders import paths
-from app.process.ending_signals import EndingSignals
+from app.process import EndingSignals
 from app.settings.options import ChatOptions
 from app.store.conversation_store import SqliteConversationStore, open_store
 from engine.scheduling.service import Engine

@@ -8,10 +8,10 @@ from xml.etree import ElementTree
 
 import pytest
 
+from api.server.application import build
 from app import __version__
 from app.cli import RUN_ENDING
 from assets.bundle import icns, interpreter, licences, linux, mac, packages
-from assets.bundle.build import build
 from assets.bundle.commands import BuildFailed, run
 from assets.bundle.product import (
     ICONS,

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from api.server.application import build
 from app import __version__
-from assets.bundle.build import build
 from assets.bundle.product import layout_here
 from assets.bundle.signing import AD_HOC
 

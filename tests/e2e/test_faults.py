@@ -113,7 +113,7 @@ def test_the_limit_of_open_files_is_raised_and_stays_raised_with_a_model() -> No
     code = """if True:
         import asyncio, resource
         from pathlib import Path
-        from app.process.open_file_limit import raise_limit
+        from app.process import raise_limit
         from engine.scheduling.service import Engine
 
         hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]

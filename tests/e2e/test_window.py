@@ -20,11 +20,11 @@ from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
 
 import app.desktop.window
-from app.desktop.local_server import LocalServer
-from app.folders import paths
-from app.process.ending_signals import EndingSignals
+from app import paths
+from app.desktop.server import LocalServer
+from app.process import EndingSignals
 from app.settings.options import AnswerOptions, ChatOptions
-from app.settings.stored_preferences import StoredPreferences
+from app.settings.settings_file import StoredPreferences
 from engine.inference.mlx_backend import MlxBackend
 from tests.support.hub import hub
 from ui.records.tools import ToolServerConfig, ToolsInUse
@@ -255,7 +255,7 @@ def test_a_tool_is_called_and_its_server_ends_with_the_program_at_sigterm(
     drive: Drive, tmp_path: Path
 ) -> None:
     marker = tmp_path / "child"
-    server = REPOSITORY / "tests/app/desktop/tools/servers/weather.py"
+    server = REPOSITORY / "tests/app/mcp/servers/weather.py"
 
     async def steps(window: MainWindow) -> None:
         host, workspace = window.toolbox.host, window.workspace

@@ -26,7 +26,7 @@ os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
 import qasync
 from PySide6.QtWidgets import QApplication
 
-from app.folders.paths import conversations_file, demo_model
+from app.paths import conversations_file, demo_model
 from engine.scheduling.limits import Limits
 from tests.endurance.attacking.attackers import Attackers, Seen
 from tests.endurance.soaking.clients import Clients, RenderPrompt, raw_prompts

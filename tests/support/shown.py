@@ -5,8 +5,8 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from app.inspecting.api_tools import ApiTools
-from app.launching.copied_lines import CopiedLines
+from app.agents import CopiedLines
+from app.inspector import ApiTools
 from engine import Engine
 from engine.library.discovery import ModelFolders
 from tests.support.kept import preferences_state

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from app.commands.ask import whole_prompt
-from app.process.exits import CommandError
+from app.exits import CommandError
 
 Piped = Callable[[bytes], None]
 

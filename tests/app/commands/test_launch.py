@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from app.agents import AGENTS
 from app.cli import main
-from app.launching.agents import AGENTS
 from app.settings.keychain import KeyStore
 from tests.clients.servers import SAID, Server, scripted_server
 from tests.support.outside.stand_in import CODE, StandIn

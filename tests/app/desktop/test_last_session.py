@@ -7,13 +7,13 @@ from PySide6.QtCore import QCoreApplication, QEvent
 from PySide6.QtWidgets import QApplication, QSystemTrayIcon
 from pytestqt.qtbot import QtBot
 
-import app.desktop.tray_icon
-from app.desktop.last_session import chosen_model, tell
-from app.desktop.single_instance import only_instance, shown_on_demand
-from app.desktop.tray_icon import in_tray
-from app.folders import paths
+import app.desktop.tray
+from app import paths
+from app.desktop.application import only_instance, shown_on_demand
+from app.desktop.tray import in_tray
+from app.desktop.window import chosen_model, tell
 from app.settings.options import ChatOptions
-from app.settings.stored_preferences import StoredPreferences
+from app.settings.settings_file import StoredPreferences
 from engine.scheduling.service import Engine
 from tests.support.kept import preferences_state
 from tests.support.shown import SilentServer, main_window
@@ -57,7 +57,7 @@ def test_the_window_starts_even_if_its_folder_cannot_be_made(
 def test_with_a_tray_the_program_goes_on_after_closing_while_the_server_is_on(
     window: MainWindow, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(app.desktop.tray_icon, "has_tray", lambda: True)
+    monkeypatch.setattr(app.desktop.tray, "has_tray", lambda: True)
     monkeypatch.setattr(QSystemTrayIcon, "show", lambda _: None)
     preferences = preferences_state()
     switch = window.workspace.server

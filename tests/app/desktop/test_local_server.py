@@ -8,7 +8,7 @@ import urllib.request
 import pytest
 
 from api.transport.observing import EVERYTHING, Content, RequestBegan, RequestEnded
-from app.desktop.local_server import LocalServer, own_address
+from app.desktop.server import LocalServer, own_address
 from engine.scheduling.service import Engine
 from engine.values.request import TraceLevel
 from tests.support.outside.collector import AT_ONCE, collecting, plain

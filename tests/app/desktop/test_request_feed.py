@@ -3,7 +3,7 @@ import threading
 
 from api.transport.bodies.kept_bodies import Body
 from api.transport.observing import ObservedRun, RequestBegan, RequestEnded
-from app.desktop.request_feed import RequestFeed, entry_of
+from app.desktop.server import RequestFeed, entry_of
 from engine.scheduling.generation import Generation
 from engine.stopping.record import StopInfo, StopKind
 from engine.values.chat import Message, ToolCall

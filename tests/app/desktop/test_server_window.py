@@ -26,9 +26,9 @@ from PySide6.QtWidgets import (
 from pytestqt.qtbot import QtBot
 
 import app.desktop.window
-from app.desktop.local_server import LocalServer
-from app.folders import paths
-from app.settings.stored_preferences import StoredPreferences
+from app import paths
+from app.desktop.server import LocalServer
+from app.settings.settings_file import StoredPreferences
 from engine.scheduling.service import Engine
 from tests.support.answers.said import sentence_of_stop
 from tests.ui.driving import eventually

@@ -9,8 +9,8 @@ from typing import cast
 
 import pytest
 
-from app.composition.offers import offered_models
-from app.desktop.several_models import SharedModels, keep_offered, offer_found
+from app.composition import offered_models
+from app.desktop.server import SharedModels, keep_offered, offer_found
 from engine.errors import UnknownModel
 from engine.library.discovery import ModelFolders, discover
 from engine.library.found import FoundModel

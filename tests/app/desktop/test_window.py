@@ -3,8 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from app.desktop.kept import kept_conversations
-from app.desktop.window import asked_conversation
+from app.desktop.window import asked_conversation, kept_conversations
 from app.settings.options import AnswerOptions
 from engine import StopOptions, StopScope
 from ui.records.conversations import Conversation

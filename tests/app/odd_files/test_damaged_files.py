@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from app.settings.stored_preferences import StoredPreferences
+from app.settings.settings_file import StoredPreferences
 from engine.files.fields import DamagedFile, Fields
 from tests.support.attacks.file_attacks import ATTACKS, Attack
 from tests.support.attacks.stored_attacks import STORED

@@ -7,7 +7,7 @@ from typing import Any, Literal
 import pytest
 from pydantic import ValidationError
 
-from app.settings.checking import checks_of, made
+from app.settings.settings_file import checks_of, made
 from ui.preferences.declaring import declare
 
 

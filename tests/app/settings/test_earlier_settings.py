@@ -6,8 +6,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from app.settings.settings_file import FILE_NAME
-from app.settings.stored_preferences import StoredPreferences
+from app.settings.settings_file import FILE_NAME, StoredPreferences
 from ui.preferences.groups import ModelPreferences, NewConversation, ServerPreferences
 from ui.preferences.preferences import Preferences
 

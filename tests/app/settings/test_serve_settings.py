@@ -9,9 +9,8 @@ import pytest
 
 from api.transport.config import ServerConfig
 from app.cli import main
-from app.process.exits import CommandError
-from app.settings.serve_options import ServeOptions
-from app.settings.serve_settings import _example, resolve
+from app.exits import CommandError
+from app.settings.serve import ServeOptions, _example, resolve_serve_options
 from engine.scheduling.limits import Limits
 from ui.preferences.declaring import declared
 
@@ -34,7 +33,7 @@ def resolved(
     file: Path | None = None,
 ) -> ServeOptions:
     given = {**(words or {}), **({"settings": file} if file is not None else {})}
-    return resolve(given, environment or {})
+    return resolve_serve_options(given, environment or {})
 
 
 def written(folder: Path, text: str | bytes) -> Path:

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from app.settings.settings_file import FILE_NAME
-from app.settings.stored_preferences import StoredPreferences
+from app.settings.settings_file import FILE_NAME, StoredPreferences
 from ui.preferences import preferences_state
 from ui.preferences.groups import NewConversation, ServerPreferences
 from ui.preferences.preferences import Preferences

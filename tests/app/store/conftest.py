@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from app.store import saving
+from app.store import conversation_store
 from app.store.conversation_store import SqliteConversationStore, open_store
 from tests.support.answers.said import conversation
 from ui.records.conversations import Conversation
@@ -44,9 +44,9 @@ def use(path: Path) -> Use:
 @pytest.fixture
 def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
     """Make the waits for a lock and for the next attempt to save short."""
-    monkeypatch.setattr(saving, "PATIENT_MS", 50)
-    monkeypatch.setattr(saving, "_IMPATIENT_MS", 10)
-    monkeypatch.setattr(saving, "_TRIED_AGAIN_AFTER_S", 0.05)
+    monkeypatch.setattr(conversation_store, "PATIENT_MS", 50)
+    monkeypatch.setattr(conversation_store, "_IMPATIENT_MS", 10)
+    monkeypatch.setattr(conversation_store, "_TRIED_AGAIN_AFTER_S", 0.05)
 
 
 def stored(path: Path) -> list[tuple[str, str | None, str]]:

@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from app.store.conversation_store import SqliteConversationStore, open_store
-from app.store.store_problems import StoreUnavailable
+from app.store.conversation_store import SqliteConversationStore, StoreUnavailable, open_store
 from tests.app.store.conftest import Use
 from tests.support.answers.said import conversation, finished_run
 from ui.records.attachments import Attachment

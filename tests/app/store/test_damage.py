@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from app.store import trial
+from app.store import database
 from app.store.conversation_store import SqliteConversationStore, open_store
 from tests.app.store.conftest import Use, changed, recovered, write
 from tests.support.answers.said import conversation
@@ -118,7 +118,7 @@ def test_the_check_of_a_file_does_not_change_it_and_a_full_disk_does_not_count_a
         assert not store.load_presets()
 
     use(steps)
-    monkeypatch.setattr(trial, "_write", full)
+    monkeypatch.setattr(database, "_write", full)
     use(steps)
 
 

@@ -4,8 +4,8 @@ import shutil
 import sqlite3
 from pathlib import Path
 
-from app.store import schema
 from app.store.conversation_store import SqliteConversationStore
+from app.store.statements import VERSION
 from engine import StopKind
 from tests.app.store.conftest import Use
 from ui.records.conversations import ConversationFolder, Placement, StopEntry
@@ -57,7 +57,7 @@ def test_a_file_of_version_2_opens_with_all_its_content_and_accepts_folders(
     use(without)
     assert path.stat().st_mode & 0o777 == 0o600
     with sqlite3.connect(path) as connection:
-        assert connection.execute("PRAGMA user_version").fetchone() == (schema.VERSION,)
+        assert connection.execute("PRAGMA user_version").fetchone() == (VERSION,)
     connection.close()
 
 

@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from app.store.conversation_store import SqliteConversationStore
+from app.store.conversation_store import PendingWrites, SqliteConversationStore
 from app.store.database import Database
-from app.store.pending import PendingWrites
 from tests.app.store.conftest import Use, stored
 from tests.support.answers.said import conversation, finished_run
 from ui.records.codec import Preset

@@ -3,9 +3,10 @@ from pathlib import Path
 
 import pytest
 
-from app.store import opening, schema
-from app.store.conversation_store import SqliteConversationStore
-from app.store.store_problems import StoreUnavailable
+from app.store import database, statements
+from app.store.conversation_store import SqliteConversationStore, StoreUnavailable
+from app.store.database import set_aside
+from app.store.statements import APPLICATION_ID, STEPS, VERSION, migrate
 from tests.app.store.conftest import Use
 from tests.support.answers.said import conversation
 from ui.records.store import StoreProblem
@@ -85,7 +86,7 @@ def test_a_file_of_a_newer_version_is_set_aside_and_the_message_says_how_to_use_
 ) -> None:
     use(write_many)
     later = sqlite3.connect(path)
-    later.execute(f"PRAGMA user_version = {schema.VERSION + 1}")
+    later.execute(f"PRAGMA user_version = {VERSION + 1}")
     later.close()
     problem = use(problem_of)
     assert problem is not None
@@ -106,22 +107,22 @@ def test_files_set_aside_in_the_same_second_do_not_replace_each_other(path: Path
     for text in ("one", "two"):
         path.write_text(text)
         Path(f"{path}-wal").write_text(f"{text}'s newest")
-        kept = opening.set_aside(path)
+        kept = set_aside(path)
         assert kept.read_text() == text
         assert Path(f"{kept}-wal").read_text() == f"{text}'s newest"
     assert len(others(path)) == 4
 
 
-@pytest.mark.parametrize("version", range(schema.VERSION))
+@pytest.mark.parametrize("version", range(VERSION))
 def test_a_file_of_an_earlier_version_is_brought_up_to_date(
     use: Use, path: Path, version: int
 ) -> None:
     path.parent.mkdir()
     earlier = sqlite3.connect(path, isolation_level=None)
     for number in range(version):
-        earlier.executescript(schema.STEPS[number])
+        earlier.executescript(STEPS[number])
     if version:
-        earlier.execute(f"PRAGMA application_id = {schema.APPLICATION_ID}")
+        earlier.execute(f"PRAGMA application_id = {APPLICATION_ID}")
         earlier.execute(f"PRAGMA user_version = {version}")
         earlier.execute(
             "INSERT INTO conversations(id, title, settings, stops, created_at, updated_at) "
@@ -144,15 +145,15 @@ def test_a_step_that_fails_leaves_the_file_as_it_was(
 ) -> None:
     use(write_many)
     broken_step = "CREATE TABLE more (x); INSERT INTO nowhere VALUES (1);"
-    monkeypatch.setattr(schema, "STEPS", (*schema.STEPS, broken_step))
-    monkeypatch.setattr(schema, "VERSION", schema.VERSION + 1)
+    monkeypatch.setattr(statements, "STEPS", (*STEPS, broken_step))
+    monkeypatch.setattr(statements, "VERSION", VERSION + 1)
     connection = sqlite3.connect(path, isolation_level=None)
     with pytest.raises(sqlite3.Error, match="nowhere"):
-        schema.migrate(connection)
+        migrate(connection)
     connection.rollback()
     connection.close()
     again = sqlite3.connect(path)
-    assert again.execute("PRAGMA user_version").fetchone() == (schema.VERSION - 1,)
+    assert again.execute("PRAGMA user_version").fetchone() == (VERSION,)
     assert again.execute("SELECT 1 FROM sqlite_master WHERE name = 'more'").fetchall() == []
     again.close()
 
@@ -165,7 +166,7 @@ def test_an_undamaged_file_stays_in_place_if_sqlite_lacks_the_search(
     def lacking() -> None:
         raise sqlite3.NotSupportedError("SQLite 3.30 lacks the trigram search")
 
-    monkeypatch.setattr(opening, "_check_sqlite", lacking)
+    monkeypatch.setattr(database, "_check_sqlite", lacking)
     with pytest.raises(StoreUnavailable, match="lacks the trigram search"):
         use(problem_of)
     assert others(path) == []

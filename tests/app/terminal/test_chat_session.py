@@ -1,7 +1,7 @@
 import pytest
 
 from app.settings.options import AnswerOptions
-from app.terminal.chat_session import HELP, ChatSession
+from app.terminal import HELP, ChatSession
 from engine.scheduling.generation import Answer
 from engine.stopping.record import StopInfo, StopKind
 from engine.values.chat import Message

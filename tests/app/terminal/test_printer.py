@@ -3,7 +3,7 @@ import io
 import pytest
 
 from api.conformance.captures.values import harmless
-from app.terminal.printer import Printer
+from app.printer import Printer
 
 
 class Terminal(io.StringIO):

@@ -14,7 +14,7 @@ import pytest
 
 from api.transport.config import ServerConfig
 from api.transport.metrics.counting import Metrics
-from app.terminal.server_lines import banner, live_line, load_words
+from app.terminal import live_line, load_words, server_banner
 from engine.library.models import EosToken, ModelInfo
 from engine.scheduling.thread.commands import EngineStatus
 
@@ -44,12 +44,14 @@ def usual_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_banner_names_model_context_address_and_key() -> None:
-    text = "\n".join(banner(URL, MODEL, ServerConfig()))
+    text = "\n".join(server_banner(URL, MODEL, ServerConfig()))
     assert "small (context 4,096 tokens, 3.9 MB)" in text
     assert f"{URL}/v1" in text
     assert "API key  none" in text
-    assert "API key  required" in "\n".join(banner(URL, MODEL, ServerConfig(api_key="secret")))
-    assert "secret" not in "\n".join(banner(URL, MODEL, ServerConfig(api_key="secret")))
+    assert "API key  required" in "\n".join(
+        server_banner(URL, MODEL, ServerConfig(api_key="secret"))
+    )
+    assert "secret" not in "\n".join(server_banner(URL, MODEL, ServerConfig(api_key="secret")))
 
 
 def test_the_load_names_answers_queue_and_totals() -> None:

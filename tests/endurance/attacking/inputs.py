@@ -21,8 +21,8 @@ from engine.library.downloads import download
 from engine.library.hub.asking import Hub
 from engine.library.hub.searching import search
 from engine.library.hub_failures import HubFailed
-from tests.app.desktop.tools.served import Served, hostile
-from tests.support import hub as hubs
+from tests.app.mcp.served import Served, hostile
+from tests.support.hub import hub as hubs
 from tests.support.outside.documents import pdf
 from tests.support.outside.raw_server import raw_server
 from ui.records.attachments import AttachmentRefused

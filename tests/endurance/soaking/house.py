@@ -11,12 +11,11 @@ from pathlib import Path
 
 from PySide6.QtWidgets import QApplication
 
-from app.composition.engines import open_engine
-from app.desktop.garbage_collection import collected_on
-from app.desktop.kept import kept_conversations
-from app.desktop.window import server_window
-from app.folders import paths
-from app.settings.stored_preferences import StoredPreferences
+from app import paths
+from app.composition import open_engine
+from app.desktop.application import collected_on
+from app.desktop.window import kept_conversations, server_window
+from app.settings.settings_file import StoredPreferences
 from engine.scheduling.limits import Limits
 from engine.stopping.record import StopKind
 from tests.endurance.soaking.cases import CASES, Case

@@ -13,11 +13,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from app.commands import inspect, replay
-from app.inspecting.capture_views import read_capture
-from app.process.exits import CommandError
+from app.exits import CommandError
+from app.inspector import read_capture
 from app.settings.options import ReplayOptions
-from app.settings.settings_file import FILE_NAME
-from app.settings.stored_preferences import StoredPreferences
+from app.settings.settings_file import FILE_NAME, StoredPreferences
 from app.store import rows
 from engine.files.fields import DamagedFile
 from engine.output.families.headers import HeaderFamily

@@ -15,8 +15,8 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import Any, TypeVar
 
-from app.desktop.tools.secrets import ToolSecrets
-from app.desktop.tools.servers_file import ServersFile
+from app.mcp.configuration import ServersFile
+from app.mcp.secrets import ToolSecrets
 from app.settings.keychain import NoKeychain
 from app.store import rows
 from engine.files.fields import DamagedFile

@@ -10,8 +10,7 @@ from dataclasses import replace
 from PySide6.QtCore import QItemSelectionModel, QPoint
 from PySide6.QtWidgets import QDialog, QMenu, QWidget
 
-from app.desktop.tools.configuration import servers_from
-from app.desktop.tools.server_fields import BadConfiguration
+from app.mcp.configuration import BadConfiguration, servers_from
 from engine.values.chat import ToolCall
 from engine.values.events import BudgetEnd
 from tests.support.answers.said import FINISHED, finished_run

@@ -20,7 +20,7 @@ from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
 
 from app.desktop import window as program
-from app.folders.paths import CLONED_DEMO_MODEL
+from app.paths import CLONED_DEMO_MODEL
 from app.settings.options import ChatOptions
 from engine.stopping.record import StopInfo, StopKind
 from engine.values.events import Finished, PromptProgress, TextDelta, Timing, Usage

@@ -8,7 +8,7 @@ from PySide6.QtGui import QKeySequence
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QWidget
 
-from app.inspecting.api_tools import ApiTools
+from app.inspector import ApiTools
 from engine.scheduling.service import Engine
 from tests.support.shown import Use, main_window, shown
 from tests.ui.driving import RunOnLoop, eventually

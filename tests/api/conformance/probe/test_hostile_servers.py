@@ -20,10 +20,10 @@ from api.conformance.probe.reports.html import as_html
 from api.conformance.probe.reports.text import as_text
 from api.conformance.probe.running import probe
 from api.conformance.probe.values import ProbeFailed, ProbeOptions
+from app import exits
 from app.commands.probe import ProbeCommand
 from app.commands.probe import run as run_command
-from app.process import exits
-from app.process.exits import CommandError
+from app.exits import CommandError
 from tests.api.conformance.probe.small_server import Reply, SmallServer
 from tests.support.asking import run
 

@@ -22,8 +22,8 @@ from engine.library.hub.searching import (
 )
 from engine.library.hub_failures import HubCancelled, HubFailed
 from engine.library.memory import Fit, Memory
-from tests.support import hub as support
 from tests.support.hub import COMMIT, hub
+from tests.support.hub import hub as support
 
 CONFIG: dict[str, Any] = {
     "model_type": "qwen3",

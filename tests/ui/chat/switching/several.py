@@ -6,7 +6,7 @@ from pathlib import Path
 from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
 
-from app.desktop.several_models import offer_found
+from app.desktop.server import offer_found
 from engine.library.discovery import ModelFolders
 from engine.scheduling.service import Engine
 from tests.support.shown import main_window

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from PySide6.QtWidgets import QFileDialog
 
+from app.store import traces as stored_traces
 from app.store.conversation_store import open_store
-from app.store.traces import trace_files, trace_folder
-from app.store.traces.trace_files import TraceFiles
+from app.store.traces import TraceFiles
 from engine import size_in_words
 from engine.files.fields import DamagedFile
 from engine.recording.kept_trace import packed, unpacked
@@ -95,7 +95,7 @@ def test_the_oldest_traces_make_room_and_only_their_owner_can_read_them(
 def test_traces_that_a_full_disk_refuses_are_written_once_there_is_room(
     record: Record, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(trace_files, "_TRIED_AGAIN_AFTER_S", 0.01)
+    monkeypatch.setattr(stored_traces, "_TRIED_AGAIN_AFTER_S", 0.01)
     trace = trace_of(record(["a", "b", "c"]))
 
     def full(*_: object) -> None:
@@ -104,7 +104,7 @@ def test_traces_that_a_full_disk_refuses_are_written_once_there_is_room(
     folder = tmp_path / "traces"
     files = TraceFiles(folder, 1_000_000)
     with monkeypatch.context() as patch:
-        patch.setattr(trace_folder.os, "replace", full)
+        patch.setattr(os, "replace", full)
         for conversation, name in (("c1", "r1"), ("c2", "r2")):
             files.keep(conversation, name, trace)
         assert done(files) == 0

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from PySide6.QtWidgets import QApplication
 
-from app.store.traces.trace_files import TraceFiles
+from app.store.traces import TraceFiles
 from engine.output.families.tags import TagFamily
 from engine.output.setting import RunSetting
 from engine.recording.run_trace import RunTrace

@@ -13,7 +13,7 @@ from PySide6.QtWidgets import (
     QMessageBox,
 )
 
-from app.store import saving
+from app.store import conversation_store
 from app.store.conversation_store import open_store
 from engine.scheduling.service import Engine
 from tests.support.shown import Use, main_window, shown
@@ -125,7 +125,7 @@ def test_closing_over_unsaved_text_asks_and_export_or_leaving_is_a_choice(
 def test_closing_waits_until_text_is_saved_asks_where_that_fails_and_closes_once_it_works(
     run: RunOnLoop, engine: Engine, theme: Theme, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(saving, "PATIENT_MS", 100)
+    monkeypatch.setattr(conversation_store, "PATIENT_MS", 100)
     path = tmp_path / "conversations.db"
 
     async def steps() -> None:

@@ -11,8 +11,8 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from app.inspecting.api_tools import ApiTools
-from app.launching.copied_lines import CopiedLines
+from app.agents import CopiedLines
+from app.inspector import ApiTools
 from engine.scheduling.service import Engine
 from tests.support.looks.capitals import wrong_words
 from tests.support.shown import main_window, shown

@@ -1,0 +1,283 @@
+"""The server that an agent uses: one that runs already, or one of its own."""
+
+import asyncio
+import contextlib
+import http.client
+import itertools
+import json
+import os
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from app import paths
+from app.agents import NO_KEY
+from app.exits import CommandError
+from app.settings.keychain import KeyStore
+from app.settings.serve import API_KEY_VARIABLE, DEFAULT_HOST, ServeOptions
+from engine.files.bounded import read_bounded
+from ui.preferences.groups import DEFAULT_PORT
+
+# A separate ``fullstop serve`` for one agent, which ends with the agent. Blocks; main thread.
+
+_EACH_S = 0.05
+_ENDING_S = 20.0
+_MOST_SHOWN_LINES = 12
+_LISTENS = "listening on "
+
+
+@contextlib.contextmanager
+def own_server(folder: Path, model: str | None) -> Iterator[str]:
+    """Run a server on a free port during the block; yield its address.
+
+    Args:
+        folder: The folder of the server's log.
+        model: The model to serve; None for the one of the settings.
+
+    Raises:
+        CommandError: It does not start; the message has its last output.
+    """
+    log = folder / "server.log"
+    words = [sys.executable, "-P", "-m", "app", "serve", "--host", "127.0.0.1", "--port", "0"]
+    words += ["--images", "note"]  # for agents that can send no header
+    if model is not None:
+        words += ["--model", model]
+    with log.open("wb") as output:
+        process = subprocess.Popen(
+            words,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            env=_environment(),
+            start_new_session=True,  # a Ctrl-C is meant for the agent
+        )
+    try:
+        yield _address(process, log)
+    finally:
+        process.terminate()
+        try:
+            process.wait(_ENDING_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+def _address(process: "subprocess.Popen[bytes]", log: Path) -> str:
+    """Wait until the server listens, however long its model takes to load; return the address."""
+    while True:
+        has_ended = process.poll() is not None
+        said = log.read_text(encoding="utf-8", errors="replace").splitlines(keepends=True)
+        for line in said:
+            if line.startswith(_LISTENS) and line.endswith("\n"):
+                return line.removeprefix(_LISTENS).strip()
+        if has_ended:
+            last = "".join(said[-_MOST_SHOWN_LINES:]).strip()
+            raise CommandError(f"the server did not start:\n{last}")
+        time.sleep(_EACH_S)
+
+
+def _environment() -> dict[str, str]:
+    """Return this environment, with the same module path as this process.
+
+    A folder named ``app`` in the agent's working folder must not replace this program's.
+    """
+    places = [os.path.abspath(place) for place in sys.path if place]
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(places)}
+
+
+# Finds a running server for an agent: the window's, or one of ``serve``.
+#
+# Connects only to loopback, or to an address that the person gave. Blocks; main thread.
+
+_TIMEOUT_S = 20.0
+_MOST_ANSWER_BYTES = 4 << 20
+_OWNER = "fullstop"
+_EVERYWHERE = ("0.0.0.0", "::", "")
+
+
+@dataclass(frozen=True, slots=True)
+class ServedModel:
+    """A model that a server offers.
+
+    Attributes:
+        id: Its name in requests.
+        context: Tokens that its context holds; None if the server does not know yet.
+        is_loaded: Whether it is in memory.
+    """
+
+    id: str
+    context: int | None
+    is_loaded: bool
+
+    def is_meant_by(self, name: str) -> bool:
+        """Return whether a name is this model's: its id, with or without owner, or its folder."""
+        short = self.id.rpartition("/")[2]
+        return name in (self.id, short) or Path(name).expanduser().name == short
+
+
+@dataclass(frozen=True, slots=True)
+class RunningServer:
+    """A server that answers.
+
+    Attributes:
+        url: Its address.
+        key: The API key that it accepts, or ``NO_KEY``.
+        models: The models that it offers, the default model first.
+    """
+
+    url: str
+    key: str
+    models: tuple[ServedModel, ...]
+
+    def model(self, name: str | None) -> ServedModel | None:
+        """Return a model by its name; without a name, the default model."""
+        if name is not None:
+            return next((one for one in self.models if one.is_meant_by(name)), None)
+        loaded = (one for one in self.models if one.is_loaded)
+        return next(loaded, next(iter(self.models), None))
+
+    def can_call_tools(self, model: ServedModel) -> bool | None:
+        """Return whether a model can call tools; None if the server cannot say."""
+        try:
+            shown = _asked(f"{self.url}/api/show", self.key, {"model": model.id})
+        except (OSError, ValueError):
+            return None
+        abilities = shown.get("capabilities") if isinstance(shown, dict) else None
+        return "tools" in abilities if isinstance(abilities, list) else None
+
+
+class KeyRefused(Exception):
+    """A server requires an API key that is not known here."""
+
+    def __init__(self, *, has_tried: bool) -> None:
+        super().__init__()
+        self.has_tried = has_tried
+
+
+def server_addresses(options: ServeOptions) -> list[str]:
+    """Return the possible addresses of our server: the window's port, and that of ``serve``."""
+    host = DEFAULT_HOST if options.host in _EVERYWHERE else options.host
+    places = [(DEFAULT_HOST, _window_port()), (host, options.port)]
+    named = [(f"[{one}]" if ":" in one else one, port) for one, port in places if port]
+    return list(dict.fromkeys(f"http://{one}:{port}" for one, port in named))
+
+
+def running_server(url: str, keys: Iterable[str]) -> RunningServer | None:
+    """Return the server at an address; None if no Fullstop server answers."""
+    has_tried = False
+    for key in itertools.chain((NO_KEY,), keys):
+        try:
+            listed = _asked(f"{url}/v1/models", key)
+        except urllib.error.HTTPError as error:
+            error.close()
+            if error.code != 401:
+                return None
+            has_tried = key != NO_KEY
+        except (OSError, ValueError):
+            return None
+        else:
+            models = _served_models(listed)
+            return None if models is None else RunningServer(url, key, models)
+    raise KeyRefused(has_tried=has_tried)
+
+
+def known_keys(options: ServeOptions) -> Iterable[str]:
+    """Yield the API keys that are known here: of ``serve``'s settings, then of the window."""
+    if options.api_key:
+        yield options.api_key
+    try:
+        kept = asyncio.run(KeyStore(paths.config_folder()).key())
+    except OSError:
+        kept = None
+    if kept:
+        yield kept
+
+
+def refused_key_words(url: str, refused: KeyRefused) -> str:
+    """Return the message that a server requires a key that is not known here."""
+    if refused.has_tried:
+        return (
+            f"the API key that is known here is wrong for the server at {url}; set "
+            f"{API_KEY_VARIABLE} to the right one"
+        )
+    return (
+        f"the server at {url} requires an API key that is not known here; set {API_KEY_VARIABLE} "
+        "to it"
+    )
+
+
+def required_server(server: RunningServer | None, url: str) -> RunningServer:
+    """Return the server at an address; raise ``CommandError`` if there is none."""
+    if server is None:
+        raise CommandError(
+            f"no Fullstop server answers at {url}; start one with fullstop serve, or leave --url "
+            "out"
+        )
+    return server
+
+
+def _window_port() -> int:
+    """Return the port of the window's server; the usual one if the settings do not say."""
+    try:
+        port = json.loads(read_bounded(paths.settings_file()))["server"]["port"]
+    except (OSError, ValueError, LookupError, TypeError, RecursionError):
+        return DEFAULT_PORT
+    return port if type(port) is int and 0 < port < 65_536 else DEFAULT_PORT
+
+
+def _served_models(listed: Any) -> tuple[ServedModel, ...] | None:
+    """Return the models of a list; None if the list is another program's."""
+    found = listed.get("data") if isinstance(listed, dict) else None
+    if not isinstance(found, list):
+        return None
+    ours = [one for one in found if isinstance(one, dict) and one.get("owned_by") == _OWNER]
+    if len(ours) < len(found):
+        return None
+    return tuple(
+        ServedModel(
+            str(one.get("id")),
+            context if type(context := one.get("context_length")) is int else None,
+            one.get("loaded") is not False,
+        )
+        for one in ours
+    )
+
+
+class _NoRedirect(urllib.request.HTTPRedirectHandler):
+    """Follows no redirect: our server sends none, and the key must not reach another one."""
+
+    def redirect_request(self, *_: Any) -> None:
+        """Treat a redirect as an error."""
+
+
+def _asked(url: str, key: str, body: dict[str, str] | None = None) -> Any:
+    """Return the JSON that a server answers with."""
+    data = None if body is None else json.dumps(body).encode()
+    headers = {"authorization": f"Bearer {key}", "content-type": "application/json"}
+    request = urllib.request.Request(url, data, headers)
+    # No proxy for addresses of this computer.
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}), _NoRedirect)
+    try:
+        with opener.open(request, timeout=_TIMEOUT_S) as answer:
+            return json.loads(_read(answer))
+    except http.client.HTTPException as error:
+        raise OSError(f"the answer is not HTTP: {type(error).__name__}") from error
+    except RecursionError as error:
+        raise ValueError("the answer is nested too deeply") from error
+
+
+def _read(answer: Any) -> bytes:
+    """Return the content of an answer; raise ``ValueError`` if it is too long or too slow."""
+    ends_s = time.monotonic() + _TIMEOUT_S
+    content = b""
+    while part := answer.read1(1 << 16):
+        content += part
+        if len(content) > _MOST_ANSWER_BYTES or time.monotonic() > ends_s:
+            raise ValueError("the answer is too long, or takes too long")
+    return content

@@ -1,0 +1,344 @@
+"""Puts engines together: alone, beside several models, or over several processes."""
+
+import asyncio
+import contextlib
+import os
+import signal
+import sys
+import threading
+from collections.abc import AsyncIterator, Iterable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import NoReturn
+
+from app import exits, paths
+from app.exits import CommandError
+from app.settings.serve import ServeOptions
+from engine import (
+    DiskCache,
+    DraftLoadFailed,
+    Engine,
+    EngineError,
+    Limits,
+    Loader,
+    ModelLoadFailed,
+    OfferedModel,
+    Offering,
+    UnknownModel,
+    plain_cause,
+)
+from engine.distributed.world import Meeting, World, launched
+from engine.library.discovery import ModelFolders, discover
+from engine.library.found import FoundModel, Origin, look_into
+from engine.library.models import check_folder
+
+# Builds an engine, loads the model that the command line names, and shuts the engine down.
+
+
+def new_engine(
+    limits: Limits | None = None, loader: Loader | None = None, disk: DiskCache | None = None
+) -> Engine:
+    """Return an engine without a model; silences the advice of its libraries.
+
+    Args:
+        limits: The engine's limits; None for the usual limits.
+        loader: Loads models; None for the usual loader.
+        disk: Keeps prompt caches on disk; None keeps none.
+    """
+    quieten_libraries()
+    if loader is None:
+        return Engine(limits, disk=disk)
+    return Engine(limits, loader, check_folder)
+
+
+def quieten_libraries() -> None:
+    """Keep advice for programmers off standard error."""
+    # Takes effect when mlx-lm imports transformers; important messages still reach us as errors.
+    os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
+
+
+@contextlib.asynccontextmanager
+async def open_engine(
+    limits: Limits | None = None, loader: Loader | None = None, disk: DiskCache | None = None
+) -> AsyncIterator[Engine]:
+    """Yield an engine without a model; it is always shut down at the end of the block.
+
+    Args:
+        limits: The engine's limits.
+        loader: Loads its models; None for mlx-lm's loader.
+        disk: Keeps prompt caches on disk. It is closed too, after pending writes.
+    """
+    engine = new_engine(limits, loader, disk)
+    try:
+        yield engine
+    finally:
+        await engine.aclose()
+        _closed.append(engine)
+        if disk is not None:
+            await asyncio.to_thread(disk.close)
+
+
+_closed: list[Engine] = []
+
+
+def end_if_stuck(exit_code: int) -> None:
+    """End the process at once if a model of a closed engine still hangs in its thread.
+
+    What hangs in a library cannot be interrupted, and the libraries wait for it at their end. All
+    else has ended by now.
+    """
+    if any(engine.is_stuck for engine in _closed):
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(exit_code)
+
+
+async def load(engine: Engine, folder: Path, draft: Path | None = None) -> None:
+    """Load a model.
+
+    Args:
+        engine: The engine that loads it.
+        folder: The model.
+        draft: The folder of the draft model; None for none.
+
+    Raises:
+        CommandError: It cannot be loaded; the message says why and gives a remedy.
+    """
+    try:
+        await engine.load(folder, draft=draft)
+    except DraftLoadFailed as error:
+        raise CommandError(
+            f"{plain_cause(str(error))}. --draft-model takes the folder of an MLX model, or the "
+            "name of a downloaded model, whose vocabulary is that of --model; without it no draft "
+            "model is used."
+        ) from error
+    except ModelLoadFailed as error:
+        raise CommandError(
+            f"the model cannot be loaded: {plain_cause(str(error))}. --model takes the folder of "
+            "an MLX model (config.json, *.safetensors, tokenizer.json), or the name of a "
+            "downloaded model (fullstop models lists them); without --model the demo model is used."
+        ) from error
+    except EngineError as error:
+        raise CommandError(plain_cause(str(error))) from error
+
+
+# The models that requests may name: those on this computer that can be loaded, each with one id.
+#
+# Lists folders and reads their configurations, but no weights.
+
+
+@dataclass(frozen=True, slots=True)
+class ServedModels:
+    """The models that a server serves.
+
+    Attributes:
+        default: The folder of the model that answers requests that name none.
+        offered: The models that requests may name; None if one model answers all requests.
+    """
+
+    default: Path
+    offered: Sequence[OfferedModel] | None = None
+
+
+def served_models(options: ServeOptions, *, is_shared_out: bool = False) -> ServedModels:
+    """Return the models that a server should serve.
+
+    Args:
+        options: The server's options.
+        is_shared_out: Whether several processes share one model.
+
+    Raises:
+        CommandError: The options contradict each other, or name a model that does not exist.
+    """
+    given = [Path(one).expanduser() for one in options.model]
+    folders = tuple(Path(one).expanduser() for one in options.models_folder)
+    has_several = len(given) > 1 or bool(folders)
+    if has_several and (options.one_model or is_shared_out):
+        why = "--one-model" if options.one_model else "a model on several machines"
+        raise CommandError(
+            f"{why} does not allow a choice of models; give one --model, and no --models-folder",
+            exits.USAGE,
+        )
+    default = given[0] if given else paths.demo_model()
+    is_one = options.one_model or is_shared_out or (len(given) == 1 and not folders)
+    offered = [] if is_one else _offered(given, folders)
+    if not has_several and len(offered) < 2:
+        return ServedModels(default)
+    named = _with_names(offered, options, default)
+    return ServedModels(default, named)
+
+
+def _offered(given: Sequence[Path], folders: tuple[Path, ...]) -> list[OfferedModel]:
+    """Return the given models and those of given folders; without either, all local models."""
+    for folder in folders:
+        if not folder.is_dir():
+            raise CommandError(f"--models-folder: {folder} is not a folder", exits.USAGE)
+    if not given and not folders:
+        return offered_models(paths.local_models())
+    first = [look_into(one, Origin.FOLDER) for one in given]
+    for model in first:
+        if model.problem:
+            raise CommandError(f"--model {model.folder}: {model.problem}")
+    if not given:
+        first = [look_into(paths.demo_model(), Origin.BUNDLED)]
+    return offered_models([*first, *discover(ModelFolders(added=folders))])
+
+
+def _with_names(
+    offered: Sequence[OfferedModel], options: ServeOptions, default: Path
+) -> list[OfferedModel]:
+    """Return the models with their aliases, pins and the draft model of the default one."""
+    offering = Offering(offered)
+    aliases: dict[str, list[str]] = {}
+    for said in options.alias:
+        alias, separator, name = said.partition("=")
+        if not (separator and alias and name):
+            raise CommandError(
+                f"--alias: {said!r} is not NAME=MODEL; write it like claude-haiku=some-mlx-model",
+                exits.USAGE,
+            )
+        aliases.setdefault(_found("--alias", offering, name).id, []).append(alias)
+    pinned = {_found("--pin", offering, name).id for name in options.pin}
+    first = offering.of_folder(default)
+    return [
+        replace(
+            model,
+            aliases=tuple(aliases.get(model.id, ())),
+            is_pinned=model.id in pinned,
+            draft=options.draft_model if model == first else None,
+        )
+        for model in offered
+    ]
+
+
+def _found(option: str, offering: Offering, name: str) -> OfferedModel:
+    try:
+        return offering.find(name)
+    except UnknownModel as error:
+        raise CommandError(f"{option}: {error}", exits.USAGE) from error
+
+
+def offered_models(found: Iterable[FoundModel]) -> list[OfferedModel]:
+    """Return the complete ones among the found models, with ids to offer them by.
+
+    Those that take precedence come first. If two models have the same name, the id of the second
+    includes the folder around it.
+    """
+    offers: dict[str, OfferedModel] = {}
+    for model in found:
+        if model.is_partial or model.problem:
+            continue
+        name = model.name
+        if name in offers:
+            if offers[name].folder.resolve() == model.folder.resolve():
+                continue
+            name = f"{model.folder.parent.name}/{name}"
+        offers.setdefault(name, OfferedModel(name, model.folder, found=model))
+    return list(offers.values())
+
+
+# ``fullstop serve`` as several processes started by ``mlx.launch``; one of them leads.
+#
+# Rank 0 is the server, with an engine whose model is sharded; the others only follow. Main
+# thread.
+
+
+def world_of_this_process() -> World | None:
+    """Return the group of processes that this one belongs to; None if it runs alone."""
+    try:
+        return launched(os.environ)
+    except EngineError as error:
+        raise CommandError(str(error)) from error
+
+
+def meet(world: World) -> Meeting:
+    """Wait for the other processes; signals still end this one."""
+    from engine.distributed import sharding  # imports MLX
+
+    if world.rank == 0:
+        others = ", ".join(world.name_of(rank) for rank in range(1, world.size))
+        print(f"waiting for {others}", file=sys.stderr, flush=True)
+    # While MLX waits, Python cannot handle signals.
+    before = signal.signal(signal.SIGINT, signal.SIG_DFL)
+    try:
+        return sharding.meet(world)
+    except EngineError as error:
+        raise CommandError(str(error)) from error
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+@contextlib.asynccontextmanager
+async def open_engine_of(
+    meeting: Meeting | None, limits: Limits, disk: DiskCache | None = None
+) -> AsyncIterator[tuple[Engine, "asyncio.Future[str]"]]:
+    """Yield an engine without a model, shared by all processes of a meeting if there is one.
+
+    Also yields a future. If the other processes are lost, every request is ended and the future's
+    result is the reason. It never completes for a process alone.
+    """
+    if meeting is None:
+        async with open_engine(limits, disk=disk) as engine:
+            yield engine, asyncio.get_running_loop().create_future()
+        return
+    lead = _Lead(meeting)
+    try:
+        async with open_engine(limits, lead.loader) as engine:
+            lead.engine = engine
+            try:
+                yield engine, lead.lost
+            finally:
+                if engine.status.state == "loading":  # it may wait long for the others
+                    await asyncio.to_thread(engine.give_up, "ended while it loaded", 0)
+    finally:
+        lead.loader.end()
+
+
+class _Lead:
+    """Rank 0's connection to the other processes. Made on the server's loop."""
+
+    def __init__(self, meeting: Meeting) -> None:
+        from engine.distributed.leading import Leader  # only several processes need it
+
+        self._loop = asyncio.get_running_loop()
+        self.engine: Engine | None = None
+        self.lost: asyncio.Future[str] = self._loop.create_future()
+        self.loader = Leader(meeting, self._on_lost)
+
+    def _on_lost(self, why: str) -> None:
+        # May run on the engine's thread, which may be waiting for the lost process.
+        threading.Thread(target=self._give_up, args=(why,), name="fullstop-lost").start()
+
+    def _give_up(self, why: str) -> None:
+        if self.engine is not None:
+            self.engine.give_up(why)
+        with contextlib.suppress(RuntimeError):  # the loop has ended meanwhile
+            self._loop.call_soon_threadsafe(self._settle, why)
+
+    def _settle(self, why: str) -> None:
+        if not self.lost.done():
+            self.lost.set_result(why)
+
+
+def follow_rank_0(world: World) -> int:
+    """Follow rank 0 until it ends; return the exit code."""
+    from engine.distributed.following import follow  # only several processes need it
+
+    quieten_libraries()
+    meeting = meet(world)
+    # Ctrl-C reaches all processes of a terminal; rank 0 handles it and ends this process.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        follow(meeting, lambda why: leave(f"rank {world.rank} ends: {why}"))
+    except EngineError as error:
+        raise CommandError(f"rank {world.rank}: {error}") from error
+    return exits.OK
+
+
+def leave(why: str | None) -> NoReturn:
+    """End the process, whatever its threads wait for; print why, unless it was asked to end."""
+    if why is not None:
+        print(f"fullstop: {why}", file=sys.stderr)
+    sys.stderr.flush()
+    sys.stdout.flush()
+    os._exit(exits.OK if why is None else exits.FAILURE)

@@ -1,1 +1,0 @@
-"""Builds the engine, in one process or in several. Needs no Qt."""

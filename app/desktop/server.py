@@ -1,0 +1,449 @@
+"""The window's server: on its own thread, with its request log and the models that it shares."""
+
+import asyncio
+import contextlib
+import dataclasses
+import errno
+import http.client
+import os
+import socket
+import threading
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from api.transport.bodies.kept_bodies import Body
+from api.transport.observing import EVERYTHING, Content, ObservedRun, RequestBegan, RequestEnded
+from app import __version__
+from app.composition import offered_models
+from app.settings.serve import DEFAULT_HOST
+from engine import (
+    CacheOwner,
+    EmbeddingRequest,
+    Embeddings,
+    Engine,
+    EngineStatus,
+    Finished,
+    Generation,
+    GenerationRequest,
+    ModelInfo,
+    ModelStatus,
+    OfferedModel,
+    TraceLevel,
+)
+from engine.library.models import model_name
+from engine.recording.run_trace import RunTrace
+from ui.models.model_library import ModelLibrary
+from ui.preferences.groups import ServerPreferences
+from ui.server.requests import RequestAnswer, RequestBody, RequestEntry
+
+# Passes observed requests from the server to the window's log, in batches.
+#
+# Called on the server's loop, where it converts the API's records to the window's; delivers them
+# on the window's loop.
+
+_Note = tuple[RequestEntry, dict[str, RunTrace]]
+
+
+class RequestFeed:
+    """An observer of the server. Fits ``api.transport.observing.RequestObserver``."""
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        deliver: Callable[[list[RequestEntry]], None],
+        wanted_trace: Callable[[], tuple[TraceLevel, int]] = lambda: (TraceLevel.OFF, 0),
+        keep_trace: Callable[[str, RunTrace], None] = lambda _id, _trace: None,
+    ) -> None:
+        self._loop = loop
+        self._deliver = deliver
+        self._wanted_trace = wanted_trace
+        self._keep_trace = keep_trace
+        self._lock = threading.Lock()
+        self._waiting: list[_Note] = []
+
+    def wanted_trace(self) -> tuple[TraceLevel, int]:
+        """Return how much detail of each token is wanted."""
+        return self._wanted_trace()
+
+    def wanted_content(self) -> Content:
+        """Return that the whole content of a request is wanted."""
+        return EVERYTHING
+
+    def request_began(self, began: RequestBegan) -> None:
+        """Record a request."""
+        self._put((entry_of(began), {}))
+
+    def request_ended(self, ended: RequestEnded) -> None:
+        """Record the end of a request."""
+        entry = entry_of(ended)
+        runs = zip(entry.answers, _finished(ended), strict=True)
+        traces = {answer.run_id: trace_of(run) for answer, (run, _) in runs}
+        kept = {name: trace for name, trace in traces.items() if trace is not None}
+        self._put((entry, kept))
+
+    def _put(self, note: _Note) -> None:
+        with self._lock:
+            self._waiting.append(note)
+            wake_is_due = len(self._waiting) == 1
+        if wake_is_due:
+            # The window's loop may have ended before the last answers.
+            with contextlib.suppress(RuntimeError):
+                self._loop.call_soon_threadsafe(self._hand_over)
+
+    def _hand_over(self) -> None:
+        with self._lock:
+            notes, self._waiting = self._waiting, []
+        for _, traces in notes:
+            for name, trace in traces.items():
+                self._keep_trace(name, trace)
+        self._deliver([entry for entry, _ in notes])
+
+
+def trace_of(run: ObservedRun) -> RunTrace | None:
+    """Return a generation's tokens for the inspector; None if none were recorded."""
+    if not run.tokens:
+        return None
+    generation = run.generation
+    request = generation.request
+    trace = RunTrace(generation.setting, request.stops, request.max_tokens)
+    trace.vocabulary, trace.request = generation.vocabulary, request
+    # The run has ended, so nobody adds tokens any more: they need not be copied.
+    trace.tokens = run.tokens
+    for call in run.calls:
+        trace.take(call)
+    if run.finished is not None:
+        trace.take(run.finished)
+    return trace
+
+
+def entry_of(note: RequestBegan | RequestEnded) -> RequestEntry:
+    """Return the window's record of an observed request."""
+    began = note if isinstance(note, RequestBegan) else note.began
+    agents = (value for name, value in began.headers if name.lower() == "user-agent")
+    entry = RequestEntry(
+        id=began.request_id,
+        began_at=began.began_at,
+        client=began.client,
+        agent=next(agents, ""),
+        method=began.method,
+        path=began.path,
+        dialect=began.dialect,
+        headers=began.headers,
+    )
+    return entry if isinstance(note, RequestBegan) else _ended(entry, note)
+
+
+def _ended(entry: RequestEntry, ended: RequestEnded) -> RequestEntry:
+    return dataclasses.replace(
+        entry,
+        model=ended.model,
+        is_stream=ended.is_stream,
+        status=ended.status,
+        took_s=ended.took_s,
+        asked=_body(ended.asked),
+        answered=_body(ended.answered),
+        answer_headers=ended.answer_headers,
+        answers=tuple(
+            _answer(run, finished, f"{entry.id}/{number}")
+            for number, (run, finished) in enumerate(_finished(ended), 1)
+        ),
+    )
+
+
+def _finished(ended: RequestEnded) -> list[tuple[ObservedRun, Finished]]:
+    return [(run, run.finished) for run in ended.runs if run.finished]
+
+
+def _answer(run: ObservedRun, finished: Finished, run_id: str) -> RequestAnswer:
+    return RequestAnswer(
+        request=run.generation.request,
+        finished=finished,
+        text="".join(run.texts),
+        thinking="".join(run.thoughts),
+        tool_calls=tuple(delta.call for delta in run.calls),
+        run_id=run_id,
+    )
+
+
+def _body(body: Body) -> RequestBody:
+    return RequestBody(body.text, body.size_bytes, body.is_whole)
+
+
+# Offers the models of the library to other programs; each is loaded when it is needed.
+#
+# Requests of other programs choose a model by the field ``model``, unless the preferences let the
+# default model (the one loaded last) answer all of them. Main thread; ``SharedModels`` runs on
+# the server's loop.
+
+
+def keep_offered(engine: Engine, library: ModelLibrary) -> None:
+    """Offer the models of the library, and again when they or the loaded model change.
+
+    A model that was still loading when the library was read is offered once it is loaded, also if
+    it is in none of the library's folders.
+    """
+    library.changed.connect(lambda: offer_found(engine, library))
+
+    def offer_loaded() -> None:
+        if any(one.is_loaded and one.offered is None for one in engine.models):
+            offer_found(engine, library)
+
+    library.model.changed.connect(offer_loaded)
+
+
+def offer_found(engine: Engine, library: ModelLibrary) -> None:
+    """Let requests name the models that the library found, and those that are still in memory.
+
+    A model whose folder is gone goes on answering under its name until it is unloaded.
+    """
+    if library.is_looking or not library.has_looked:
+        return
+    offers = [
+        _resolved(one, library.draft_of(one.folder))
+        for one in offered_models(one.found for one in library.models)
+    ]
+    there = {one.folder for one in offers}
+    left = [
+        one.offered or OfferedModel(one.id, one.folder)
+        for one in engine.models
+        if one.is_loaded and one.folder not in there
+    ]
+    names = {one.id for one in left}
+    engine.offer([*left, *(one for one in offers if one.id not in names)])
+
+
+def _resolved(model: OfferedModel, draft: Path | None) -> OfferedModel:
+    """Return a model at the folder that a link leads to; it also has the name of that folder.
+
+    A loaded model has that name, and the window's own requests use it.
+    """
+    folder = model.folder.resolve()
+    own = model_name(folder)
+    aliases = model.aliases if own == model.id else (*model.aliases, own)
+    return replace(model, folder=folder, draft=draft, aliases=aliases)
+
+
+class SharedModels:
+    """The window's engine as other programs see it."""
+
+    def __init__(self, engine: Engine, are_chosen: Callable[[], bool]) -> None:
+        self._engine = engine
+        self._are_chosen = are_chosen
+
+    @property
+    def model(self) -> ModelInfo | None:
+        """The default model, if it is loaded."""
+        return self._engine.model
+
+    @property
+    def status(self) -> EngineStatus:
+        """The status of the default model."""
+        return self._engine.status
+
+    @property
+    def models(self) -> tuple[ModelStatus, ...]:
+        """The status of each model that requests can name."""
+        models = self._engine.models
+        return models if self.is_choosing else tuple(one for one in models if one.is_default)
+
+    @property
+    def is_choosing(self) -> bool:
+        """Whether requests choose among several models; if not, one model answers all of them."""
+        engine = self._engine
+        return self._are_chosen() and engine.is_choosing and len(engine.models) > 1
+
+    def _known(self, name: str | None) -> str | None:
+        return name if self.is_choosing else None
+
+    def model_status(self, name: str | None = None) -> ModelStatus | None:
+        """Return the status of a model; raises ``UnknownModel``."""
+        return self._engine.model_status(self._known(name))
+
+    async def generate_together(self, requests: Sequence[GenerationRequest]) -> list[Generation]:
+        """Start the choices of one request."""
+        return await self._engine.generate_together(
+            [replace(one, model=self._known(one.model)) for one in requests]
+        )
+
+    async def count_tokens(self, request: GenerationRequest) -> int:
+        """Return the number of prompt tokens of a request."""
+        return await self._engine.count_tokens(replace(request, model=self._known(request.model)))
+
+    async def tokenize(self, text: str, name: str | None = None) -> tuple[tuple[int, str], ...]:
+        """Return the (id, text) pairs of a text."""
+        return await self._engine.tokenize(text, self._known(name))
+
+    async def prompt_pieces(self, request: GenerationRequest) -> tuple[tuple[int, str], ...]:
+        """Return the (id, text) pairs of a request's prompt."""
+        return await self._engine.prompt_pieces(replace(request, model=None))
+
+    async def detokenize(self, ids: Sequence[int], name: str | None = None) -> str:
+        """Return the text of ids."""
+        return await self._engine.detokenize(ids)
+
+    async def embed(self, request: EmbeddingRequest) -> Embeddings:
+        """Return the vectors of texts."""
+        return await self._engine.embed(replace(request, model=None))
+
+    async def forget_prompts(self, owner: CacheOwner) -> tuple[int, int]:
+        """Clear the prompt cache in memory, including the window's own prompts."""
+        return await self._engine.forget_prompts(owner)
+
+    def unload_when_idle(self, name: str | None = None) -> None:
+        """Free a model's memory once nothing runs."""
+        self._engine.unload_when_idle(self._known(name))
+
+    def unload_after(self, idle_s: float | None, name: str | None = None) -> None:
+        """Free a model's memory after this long without a request."""
+        self._engine.unload_after(idle_s, self._known(name))
+
+
+# The window's server: runs on its own thread, started and stopped on demand.
+#
+# Fits ``ui.server.server_switch.ServerControl`` and ``RequestReplay``. Called on the window's
+# loop, which it never blocks; imports the web framework when the server is first started.
+
+if TYPE_CHECKING:
+    from api.server.telemetry.recording import Telemetry
+    from api.server.thread import ServerThread
+    from api.transport.config import ServerConfig
+    from api.transport.observing import RequestObserver
+    from api.transport.served_engine import ServedEngine
+
+NETWORK_HOST = "0.0.0.0"
+_REPLAY_TIMEOUT_S = 600.0
+_NOT_SENT_AGAIN = frozenset(
+    {"host", "content-length", "connection", "transfer-encoding", "accept-encoding", "user-agent"}
+)
+_KEY_HEADERS = frozenset({"authorization", "x-api-key"})
+
+
+async def _no_key() -> str | None:
+    return None
+
+
+class LocalServer:
+    """Serves the window's engine to other programs."""
+
+    def __init__(
+        self,
+        engine: "ServedEngine",
+        port: int | None = None,
+        preferences: Callable[[], ServerPreferences] = ServerPreferences,
+        key: Callable[[], Awaitable[str | None]] = _no_key,
+        observer: "Callable[[], RequestObserver] | None" = None,
+    ) -> None:
+        self._engine = engine
+        self._port = port
+        self._preferences = preferences
+        self._ask_for_key = key
+        self._observer = observer
+        self._thread: ServerThread | None = None
+        self._telemetry: Telemetry | None = None
+        self._key: str | None = None
+        self._url = ""
+
+    async def start(self) -> str:
+        """Start serving and return the address."""
+        wanted = self._preferences()
+        needs_key = wanted.is_on_network or wanted.is_key_required
+        key = await self._ask_for_key() if needs_key else None
+        if needs_key and key is None:
+            raise OSError("This needs an API key. Create one below, then turn the server on.")
+        self._url = await asyncio.to_thread(self._start, wanted, key)
+        self._key = key
+        return self._url
+
+    async def stop(self) -> None:
+        """Stop serving; running answers get a short time to finish."""
+        thread, self._thread = self._thread, None
+        self._url = ""
+        if thread is not None:
+            await asyncio.to_thread(thread.stop)
+        telemetry, self._telemetry = self._telemetry, None
+        if telemetry is not None:
+            await asyncio.to_thread(telemetry.close)
+
+    async def replay(self, entry: RequestEntry) -> None:
+        """Send a request of the log again, with the current key."""
+        if not self._url:
+            raise OSError("The server is off. Turn it on to send the request again.")
+        if not entry.asked.is_whole:
+            raise OSError("The request was too long to keep, so it cannot be sent again.")
+        await asyncio.to_thread(self._send, entry, self._url, self._key)
+
+    def _start(self, wanted: ServerPreferences, key: str | None) -> str:
+        from api.server.observed import Observers
+        from api.server.server import PortTaken
+        from api.server.telemetry.starting import telemetry_for
+        from api.server.thread import ServerThread
+        from api.transport.config import ConfigError
+
+        try:
+            config = self._config(wanted, key)
+        except ConfigError as error:
+            raise OSError(str(error)) from error
+        telemetry = telemetry_for(os.environ, __version__, key)
+        observer = None if self._observer is None else self._observer()
+        told = [one for one in (observer, telemetry) if one is not None]
+        thread = ServerThread(self._engine, config, Observers(told) if told else None)
+        try:
+            address = thread.start()
+        except BaseException as error:
+            if telemetry is not None:
+                telemetry.close()
+            if not isinstance(error, PortTaken):
+                raise
+            taken = OSError(f"Port {config.port} is taken by another program. Choose another one.")
+            taken.errno = errno.EADDRINUSE
+            raise taken from error
+        self._thread, self._telemetry = thread, telemetry
+        if wanted.is_on_network:
+            return f"http://{own_address()}:{address.port}"
+        return address.url
+
+    def _config(self, wanted: ServerPreferences, key: str | None) -> "ServerConfig":
+        from api.transport.config import ServerConfig
+
+        return ServerConfig(
+            host=NETWORK_HOST if wanted.is_on_network else DEFAULT_HOST,
+            port=wanted.port if self._port is None else self._port,
+            api_key=key,
+            is_open_here=not wanted.is_key_required,
+            allowed_origins=wanted.allowed_origins,
+        )
+
+    @staticmethod
+    def _send(entry: RequestEntry, url: str, key: str | None) -> None:
+        place = urlsplit(url)
+        headers = {"user-agent": f"Fullstop/{__version__} (sent again)"}
+        for name, value in entry.headers:
+            if name.lower() not in _NOT_SENT_AGAIN | _KEY_HEADERS:
+                headers[name] = value
+        if key is not None:
+            headers["x-api-key"] = key
+        connection = http.client.HTTPConnection(
+            str(place.hostname), place.port, timeout=_REPLAY_TIMEOUT_S
+        )
+        try:
+            body = entry.asked.text.encode() or None
+            connection.request(entry.method, entry.path, body, headers)
+            connection.getresponse().read()
+        except http.client.HTTPException as error:
+            raise OSError(f"The server gave no answer ({type(error).__name__}).") from error
+        finally:
+            connection.close()
+
+
+def own_address() -> str:
+    """Return this computer's address on its network, or the loopback address without one."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            # Connecting a datagram socket sends nothing; it only selects the network interface.
+            probe.connect(("192.0.2.1", 9))
+        except OSError:
+            return DEFAULT_HOST
+        return str(probe.getsockname()[0])

@@ -1,1 +1,0 @@
-"""The folders of this person's files and log, which only that person can read."""

@@ -1,0 +1,571 @@
+"""What the inspector needs of the API: a run in every dialect, and captures as runs."""
+
+import asyncio
+import http.client
+import json
+from collections.abc import AsyncIterator, Callable, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from api.conformance.captures.diagnosis import diagnose
+from api.conformance.captures.opening import captures_of
+from api.conformance.captures.recordings import as_archive, opened
+from api.conformance.captures.report import as_text as text_of_capture
+from api.conformance.captures.report import has_faults
+from api.conformance.captures.values import Capture, Severity, WireDialect
+from api.conformance.probe.client import curl_line
+from api.conformance.probe.dialects import DRIVERS
+from api.conformance.probe.reports.formats import suite_as_data
+from api.conformance.probe.reports.html import as_html
+from api.conformance.probe.reports.suite import of_one
+from api.conformance.probe.reports.text import as_text, summary
+from api.conformance.probe.running import probe
+from api.conformance.probe.values import Access, CheckResult, ProbeFailed, ProbeOptions, Progress
+from api.dialects.shared.asking import own_object
+from api.dialects.shared.dialect import Dialect
+from api.server.routes import DIALECTS
+from api.server.thread import ServerThread
+from api.transport.config import ServerConfig
+from app.settings.serve import DEFAULT_HOST
+from engine import (
+    CacheOwner,
+    EmbeddingRequest,
+    Embeddings,
+    Engine,
+    EngineError,
+    EngineStatus,
+    Event,
+    Finished,
+    GenerationRequest,
+    Message,
+    ModelInfo,
+    ModelStatus,
+    NoModel,
+    PromptProgress,
+    RunSetting,
+    StopRules,
+    TextDelta,
+    ThinkingDelta,
+    TokenTrace,
+    ToolCallCompleted,
+    Vocabulary,
+    counted,
+    quoted,
+)
+from engine.recording.replay import replay
+from ui.inspector.shown_run import (
+    CaptureFinding,
+    CaptureView,
+    ProbeFault,
+    ProbeOutcome,
+    ProbeProblem,
+    ProbeProgress,
+    ProbeRow,
+    ProbeTarget,
+    ShownRun,
+    WireView,
+)
+from ui.preferences.groups import DEFAULT_PORT
+
+# An engine that answers every request with one recorded answer.
+#
+# With it, the real server repeats an answer, or sends it in another dialect. Starts no thread and
+# loads no model. Server's loop.
+
+
+class RecordedEngine:
+    """Answers every request with the same events. See ``api.transport.served_engine``."""
+
+    def __init__(
+        self, model_id: str, events: Sequence[Event], vocabulary: Vocabulary | None = None
+    ) -> None:
+        self._events = tuple(events)
+        self._vocabulary = vocabulary
+        self._recorded = ModelInfo(
+            id=model_id or "model",
+            path=Path(),
+            architecture="recorded",
+            context_length=1 << 20,
+            vocabulary_size=1 << 30,
+            eos=(),
+            can_think=True,
+            can_call_tools=True,
+            size_bytes=0,
+            loaded_at=0,
+        )
+
+    @property
+    def model(self) -> ModelInfo | None:
+        """The model that was recorded."""
+        return self._recorded
+
+    @property
+    def status(self) -> EngineStatus:
+        """Ready."""
+        return EngineStatus("ready", self._recorded)
+
+    @property
+    def models(self) -> tuple[ModelStatus, ...]:
+        """The model that was recorded."""
+        one = self._recorded
+        return (ModelStatus(one.id, one.path, state="ready", info=one, is_default=True),)
+
+    @property
+    def is_choosing(self) -> bool:
+        """Return False: there is one model."""
+        return False
+
+    def model_status(self, name: str | None = None) -> ModelStatus | None:
+        """Return the model that was recorded, whatever the name."""
+        return self.models[0]
+
+    async def generate_together(
+        self, requests: Sequence[GenerationRequest]
+    ) -> Sequence["RecordedAnswer"]:
+        """Return the recorded answer for each request."""
+        return [RecordedAnswer(one, self._events, self._vocabulary) for one in requests]
+
+    async def count_tokens(self, request: GenerationRequest) -> int:
+        """Refuse: a recording cannot read another prompt."""
+        raise NoModel("a recorded answer has no model that counts tokens")
+
+    async def tokenize(self, text: str, name: str | None = None) -> tuple[tuple[int, str], ...]:
+        """Refuse: a recording cannot read another text."""
+        raise NoModel("a recorded answer has no model that reads text")
+
+    async def prompt_pieces(self, request: GenerationRequest) -> tuple[tuple[int, str], ...]:
+        """Refuse: a recording cannot read another prompt."""
+        raise NoModel("a recorded answer has no model that reads prompts")
+
+    async def detokenize(self, ids: Sequence[int], name: str | None = None) -> str:
+        """Refuse: a recording knows only its own ids."""
+        raise NoModel("a recorded answer has no model that writes text")
+
+    async def embed(self, request: EmbeddingRequest) -> Embeddings:
+        """Refuse: a recording cannot read texts."""
+        raise NoModel("a recorded answer has no model that reads texts")
+
+    async def forget_prompts(self, owner: CacheOwner) -> tuple[int, int]:
+        """Do nothing, because nothing is cached."""
+        return 0, 0
+
+    def unload_when_idle(self, name: str | None = None) -> None:
+        """Do nothing, because no model is in memory."""
+
+    def unload_after(self, idle_s: float | None, name: str | None = None) -> None:
+        """Do nothing, because no model is in memory."""
+
+
+class RecordedAnswer:
+    """Yields the recorded events one by one."""
+
+    def __init__(
+        self, request: GenerationRequest, events: Sequence[Event], vocabulary: Vocabulary | None
+    ) -> None:
+        last = events[-1]
+        assert isinstance(last, Finished), "every answer ends in Finished"
+        usage = last.usage
+        self.request = request
+        self.prompt_tokens = usage.prompt_tokens
+        self.setting = RunSetting()
+        self.vocabulary = vocabulary
+        self.finished: Finished | None = None
+        read = PromptProgress(usage.prompt_tokens, usage.prompt_tokens, usage.cached_tokens)
+        self._events: tuple[Event, ...] = (read, *events)
+        self._listener: Callable[[list[Event]], None] | None = None
+        self._has_ended = asyncio.Event()
+
+    def cancel(self) -> None:
+        """Do nothing, because nothing is being generated."""
+
+    def listen(self, listener: Callable[[list[Event]], None], *, hides_traces: bool) -> None:
+        """Pass the events to a listener, too; a recording has no traces to hide."""
+        self._listener = listener
+
+    async def batches(self) -> AsyncIterator[list[Event]]:
+        """Yield each event by itself."""
+        for event in self._events:
+            if self._listener is not None:
+                self._listener([event])
+            if isinstance(event, Finished):
+                self.finished = event
+                self._has_ended.set()
+            yield [event]
+
+    async def ended(self) -> Finished:
+        """Wait until the end has been read, and return it."""
+        await self._has_ended.wait()
+        assert self.finished is not None
+        return self.finished
+
+
+# Curl commands and Python programs that repeat a run's request; API keys are variables.
+
+KEY_VARIABLE = "API_KEY"
+# Parameters that the vendors' packages know, by the API's path; others go into the extra body.
+_OPENAI_OWN = {
+    "/v1/chat/completions": frozenset(
+        {"model", "messages", "stop", "max_tokens", "temperature", "top_p", "seed", "tools"}
+    ),
+    "/v1/completions": frozenset(
+        {"model", "prompt", "stop", "max_tokens", "temperature", "top_p", "seed"}
+    ),
+    "/v1/responses": frozenset(
+        {"model", "input", "instructions", "max_output_tokens", "temperature", "top_p",
+         "reasoning", "tools"}
+    ),
+}  # fmt: skip
+# The package's current major version has no sampling parameters, but the API has.
+_MESSAGES_OWN = frozenset(
+    {"model", "messages", "system", "max_tokens", "stop_sequences", "thinking", "tools"}
+)
+
+
+def curl_of(path: str, base_url: str, body: dict[str, Any]) -> str:
+    """Return a shell command that posts a body to a path of a server."""
+    is_messages = path == "/v1/messages"
+    dialect = (
+        WireDialect.MESSAGES if is_messages else WireDialect.CHAT
+    )  # the path decides the headers
+    return curl_line(base_url + path, dialect, body, Access())
+
+
+def python_of(path: str, base_url: str, body: dict[str, Any]) -> str:
+    """Return a program that uses the vendor's own package, if there is one."""
+    asked = {name: value for name, value in body.items() if name not in _STREAM_FIELDS}
+    match path:
+        case "/v1/messages":
+            return (
+                "import os\n\nimport anthropic\n\n"
+                f"client = anthropic.Anthropic(base_url={base_url!r}, {_KEY})\n"
+                f"message = client.messages.create({_arguments(asked, _MESSAGES_OWN)})\n"
+                "print(message.content, message.stop_reason, message.stop_sequence)\n"
+            )
+        case "/v1/chat/completions" | "/v1/completions":
+            is_chat = path == "/v1/chat/completions"
+            call = "chat.completions.create" if is_chat else "completions.create"
+            text = "message.content" if is_chat else "text"
+            return (
+                f"{_openai(base_url)}"
+                f"answer = client.{call}({_arguments(asked, _OPENAI_OWN[path])})\n"
+                "choice = answer.choices[0]\n"
+                f"print(choice.{text}, choice.finish_reason, choice.matched_stop)\n"
+            )
+        case "/v1/responses":
+            return (
+                f"{_openai(base_url)}"
+                f"response = client.responses.create({_arguments(asked, _OPENAI_OWN[path])})\n"
+                "print(response.output_text, response.status)\n"
+            )
+        case "/api/chat":
+            return (
+                "import ollama\n\n"
+                f"client = ollama.Client(host={base_url!r})\n"
+                f"answer = client.chat({_arguments(asked, frozenset(asked))})\n"
+                "print(answer.message.content, answer.done_reason)\n"
+            )
+        case _:
+            return (
+                "import json\nimport urllib.request\n\n"
+                f"body = {_literal(asked)}\n"
+                "request = urllib.request.Request(\n"
+                f"    {base_url + path!r},\n"
+                "    data=json.dumps(body).encode(),\n"
+                '    headers={"Content-Type": "application/json"},\n'
+                ")\n"
+                "with urllib.request.urlopen(request) as answer:\n"
+                "    print(json.load(answer))\n"
+            )
+
+
+_STREAM_FIELDS = frozenset({"stream", "stream_options"})
+_KEY = f'api_key=os.environ.get("{KEY_VARIABLE}", "unused")'
+
+
+def _openai(base_url: str) -> str:
+    url = f"{base_url}/v1"
+    return f"import os\n\nimport openai\n\nclient = openai.OpenAI(base_url={url!r}, {_KEY})\n"
+
+
+def _arguments(body: dict[str, Any], own: frozenset[str]) -> str:
+    """Return keyword arguments; parameters unknown to the package go into its extra body."""
+    lines = [f"    {name}={_literal(body[name])}," for name in body if name in own]
+    extra = {name: value for name, value in body.items() if name not in own}
+    if extra:
+        lines.append(f"    extra_body={_literal(extra)},")
+    return "\n" + "\n".join(lines) + "\n"
+
+
+def _literal(value: Any) -> str:
+    """Return a Python literal of a JSON value, on one line."""
+    assert json.dumps(value)
+    return repr(value)
+
+
+# Shows a run in each API: the real server replays the recorded answer.
+#
+# Window's loop; the server and its clients run on separate threads meanwhile.
+
+# Headers that change with every response and do not describe the answer.
+_TRANSPORT_HEADERS = frozenset({"date", "server", "content-length", "connection"})
+_TIMEOUT_S = 20.0
+
+
+async def wire_views(engine: Engine, shown: ShownRun, base_url: str) -> list[WireView]:
+    """Return a run in each API that can express it."""
+    if shown.run.finished is None:
+        raise ValueError("This appears when the answer has ended.")
+    request = request_of(shown)
+    prompt = await _prompt(engine, request)
+    vocabulary = None if shown.trace is None else shown.trace.vocabulary
+    events = await asyncio.to_thread(events_of, shown)
+    recorded = RecordedEngine(shown.run.model_id, events, vocabulary)
+    server = ServerThread(recorded, ServerConfig())
+    address = await asyncio.to_thread(server.start)
+    try:
+        model = shown.run.model_id or "model"
+        made = [
+            asyncio.to_thread(_view, dialect, body, address.port, base_url)
+            for dialect in DIALECTS
+            if (body := body_of(dialect, request, model, prompt)) is not None
+        ]
+        return list(await asyncio.gather(*made))
+    finally:
+        await asyncio.to_thread(server.stop)
+
+
+def body_of(
+    dialect: Dialect, request: GenerationRequest, model: str, prompt: str
+) -> dict[str, Any] | None:
+    """Return a dialect's body that asks for a generation; None if it cannot."""
+    body = dialect.ask(request, model, prompt)
+    own = {} if body is None else own_object(request, body)
+    return {**body, "fullstop": own} if body is not None and own else body
+
+
+def request_of(shown: ShownRun) -> GenerationRequest:
+    """Return the request of a run, as far as it is known."""
+    if shown.request is not None:
+        return shown.request
+    return GenerationRequest(
+        messages=(Message("user", shown.question or "…"),),
+        stops=StopRules(shown.run.stops),
+        max_tokens=shown.run.max_tokens,
+    )
+
+
+def events_of(shown: ShownRun) -> Sequence[Event]:
+    """Return the events of a run: token by token if they were recorded, else in one piece."""
+    run = shown.run
+    assert run.finished is not None
+    recording = None if shown.trace is None else shown.trace.recording()
+    if recording is not None:
+        played = replay(recording)
+        return [*(e for e in played.events if not isinstance(e, TokenTrace)), run.finished]
+    events: list[Event] = []
+    if run.thinking:
+        events.append(ThinkingDelta(run.thinking))
+    if run.text:
+        events.append(TextDelta(run.text))
+    events += [ToolCallCompleted(index, call, "") for index, call in enumerate(run.tool_calls)]
+    return [*events, run.finished]
+
+
+async def _prompt(engine: Engine, request: GenerationRequest) -> str:
+    if isinstance(request.prompt, str):
+        return request.prompt
+    try:
+        return "".join(text for _, text in await engine.prompt_pieces(request))
+    except EngineError:
+        # Without the model there is no template, so use the plain text.
+        return "\n\n".join(message.content for message in request.messages)
+
+
+def _view(dialect: Dialect, asked: dict[str, Any], port: int, base_url: str) -> WireView:
+    path = dialect.answers[0].path
+    whole = {**asked, "stream": False}
+    streamed = {**asked, **dialect.stream_fields, "stream": True}
+    return WireView(
+        name=dialect.title,
+        path=path,
+        request=json.dumps(whole, indent=2, ensure_ascii=False),
+        whole=_sent(port, path, whole),
+        stream=_sent(port, path, streamed),
+        curl=curl_of(path, base_url, whole),
+        python=python_of(path, base_url, whole),
+    )
+
+
+def _sent(port: int, path: str, body: dict[str, object]) -> str:
+    """Return the server's answer: status, the important headers, and the body."""
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=_TIMEOUT_S)
+    try:
+        headers = {"Content-Type": "application/json"}
+        connection.request("POST", path, json.dumps(body).encode(), headers)
+        answer = connection.getresponse()
+        content = answer.read().decode("utf-8", "replace")
+        kept = [
+            f"{name}: {value}"
+            for name, value in answer.getheaders()
+            if name.lower() not in _TRANSPORT_HEADERS
+        ]
+    finally:
+        connection.close()
+    return "\n".join((f"HTTP/1.1 {answer.status} {answer.reason}", *kept, "", content))
+
+
+# Converts captured answers to the inspector's views.
+
+# The window shows no more findings; ``fullstop inspect`` prints all.
+_MOST = 100
+# The same as the window's limit for files; for a compressed file, the decompressed size.
+_MOST_BYTES = 16 * 1024 * 1024
+_ORDER = {Severity.ERROR: 0, Severity.WARNING: 1, Severity.NOTE: 2}
+
+
+def capture_text(content: bytes) -> str:
+    """Return the content of a file as a text for ``read_capture``."""
+    found = opened(content, _MOST_BYTES)
+    return as_archive(found.records) if found.records else found.decode(found.text)
+
+
+def read_capture(text: str, stops: Sequence[str] = ()) -> CaptureView:
+    """Read a captured answer with its findings.
+
+    Of several answers, the first one with an error is shown, or else the first one. The findings
+    and the report cover all answers.
+    """
+    judged = [(one, diagnose(one, tuple(stops))) for one in islice(captures_of(text), _MOST)]
+    number, (capture, _) = next(
+        (one for one in enumerate(judged) if has_faults(one[1][1])), (0, judged[0])
+    )
+    shown = tuple(
+        CaptureFinding(
+            one.severity.value,
+            one.sentence if len(judged) == 1 else f"Answer {at + 1}: {one.sentence}",
+            one.excerpt,
+            one.event_index if at == number else None,
+        )
+        for at, (_, findings) in enumerate(judged)
+        for one in sorted(findings, key=lambda one: _ORDER[one.severity])
+    )
+    if capture.dialect is None:
+        why = shown[0].sentence if shown else "The format was not recognised."
+        return CaptureView(why, is_answer=False, findings=shown)
+    form = "not streamed"
+    if capture.is_streamed:
+        form = f"streamed in {counted(len(capture.events), 'event')}"
+    among = f"Answer {number + 1} of {len(judged)}: " if len(judged) > 1 else "Format: "
+    return CaptureView(
+        title=f"{among}{capture.dialect.value}, {form}",
+        is_answer=True,
+        facts=tuple(_facts(capture)),
+        thinking=capture.thinking,
+        text=capture.text,
+        matched=capture.matched if isinstance(capture.matched, str) else None,
+        findings=shown,
+        events=tuple((event.name or "", event.raw) for event in capture.events),
+        report="\n".join(text_of_capture(one, findings) for one, findings in judged),
+    )
+
+
+def _facts(capture: Capture) -> list[tuple[str, str]]:
+    usage = capture.usage
+    facts = [("Reason", capture.reason or "none")]
+    if capture.says_matched or capture.matched is not None:
+        matched = capture.matched
+        named = "null" if matched is None else f"token {matched}"
+        if isinstance(matched, str):
+            named = quoted(matched, 40)
+        facts.append(("Matched stop", named))
+    if capture.asked_stops:
+        facts.append(("Requested stops", "  ".join(quoted(one, 40) for one in capture.asked_stops)))
+    if capture.model:
+        facts.append(("Model", capture.model))
+    if capture.status is not None:
+        facts.append(("Status", str(capture.status)))
+    if capture.error is not None:
+        facts.append(("Error", capture.error))
+    given = "unknown" if usage is None or usage.input_tokens is None else f"{usage.input_tokens:,}"
+    made = "unknown" if usage is None or usage.output_tokens is None else f"{usage.output_tokens:,}"
+    facts.append(("Tokens", f"prompt {given}, answer {made}"))
+    facts += [("Tool call", f"{call.name}({call.arguments})") for call in capture.tool_calls]
+    facts += [
+        (f"Choice {one.index}", f"{one.reason or 'no reason'}: {quoted(one.text, 40)}")
+        for one in capture.choices
+    ]
+    return facts
+
+
+# The inspector's tools, made from the API's parts. Window's loop.
+
+
+class ApiTools:
+    """Fits ``ui.inspector.shown_run.InspectorTools``.
+
+    Args:
+        engine: Renders prompts.
+        url: Returns the address of the window's server; empty while it is off.
+    """
+
+    def __init__(self, engine: Engine, url: Callable[[], str]) -> None:
+        self._engine = engine
+        self._url = url
+
+    @property
+    def probe_dialects(self) -> Sequence[str]:
+        """The dialects that can be probed."""
+        return [dialect.value for dialect in DRIVERS]
+
+    async def wire_views(self, shown: ShownRun) -> Sequence[WireView]:
+        """Return the messages of each API for a run."""
+        base_url = self._url() or f"http://{DEFAULT_HOST}:{DEFAULT_PORT}"
+        return await wire_views(self._engine, shown, base_url)
+
+    def capture_text(self, content: bytes) -> str:
+        """Return the text of a file with captured answers."""
+        return capture_text(content)
+
+    def read_capture(self, text: str, stops: Sequence[str] = ()) -> CaptureView:
+        """Read a captured answer."""
+        return read_capture(text, stops)
+
+    async def probe(
+        self, target: ProbeTarget, on_progress: Callable[[ProbeProgress], None]
+    ) -> ProbeOutcome:
+        """Probe a server."""
+        options = ProbeOptions(
+            target.url,
+            dialect=WireDialect(target.dialect) if target.dialect else None,
+            model=target.model or None,
+            api_key=target.api_key or None,
+        )
+
+        def tell(progress: Progress) -> None:
+            row = None if progress.result is None else _row(progress.result)
+            on_progress(ProbeProgress(progress.done, progress.total, progress.title, row))
+
+        try:
+            report = await probe(options, tell)
+        except ProbeFailed as failed:
+            raise ProbeProblem(str(failed)) from failed
+        return ProbeOutcome(
+            summary=summary(report),
+            has_passed=report.has_passed,
+            rows=tuple(_row(result) for result in report.results),
+            markdown=as_text(report),
+            html=as_html(report),
+            json=json.dumps(suite_as_data(of_one(report)), ensure_ascii=False, indent=1),
+        )
+
+
+def _row(result: CheckResult) -> ProbeRow:
+    faults = []
+    for fault in result.faults:
+        lines = []
+        if fault.expected or fault.got:
+            lines += [f"expected: {fault.expected!r}", f"got:      {fault.got!r}"]
+        lines += [fault.curl] if fault.curl else []
+        faults.append(ProbeFault(fault.sentence, "\n".join(lines)))
+    return ProbeRow(result.title, result.outcome.value, result.sentence, tuple(faults))

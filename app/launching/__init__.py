@@ -1,1 +1,0 @@
-"""Starts coding agents with this program's server: their configuration, and the server."""

@@ -1,0 +1,466 @@
+"""A session with one tool server: what it offers, its calls, and the words for its failures."""
+
+import asyncio
+import contextlib
+import hashlib
+import json
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from contextlib import AsyncExitStack
+from typing import Any
+
+from mcp import Client, MCPError
+from mcp_types import Implementation
+
+from app import __version__
+from app.mcp.processes import ServerLog, printable
+from app.mcp.transports import (
+    AnswerRefused,
+    ProgramTransport,
+    address_transport,
+    sse_transport,
+)
+from engine import counted
+from engine.files.causes import network_cause, os_cause
+from ui.records.tools import (
+    PromptArgument,
+    PromptInfo,
+    ResourceInfo,
+    ServerStage,
+    ToolInfo,
+    ToolServerConfig,
+)
+from ui.tools.tool_host import ToolsRefused
+
+# Lists a server's tools, resources and prompts, within limits. Tool thread.
+
+MOST_PAGES = 50
+MOST_TOOLS = 128
+MOST_RESOURCES = 500
+MOST_PROMPTS = 100
+_MOST_NAME_CHARS = 200
+_MOST_DESCRIPTION_CHARS = 4_000
+_MOST_SCHEMA_CHARS = 65_536
+
+
+async def listed_tools(
+    client: Client, config: ToolServerConfig
+) -> tuple[tuple[ToolInfo, ...], tuple[str, ...]]:
+    """Ask a server for its tools; return them, with remarks about tools that are left out."""
+    found = [one async for page in _pages(client.list_tools) for one in page.tools]
+    tools, remarks = tools_from(found, config)
+    return tuple(tools), tuple(remarks)
+
+
+async def listed_resources(client: Client, server: str) -> tuple[ResourceInfo, ...]:
+    """Ask a server for its resources."""
+    found = [one async for page in _pages(client.list_resources) for one in page.resources]
+    return tuple(resources_from(found, server))
+
+
+async def listed_prompts(client: Client, server: str) -> tuple[PromptInfo, ...]:
+    """Ask a server for its prompts."""
+    found = [one async for page in _pages(client.list_prompts) for one in page.prompts]
+    return tuple(prompts_from(found, server))
+
+
+def tools_from(found: Iterable[Any], config: ToolServerConfig) -> tuple[list[ToolInfo], list[str]]:
+    """Return a server's tools, with remarks about tools that are left out."""
+    tools: dict[str, ToolInfo] = {}
+    count, unusable, tasks = 0, 0, 0
+    for one in found:
+        # https://modelcontextprotocol.io/specification/2025-11-25/basic/utilities/tasks: a call is
+        # an error there, and later versions of MCP have no such tasks.
+        if one.execution is not None and one.execution.task_support == "required":
+            tasks += 1
+            continue
+        count += 1
+        if len(tools) >= MOST_TOOLS:
+            continue
+        tool = _tool(one, config)
+        if tool is None or tool.name in tools:
+            unusable += 1
+        else:
+            tools[tool.name] = tool
+    remarks = []
+    if unusable:
+        remarks.append(
+            f"{counted(unusable, 'tool')} cannot be used: the name is missing, too long or there "
+            "twice, or the description of the arguments is too long."
+        )
+    if tasks:
+        remarks.append(
+            f"{counted(tasks, 'tool')} cannot be used: MCP’s tasks are required for a call, and "
+            "Fullstop has none."
+        )
+    if count - unusable > len(tools):
+        remarks.append(f"It lists more tools than can be used; the first {MOST_TOOLS} are.")
+    return list(tools.values()), remarks
+
+
+def resources_from(found: Iterable[Any], server: str) -> list[ResourceInfo]:
+    """Return a server's resources."""
+    return [
+        ResourceInfo(server, str(one.uri), printable(one.title or one.name or str(one.uri), 120))
+        for one in list(found)[:MOST_RESOURCES]
+        if len(str(one.uri)) <= 4_000
+    ]
+
+
+def prompts_from(found: Iterable[Any], server: str) -> list[PromptInfo]:
+    """Return a server's prompts."""
+    return [
+        PromptInfo(
+            server,
+            one.name,
+            printable(one.title or one.name, 120),
+            tuple(
+                PromptArgument(
+                    each.name, printable(each.description or "", 300), bool(each.required)
+                )
+                for each in (one.arguments or [])[:20]
+            ),
+        )
+        for one in list(found)[:MOST_PROMPTS]
+        if one.name and len(one.name) <= _MOST_NAME_CHARS
+    ]
+
+
+def _tool(one: Any, config: ToolServerConfig) -> ToolInfo | None:
+    if not one.name or len(one.name) > _MOST_NAME_CHARS:
+        return None
+    try:
+        schema = json.dumps(one.input_schema, sort_keys=True)
+        (one.name + (one.description or "") + schema).encode()
+    except (ValueError, RecursionError):
+        return None
+    if len(schema) > _MOST_SCHEMA_CHARS:
+        return None
+    description = (one.description or "")[:_MOST_DESCRIPTION_CHARS]
+    return ToolInfo(
+        config.name,
+        one.name,
+        printable(one.name, 80),
+        "".join(char if char.isprintable() or char in "\n\t" else "\ufffd" for char in description),
+        one.input_schema,
+        _fingerprint(config, one.name, one.description or "", schema),
+    )
+
+
+def _fingerprint(config: ToolServerConfig, *said: str) -> str:
+    """Return the fingerprint that an approval is for: this server and this exact tool."""
+    reached = [config.command, *config.args, config.cwd, config.url]
+    whole = json.dumps([reached, said])
+    return hashlib.sha256(whole.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+
+
+async def _pages(ask: Callable[..., Awaitable[Any]]) -> AsyncIterator[Any]:
+    """Yield the pages of a list, up to a limit."""
+    cursor: str | None = None
+    for _ in range(MOST_PAGES):
+        page = await ask(cursor=cursor)
+        yield page
+        cursor = page.next_cursor
+        if cursor is None:
+            return
+
+
+# Messages for a person about a failed tool server, in whole sentences.
+
+_OLDER = (
+    " If it is an older server, which is reached with SSE, add it by Paste JSON, and write "
+    '"type": "sse" beside its address.'
+)
+_log = logging.getLogger(__name__)
+
+
+class SessionWords:
+    """The messages for the failures of one server."""
+
+    def __init__(self, config: ToolServerConfig, log: ServerLog) -> None:
+        self._config = config
+        self._log = log
+        self.exit_words = ""
+
+    @property
+    def name(self) -> str:
+        """The server, at the beginning of a sentence."""
+        return f"The tool server “{self._config.name}”"
+
+    @property
+    def ended(self) -> str:
+        """A sentence that it ended, with how and its last line."""
+        return f"{self.name} stopped: {self.exit_words or 'it ended'}.{self.last_words}"
+
+    @property
+    def last_words(self) -> str:
+        """Its last log line as another sentence; empty if it logged nothing."""
+        last = next((one for one in reversed(self._log.lines) if not one.startswith("— ")), "")
+        return f" Its last words: “{printable(last, 200)}”." if last.strip() else ""
+
+    def failed(self, error: BaseException) -> str:
+        """Return the message for an error."""
+        if self.exit_words:
+            return self.ended
+        _log.info("the tool server %s failed", self._config.name, exc_info=error)
+        if isinstance(error, OSError):
+            # Our own errors are sentences.
+            cause = str(error) if error.strerror is None else f"{os_cause(error).capitalize()}."
+            return f"{self.name} could not be started. {cause}"
+        if isinstance(error, MCPError):
+            said = f"{self.name} could not be used: {printable(str(error), 300).rstrip('.')}."
+            return said if self._config.is_program or self._config.is_sse else said + _OLDER
+        if self._config.is_program:
+            said = printable(str(error), 300) or type(error).__name__
+            return f"{self.name} does not speak MCP as it should: {said}"
+        cause = str(error) if isinstance(error, AnswerRefused) else network_cause(error)
+        return f"{self.name} could not be reached at its address: {cause}."
+
+
+# The session with one tool server: starts it, lists its tools, calls them, and ends it.
+#
+# Everything runs on the tool thread's loop, in one task for each session, as anyio requires.
+
+
+class ServerSession:
+    """One server, from its start to its end; a restart makes a new one."""
+
+    def __init__(
+        self,
+        config: ToolServerConfig,
+        values: Mapping[str, str],
+        *,
+        start_time_out_s: float,
+        call_time_out_s: Callable[[], float],
+        changed: Callable[[], None],
+        log: ServerLog,
+    ) -> None:
+        self.config = config
+        self.stage = ServerStage.STARTING
+        self.problem = ""
+        self.log = log
+        self.version = ""
+        self.tools: tuple[ToolInfo, ...] = ()
+        self.resources: tuple[ResourceInfo, ...] = ()
+        self.prompts: tuple[PromptInfo, ...] = ()
+        self.remarks: tuple[str, ...] = ()
+        self._values = values
+        self._start_time_out_s = start_time_out_s
+        self._call_time_out_s = call_time_out_s
+        self._tell = changed
+        self._client: Client | None = None
+        self._words = SessionWords(config, log)
+        self._ended = asyncio.Event()
+        self._settled = asyncio.Event()
+        self._wants_end = False
+        self._list_again = asyncio.Event()
+        self._task = asyncio.create_task(self._run(), name=f"tool server {config.name}")
+
+    async def settled(self) -> None:
+        """Wait until it is ready or has failed."""
+        await self._settled.wait()
+
+    async def end(self) -> None:
+        """End it, and wait until its processes are gone."""
+        self._wants_end = True
+        self._ended.set()
+        if not self._settled.is_set():
+            self._task.cancel()
+        await asyncio.gather(self._task, return_exceptions=True)
+
+    async def call(
+        self,
+        tool: str,
+        arguments: dict[str, Any],
+        tell: Callable[[float, float | None, str | None], None],
+    ) -> Any:
+        """Call a tool and return its result. Cancelling this also cancels the call at the
+        server.
+        """
+
+        async def told(
+            progress: float, total: float | None = None, message: str | None = None
+        ) -> None:
+            tell(progress, total, message)
+
+        return await self._asked(
+            f"the call of {printable(tool, 80)}",
+            lambda client: client.call_tool(tool, arguments, progress_callback=told),
+        )
+
+    async def read(self, uri: str) -> Any:
+        """Read a resource; raises ``ToolsRefused`` as ``call`` does."""
+        return await self._asked(
+            f"reading {printable(uri, 80)}", lambda client: client.read_resource(uri)
+        )
+
+    async def prompt(self, name: str, arguments: dict[str, str]) -> Any:
+        """Return a prompt of the server; raises ``ToolsRefused`` as ``call`` does."""
+        return await self._asked(
+            f"the prompt {printable(name, 80)}",
+            lambda client: client.get_prompt(name, arguments),
+        )
+
+    async def _asked(self, what: str, ask: Callable[[Client], Awaitable[Any]]) -> Any:
+        client = self._client
+        if client is None or self._ended.is_set():
+            raise ToolsRefused(self.problem or f"{self._words.name} is not running.")
+        limit_s = self._call_time_out_s()
+        asking = asyncio.ensure_future(ask(client))
+        ending = asyncio.ensure_future(self._ended.wait())
+        try:
+            await asyncio.wait(
+                {asking, ending}, timeout=limit_s, return_when=asyncio.FIRST_COMPLETED
+            )
+            if asking.done():
+                return asking.result()
+            if self._ended.is_set():
+                await asyncio.sleep(0)
+                raise ToolsRefused(f"{self._words.ended} This was during {what}.")
+            raise ToolsRefused(
+                f"{self._words.name} took longer than {limit_s:g} s; {what} was cancelled."
+            )
+        except ToolsRefused:
+            raise
+        except asyncio.CancelledError:
+            raise
+        except MCPError as error:
+            if self._ended.is_set() or "closed" in str(error).lower():
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(5):
+                        await self._ended.wait()
+            if self._ended.is_set():
+                raise ToolsRefused(f"{self._words.ended} This was during {what}.") from error
+            said = printable(str(error), 500)
+            raise ToolsRefused(f"{self._words.name} refused {what}: {said}") from error
+        except Exception as error:
+            _log.info("%s sent an answer that cannot be read", self.config.name, exc_info=error)
+            raise ToolsRefused(
+                f"{self._words.name} gave an answer that is not valid MCP ({type(error).__name__})."
+            ) from error
+        finally:
+            ending.cancel()
+            if not asking.done():
+                asking.cancel()
+            with contextlib.suppress(BaseException):
+                await asyncio.wait({asking}, timeout=2)
+            if asking.done() and not asking.cancelled():
+                asking.exception()
+
+    # -- the session's own task -------------------------------------------------------------
+
+    async def _run(self) -> None:
+        try:
+            async with AsyncExitStack() as stack:
+                async with asyncio.timeout(self._start_time_out_s):
+                    client = await self._connected(stack)
+                    await self._learn(client)
+                self._client = client
+                self.stage = ServerStage.READY
+                self._settled.set()
+                self._tell()
+                await self._stay(client)
+                self._client = None
+                self.stage = ServerStage.STOPPED
+                if not self._wants_end:
+                    self._fail(self._words.ended)
+        except TimeoutError:
+            limit = f"{self._start_time_out_s:g} s"
+            self._fail(f"{self._words.name} was not ready within {limit}.{self._words.last_words}")
+        except asyncio.CancelledError:
+            self.stage = ServerStage.STOPPED
+        except BaseExceptionGroup as group:
+            self._fail(self._words.failed(_first(group)))
+        except Exception as error:
+            self._fail(self._words.failed(error))
+        finally:
+            self._client = None
+            self._ended.set()
+            self._settled.set()
+            self._tell()
+
+    async def _connected(self, stack: AsyncExitStack) -> Client:
+        config = self.config
+        if config.is_program:
+            env = {one.name: self._values[f"env/{one.name}"] for one in config.env}
+            transport: Any = ProgramTransport(
+                config.command, config.args, env, config.cwd, self.log, self._note_end
+            )
+        else:
+            headers = {one.name: self._values[f"header/{one.name}"] for one in config.headers}
+            reached = sse_transport if config.is_sse else address_transport
+            transport = reached(config.url, headers, self._call_time_out_s())
+        client = Client(
+            transport,
+            client_info=Implementation(name="fullstop", version=__version__),
+            logging_callback=self._take_log,
+            message_handler=self._take_message,
+            cache=None,
+        )
+        return await stack.enter_async_context(client)
+
+    async def _learn(self, client: Client) -> None:
+        """List what the server offers, among the kinds that it announces."""
+        offered = client.server_capabilities
+        if (info := client.server_info) is not None:
+            self.version = printable(f"{info.name} {info.version}", 80)
+        if offered.tools is not None:
+            self.tools, self.remarks = await listed_tools(client, self.config)
+        if offered.resources is not None:
+            self.resources = await listed_resources(client, self.config.name)
+        if offered.prompts is not None:
+            self.prompts = await listed_prompts(client, self.config.name)
+
+    async def _stay(self, client: Client) -> None:
+        """Wait until the end; list the server's offers again when it reports changes."""
+        while not self._ended.is_set():
+            ended = asyncio.ensure_future(self._ended.wait())
+            again = asyncio.ensure_future(self._list_again.wait())
+            try:
+                await asyncio.wait({ended, again}, return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                ended.cancel()
+                again.cancel()
+            if self._list_again.is_set() and not self._ended.is_set():
+                self._list_again.clear()
+                with contextlib.suppress(MCPError, TimeoutError, ValueError):
+                    async with asyncio.timeout(self._start_time_out_s):
+                        await self._learn(client)
+                self._tell()
+                # A server that changes its lists all the time is asked at most once a second.
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(1):
+                        await self._ended.wait()
+
+    async def _take_log(self, params: Any) -> None:
+        self.log.add(f"[{params.level}] {params.data}"[:2_000])
+        self._tell()
+
+    async def _take_message(self, message: Any) -> None:
+        if isinstance(message, Exception):
+            self.log.add(f"(not understood) {message}"[:2_000])
+        elif "list_changed" in str(getattr(message, "method", "")):
+            self._list_again.set()
+
+    def _note_end(self, why: str) -> None:
+        self._words.exit_words = why
+        if self.stage is ServerStage.READY and not self._wants_end:
+            # Nobody is to be asked about its tools while its processes are being ended.
+            self.stage, self.problem = ServerStage.FAILED, self._words.ended
+        self._ended.set()
+        self._tell()
+
+    def _fail(self, words: str) -> None:
+        if self._wants_end:
+            self.stage = ServerStage.STOPPED
+            return
+        self.stage, self.problem = ServerStage.FAILED, words
+        _log.warning("%s", words)
+
+
+def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
+    """Return the first error that is not a group of errors."""
+    error: BaseException = group
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error

@@ -1,0 +1,99 @@
+"""Prints an answer and the state of work in a terminal, as far as the terminal can show it."""
+
+import os
+import shutil
+import sys
+from typing import TextIO
+
+from api.conformance.captures.values import harmless, on_one_line
+
+# What a terminal can show: control sequences, and how many columns.
+
+
+def takes_controls(stream: TextIO) -> bool:
+    """Return whether a stream is a terminal that carries out control sequences.
+
+    One that is ``dumb``, as in some editors, would show them as text.
+    """
+    return stream.isatty() and os.environ.get("TERM") != "dumb"
+
+
+def columns_of(stream: TextIO) -> int:
+    """Return how many columns a terminal has: this one, wherever standard output goes."""
+    try:
+        found = os.get_terminal_size(stream.fileno()).columns
+    except (OSError, ValueError):  # it is none, or no file at all
+        found = 0
+    return found or shutil.get_terminal_size().columns
+
+
+# Prints streamed text to a terminal safely, with a status line.
+#
+# Main thread.
+
+_DIM, _PLAIN, _CLEAR_LINE = "\x1b[2m", "\x1b[0m", "\r\x1b[K"
+
+
+class Printer:
+    """Writes an answer to standard output and everything else to standard error.
+
+    Thinking and remarks go to standard error, so that a pipe receives only the answer; on a
+    terminal they are dim. Control characters in a model's text must not control the terminal, so
+    they are shown as escapes.
+
+    Args:
+        out: Where the answer goes; None for standard output.
+        err: Where everything else goes; None for standard error.
+        is_exact: Whether a pipe receives the answer exactly as the model gave it.
+    """
+
+    def __init__(
+        self, out: TextIO | None = None, err: TextIO | None = None, *, is_exact: bool = True
+    ) -> None:
+        self._out = sys.stdout if out is None else out
+        self._err = sys.stderr if err is None else err
+        self._shows_controls = self._out.isatty() or not is_exact
+        self._err_is_terminal = takes_controls(self._err)
+        self._last_out = "\n"
+        self._last_err = "\n"
+
+    def text(self, text: str) -> None:
+        """Write more of the answer; it appears at once."""
+        self._finish_line_of_thinking()
+        self._out.write(harmless(text) if self._shows_controls else text)
+        self._out.flush()
+        self._last_out = text[-1:] or self._last_out
+
+    def thinking(self, text: str) -> None:
+        """Write more of the reasoning; it appears at once."""
+        shown = harmless(text)
+        self._err.write(f"{_DIM}{shown}{_PLAIN}" if self._err_is_terminal else shown)
+        self._err.flush()
+        self._last_err = text[-1:] or self._last_err
+
+    def remark(self, line: str) -> None:
+        """Write a line about what happened."""
+        self._finish_line_of_thinking()
+        shown = harmless(line)
+        shown = f"{_DIM}{shown}{_PLAIN}" if self._err_is_terminal else shown
+        print(shown, file=self._err, flush=True)
+
+    def end_line(self) -> None:
+        """End the answer's last line if it is open."""
+        if self._last_out != "\n":
+            self._out.write("\n")
+            self._out.flush()
+            self._last_out = "\n"
+
+    def status(self, line: str) -> None:
+        """Show a temporary line on a terminal; an empty one removes it."""
+        if self._err_is_terminal:
+            shown = f"{_DIM}{on_one_line(line)}{_PLAIN}" if line else ""
+            self._err.write(f"{_CLEAR_LINE}{shown}")
+            self._err.flush()
+
+    def _finish_line_of_thinking(self) -> None:
+        if self._last_err != "\n":
+            self._err.write("\n")
+            self._err.flush()
+            self._last_err = "\n"

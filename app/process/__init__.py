@@ -1,1 +1,0 @@
-"""The process itself: its end, its signals, and its limit of open files."""

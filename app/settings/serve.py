@@ -1,0 +1,444 @@
+"""The settings of a server without a window: declared once, resolved from three sources."""
+
+import difflib
+import errno
+import json
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, get_origin
+
+from api.transport.config import ImageRule, ServerConfig
+from app import exits, paths
+from app.exits import CommandError
+from app.settings.settings_file import checks_of, made
+from engine import Limits
+from engine.files.bounded import read_bounded
+from engine.files.causes import os_cause
+from ui.preferences.declaring import declare, declared
+from ui.preferences.groups import DEFAULT_PORT
+
+# Every setting of ``fullstop serve``, each declared once.
+#
+# The options of the command line with their help, the environment variables, the lines of the
+# settings file, their checks and the table of the options' page are made from these declarations.
+
+DEFAULT_HOST = "127.0.0.1"
+PREFIX = "FULLSTOP_"
+API_KEY_VARIABLE = f"{PREFIX}API_KEY"
+MODEL_HELP = (
+    "folder of an MLX model, or the name of one that the tools of Hugging Face or LM Studio have "
+    "downloaded (default: the demo model that comes with the program)"
+)
+DRAFT_HELP = (
+    "a smaller model with the same vocabulary, by folder or name, which guesses the next tokens; "
+    "answers are the same, and faster if its guesses are right"
+)
+PLAIN_HELP = (
+    "compute each token by itself; otherwise tokens that repeat the prompt or the answer are "
+    "guessed and checked several at a time if that is faster, with the same answers"
+)
+
+# The server's and the engine's own defaults.
+_SERVER, _ENGINE = ServerConfig(), Limits()
+# Larger numbers are probably mistakes of units.
+_MOST_BYTES, _MOST_COUNT, _MOST_S = 1 << 50, 1_000_000, 86_400
+_LIMITS = "limits"
+
+
+def _count(default: int, words: str, most: int = _MOST_COUNT) -> int:
+    return declare(default, help=words, least=1, most=most, metavar="N", place=_LIMITS)
+
+
+def _seconds(default: float, words: str, *, excludes_least: bool = True) -> float:
+    return declare(
+        default,
+        help=words,
+        least=0,
+        most=_MOST_S,
+        excludes_least=excludes_least,
+        metavar="S",
+        place=_LIMITS,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class ServeOptions:
+    """The settings of a server without a window, by their names in the settings file."""
+
+    host: str = declare(
+        DEFAULT_HOST, help="address to listen on; listening beyond this computer requires a key"
+    )
+    port: int = declare(
+        DEFAULT_PORT, help="port to listen on; 0 picks a free one", least=0, most=65_535
+    )
+    model: tuple[str, ...] = declare(
+        (),
+        help=f"{MODEL_HELP}; repeatable: requests then choose among them by name, and the first "
+        "answers those that name none",
+        metavar="MODEL",
+        example=["~/models/some-mlx-model"],
+    )
+    models_folder: tuple[str, ...] = declare(
+        (),
+        help="a folder of models that requests may name; each is loaded when it is needed; "
+        "repeatable",
+        metavar="FOLDER",
+        example=["~/models"],
+    )
+    one_model: bool = declare(
+        False,
+        help="answer every request with one model, whatever name the request gives; this is always "
+        "so with a single --model, or if only the demo model is present; otherwise requests may "
+        "name every model that fullstop models lists",
+    )
+    alias: tuple[str, ...] = declare(
+        (),
+        help="another name for one of several models, such as the one that an app asks for; "
+        "repeatable",
+        metavar="NAME=MODEL",
+        example=["claude-haiku=some-mlx-model"],
+    )
+    pin: tuple[str, ...] = declare(
+        (),
+        help="one of several models that stays in memory when another needs room; repeatable",
+        metavar="MODEL",
+        example=["some-mlx-model"],
+    )
+    draft_model: Path | None = declare(
+        None, help=DRAFT_HELP, metavar="MODEL", example="~/models/some-smaller-mlx-model"
+    )
+    api_key: str | None = declare(
+        None,
+        help="key that requests must carry; every program on this computer can see a key on the "
+        "command line, so rather give --api-key-file (default: the environment's "
+        f"{API_KEY_VARIABLE}, which other users of this computer cannot read)",
+        metavar="KEY",
+        example="secret",
+    )
+    api_key_file: Path | None = declare(
+        None,
+        help="a file whose first line is that key; only you should be able to read it",
+        metavar="FILE",
+        example="~/fullstop-key",
+    )
+    allow_origin: tuple[str, ...] = declare(
+        (),
+        help="let web pages of this origin call, such as https://example.org, or desktop apps of a "
+        "scheme: app://*, tauri://*, vscode-webview://*; repeatable",
+        metavar="ORIGIN",
+        example=["https://example.org"],
+    )
+    allow_host: tuple[str, ...] = declare(
+        (),
+        help="a name by which other computers reach this one, in addition to its own name, "
+        "*.local, *.internal and *.localhost; repeatable",
+        metavar="NAME",
+        example=["my-computer.local"],
+    )
+    tls_cert: Path | None = declare(
+        None,
+        help="certificate (PEM, with its chain) that encrypts connections; without it, anyone on "
+        "the network can read keys, prompts and answers",
+        metavar="FILE",
+        example="~/server.pem",
+    )
+    tls_key: Path | None = declare(
+        None,
+        help="the certificate's private key (PEM, no passphrase), if it is not in the same file",
+        metavar="FILE",
+        example="~/server-key.pem",
+    )
+    strict: bool = declare(
+        False, help="refuse what the hosted services refuse, such as more than four stops"
+    )
+    images: ImageRule = declare(
+        _SERVER.images,
+        help="what becomes of pictures, which no model here can see: refuse, refuse-new (only in "
+        "the last message; a note stands for earlier pictures and for those of tools, so that "
+        "agents go on), or note (always a note)",
+    )
+    thinking_budget: int | None = declare(
+        None,
+        help="the most tokens of reasoning of a request that names neither a budget nor an effort; "
+        "then the answer begins (default: any number)",
+        least=0,
+        most=_MOST_COUNT,
+        metavar="N",
+        example=4_096,
+        place=_LIMITS,
+    )
+    verbose: bool = declare(False, help="log requests on standard error")
+    log: Literal["text", "json"] = declare(
+        "text",
+        help="format of the log; json writes one object per line, also for every request",
+        example="json",
+    )
+    max_rows: int = _count(
+        _ENGINE.max_rows, "the most answers that are generated at the same time", 1_024
+    )
+    max_waiting: int = _count(
+        _ENGINE.max_waiting, "the most requests that may wait; more get status 429"
+    )
+    prefill_chunk: int = _count(
+        _ENGINE.prefill_chunk,
+        "the most tokens of a prompt that are read between two steps of running answers",
+    )
+    context_bytes: int | None = declare(
+        None,
+        help="bytes of memory for the context of all running answers (default: what is free once "
+        "the model is loaded)",
+        least=1,
+        most=_MOST_BYTES,
+        metavar="N",
+        example=1 << 30,
+        place=_LIMITS,
+    )
+    memory_bytes: int | None = declare(
+        None,
+        help="bytes of memory for the weights and caches of all models together; the least "
+        "recently used model is unloaded when another needs room (default: what this computer "
+        "lets models use)",
+        least=1,
+        most=_MOST_BYTES,
+        metavar="N",
+        example=1 << 34,
+        place=_LIMITS,
+    )
+    prompt_cache_bytes: int = declare(
+        _ENGINE.prompt_cache_bytes,
+        help="bytes of memory for the cache of earlier prompts",
+        least=0,
+        most=_MOST_BYTES,
+        metavar="N",
+        place=_LIMITS,
+    )
+    disk_cache_bytes: int | None = declare(
+        None,
+        help="bytes on disk for the cache of earlier prompts, which is then kept after the "
+        "server ends (default: none, and the cache of an earlier server is deleted, because it "
+        "contains the prompts of everybody who uses the server)",
+        least=1,
+        most=_MOST_BYTES,
+        metavar="N",
+        example=10**10,
+        place=_LIMITS,
+    )
+    kept_responses_bytes: int = declare(
+        _SERVER.kept_responses_bytes,
+        help="bytes of memory for answers that clients of Responses continue by their id; 0 "
+        "keeps none",
+        least=0,
+        most=_MOST_BYTES,
+        metavar="N",
+        place=_LIMITS,
+    )
+    kept_responses_s: float = _seconds(
+        _SERVER.kept_responses_s,
+        "seconds after which an unused answer of this kind is deleted",
+    )
+    kept_responses_folder: Path | None = declare(
+        None,
+        help="a folder, used by this server only, in which such answers are also kept after the "
+        "server ends (default: none is written to disk, because it contains the prompts of "
+        "everybody who uses the server)",
+        metavar="FOLDER",
+        example="~/fullstop-responses",
+        place=_LIMITS,
+    )
+    plain_decoding: bool = declare(
+        False,
+        help=PLAIN_HELP,
+        place=_LIMITS,
+    )
+    max_body_bytes: int = _count(
+        _SERVER.max_body_bytes, "the largest request body, in bytes", _MOST_BYTES
+    )
+    max_connections: int = _count(_SERVER.max_connections, "the most open connections")
+    keepalive_s: float = _seconds(
+        _SERVER.keepalive_s, "seconds of silence after which a stream gets a keepalive message"
+    )
+    header_timeout_s: float = _seconds(
+        _SERVER.header_timeout_s, "seconds in which a new connection must send its first headers"
+    )
+    body_timeout_s: float = _seconds(
+        _SERVER.body_timeout_s, "seconds in which a request's body must arrive"
+    )
+    idle_timeout_s: float = _seconds(
+        _SERVER.idle_timeout_s, "seconds after which an idle connection is closed"
+    )
+    write_timeout_s: float = _seconds(
+        _SERVER.write_timeout_s,
+        "seconds after which a client that does not read its stream is disconnected",
+    )
+    stop_grace_s: float = _seconds(
+        _SERVER.stop_grace_s,
+        "seconds that running answers get when the server is stopped",
+        excludes_least=False,
+    )
+
+
+# Resolves the settings of ``fullstop serve``: command line, then environment, then file.
+#
+# All three are checked in the same way; an error names the source, the setting and a remedy. Main
+# thread, at start-up.
+
+SERVE_FILE_NAME = "serve.toml"
+
+_SETTINGS = "settings"
+_COMMAND_LINE = "command line"
+_KEYS = {"api_key", "api_key_file"}
+_MOST_KEY_BYTES = 64 << 10
+_DECLARED = {one.name: one for one in declared(ServeOptions)}
+
+
+def resolve_serve_options(given: Mapping[str, Any], environment: Mapping[str, str]) -> ServeOptions:
+    """Return the options of a server."""
+    file = _file(given, environment)
+    from_file = {} if file is None else _with_lists(_read(file))
+    _check(from_file, str(file), is_strict=True)
+    from_environment = _from_environment(environment)
+    _check(from_environment, "environment")
+    from_words = {
+        name: str(value) if isinstance(value, Path) else value
+        for name, value in given.items()
+        if name in _DECLARED and value is not None
+    }
+    _check(from_words, _COMMAND_LINE)
+    for place, source in (
+        (str(file), from_file),
+        ("environment", from_environment),
+        (_COMMAND_LINE, from_words),
+    ):
+        if source.keys() >= _KEYS:
+            raise CommandError(_either(place), exits.USAGE)
+    values = _merged(from_file, from_environment, from_words)
+    checked = checks_of(ServeOptions).model_validate(values).model_dump(exclude_unset=True)
+    if "model" in checked:
+        checked["model"] = [str(paths.model_folder(one)) for one in checked["model"] if one]
+    if checked.get("draft_model"):
+        checked["draft_model"] = paths.model_folder(checked["draft_model"])
+    if "api_key" in checked:
+        checked["api_key"] = checked["api_key"] or None  # an empty key would mean no key
+    if checked.get("api_key_file"):
+        checked["api_key"] = _key_of(Path(checked["api_key_file"]).expanduser())
+    return made(ServeOptions, checked)
+
+
+def _merged(*sources: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values of all sources; later ones take precedence."""
+    values: dict[str, Any] = {}
+    for source in sources:
+        if source.keys() & _KEYS:  # a key in one place replaces the file of a key in another
+            values = {name: value for name, value in values.items() if name not in _KEYS}
+        values |= source
+    return values
+
+
+def _either(place: str) -> str:
+    if place == _COMMAND_LINE:
+        return "use either --api-key or --api-key-file"
+    if place == "environment":
+        return f"{API_KEY_VARIABLE} and {API_KEY_VARIABLE}_FILE are both set; unset one of them"
+    return f"{place}: api_key and api_key_file are both given; leave out one of them"
+
+
+def _key_of(file: Path) -> str:
+    """Return the first line of a file; no error quotes it."""
+    try:
+        lines = read_bounded(file, _MOST_KEY_BYTES).decode("utf-8-sig").splitlines()
+    except OSError as error:
+        cause = "it is too large for a key" if error.errno == errno.EFBIG else os_cause(error)
+        raise CommandError(
+            f"--api-key-file: {file} cannot be read: {cause}", exits.USAGE
+        ) from error
+    except UnicodeDecodeError:
+        raise CommandError(f"--api-key-file: {file} is not UTF-8 text", exits.USAGE) from None
+    key = lines[0].strip() if lines else ""
+    if not key:
+        raise CommandError(
+            f"--api-key-file: {file} has no key on its first line; write the key there", exits.USAGE
+        )
+    return key
+
+
+def _file(given: Mapping[str, Any], environment: Mapping[str, str]) -> Path | None:
+    """Return the file to read; a named file must exist, the usual one need not."""
+    named = given.get(_SETTINGS) or environment.get(f"{PREFIX}{_SETTINGS.upper()}")
+    if named:
+        return Path(named).expanduser()
+    usual = paths.config_folder() / SERVE_FILE_NAME
+    return usual if usual.exists() else None
+
+
+def _read(file: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(read_bounded(file).decode("utf-8"))
+    except FileNotFoundError:
+        raise CommandError(
+            f"{file} does not exist; --settings takes a TOML file", exits.USAGE
+        ) from None
+    except OSError as error:
+        raise CommandError(f"{file} cannot be read: {os_cause(error)}", exits.USAGE) from error
+    except UnicodeDecodeError:
+        raise CommandError(f"{file} is not UTF-8 text; save it as UTF-8", exits.USAGE) from None
+    except tomllib.TOMLDecodeError as error:
+        raise CommandError(
+            f"{file} is not valid TOML: {error}; lines look like {_example('port')} or "
+            f"{_example('host')}",
+            exits.USAGE,
+        ) from None
+
+
+def _with_lists(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values of a file; a single model need not be in a list."""
+    model = values.get("model")
+    return {**values, "model": [model]} if isinstance(model, str) and model else dict(values)
+
+
+def _from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name, one in _DECLARED.items():
+        text = environment.get(f"{PREFIX}{name.upper()}")
+        if text:  # an empty variable means not set
+            parts = [part.strip() for part in text.split(",")]
+            is_list = get_origin(one.kind) is tuple
+            # A folder's name may contain commas.
+            is_one = is_list and Path(text).expanduser().exists()
+            several = [text] if is_one else [part for part in parts if part]
+            found[name] = several if is_list else text
+    return found
+
+
+def _check(values: Mapping[str, Any], place: str, *, is_strict: bool = False) -> None:
+    from pydantic import ValidationError
+
+    try:
+        checks_of(ServeOptions).model_validate(values, strict=is_strict)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        key = str(first["loc"][0])
+        raise CommandError(
+            _complaint(place, key, first["type"], first["msg"]), exits.USAGE
+        ) from None
+
+
+def _complaint(place: str, key: str, kind: str, message: str) -> str:
+    if kind == "extra_forbidden":
+        near = difflib.get_close_matches(key, _DECLARED, 1)
+        remedy = f"did you mean {near[0]}?" if near else f"known settings: {', '.join(_DECLARED)}"
+        return f"{place}: {key}: unknown setting; {remedy}"
+    if place == _COMMAND_LINE:
+        return f"--{key.replace('_', '-')}: {message}"
+    if place == "environment":
+        return f"{PREFIX}{key.upper()} (environment): {message}; correct it or unset it"
+    return f"{place}: {key}: {message}; write it like {_example(key)}, or leave it out"
+
+
+def _example(name: str) -> str:
+    """Return a line of the file that sets a value."""
+    one = _DECLARED[name]
+    said = one.setting.example
+    value = True if one.kind is bool else one.default if said is None else said
+    return f"{name} = {json.dumps(value)}"  # TOML writes these values like JSON

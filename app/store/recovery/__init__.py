@@ -1,1 +1,0 @@
-"""Recovers what can be read of a damaged database."""

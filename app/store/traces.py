@@ -1,0 +1,384 @@
+"""Keeps the recorded tokens of answers in a folder of bounded size."""
+
+import asyncio
+import contextlib
+import logging
+import os
+import re
+import tempfile
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from typing import NamedTuple, ParamSpec
+
+from app.paths import made_private
+from engine.files.bounded import read_bounded
+from engine.files.causes import os_cause
+from engine.files.fields import DamagedFile
+from engine.files.later import Later
+from engine.recording.kept_trace import KeptTrace, packed, unpacked
+from engine.recording.run_trace import RunTrace
+
+# Writes, reads and deletes the traces in a folder, one file for each run.
+#
+# One thread calls it; it blocks while the disk works. Failed writes are kept in memory and tried
+# again. A file that cannot be read stays where it is, and does not affect others.
+
+_log = logging.getLogger(__name__)
+_SUFFIX = ".trace"
+_MOST_FILE_BYTES = 64 << 20
+_MOST_DELETED_BYTES = 64 << 20
+# The most that may wait for a full disk; beyond it, the oldest is dropped.
+_MOST_WAITING_BYTES = 64 << 20
+# Ids are hexadecimal; an imported one may be anything, and must not become a path.
+_USABLE = re.compile(r"[0-9A-Za-z_-]{1,80}")
+
+
+def is_usable(conversation_id: str, run_id: str) -> bool:
+    """Return whether two ids can name a file."""
+    return bool(_USABLE.fullmatch(conversation_id) and _USABLE.fullmatch(run_id))
+
+
+class _KeptFile(NamedTuple):
+    """A file: its run, when it was written, and its size."""
+
+    conversation_id: str
+    written_at: float
+    size_bytes: int
+    path: Path
+
+
+class _DeletedFile(NamedTuple):
+    """A deleted file, for undo."""
+
+    file: _KeptFile
+    content: bytes
+
+
+class TraceFolder:
+    """The traces in a folder.
+
+    Deleted files leave the disk at once; the last ones stay in memory for undo.
+    """
+
+    def __init__(self, folder: Path, most_bytes: int, try_again: Callable[[], None]) -> None:
+        self.most_bytes = most_bytes
+        self._folder = folder
+        self._try_again = try_again
+        # By run; read from the folder at first use.
+        self._found: dict[str, _KeptFile] | None = None
+        self._deleted: OrderedDict[str, _DeletedFile] = OrderedDict()
+        # By run, what the disk has not taken yet: whose it is, and its content.
+        self._waiting: dict[str, tuple[str, bytes]] = {}
+        self._is_failing = False
+
+    def size_bytes(self) -> int:
+        """Return how many bytes the files have."""
+        return sum(one.size_bytes for one in self._files().values())
+
+    def _files(self) -> dict[str, _KeptFile]:
+        if self._found is None:
+            self._found = {}
+            with contextlib.suppress(OSError):
+                for path in self._folder.glob(f"*{_SUFFIX}"):
+                    conversation_id, _, run_id = path.name.removesuffix(_SUFFIX).partition(".")
+                    with contextlib.suppress(OSError):
+                        facts = path.lstat()
+                        self._found[run_id] = _KeptFile(
+                            conversation_id, facts.st_mtime, facts.st_size, path
+                        )
+        return self._found
+
+    def keep(self, conversation_id: str, run_id: str, trace: RunTrace) -> None:
+        """Keep the trace of a run that has ended, if it is not too large."""
+        content = packed(trace)
+        if self._is_small(content):
+            self._waiting[run_id] = conversation_id, content
+            self.write_waiting()
+
+    def write_waiting(self) -> None:
+        """Write what the disk has not taken yet, in order; try again later where it still fails."""
+        for run_id, (conversation_id, content) in list(self._waiting.items()):
+            try:
+                self._put(KeptTrace(run_id, conversation_id, time.time()), content)
+                self.prune()
+            except OSError as error:
+                if not self._is_failing:  # log once, not for each trace
+                    _log.warning("traces cannot be written now: %s", os_cause(error))
+                self._is_failing = True
+                self._bound_waiting()
+                self._try_again()
+                return
+            self._waiting.pop(run_id, None)
+        self._is_failing = False
+
+    def _is_small(self, content: bytes) -> bool:
+        return len(content) <= min(self.most_bytes, _MOST_FILE_BYTES)
+
+    def _bound_waiting(self) -> None:
+        size = sum(len(content) for _, content in self._waiting.values())
+        for run_id in list(self._waiting):
+            if size <= _MOST_WAITING_BYTES:
+                return
+            size -= len(self._waiting.pop(run_id)[1])
+
+    def _path_of(self, conversation_id: str, run_id: str) -> Path:
+        return self._folder / f"{conversation_id}.{run_id}{_SUFFIX}"
+
+    def load(self, run_id: str) -> RunTrace | None:
+        """Return the trace of a run; None if none is kept, or it cannot be read."""
+        content = self.content(run_id)
+        try:
+            return None if content is None else unpacked(content)
+        except DamagedFile as error:
+            # It stays: a later version may have written it.
+            _log.warning("the trace of the run %s cannot be read: %s", run_id, error)
+            return None
+
+    def kept(self) -> list[KeptTrace]:
+        """Return which traces are kept, the oldest first."""
+        files = [
+            KeptTrace(run_id, one.conversation_id, one.written_at)
+            for run_id, one in self._files().items()
+            if run_id not in self._waiting
+        ]
+        now = time.time()
+        waiting = [KeptTrace(run_id, one[0], now) for run_id, one in self._waiting.items()]
+        return sorted(files, key=lambda one: one.written_at) + waiting
+
+    def content(self, run_id: str) -> bytes | None:
+        """Return the stored bytes of a trace; None if it is gone or cannot be read."""
+        if run_id in self._waiting:
+            return self._waiting[run_id][1]
+        file = self._files().get(run_id)
+        if file is None:
+            return None
+        try:
+            return read_bounded(file.path, _MOST_FILE_BYTES)
+        except OSError as error:  # it stays: too many files may be open
+            _log.warning("the trace %s cannot be read: %s", file.path.name, os_cause(error))
+            return None
+
+    def take_in(self, kept: KeptTrace, content: bytes) -> bool:
+        """Keep an imported trace; return whether that run's trace is kept now."""
+        unpacked(content)
+        if not is_usable(kept.conversation_id, kept.run_id) or not self._is_small(content):
+            return False
+        self._put(kept, content)
+        self.prune()
+        return kept.run_id in self._files()
+
+    def copy(self, run_ids: Mapping[str, str], conversation_id: str) -> None:
+        """Keep copies of traces for the runs that were copied."""
+        for run_id, original in run_ids.items():
+            content = self.content(original)
+            if content is None:
+                continue
+            file = self._files().get(original)
+            if file is None or original in self._waiting:
+                self._waiting[run_id] = conversation_id, content
+                continue
+            try:
+                self._put(KeptTrace(run_id, conversation_id, file.written_at), content)
+            except OSError:
+                self._waiting[run_id] = conversation_id, content
+        self.write_waiting()
+        self.prune()
+
+    def _put(self, kept: KeptTrace, content: bytes) -> None:
+        """Write a trace that is as old as it is said to be: the oldest go first."""
+        run_id, conversation_id, written_at = kept
+        path = self._path_of(conversation_id, run_id)
+        made_private(self._folder)
+        _write(path, content)
+        os.utime(path, (written_at, written_at))
+        self._files()[run_id] = _KeptFile(conversation_id, written_at, len(content), path)
+
+    def prune(self) -> None:
+        """Delete the oldest traces until the others fit into ``most_bytes``."""
+        if not self.most_bytes:
+            self._waiting.clear()
+        files = self._files()
+        total = sum(one.size_bytes for one in files.values())
+        if total <= self.most_bytes:
+            return
+        for run_id, one in sorted(files.items(), key=lambda item: item[1].written_at):
+            self._delete(run_id)
+            total -= one.size_bytes
+            if total <= self.most_bytes:
+                return
+
+    def forget_all(self) -> None:
+        """Delete all traces, those for undo as well."""
+        self._deleted.clear()
+        self.keep_only(frozenset())
+
+    def delete_runs(self, run_ids: frozenset[str]) -> None:
+        """Delete the traces of runs, and hold them for undo."""
+        files = self._files()
+        for run_id in run_ids & files.keys():
+            file = files[run_id]
+            with contextlib.suppress(OSError):
+                content = read_bounded(file.path, _MOST_FILE_BYTES)
+                self._deleted[run_id] = _DeletedFile(file, content)
+            self._delete(run_id)
+        for run_id in run_ids & self._waiting.keys():
+            conversation_id, content = self._waiting.pop(run_id)
+            path = self._path_of(conversation_id, run_id)
+            file = _KeptFile(conversation_id, time.time(), len(content), path)
+            self._deleted[run_id] = _DeletedFile(file, content)
+        while sum(len(one.content) for one in self._deleted.values()) > _MOST_DELETED_BYTES:
+            self._deleted.popitem(last=False)
+
+    def restore(self, run_ids: frozenset[str]) -> None:
+        """Bring back deleted traces."""
+        for run_id in run_ids & self._deleted.keys():
+            file, content = self._deleted.pop(run_id)
+            try:
+                self._put(KeptTrace(run_id, file.conversation_id, file.written_at), content)
+            except OSError:
+                self._waiting[run_id] = file.conversation_id, content
+                self._try_again()
+        self.prune()
+
+    def keep_only(self, conversation_ids: frozenset[str]) -> None:
+        """Delete the traces of all other conversations."""
+        for run_id, one in list(self._files().items()):
+            if one.conversation_id not in conversation_ids:
+                self._delete(run_id)
+        for run_id, (conversation_id, _) in list(self._waiting.items()):
+            if conversation_id not in conversation_ids:
+                del self._waiting[run_id]
+
+    def _delete(self, run_id: str) -> None:
+        one = self._files().pop(run_id, None)
+        if one is not None:
+            with contextlib.suppress(FileNotFoundError):
+                one.path.unlink()
+
+
+def _write(path: Path, content: bytes) -> None:
+    """Write a file whole or not at all; ``mkstemp`` makes it readable by this person alone."""
+    number, name = tempfile.mkstemp(prefix=".", dir=path.parent)
+    try:
+        with os.fdopen(number, "wb") as file:
+            file.write(content)
+        os.replace(name, path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(name)
+        raise
+
+
+# Keeps the traces of answers as files, one for each run; deletes the oldest first.
+#
+# Fits ``ui.chat.session.traces.TraceKeeper``. Its methods are called on the main thread and
+# return at once; one thread compresses, writes and deletes, in order.
+
+_P = ParamSpec("_P")
+_TRIED_AGAIN_AFTER_S = 5.0
+
+
+class TraceFiles:
+    """The traces in a folder.
+
+    Deleted files leave the disk at once; the last ones stay in memory for undo.
+
+    Args:
+        folder: The folder, which is made when it is needed.
+        most_bytes: How much disk space they may take; 0 keeps none.
+    """
+
+    def __init__(self, folder: Path, most_bytes: int) -> None:
+        self._thread = ThreadPoolExecutor(1, "fullstop-traces")
+        self._again = Later(_TRIED_AGAIN_AFTER_S, lambda: self._submit(self._folder.write_waiting))
+        self._folder = TraceFolder(folder, most_bytes, self._again.begin)
+
+    def keep(self, conversation_id: str, run_id: str, trace: RunTrace) -> None:
+        """Keep the trace of a run that has ended.
+
+        Args:
+            conversation_id: The conversation's id.
+            run_id: The run's id.
+            trace: The trace.
+        """
+        if self._folder.most_bytes and is_usable(conversation_id, run_id):
+            self._submit(self._folder.keep, conversation_id, run_id, trace)
+
+    async def load(self, run_id: str) -> RunTrace | None:
+        """Return the trace of a run; None if none is kept, or it cannot be read."""
+        return await asyncio.wrap_future(self._thread.submit(self._folder.load, run_id))
+
+    def limit_to(self, most_bytes: int) -> None:
+        """Change how much disk space they may take."""
+        self._folder.most_bytes = most_bytes
+        self._submit(self._folder.prune)
+
+    def keep_only(self, conversation_ids: frozenset[str]) -> None:
+        """Delete the traces of all other conversations: these have been deleted."""
+        self._submit(self._folder.keep_only, conversation_ids)
+
+    def delete(self, run_ids: frozenset[str]) -> None:
+        """Delete the traces of runs; ``restore`` can bring them back."""
+        self._submit(self._folder.delete_runs, run_ids)
+
+    def restore(self, run_ids: frozenset[str]) -> None:
+        """Bring back deleted traces, unless all traces were deleted since."""
+        self._submit(self._folder.restore, run_ids)
+
+    def copy(self, run_ids: Mapping[str, str], conversation_id: str) -> None:
+        """Keep copies of traces for runs that were copied; each is as old as its original.
+
+        Args:
+            run_ids: The ids of the originals, by those of their copies.
+            conversation_id: The conversation that the copies belong to.
+        """
+        self._submit(self._folder.copy, dict(run_ids), conversation_id)
+
+    def measured(self) -> "Future[int]":
+        """Return their size in bytes, after all earlier work is done."""
+        return self._thread.submit(self._folder.size_bytes)
+
+    def kept(self) -> "Future[list[KeptTrace]]":
+        """Return which traces are kept, the oldest first."""
+        return self._thread.submit(self._folder.kept)
+
+    def content(self, run_id: str) -> "Future[bytes | None]":
+        """Return the stored bytes of a trace; None if it is gone or cannot be read."""
+        return self._thread.submit(self._folder.content, run_id)
+
+    def take_in(self, kept: KeptTrace, content: bytes) -> "Future[bool]":
+        """Keep an imported trace, if there is room for one of its age.
+
+        Args:
+            kept: Its run and its age.
+            content: The trace as ``content`` returned it.
+
+        Returns:
+            Whether that run's trace is kept now; raises ``DamagedFile`` where it is none, and
+            ``OSError`` where the disk does not take it.
+        """
+        return self._thread.submit(self._folder.take_in, kept, content)
+
+    def forget_all(self) -> "Future[None]":
+        """Delete all of them; the future ends when that is done."""
+        return self._thread.submit(self._folder.forget_all)
+
+    def close(self) -> None:
+        """Finish the pending work, and accept no more."""
+        self._submit(self._folder.write_waiting)
+        self._thread.shutdown()
+        self._again.cancel()
+
+    def _submit(self, work: Callable[_P, None], *args: _P.args, **kwargs: _P.kwargs) -> None:
+        with contextlib.suppress(RuntimeError):  # closed meanwhile
+            self._thread.submit(_logged, lambda: work(*args, **kwargs))
+
+
+def _logged(work: Callable[[], None]) -> None:
+    try:
+        work()
+    except Exception:
+        _log.exception("a trace could not be kept or deleted")

@@ -1,1 +1,0 @@
-"""The recorded tokens of answers, kept on disk within a budget."""

@@ -1,1 +1,0 @@
-"""Answers and conversations in the terminal. Needs no Qt."""

@@ -1,0 +1,273 @@
+"""Captures and probes as the window shows them, on the real engine and server."""
+
+import asyncio
+import socket
+from collections.abc import Callable, Coroutine, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import anthropic
+import pytest
+from PySide6.QtCore import Qt
+from PySide6.QtGui import QGuiApplication
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import (
+    QAbstractButton,
+    QApplication,
+    QComboBox,
+    QLineEdit,
+    QProgressBar,
+    QScrollArea,
+    QTextEdit,
+)
+
+from api.conformance.probe.values import ProbeOptions
+from api.server.thread import ServerThread
+from api.transport.config import ServerConfig
+from app import inspector
+from app.desktop.window import server_window
+from app.inspector import ApiTools, read_capture
+from engine.recording.replay import replay
+from engine.scheduling.service import Engine
+from engine.stopping.rules import StopRules
+from tests.support.kept import preferences_state
+from tests.ui.driving import eventually
+from ui.inspector.capture_window import CaptureWindow
+from ui.inspector.probe_window import ProbeWindow
+from ui.kit.look.theme import Theme
+from ui.records.store import MemoryConversationStore
+
+LEAK = """curl http://x/v1/chat/completions -d '{"stop": ["END"]}'
+{"object": "chat.completion", "model": "m", "choices": [{"index": 0, "message":
+{"role": "assistant", "content": "abc EN"}, "finish_reason": "stop"}]}"""
+
+Run = Callable[[Coroutine[Any, Any, Any]], Any]
+
+
+@pytest.fixture
+def tools(engine: Engine) -> ApiTools:
+    return ApiTools(engine, lambda: "")
+
+
+@pytest.fixture
+def address(engine: Engine) -> Iterator[str]:
+    server = ServerThread(engine, ServerConfig())
+    yield server.start().url
+    server.stop()
+
+
+def test_a_capture_is_read_with_its_faults() -> None:
+    view = read_capture(LEAK)
+    assert view.is_answer
+    assert view.text == "abc EN"
+    assert ("Requested stops", '"END"') in view.facts
+    assert any("END" in finding.sentence for finding in view.findings)
+
+
+def test_text_that_is_not_an_answer_is_reported() -> None:
+    view = read_capture("<html>404</html>")
+    assert not view.is_answer
+    assert view.title
+
+
+def test_a_pasted_answer_is_shown_with_its_faults(
+    run: Run, theme: Theme, tools: ApiTools, tmp_path: Path
+) -> None:
+    path = tmp_path / "answer.txt"
+    path.write_text(LEAK)
+
+    async def steps() -> None:
+        window = CaptureWindow(theme, tools)
+        window.show()
+        assert not window.copy.isEnabled()
+        assert window.page.document().isEmpty()
+        assert "appears here" in window.page.placeholderText()
+        QGuiApplication.clipboard().setText(LEAK)
+        window.activateWindow()
+        await eventually(lambda: QApplication.activeWindow() is window)
+        keyboard = QApplication.focusWidget()
+        assert keyboard is not None
+        QTest.keyClick(keyboard, Qt.Key.Key_V, Qt.KeyboardModifier.ControlModifier)
+        await eventually(lambda: window.view is not None)
+        assert "Format: chat" in window.title.text()
+        assert "abc EN" in window.page.toPlainText()
+        window.source.clear()
+        await eventually(lambda: window.view is None)
+        window.paste.click()
+        await eventually(lambda: window.view is not None)
+        window.source.clear()
+        await eventually(lambda: window.view is None)
+        window.open_file(path)
+        await eventually(lambda: window.view is not None)
+        window.copy.click()
+        assert "text      'abc EN'" in QGuiApplication.clipboard().text()
+        window.open_file(tmp_path / "missing")
+        await eventually(lambda: "could not be read" in window.title.text())
+        await window.finish()
+        window.close()
+        window.deleteLater()
+
+    run(steps())
+
+
+def test_our_own_server_is_probed_in_the_window_and_passes(
+    run: Run,
+    theme: Theme,
+    tools: ApiTools,
+    address: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # tests/api/conformance/probe/own_server runs every check.
+    some = partial(ProbeOptions, only=("stop.*", "form.*", "errors.stop_*"))
+    monkeypatch.setattr(inspector, "ProbeOptions", some)
+
+    async def steps() -> None:
+        window = ProbeWindow(theme, tools)
+        window.show()
+        window.url.setText(address)
+        window.dialect.setCurrentIndex(window.dialect.findData("messages"))
+        window.start.click()
+        assert not window.start.isEnabled()
+        await eventually(lambda: window.probing.stage != "running", 300)
+        assert window.probing.stage == "done", window.note.text()
+        assert window.note.text().startswith("All ")
+        window.copy.click()
+        assert "| check" in QGuiApplication.clipboard().text()
+        window._save(tmp_path / "report.html")
+        await window.finish()
+        assert "<!doctype html>" in (tmp_path / "report.html").read_text()
+        window.close()
+        window.deleteLater()
+
+    run(steps())
+
+
+def test_a_probe_can_be_cancelled_and_started_again(
+    run: Run, theme: Theme, tools: ApiTools, address: str
+) -> None:
+    async def steps() -> None:
+        window = ProbeWindow(theme, tools)
+        window.show()
+        window.url.setText(address)
+        window.start.click()
+        await eventually(lambda: len(window.probing.rows) > 1, 30)
+        window.cancel.click()
+        await eventually(lambda: window.probing.stage == "cancelled")
+        assert window.start.isEnabled()
+        assert window.page.toPlainText()
+        window.start.click()
+        assert window.probing.stage == "running"
+        await window.finish()
+        window.close()
+        window.deleteLater()
+
+    run(steps())
+
+
+def test_if_nothing_answers_the_window_says_what_to_do(
+    run: Run, theme: Theme, tools: ApiTools
+) -> None:
+    async def steps() -> None:
+        window = ProbeWindow(theme, tools)
+        window.show()
+        window.url.setText("http://127.0.0.1:9")
+        window.start.click()
+        await eventually(lambda: window.probing.stage == "failed")
+        assert window.note.text() == "http://127.0.0.1:9 does not answer: nothing listens there."
+        window.url.clear()
+        window.start.click()
+        await asyncio.sleep(0)
+        assert window.note.text().startswith("Type the address")
+        await window.finish()
+        window.close()
+        window.deleteLater()
+
+    run(steps())
+
+
+def test_a_request_of_another_app_is_inspected_with_its_tokens(
+    run: Run, theme: Theme, engine: Engine
+) -> None:
+    async def steps() -> None:
+        preferences = preferences_state()
+        preferences.change_server(port=_free_port())
+        loop = asyncio.get_running_loop()
+        window = server_window(engine, theme, MemoryConversationStore(), preferences, loop)
+        window.show()
+        switch, panel = window.workspace.server, window.server_panel
+        assert switch is not None
+        assert panel is not None
+        switch.turn(True)
+        await eventually(lambda: switch.stage == "on")
+        client = anthropic.AsyncAnthropic(api_key="x", base_url=switch.url, max_retries=0)
+        message = await client.messages.create(
+            model="any",
+            max_tokens=60,
+            stop_sequences=["6"],
+            messages=[{"role": "user", "content": "Count from 1 to 10, one number per line"}],
+        )
+        assert message.stop_sequence == "6"
+        await eventually(lambda: any(not one.is_open for one in panel.log))
+        entry = list(panel.log)[-1]
+        window.inspector.show_request(entry)
+        shown = window.inspector.shown
+        assert shown is not None
+        assert shown.can_be_replayed
+        assert shown.trace is not None
+        assert "".join(token.piece for token in shown.trace.tokens).endswith("6")
+        again = shown.trace.recording()
+        assert again is not None
+        assert replay(again, StopRules(("3",))).text == "1\n2\n"
+        window.workspace.traces.forget_all()
+        forgotten = window.inspector.shown
+        assert forgotten is not None
+        assert forgotten.trace is None, "the shown run is forgotten, too"
+        assert forgotten.run.text == "1\n2\n3\n4\n5\n"
+        await client.close()
+        window.quit()
+        await window.finish()
+        window.deleteLater()
+
+    run(steps())
+
+
+def _free_port() -> int:
+    with socket.socket() as place:
+        place.bind(("127.0.0.1", 0))
+        return int(place.getsockname()[1])
+
+
+def test_every_control_of_the_other_windows_has_a_name(
+    run: Run, theme: Theme, engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path))
+
+    async def steps() -> None:
+        loop = asyncio.get_running_loop()
+        store, preferences = MemoryConversationStore(), preferences_state()
+        window = server_window(engine, theme, store, preferences, loop)
+        window.show()
+        window.others.show_capture()
+        window.others.show_probe()
+        window.others.show_models()
+        others = (window.others.capture, window.others.probe, window.others.models)
+        models = window.others.models
+        assert models is not None
+        await eventually(lambda: bool(models.local.cards))
+        kinds = (QAbstractButton, QComboBox, QLineEdit, QTextEdit, QProgressBar, QScrollArea)
+        nameless = [
+            f"{type(other).__name__}: {type(control).__name__}"
+            for other in others
+            for kind in kinds
+            for control in (other.findChildren(kind) if other is not None else ())
+            if not (control.accessibleName() or getattr(control, "text", str)())
+            and not control.objectName().startswith("qt_")
+        ]
+        assert nameless == []
+        window.quit()
+        await window.finish()
+        window.deleteLater()
+
+    run(steps())

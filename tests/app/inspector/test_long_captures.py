@@ -1,0 +1,163 @@
+"""Captures of any length: read on another thread, and shown as far as a page can show them."""
+
+import asyncio
+import gzip
+import json
+import threading
+from collections.abc import Callable, Coroutine, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from PySide6.QtCore import QMimeData
+from PySide6.QtGui import QGuiApplication
+
+from api.conformance.captures.framing import framed
+from app.inspector import ApiTools, read_capture
+from engine.scheduling.service import Engine
+from tests.api.conformance.captures.opening.saved import flow, netstring, stream
+from tests.ui.driving import eventually
+from ui.inspector.capture_window import SHOWN_CHARS, CaptureWindow
+from ui.inspector.shown_run import CaptureView
+from ui.kit.look.theme import Theme
+
+Run = Callable[[Coroutine[Any, Any, Any]], Any]
+COUNT = 3_000
+
+
+def chunk(text: str = "", reason: str | None = None) -> str:
+    choice = {"index": 0, "delta": {"content": text}, "finish_reason": reason}
+    value = {"id": "x", "object": "chat.completion.chunk", "model": "m", "choices": [choice]}
+    return f"data: {json.dumps(value)}\n\n"
+
+
+LONG = "".join(chunk(f"w{n} ") for n in range(COUNT)) + chunk(reason="stop") + "data: [DONE]\n\n"
+
+
+class WatchedTools(ApiTools):
+    """The real tools; notes on which thread they read, and can delay them."""
+
+    def __init__(self, engine: Engine) -> None:
+        super().__init__(engine, lambda: "")
+        self.threads: list[int] = []
+        self.gate = threading.Event()
+        self.gate.set()
+
+    def read_capture(self, text: str, stops: Sequence[str] = ()) -> CaptureView:
+        self.threads.append(threading.get_ident())
+        assert self.gate.wait(30)
+        return read_capture(text, stops)
+
+
+@pytest.fixture
+def use(run: Run, engine: Engine, theme: Theme) -> Callable[..., None]:
+    def use_window(steps: Callable[[CaptureWindow, WatchedTools], Any]) -> None:
+        async def whole() -> None:
+            tools = WatchedTools(engine)
+            window = CaptureWindow(theme, tools)
+            window.show()
+            await steps(window, tools)
+            await window.finish()
+            window.close()
+            window.deleteLater()
+
+        run(whole())
+
+    return use_window
+
+
+def test_a_long_capture_is_read_whole_on_another_thread_and_shown_in_part(
+    use: Callable[..., None], tmp_path: Path
+) -> None:
+    assert len(LONG) > 4 * SHOWN_CHARS
+    path = tmp_path / "long.txt"
+    path.write_text(LONG)
+
+    async def steps(window: CaptureWindow, tools: WatchedTools) -> None:
+        window.open_file(path)
+        await eventually(lambda: window.view is not None)
+        assert threading.get_ident() not in tools.threads
+        assert window.view is not None
+        assert window.view.text.endswith(f"w{COUNT - 1} ")
+        assert len(window.source.toPlainText()) < 2 * SHOWN_CHARS
+        assert window.source.capture == LONG
+        assert window.source.isReadOnly()
+        page = window.page.toPlainText()
+        assert "more characters" in page
+        assert "events" in page
+        assert f"{COUNT + 2:,}" in page, "the last events are shown, too"
+        window.clear.click()
+        assert not window.source.isReadOnly()
+        await eventually(lambda: window.view is None)
+
+    use(steps)
+
+
+def test_the_window_goes_on_while_a_capture_is_read_and_a_newer_one_takes_over(
+    use: Callable[..., None],
+) -> None:
+    async def steps(window: CaptureWindow, tools: WatchedTools) -> None:
+        tools.gate.clear()
+        window.source.set_capture(LONG)
+        await eventually(lambda: len(tools.threads) == 1)
+        assert window.title.text().startswith("Reading ")
+        window.source.set_capture('{"done": true, "message": {"content": "new"}, "model": "m"}')
+        await eventually(lambda: len(tools.threads) == 2)
+        tools.gate.set()
+        await eventually(lambda: window.view is not None)
+        await window.finish()
+        assert window.view is not None
+        assert window.view.text == "new"
+
+    use(steps)
+
+
+def test_a_long_text_that_is_pasted_with_the_keyboard_is_read_whole(
+    use: Callable[..., None],
+) -> None:
+    async def steps(window: CaptureWindow, tools: WatchedTools) -> None:
+        pasted = QMimeData()
+        pasted.setText(LONG)
+        QGuiApplication.clipboard().setMimeData(pasted)
+        window.source.paste()
+        assert window.source.capture == LONG
+        await eventually(lambda: window.view is not None)
+        await asyncio.sleep(0)
+
+    use(steps)
+
+
+def test_a_compressed_file_and_a_dump_of_mitmproxy_are_opened(
+    use: Callable[..., None], tmp_path: Path
+) -> None:
+    packed, dump, damaged = (tmp_path / name for name in ("a.gz", "b.mitm", "c.gz"))
+    packed.write_bytes(gzip.compress(stream("packed é").encode()))
+    dump.write_bytes(netstring(flow(stream("dumped é").encode())))
+    damaged.write_bytes(b"\x1f\x8b\x08\x00damaged")
+
+    async def steps(window: CaptureWindow, tools: WatchedTools) -> None:
+        for path, text in ((packed, "packed é"), (dump, "dumped é")):
+            window.open_file(path)
+            await eventually(lambda text=text: window.view is not None and window.view.text == text)
+        window.open_file(damaged)
+        await eventually(lambda: "its gzip compression is damaged." in window.title.text())
+
+    use(steps)
+
+
+def test_of_several_answers_the_first_with_a_fault_is_shown() -> None:
+    fine = json.dumps(
+        {"id": "a", "choices": [{"message": {"content": "A"}, "finish_reason": "stop"}]}
+    )
+    wrong = fine.replace('"a"', '"b"').replace('"stop"', "null")
+    view = read_capture(f"{fine}\n{wrong}\n")
+    assert view.title.startswith("Answer 2 of 2: chat")
+    assert any(one.sentence.startswith("Answer 2: ") for one in view.findings)
+
+
+def test_a_long_answer_in_one_piece_is_read_like_a_short_one() -> None:
+    message = {"role": "assistant", "content": "é\n" * 200_000}
+    choice = {"index": 0, "message": message, "finish_reason": "stop"}
+    text = json.dumps({"object": "chat.completion", "model": "m", "choices": [choice]})
+    (frame,) = framed(text).frames
+    assert frame.value["choices"][0] == choice

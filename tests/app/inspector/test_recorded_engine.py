@@ -1,0 +1,70 @@
+"""An engine with one recorded answer: all that the server needs, and nothing that runs."""
+
+import asyncio
+import threading
+
+import pytest
+
+from app.inspector import RecordedEngine
+from engine import (
+    Event,
+    Finished,
+    GenerationRequest,
+    NoModel,
+    PromptProgress,
+    StopInfo,
+    StopKind,
+    TextDelta,
+    Timing,
+    Usage,
+)
+from tests.support.asking import run
+
+END = Finished(StopInfo(StopKind.EOS), Usage(prompt_tokens=7, cached_tokens=2), Timing())
+SAID: list[Event] = [TextDelta("a"), TextDelta("b"), END]
+
+
+def test_each_choice_gives_the_recorded_events_one_by_one() -> None:
+    async def batches() -> list[list[list[Event]]]:
+        answers = await RecordedEngine("m", SAID).generate_together([GenerationRequest()] * 2)
+        return [[batch async for batch in answer.batches()] for answer in answers]
+
+    first, second = run(batches())
+    assert first == second == [[PromptProgress(7, 7, 2)], *([event] for event in SAID)]
+
+
+def test_callers_can_wait_for_the_end_of_a_recorded_answer() -> None:
+    async def ended() -> Finished:
+        [answer] = await RecordedEngine("m", SAID).generate_together([GenerationRequest()])
+        waiting = asyncio.create_task(answer.ended())
+        async for _ in answer.batches():
+            pass
+        assert answer.finished is END
+        return await waiting
+
+    assert run(ended()) is END
+
+
+def test_a_listener_gets_a_recorded_answer() -> None:
+    async def heard() -> list[Event]:
+        found: list[Event] = []
+        [answer] = await RecordedEngine("m", SAID).generate_together([GenerationRequest()])
+        answer.listen(found.extend, hides_traces=False)
+        async for _ in answer.batches():
+            pass
+        return found
+
+    assert run(heard())[1:] == SAID
+
+
+def test_a_recorded_engine_has_no_thread_and_refuses_what_needs_a_model() -> None:
+    before = set(threading.enumerate())
+    engine = RecordedEngine("m", SAID)
+    engine.unload_when_idle()
+    assert engine.model is not None
+    assert (engine.model.id, engine.status.state) == ("m", "ready")
+    with pytest.raises(NoModel, match="recorded answer"):
+        run(engine.count_tokens(GenerationRequest()))
+    with pytest.raises(NoModel, match="recorded answer"):
+        run(engine.tokenize("text"))
+    assert set(threading.enumerate()) == before

@@ -1,0 +1,259 @@
+"""The API tab shows real bytes, bodies that make the same request, and programs that run."""
+
+import asyncio
+import dataclasses
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import pytest
+
+from api.conformance.captures.diagnosis import diagnose
+from api.conformance.captures.parsing import parse
+from api.conformance.captures.values import Severity
+from api.dialects.chat.dialect import DIALECT as CHAT
+from api.dialects.shared.body import parsed
+from api.dialects.shared.dialect import Dialect
+from api.server.routes import DIALECTS
+from api.server.thread import ServerThread
+from api.transport.config import ServerConfig
+from app.inspector import body_of, wire_views
+from engine.scheduling.service import Engine
+from engine.stopping.rules import StopRules, StopScope
+from engine.values.chat import Message, Tool, ToolCall
+from engine.values.request import (
+    GenerationRequest,
+    OutputConstraint,
+    Sampling,
+    ToolChoice,
+    TraceLevel,
+)
+from tests.support.asking import other_stop_options, run
+from ui.chat.session.traces import Traces
+from ui.inspector.shown_run import ShownRun, WireView
+from ui.records.runs import Run
+
+TITLES = [dialect.title for dialect in DIALECTS]
+RAW = GenerationRequest(prompt="1\n2\n", stops=StopRules(("6",)), max_tokens=20)
+# Requests of the other dialects contain a conversation.
+WITH_PROMPTS = [one for one in DIALECTS if one.ask(RAW, "model", "") is not None]
+WITH_TURNS = [one for one in DIALECTS if one not in WITH_PROMPTS]
+COUNT = "Count from 1 to 10, one number per line"
+WEATHER = Tool("get_weather", "Get the weather", {"type": "object", "properties": {}})
+CALL = ToolCall("toolu_1", "get_weather", '{"city": "Paris"}')
+ASKED = GenerationRequest(
+    messages=(
+        Message("system", "Be brief."),
+        Message("user", "Weather?"),
+        Message("assistant", "Let me look.", tool_calls=(CALL,)),
+        Message("tool", "Sunny", tool_call_id="toolu_1", name="get_weather"),
+        Message("user", "And now?"),
+    ),
+    sampling=Sampling(temperature=0.5, top_p=0.9),
+    stops=StopRules(
+        ("END", "\n\n"), scope=StopScope.ALL, scopes=(("END", StopScope.TEXT_AND_THINKING),)
+    ),
+    max_tokens=50,
+    tools=(WEATHER,),
+    thinking=False,
+)
+
+
+async def recorded(engine: Engine, asked: GenerationRequest) -> ShownRun:
+    traces = Traces()
+    traces.level = TraceLevel.STOPS
+    generation = await engine.generate(traces.traced(asked))
+    shown = Run(stops=asked.stops.strings, max_tokens=asked.max_tokens, model_id="demo-model")
+    trace = traces.begin(shown.id, generation)
+    assert trace is not None
+    async for event in generation.events():
+        shown.apply(event)
+        trace.take(event)
+    return ShownRun(shown, trace, COUNT)
+
+
+@pytest.fixture(scope="module")
+def counted(engine: Engine) -> ShownRun:
+    asked = GenerationRequest(
+        (Message("user", COUNT),),
+        sampling=Sampling(temperature=0.0),
+        stops=StopRules(("6",)),
+        max_tokens=64,
+        thinking=False,
+    )
+    return run(recorded(engine, asked))  # type: ignore[no-any-return]
+
+
+@pytest.fixture(scope="module")
+def address(engine: Engine) -> Iterator[str]:
+    server = ServerThread(engine, ServerConfig())
+    yield server.start().url
+    server.stop()
+
+
+@pytest.fixture(scope="module")
+def views(engine: Engine, counted: ShownRun, address: str) -> dict[str, WireView]:
+    found = run(wire_views(engine, counted, address))
+    return {view.name: view for view in found}
+
+
+def comparable(request: GenerationRequest) -> GenerationRequest:
+    """Leave out values for which APIs have no field: names of tool results, ids of calls."""
+    messages = tuple(
+        dataclasses.replace(
+            message,
+            name=None,
+            tool_call_id=None,
+            tool_calls=tuple(
+                ToolCall("", c.name, json.dumps(json.loads(c.arguments)))
+                for c in message.tool_calls
+            ),
+        )
+        for message in request.messages
+    )
+    return dataclasses.replace(request, messages=messages, top_logprobs=0)
+
+
+def asked_again(dialect: Dialect, request: GenerationRequest) -> GenerationRequest:
+    """Return the engine's request that the server makes from a body."""
+    body, route = body_of(dialect, request, "m", ""), dialect.answers[0]
+    [asked] = route.read(parsed(json.dumps(body).encode(), route.request), strict=False)
+    return asked
+
+
+@pytest.mark.parametrize("dialect", WITH_TURNS, ids=lambda dialect: dialect.name)
+def test_a_body_makes_the_same_request_as_the_run(dialect: Dialect) -> None:
+    assert comparable(asked_again(dialect, ASKED)) == comparable(ASKED)
+
+
+RICH = GenerationRequest(
+    messages=(Message("user", "Weather?"),),
+    sampling=Sampling(
+        temperature=0.5,
+        presence_penalty=0.5,
+        frequency_penalty=-0.25,
+        logit_bias=((5, 1.0), (7, -100.0)),
+        seed=7,
+    ),
+    stops=StopRules(("END",), token_ids=(9,), include_stop=True, ignore_eos=True, min_tokens=3),
+    max_tokens=50,
+    tools=(WEATHER,),
+    tool_choice=ToolChoice("required", "get_weather"),
+)
+
+
+def test_a_chat_body_contains_all_that_another_app_can_request() -> None:
+    for asked in (
+        RICH,
+        dataclasses.replace(
+            RICH,
+            tools=(),
+            tool_choice=ToolChoice(),
+            constraint=OutputConstraint({"type": "object"}),
+        ),
+    ):
+        assert comparable(asked_again(CHAT, asked)) == comparable(asked)
+
+
+@pytest.mark.parametrize("dialect", DIALECTS, ids=lambda dialect: dialect.name)
+def test_a_body_of_every_dialect_contains_every_option_of_stops(dialect: Dialect) -> None:
+    options = other_stop_options()
+    stops = StopRules(("END",)).with_options(options)
+    asked = GenerationRequest((Message("user", "Hi"),), stops=stops, max_tokens=9)
+    if dialect not in WITH_TURNS:
+        asked = GenerationRequest(prompt=(5,), stops=stops, max_tokens=9)
+    assert asked_again(dialect, asked).stops == stops
+
+
+def test_a_raw_prompt_is_sent_in_the_dialects_that_have_a_field_for_it(
+    engine: Engine, address: str
+) -> None:
+    asked = GenerationRequest(
+        prompt="Count", sampling=Sampling(temperature=0.0), stops=StopRules(("6",)), max_tokens=5
+    )
+    shown = run(recorded(engine, asked))
+    found = {view.name: view for view in run(wire_views(engine, shown, address))}
+    for name in (dialect.title for dialect in WITH_PROMPTS):
+        assert found[name].whole.startswith("HTTP/1.1 200 OK\n")
+        assert '"Count"' in found[name].request
+    assert len(found) == 2
+
+
+@pytest.mark.parametrize("name", TITLES)
+def test_the_bytes_are_a_correct_answer_of_that_api(views: dict[str, WireView], name: str) -> None:
+    view = views[name]
+    for sent in (view.whole, view.stream):
+        assert sent.startswith("HTTP/1.1 200 OK\n")
+        capture = parse(sent)
+        assert capture.text == "1\n2\n3\n4\n5\n"
+        assert [f for f in diagnose(capture, ("6",)) if f.severity is Severity.ERROR] == []
+    assert len(parse(view.stream).events) > 10, "token by token, as it was sent sent"
+
+
+@pytest.mark.parametrize("name", TITLES)
+def test_a_curl_command_works_when_pasted(views: dict[str, WireView], name: str) -> None:
+    done = subprocess.run(
+        ["bash", "-c", views[name].curl], capture_output=True, text=True, timeout=30, check=False
+    )
+    if done.returncode == 127:
+        pytest.skip("there is no curl here")
+    assert done.returncode == 0, done.stderr
+    assert parse(done.stdout).text == "1\n2\n3\n4\n5\n"
+
+
+@pytest.mark.parametrize("name", TITLES)
+def test_a_program_works_when_pasted(views: dict[str, WireView], name: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", views[name].python],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        env=os.environ | {"PYTHONWARNINGS": "ignore"},
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "1\n2\n3\n4\n5\n" in done.stdout or "1\\n2\\n3\\n4\\n5\\n" in done.stdout
+
+
+def test_a_run_without_recorded_tokens_is_sent_in_one_piece(
+    engine: Engine, counted: ShownRun
+) -> None:
+    forgotten = ShownRun(counted.run, None, COUNT)
+    found = run(wire_views(engine, forgotten, "http://127.0.0.1:1"))
+    for view in found:
+        assert parse(view.stream).text == "1\n2\n3\n4\n5\n"
+
+
+def test_a_running_answer_cannot_be_sent_yet(engine: Engine) -> None:
+    with pytest.raises(ValueError, match="when the answer has ended"):
+        asyncio.run(wire_views(engine, ShownRun(Run()), "http://127.0.0.1:1"))
+
+
+def test_a_raw_prompt_is_shown_only_in_the_apis_that_accept_one(
+    engine: Engine, counted: ShownRun
+) -> None:
+    raw = dataclasses.replace(counted, asked=RAW)
+    found = run(wire_views(engine, raw, "http://127.0.0.1:1"))
+    assert 0 < len(found) < len(DIALECTS)
+    assert [view.name for view in found] == [dialect.title for dialect in WITH_PROMPTS]
+    for view in found:
+        assert json.dumps(RAW.prompt) in view.request
+        assert "200 OK" in view.whole.splitlines()[0]
+        assert "after validation" not in view.whole
+
+
+def test_a_conversation_of_only_instructions_is_shown_in_the_apis_that_accept_it(
+    engine: Engine, counted: ShownRun
+) -> None:
+    alone = dataclasses.replace(
+        counted, asked=GenerationRequest(messages=(Message("system", "Count."),), max_tokens=20)
+    )
+    found = run(wire_views(engine, alone, "http://127.0.0.1:1"))
+    # If instructions are a separate field, a request also needs a turn.
+    apart = {"system", "instructions"}
+    assert [view.name for view in found] == [
+        one.title for one in DIALECTS if not apart & one.answers[0].request.model_fields.keys()
+    ]
+    assert all("200 OK" in view.whole.splitlines()[0] for view in found)

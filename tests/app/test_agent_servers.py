@@ -1,0 +1,69 @@
+"""Foreign programs at the address of the server: none gets a key, and none does harm."""
+
+import itertools
+from collections.abc import Iterable
+
+import pytest
+
+from app.agent_servers import (
+    KeyRefused,
+    RunningServer,
+    ServedModel,
+    refused_key_words,
+    running_server,
+)
+from app.agents import NO_KEY
+from tests.support.outside.raw_server import answering, raw_server
+
+_MODEL = ServedModel("m", None, True)
+
+
+def test_a_key_follows_no_redirect() -> None:
+    with raw_server(lambda _: [answering(b'{"data": []}')]) as other:
+        where = f"location: {other.url}/v1/models"
+        with raw_server(lambda _: [answering(b"", where, status="302 Found")]) as server:
+            assert running_server(server.url, ["secret"]) is None
+            shown = RunningServer(server.url, "secret", ())
+            assert shown.can_call_tools(_MODEL) is None
+        assert other.requests == []
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        (b"SSH-2.0-OpenSSH_9.6\r\n",),
+        (answering(b"[" * 100_000),),
+        (b"HTTP/1.1 200 OK\r\ncontent-length: 50\r\n\r\n{",),
+        (answering(b"\xff\xfe"),),
+    ],
+    ids=["not HTTP", "nested", "cut short", "not text"],
+)
+def test_a_program_with_other_answers_is_not_taken_for_the_server(answer: Iterable[bytes]) -> None:
+    with raw_server(lambda _: answer) as server:
+        assert running_server(server.url, ["secret"]) is None
+
+
+def test_an_endless_answer_is_read_up_to_a_limit() -> None:
+    sent = itertools.count()
+
+    def endless(_: bytes) -> Iterable[bytes]:
+        yield b"HTTP/1.1 200 OK\r\n\r\n"
+        for _number in sent:
+            yield b" " * (1 << 20)
+
+    with raw_server(endless) as server:
+        assert running_server(server.url, []) is None
+    assert next(sent) < 100
+
+
+def test_keys_are_sent_only_to_servers_that_ask_for_one() -> None:
+    refused = answering(b"{}", status="401 Unauthorized")
+    with raw_server(lambda _: [refused]) as server:
+        with pytest.raises(KeyRefused) as caught:
+            running_server(server.url, ["one", "two"])
+        asked = [one.lower().partition(b"bearer ")[2].split()[0] for one in server.requests]
+        with pytest.raises(KeyRefused) as unknown:
+            running_server(server.url, [])
+    assert asked == [NO_KEY.lower().encode(), b"one", b"two"]
+    assert "is wrong for the server" in refused_key_words(server.url, caught.value)
+    assert "requires an API key that is not known" in refused_key_words(server.url, unknown.value)

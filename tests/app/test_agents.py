@@ -1,0 +1,62 @@
+"""The settings that each agent gets, and the lines that a person copies."""
+
+import json
+import shlex
+
+import pytest
+
+from app.agents import AGENTS, NO_KEY, Target, lines, with_folder
+from app.command_line import launch_arguments
+
+TARGET = Target("http://127.0.0.1:8642", "owner/some model", 65_536, "secret-key")
+
+
+def test_the_command_line_knows_every_agent() -> None:
+    assert set(launch_arguments.AGENTS) == set(AGENTS)
+
+
+@pytest.mark.parametrize("name", AGENTS)
+def test_an_agent_gets_the_address_the_model_and_the_key(name: str) -> None:
+    setup = AGENTS[name].set_up(TARGET)
+    told = json.dumps([setup.variables, setup.arguments, setup.files])
+    assert TARGET.url in told
+    assert TARGET.model in told
+    assert "65536" in told
+    assert TARGET.key in setup.variables.values()
+    assert all(TARGET.key not in word for word in setup.arguments)
+
+
+@pytest.mark.parametrize("name", AGENTS)
+def test_lines_are_shell_commands_and_never_contain_the_key(name: str) -> None:
+    written = lines(AGENTS[name], TARGET, ("-p", "it's a test"))
+    assert TARGET.key not in written
+    assert "$FULLSTOP_API_KEY" in written or "export FULLSTOP_API_KEY" in written
+    last = written.splitlines()[-1]
+    words = shlex.split(last)
+    assert (words[0], words[-2:]) == (AGENTS[name].program, ["-p", "it's a test"])
+
+
+def test_lines_without_a_key_send_a_placeholder() -> None:
+    target = Target("http://127.0.0.1:8642", "m", None, NO_KEY)
+    written = lines(AGENTS["claude"], target)
+    assert "export ANTHROPIC_AUTH_TOKEN=unused\n" in written
+    assert "FULLSTOP_API_KEY" not in written
+
+
+def test_the_files_of_an_agent_are_in_a_temporary_folder() -> None:
+    setup = AGENTS["aider"].set_up(TARGET)
+    assert with_folder(setup, "/tmp/x").arguments[-1] == "/tmp/x/fullstop-aider.json"
+    assert json.loads(setup.files["fullstop-aider.json"])["openai/owner/some model"]
+    setup = AGENTS["qwen"].set_up(TARGET)
+    place = with_folder(setup, "/tmp/x").variables["QWEN_CODE_SYSTEM_DEFAULTS_PATH"]
+    assert place == "/tmp/x/fullstop-qwen.json"
+    assert '="${TMPDIR:-/tmp}/fullstop-qwen.json"' in lines(AGENTS["qwen"], TARGET)
+
+
+@pytest.mark.parametrize("name", sorted(set(AGENTS) - {"aider"}))
+def test_an_agent_that_sends_pictures_gets_notes_in_their_place(name: str) -> None:
+    # aider sends a picture only if its settings say that the model sees.
+    setup = AGENTS[name].set_up(TARGET)
+    told = json.dumps([setup.variables, setup.arguments, setup.files])
+    assert "images" in told
+    assert "note" in told

@@ -1,0 +1,111 @@
+"""Which models a server offers: the given ones, those of a folder, or all on this computer."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app import paths
+from app.composition import offered_models, served_models
+from app.exits import CommandError
+from app.settings.serve import ServeOptions
+from engine.library.found import Origin, look_into
+from tests.support.several.offered_models import write_models
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory, demo_model_path: Path) -> Path:
+    folder = tmp_path_factory.mktemp("models")
+    write_models(folder, demo_model_path, 3)
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def no_other_models(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "hub"))
+    monkeypatch.setenv("HOME", str(tmp_path))
+
+
+def options(**values: Any) -> ServeOptions:
+    return ServeOptions(**values)
+
+
+def names(one: Any) -> list[str] | None:
+    return None if one.offered is None else [model.id for model in one.offered]
+
+
+def test_one_model_answers_everything_if_one_is_given_or_only_the_demo_model_is_there(
+    folder: Path,
+) -> None:
+    only = str(folder / "owner--model-3")
+    assert names(served_models(options())) is None
+    assert served_models(options()).default == paths.demo_model()
+    assert names(served_models(options(model=(only,)))) is None
+    assert served_models(options(model=(only,))).default == Path(only)
+
+
+def test_given_models_are_offered_and_the_first_is_the_default_one(folder: Path) -> None:
+    given = (str(folder / "owner--model-3"), str(folder / "owner--model-2"))
+    served = served_models(
+        options(model=given, alias=("haiku=owner--model-2",), pin=("owner--model-3",))
+    )
+    assert served.default == Path(given[0])
+    assert names(served) == ["owner--model-3", "owner--model-2"]
+    assert served.offered is not None
+    assert [one.aliases for one in served.offered] == [(), ("haiku",)]
+    assert [one.is_pinned for one in served.offered] == [True, False]
+
+
+def test_a_folder_offers_its_models_beside_the_demo_model(folder: Path) -> None:
+    served = served_models(options(models_folder=(str(folder),)))
+    assert names(served) == [
+        paths.demo_model().name,
+        "owner--model-2",
+        "owner--model-3",
+        "owner--model-4",
+    ]
+    assert served.default == paths.demo_model()
+
+
+def test_without_options_all_models_on_this_computer_are_offered_unless_one_is_to_answer(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = [look_into(one, Origin.FOLDER) for one in sorted(folder.iterdir())]
+    demo = look_into(paths.demo_model(), Origin.BUNDLED)
+    monkeypatch.setattr(paths, "local_models", lambda: [demo, *found])
+    assert len(names(served_models(options())) or []) == 4
+    assert names(served_models(options(one_model=True))) is None
+    assert names(served_models(options(), is_shared_out=True)) is None
+
+
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        ({"model": ("a", "b"), "one_model": True}, "--one-model does not allow a choice"),
+        ({"models_folder": ("/nowhere",)}, "/nowhere is not a folder"),
+        ({"model": ("/nowhere", "/else")}, "/nowhere"),
+        ({"alias": ("haiku",)}, "NAME=MODEL"),
+        ({"alias": ("haiku=model-9",)}, "no model named model-9"),
+        ({"pin": ("owner--model-9",)}, "the nearest names are owner--model-"),
+    ],
+)
+def test_wrong_options_are_refused_with_a_remedy(
+    folder: Path, values: dict[str, Any], said: str
+) -> None:
+    values = {"models_folder": (str(folder),), **values} if "model" not in values else values
+    with pytest.raises(CommandError) as told:
+        served_models(options(**values))
+    assert said in str(told.value)
+
+
+def test_models_of_the_same_name_are_distinguished_by_their_parent_folders(
+    folder: Path, tmp_path: Path
+) -> None:
+    second = tmp_path / "elsewhere" / "owner--model-2"
+    second.parent.mkdir()
+    second.symlink_to(folder / "owner--model-3")
+    found = [look_into(one, Origin.FOLDER) for one in (folder / "owner--model-2", second)]
+    assert [one.id for one in offered_models(found)] == [
+        "owner--model-2",
+        "elsewhere/owner--model-2",
+    ]

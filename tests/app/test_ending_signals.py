@@ -1,0 +1,73 @@
+import asyncio
+import contextlib
+import os
+import signal
+from collections.abc import Iterator
+
+import pytest
+
+from app.process import EndingSignals
+
+
+@pytest.fixture
+def signals() -> Iterator[EndingSignals]:
+    """Signals that are caught during a test."""
+    with contextlib.closing(EndingSignals(force=lambda: None)) as taken:
+        yield taken
+
+
+async def delivered(signals: EndingSignals, *, within_s: float = 60, number: int = 0) -> None:
+    """Send a signal, if one is given, and wait until one is delivered."""
+    loop = asyncio.get_running_loop()
+    done = asyncio.Event()
+    with signals.delivered(loop, done.set):
+        if number:
+            os.kill(os.getpid(), number)
+        await asyncio.wait_for(done.wait(), within_s)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_is_delivered_on_the_loop(signals: EndingSignals, number: int) -> None:
+    asyncio.run(delivered(signals, number=number))
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_before_the_loop_is_delivered_when_it_runs(
+    signals: EndingSignals, number: int
+) -> None:
+    os.kill(os.getpid(), number)
+    asyncio.run(delivered(signals))
+
+
+def test_other_signals_are_not_delivered(signals: EndingSignals) -> None:
+    before = signal.signal(signal.SIGUSR1, lambda *_: None)
+    os.kill(os.getpid(), signal.SIGUSR1)
+    signal.signal(signal.SIGUSR1, before)
+    with pytest.raises(TimeoutError):
+        asyncio.run(delivered(signals, within_s=0.05))
+
+
+def test_a_second_signal_ends_the_program_at_once() -> None:
+    forced: list[bool] = []
+    with contextlib.closing(EndingSignals(force=lambda: forced.append(True))):
+        os.kill(os.getpid(), signal.SIGTERM)
+        assert forced == []
+        os.kill(os.getpid(), signal.SIGINT)
+        assert forced == [True]
+
+
+def test_a_hang_up_that_is_ignored_stays_ignored() -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with contextlib.closing(EndingSignals()):
+            assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+        assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
+def test_the_old_handlers_are_restored() -> None:
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    before = [signal.getsignal(number) for number in numbers]
+    EndingSignals().close()
+    assert [signal.getsignal(number) for number in numbers] == before

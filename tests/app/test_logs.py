@@ -1,0 +1,57 @@
+"""Log records: JSON lines for programs, and lines that replace what a terminal shows."""
+
+import io
+import json
+import logging
+import sys
+from collections.abc import Iterator
+
+import pytest
+
+from app import logs
+
+
+@pytest.fixture(autouse=True)
+def logging_as_before() -> Iterator[None]:
+    root = logging.getLogger()
+    ours = [logging.getLogger(name) for name in ("app", "engine", "api", "ui")]
+    before = root.handlers[:], root.level, [one.level for one in ours]
+    yield
+    root.handlers[:], level, levels = before
+    root.setLevel(level)
+    for one, its_level in zip(ours, levels, strict=True):
+        one.setLevel(its_level)
+
+
+def test_a_record_is_one_object_in_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    logs.as_json_lines()
+    log = logging.getLogger("api.server")
+    log.info("line %d\nof two", 1, extra={"fields": {"status": 200, "path": "/grün"}})
+    try:
+        raise ValueError("broken")
+    except ValueError:
+        log.exception("failed")
+    first, second = map(json.loads, capsys.readouterr().err.splitlines())
+    assert first["message"] == "line 1\nof two"
+    assert (first["level"], first["logger"]) == ("info", "api.server")
+    assert (first["status"], first["path"]) == (200, "/grün")
+    assert first["time"].endswith("+00:00")
+    assert "ValueError: broken" in second["traceback"]
+
+
+def test_a_pipe_gets_no_control_characters(capsys: pytest.CaptureFixture[str]) -> None:
+    logs.to_standard_error(is_verbose=True)
+    logging.getLogger("api.server").info("hello")
+    assert "\x1b" not in capsys.readouterr().err
+
+
+def test_logging_to_a_closed_stream_raises_nothing(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    closed = io.StringIO()
+    monkeypatch.setattr(sys, "stderr", closed)
+    logs.to_standard_error(is_verbose=True)
+    closed.close()
+    monkeypatch.undo()
+    logging.getLogger("api.server").info("hello")
+    assert "closed file" in capsys.readouterr().err

@@ -1,0 +1,96 @@
+import json
+import shutil
+import tomllib
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from app import paths
+from app.settings.settings_file import StoredPreferences
+
+REPOSITORY = Path(__file__).parents[2]
+
+
+@pytest.fixture(autouse=True)
+def _no_models_were_downloaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "hub"))
+
+
+def test_a_clone_finds_the_demo_model_in_its_assets() -> None:
+    assert paths.demo_model() == REPOSITORY / "assets" / "demo-model"
+
+
+def test_a_wheel_contains_the_demo_model_at_the_expected_place() -> None:
+    settings = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())
+    included = settings["tool"]["hatch"]["build"]["targets"]["wheel"]["force-include"]
+    packaged = {Path(source).name: REPOSITORY / target for source, target in included.items()}
+    assert {"config.json", "model.safetensors", "tokenizer.json"} <= packaged.keys()
+    assert packaged == {name: paths.PACKAGED_DEMO_MODEL / name for name in packaged}
+
+
+def test_a_packaged_demo_model_is_preferred(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(paths, "PACKAGED_DEMO_MODEL", tmp_path)
+    assert paths.demo_model() == tmp_path
+
+
+def test_a_model_has_the_name_of_its_folder_or_of_its_repository(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path))
+    folder = tmp_path / "models--makers--some-model" / "snapshots" / "abc"
+    shutil.copytree(paths.demo_model(), folder)
+
+    assert paths.model_folder(str(folder)) == folder
+    assert paths.model_folder("makers/some-model") == folder
+    assert paths.model_folder("some-model") == folder
+    assert paths.model_folder("makers/none") == Path("makers/none")
+
+
+def test_a_folder_that_was_added_in_the_window_is_searched_by_every_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FULLSTOP_CONFIG_DIR", str(tmp_path / "config"))
+    folder = tmp_path / "mine" / "added-model"
+    shutil.copytree(paths.demo_model(), folder)
+    assert "added-model" not in paths.model_names()
+
+    stored = StoredPreferences(tmp_path / "config")
+    now = stored.preferences()
+    stored.keep(replace(now, models=replace(now.models, folders=(str(tmp_path / "mine"),))))
+    assert "added-model" in paths.model_names()
+    assert paths.model_folder("added-model") == folder
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"{",
+        b"\xff",
+        b"[" * 100_000,
+        b"[]",
+        b'{"models": 1}',
+        b'{"models": {"folders": "/tmp"}}',
+        b'{"models": {"folders": ["/tmp", 1]}}',
+    ],
+)
+def test_a_settings_file_that_cannot_be_read_adds_no_folder_and_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: bytes
+) -> None:
+    monkeypatch.setenv("FULLSTOP_CONFIG_DIR", str(tmp_path))
+    paths.settings_file().write_bytes(content)
+    assert paths.model_names() == [paths.demo_model().name]
+    assert paths.settings_file().read_bytes() == content
+
+
+def test_a_folder_in_the_settings_that_is_not_a_valid_path_has_no_models(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FULLSTOP_CONFIG_DIR", str(tmp_path))
+    settings = {"models": {"folders": ["\0", str(tmp_path / "gone")]}}
+    paths.settings_file().write_text(json.dumps(settings))
+    assert paths.model_names() == [paths.demo_model().name]

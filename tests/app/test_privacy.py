@@ -1,0 +1,154 @@
+"""No other user of this computer reads what a person writes, whatever the umask says."""
+
+import asyncio
+import logging
+import os
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from app import logs, paths
+from app.paths import made_private, set_aside, tighten
+from app.settings.keychain import Keychain, KeyStore, NoKeychain
+from app.settings.settings_file import Settings, SettingsFile
+from app.store.conversation_store import open_store
+from ui.records.conversations import Conversation
+
+
+def mode(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+def no_keychain() -> Keychain:
+    raise NoKeychain("this computer has none")
+
+
+@pytest.fixture
+def open_umask() -> Iterator[None]:
+    before = os.umask(0)
+    yield
+    os.umask(before)
+
+
+@pytest.mark.usefixtures("open_umask")
+def test_the_database_and_its_companions_are_private_from_the_start(tmp_path: Path) -> None:
+    file = tmp_path / "data" / "conversations.db"
+
+    async def write() -> dict[str, int]:
+        store = await open_store(file)
+        store.save(Conversation("a secret"))
+        await store.settled()
+        found = {path.name: mode(path) for path in file.parent.iterdir()}
+        await store.close()
+        return found
+
+    found = asyncio.run(write())
+    assert found.keys() >= {"conversations.db", "conversations.db-wal"}
+    assert set(found.values()) == {0o600}
+    assert mode(file.parent) == 0o700
+
+
+@pytest.mark.usefixtures("open_umask")
+def test_settings_and_keys_are_private(tmp_path: Path) -> None:
+    folder = tmp_path / "config"
+    settings = SettingsFile(folder)
+    settings.save(Settings())
+    asyncio.run(KeyStore(folder, no_keychain).renew())
+    assert mode(folder) == 0o700
+    assert {mode(path) for path in folder.iterdir()} == {0o600}
+
+
+@pytest.mark.usefixtures("open_umask")
+def test_logs_are_private_before_and_after_they_are_rotated(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    monkeypatch.setattr(logs, "_FILE_SIZE_BYTES", 200)
+    file = made_private(tmp_path / "logs") / "fullstop.log"
+    try:
+        logs.to_file(file)
+        for number in range(20):
+            logging.getLogger("app").info("a line about number %d", number)
+        found = {path.name: mode(path) for path in file.parent.iterdir()}
+    finally:
+        for handler in root.handlers:
+            handler.close()
+        root.handlers[:] = handlers
+        root.setLevel(level)
+    assert found.keys() >= {"fullstop.log", "fullstop.log.1"}
+    assert set(found.values()) == {0o600}
+    assert mode(file.parent) == 0o700
+
+
+def test_files_that_an_earlier_version_left_readable_become_private(tmp_path: Path) -> None:
+    folder = tmp_path / "data"
+    folder.mkdir(mode=0o755)
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.write_text("theirs")
+    elsewhere.chmod(0o644)
+    (folder / "conversations.db").write_text("mine")
+    (folder / "conversations.db").chmod(0o664)
+    (folder / "link").symlink_to(elsewhere)
+    read_only = folder / "settings.json.broken-20260101-000000"
+    read_only.write_text("mine")
+    read_only.chmod(0o444)
+
+    tighten(folder)
+    tighten(tmp_path / "nowhere")
+
+    assert mode(folder) == 0o700
+    assert mode(folder / "conversations.db") == 0o600
+    assert mode(read_only) == 0o400
+    assert mode(elsewhere) == 0o644
+
+
+def test_both_folders_can_be_relative_to_home(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("FULLSTOP_CONFIG_DIR", "~/a")
+    monkeypatch.setenv("FULLSTOP_DATA_DIR", "~/b")
+    assert (paths.config_folder(), paths.data_folder()) == (tmp_path / "a", tmp_path / "b")
+
+
+def test_the_permissions_of_a_named_home_folder_do_not_change(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tmp_path.chmod(0o755)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    made_private(tmp_path)
+    tighten(tmp_path)
+    assert mode(tmp_path) == 0o755
+
+
+def test_the_permissions_of_a_folder_that_everybody_can_write_do_not_change(tmp_path: Path) -> None:
+    tmp_path.chmod(0o1777)
+    made_private(tmp_path)
+    tighten(tmp_path)
+    assert mode(tmp_path) == 0o1777
+
+
+def test_the_permissions_of_other_programs_files_do_not_change(tmp_path: Path) -> None:
+    script = tmp_path / "script.sh"
+    script.write_text("exit")
+    script.chmod(0o755)
+    tighten(tmp_path)
+    assert mode(script) == 0o755
+
+
+@pytest.mark.usefixtures("open_umask")
+def test_new_parent_folders_are_private(tmp_path: Path) -> None:
+    folder = made_private(tmp_path / "state" / "fullstop" / "log")
+    assert mode(folder.parent) == 0o700
+    assert mode(folder.parent.parent) == 0o700
+
+
+def test_two_files_that_are_set_aside_within_a_second_are_both_kept(tmp_path: Path) -> None:
+    path = tmp_path / "settings.json"
+    for text in ("one", "two", "three"):
+        path.write_text(text)
+        assert "It is kept as settings.json.broken-" in set_aside(path)
+    assert sorted(one.read_text() for one in tmp_path.iterdir()) == ["one", "three", "two"]
