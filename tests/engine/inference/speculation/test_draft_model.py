@@ -88,7 +88,7 @@ def test_each_turn_goes_on_with_the_draft_models_cache(
     runner.run(engine.load(demo_model_path, draft=perfect))
     long = asked("lorem ipsum dolor sit amet " * 40, max_tokens=8)
     [first] = runner.run(answered(engine, long))
-    assert max(read) > 100
+    assert sum(read) > 100
     read.clear()
     turns = (*long.messages, Message("assistant", first.text), Message("user", "And now?"))
     again = GenerationRequest(turns, sampling=long.sampling, max_tokens=8, thinking=False)
