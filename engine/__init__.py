@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from engine.inference.loader import Loader, load_model, mlx_in_use
     from engine.library.loading import LoadCancelled, LoadProgress
     from engine.library.models import ModelInfo
-    from engine.output.setting import RunSetting
+    from engine.output.answer import RunSetting
     from engine.output.vocabulary import Vocabulary
     from engine.scheduling.generation import Answer, Generation, merge_deltas
     from engine.scheduling.limits import Limits
@@ -41,7 +41,6 @@ if TYPE_CHECKING:
     from engine.scheduling.offering import OfferedModel, Offering
     from engine.scheduling.service import Engine
     from engine.scheduling.thread.commands import EngineStatus
-    from engine.stopping.option_fields import stop_options_from_fields, stop_options_to_fields
     from engine.stopping.record import Channel, StopInfo, StopKind
     from engine.stopping.rules import (
         MAX_STOP_CHARS,
@@ -53,6 +52,8 @@ if TYPE_CHECKING:
         StopScope,
         checked_strings,
         checked_token_ids,
+        stop_options_from_fields,
+        stop_options_to_fields,
     )
     from engine.stopping.verdict import (
         UNEXPECTED,
@@ -69,7 +70,6 @@ if TYPE_CHECKING:
         verdict_words,
     )
     from engine.values.chat import Message, Tool, ToolCall
-    from engine.values.embedding import EmbeddingRequest, Embeddings
     from engine.values.events import (
         Event,
         Finished,
@@ -94,12 +94,13 @@ if TYPE_CHECKING:
         has_counts,
         phases,
     )
-    from engine.values.prompt_scores import PromptScores, PromptScoring, PromptToken
     from engine.values.request import (
         PERSON,
         SAMPLING_OPTIONS,
         CacheOwner,
         Effort,
+        EmbeddingRequest,
+        Embeddings,
         GenerationRequest,
         OutputConstraint,
         Sampling,
@@ -108,7 +109,13 @@ if TYPE_CHECKING:
         ToolChoice,
         TraceLevel,
     )
-    from engine.values.tokens import TokenOrigin, TokenSpan
+    from engine.values.tokens import (
+        PromptScores,
+        PromptScoring,
+        PromptToken,
+        TokenOrigin,
+        TokenSpan,
+    )
     from engine.wording import (
         as_sentence,
         counted,
@@ -140,7 +147,7 @@ _NAMES_BY_MODULE = {
     "engine.inference.loader": ("Loader", "load_model", "mlx_in_use"),
     "engine.library.loading": ("LoadCancelled", "LoadProgress"),
     "engine.library.models": ("ModelInfo",),
-    "engine.output.setting": ("RunSetting",),
+    "engine.output.answer": ("RunSetting",),
     "engine.output.vocabulary": ("Vocabulary",),
     "engine.scheduling.thread.commands": ("EngineStatus",),
     "engine.scheduling.generation": ("Answer", "Generation", "merge_deltas"),
@@ -149,7 +156,6 @@ _NAMES_BY_MODULE = {
     "engine.scheduling.offering": ("OfferedModel", "Offering"),
     "engine.scheduling.service": ("Engine",),
     "engine.stopping.record": ("Channel", "StopInfo", "StopKind"),
-    "engine.stopping.option_fields": ("stop_options_from_fields", "stop_options_to_fields"),
     "engine.stopping.rules": (
         "STOP_OPTIONS",
         "StopOption",
@@ -160,6 +166,8 @@ _NAMES_BY_MODULE = {
         "StopScope",
         "checked_strings",
         "checked_token_ids",
+        "stop_options_from_fields",
+        "stop_options_to_fields",
     ),
     "engine.stopping.verdict": (
         "UNEXPECTED",
@@ -176,7 +184,6 @@ _NAMES_BY_MODULE = {
         "verdict_words",
     ),
     "engine.values.chat": ("Message", "Tool", "ToolCall"),
-    "engine.values.embedding": ("EmbeddingRequest", "Embeddings"),
     "engine.values.events": (
         "Event",
         "Finished",
@@ -201,11 +208,12 @@ _NAMES_BY_MODULE = {
         "has_counts",
         "phases",
     ),
-    "engine.values.prompt_scores": ("PromptScores", "PromptScoring", "PromptToken"),
     "engine.values.request": (
         "PERSON",
         "CacheOwner",
         "Effort",
+        "EmbeddingRequest",
+        "Embeddings",
         "GenerationRequest",
         "OutputConstraint",
         "SAMPLING_OPTIONS",
@@ -215,7 +223,13 @@ _NAMES_BY_MODULE = {
         "ToolChoice",
         "TraceLevel",
     ),
-    "engine.values.tokens": ("TokenOrigin", "TokenSpan"),
+    "engine.values.tokens": (
+        "PromptScores",
+        "PromptScoring",
+        "PromptToken",
+        "TokenOrigin",
+        "TokenSpan",
+    ),
     "engine.wording": (
         "as_sentence",
         "counted",

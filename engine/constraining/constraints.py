@@ -12,7 +12,7 @@ from engine.constraining.form_compiler import FormCompiler
 from engine.constraining.grammars import may_call
 from engine.constraining.token_constraint import ConstraintPhase, TokenConstraint
 from engine.errors import InvalidRequest
-from engine.output.families.family import Family
+from engine.output.families import Family
 from engine.output.vocabulary import Vocabulary
 from engine.values.request import GenerationRequest
 

@@ -26,7 +26,7 @@ from engine.constraining.schema_bounds import MOST_CHARACTERS
 from engine.constraining.text_forms import checked_lark, field_of
 from engine.constraining.token_constraint import ConstraintTokens
 from engine.errors import InvalidRequest
-from engine.output.families.family import Family
+from engine.output.families import Family
 from engine.output.vocabulary import Vocabulary
 from engine.processes.quiet_thread import done_quietly
 from engine.values.request import GenerationRequest

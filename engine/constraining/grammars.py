@@ -13,7 +13,7 @@ from engine.constraining.closing import closed
 from engine.constraining.schema_bounds import MOST_CHARACTERS
 from engine.constraining.text_forms import document_rules, with_own_grammar
 from engine.errors import InvalidRequest
-from engine.output.families.family import Family, Marks, OptionalMarks, OutputFrame
+from engine.output.families import Family, Marks, OptionalMarks, OutputFrame
 from engine.values.chat import Tool
 from engine.values.request import GenerationRequest, OutputConstraint, TextForm
 

@@ -12,7 +12,7 @@ from enum import Enum, auto
 from typing import Any
 
 from engine.constraining.compiling import TOO_AMBIGUOUS, in_words, is_panic
-from engine.output.families.family import Family
+from engine.output.families import Family
 from engine.output.vocabulary import Vocabulary
 
 _GAP = ("\n", "\n\n")

@@ -15,8 +15,8 @@ from engine.inference.backend import BatchLimits, Joined, Step
 from engine.inference.batch import RunningBatch
 from engine.inference.embedding import TextReader
 from engine.inference.scoring import PromptScorer
-from engine.values.prompt_scores import PromptScoring
 from engine.values.request import PERSON, CacheOwner
+from engine.values.tokens import PromptScoring
 
 # Rank 0 limits the prompt cache, and tells the others how many entries to keep.
 _NO_LIMIT = 1 << 62

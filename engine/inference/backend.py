@@ -10,7 +10,7 @@ from engine.inference.speculation.sources import PredictedText
 from engine.output.channels import Beginning
 from engine.stopping.record import Channel
 from engine.values.events import BudgetEnd, CheckedGuesses
-from engine.values.prompt_scores import PromptScores
+from engine.values.tokens import PromptScores
 
 
 class Joined(NamedTuple):

@@ -18,7 +18,7 @@ from mlx_lm.models.cache import make_prompt_cache
 
 from engine.errors import InvalidRequest, ModelLoadFailed
 from engine.library.models import read_json
-from engine.values.embedding import Vector
+from engine.values.request import Vector
 
 # Texts of about the same length are read together, up to this many tokens with their padding.
 _TOKENS_TOGETHER = 4096

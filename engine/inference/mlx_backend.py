@@ -1,8 +1,8 @@
 """A loaded model: its text, its constraints, its samplers, and its running batch.
 
 Belongs to the engine thread, because MLX streams belong to the thread that made them; methods that
-other threads may call say so. ``engine.inference.batch`` decodes
-the rows together; ``engine.inference.mlx_loading`` loads the model.
+other threads may call say so. ``engine.inference.batch`` decodes the rows together;
+``engine.inference.mlx_loading`` loads the model.
 """
 
 import contextlib
@@ -46,15 +46,12 @@ from engine.inference.text import (
 )
 from engine.inference.thinking_budget import ThinkingBudgets
 from engine.library.models import ModelInfo
-from engine.output.beginnings import continues_text
-from engine.output.call_readers.arriving import CallParser
-from engine.output.channels import Beginning
+from engine.output.channels import Beginning, continues_text
 from engine.output.detokenizer import ByteDetokenizer, Detokenizer, TokenizerDetokenizer
-from engine.output.families.family import Family
-from engine.output.families.known import PLAIN, family_of
+from engine.output.families import PLAIN, Family, family_of
+from engine.output.tool_calls.call_text import CallParser
 from engine.output.vocabulary import Vocabulary
-from engine.values.embedding import EmbeddingRequest, Vector
-from engine.values.request import GenerationRequest
+from engine.values.request import EmbeddingRequest, GenerationRequest, Vector
 from engine.values.tokens import TokenStats
 
 

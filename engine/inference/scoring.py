@@ -7,7 +7,7 @@ from typing import Any
 import mlx.core as mx
 from mlx_lm.generate import PromptProcessingBatch
 
-from engine.values.prompt_scores import PromptScores, PromptScoring
+from engine.values.tokens import PromptScores, PromptScoring
 
 # Scores the tokens of prompts while a batch reads them. Engine thread.
 #

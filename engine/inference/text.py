@@ -11,7 +11,7 @@ from engine.errors import InvalidRequest, PromptTooLong
 from engine.files.causes import without_folders
 from engine.inference.mlx_lm_internals import has_template_in_code, inner_tokenizer
 from engine.library.models import ModelInfo
-from engine.output.call_readers.arriving import CallParser
+from engine.output.tool_calls.call_text import CallParser
 from engine.values.chat import Message, Tool
 from engine.values.request import Effort, GenerationRequest
 

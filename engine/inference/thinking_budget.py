@@ -21,9 +21,8 @@ from engine.inference.backend import Prompt, Step
 from engine.inference.sampling import Sampler, foreseen
 from engine.inference.speculation.cost import WIDTHS
 from engine.inference.text import encoded, knows_option, spaces_around
-from engine.output.beginnings import read_token
-from engine.output.channels import Splitter
-from engine.output.families.family import Family, Marks
+from engine.output.channels import Splitter, read_token
+from engine.output.families import Family, Marks
 from engine.output.vocabulary import Vocabulary
 from engine.stopping.record import Channel
 from engine.values.events import BudgetEnd

@@ -1,24 +1,384 @@
-"""Decides why an answer ends, and makes the record.
+"""Decides why an answer ends, and makes the record."""
 
-The only place where a ``StopInfo`` is made. Pure: knows no MLX, no thread, no clock. The engine
-thread feeds an answer one token id at a time and forwards its events.
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 
-Tokens are read by ``engine.output.token_reader``. It asks ``engine.output.endings`` what an id
-means, ``engine.output.channels`` for tags, and ``engine.output.channel_text`` for stops in the
-text. At the end, everything held is released the same way, the open call is closed, and the reason
-is chosen by precedence.
-"""
-
-from engine.output.calls import OpenCalls
-from engine.output.channel_text import ChannelText
-from engine.output.endings import Ending
-from engine.output.setting import AnswerSetup
-from engine.output.spans import SpanTracker
-from engine.output.token_reader import TokenReader
+from engine.output.channel_text import ChannelText, SpanTracker
+from engine.output.channels import Beginning, Part, Switch
+from engine.output.detokenizer import Detokenizer
+from engine.output.families import PLAIN, Family
+from engine.output.tool_calls.call_text import CallParser, NewReader, no_reader
+from engine.output.tool_calls.calls import OpenCalls
+from engine.output.vocabulary import Vocabulary
 from engine.stopping.matcher import Match, StopMatcher, matcher_of
 from engine.stopping.record import Channel, StopInfo, StopKind
-from engine.stopping.rules import StopRules
-from engine.values.events import Event
+from engine.stopping.rules import StopRules, StopScope
+from engine.values.events import Event, TextDelta, ThinkingDelta, TokenTrace
+from engine.values.tokens import TokenOrigin, TokenStats
+
+# The settings with which an answer is read.
+
+
+@dataclass(frozen=True, slots=True)
+class RunSetting:
+    """What is needed to read the answer of a run again without its model.
+
+    Attributes:
+        model: The model's id.
+        family: How it marks the channels of its output.
+        beginning: Where the answer begins.
+        eos: Ids that end generation.
+        context_room: Tokens that the model's context left for the answer.
+        memory_room: Tokens for which memory was left, where that was less; otherwise None.
+        has_bytes: Whether the model's tokens are known byte strings.
+        strips_first_space: Whether its decoder drops one space at the very beginning.
+    """
+
+    model: str = ""
+    family: Family = PLAIN
+    beginning: Beginning = field(default_factory=Beginning)
+    eos: tuple[int, ...] = ()
+    context_room: int = 0
+    memory_room: int | None = None
+    has_bytes: bool = True
+    strips_first_space: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnswerSetup:
+    """Everything that is needed to read one answer.
+
+    Attributes:
+        setting: Where the answer begins, in which format, and how much the context leaves.
+        rules: The stops of the request.
+        max_tokens: The request's limit; None for as many tokens as the context has room for.
+        vocabulary: The vocabulary of the answer.
+        detokenizer: Turns token ids into text; for this answer alone.
+        parse_calls: The parser of the model's tool calls.
+        new_reader: Makes the reader of a call while it is written.
+        tells_spans: Whether to report for each token its part of the text.
+    """
+
+    setting: RunSetting
+    rules: StopRules
+    max_tokens: int | None
+    vocabulary: Vocabulary
+    detokenizer: Detokenizer
+    parse_calls: CallParser
+    new_reader: NewReader = no_reader
+    tells_spans: bool = False
+
+
+# Decides whether a token id ends the answer at the place where it occurs.
+#
+# Knows nothing of stops within text.
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """The end of an answer by one token, unless text before it ended the answer already."""
+
+    kind: StopKind
+    is_eos: bool = False
+    rule: int = -1
+
+
+class Endings:
+    """The ids and tags that can end one answer."""
+
+    def __init__(self, rules: StopRules, vocabulary: Vocabulary, tags: Mapping[int, str]) -> None:
+        self._rules = rules
+        self._tags = tags
+        self._specials = vocabulary.special
+        self._all_eos = vocabulary.eos
+        self._eos = frozenset() if rules.ignore_eos else vocabulary.eos
+        self._stop_ids = frozenset(rules.token_ids)
+        self._rule_of = {string: number for number, string in enumerate(rules.strings)}
+        texts = {
+            **{token_id: vocabulary.text_of(token_id) for token_id in self._eos},
+            **vocabulary.special,
+            **tags,
+        }
+        # Stop strings that are exactly one token whose text never appears as text.
+        self._named = {
+            token_id: self._rule_of[text]
+            for token_id, text in texts.items()
+            if text in self._rule_of
+        }
+        self.ids = self._eos | self._stop_ids | frozenset(self._named)
+
+    def ending(
+        self, token_id: int, channel: Channel, *, is_armed: bool, in_header: bool
+    ) -> Ending | None:
+        """Return how the answer ends with this id; None if it continues."""
+        is_eos = token_id in self._all_eos
+        if is_armed:
+            rule = self._named.get(token_id)
+            if rule is not None:
+                scope = self._rules.scope_of(self._rules.strings[rule])
+                if self._counts(token_id, scope, channel, in_header):
+                    return Ending(StopKind.STOP_STRING, is_eos, rule)
+            if token_id in self._stop_ids and (
+                is_eos or self._counts(token_id, self._rules.scope, channel, in_header)
+            ):
+                return Ending(StopKind.STOP_TOKEN, is_eos)
+        return Ending(StopKind.EOS, is_eos) if token_id in self._eos else None
+
+    def _counts(self, token_id: int, scope: StopScope, channel: Channel, in_header: bool) -> bool:
+        if token_id in self._tags and token_id not in self._all_eos:
+            return scope is StopScope.ALL
+        if in_header:
+            return scope is StopScope.ALL and token_id in self._specials
+        return channel in scope.channels
+
+    def by_tag(self, tag: str) -> Ending | None:
+        """Return how the answer ends at a tag of several tokens; None if it continues."""
+        rule = self._rule_of.get(tag)
+        if rule is None or self._rules.scope_of(tag) is not StopScope.ALL:
+            return None
+        return Ending(StopKind.STOP_STRING, rule=rule)
+
+
+# Reads the sampled tokens of one answer: finds ends and tags, and sends text to its channel.
+#
+# It first checks whether an id ends the answer or is a tag. Text goes through the splitter to the
+# stop matcher of its channel. This module decides that the answer ends, never why.
+
+# Read at every token: looking up a name is faster than a member of an enumeration.
+_THINKING = Channel.THINKING
+
+
+class TokenReader:
+    """Reads the tokens of one answer."""
+
+    def __init__(self, setup: AnswerSetup, text: ChannelText) -> None:
+        self.count = 0
+        self.thinking_tokens = 0
+        self.piece = ""
+        self.residue = ""
+        self.ending: Ending | None = None
+        self.is_closed_by_tag = False
+        self.text = text
+        self.splitter = splitter = setup.setting.family.splitter(setup.setting.beginning)
+        self._vocabulary = setup.vocabulary
+        self._detokenizer = setup.detokenizer
+        self._spans = text.spans
+        self._least = setup.rules.min_tokens
+        self._endings = Endings(setup.rules, setup.vocabulary, splitter.tags)
+        # Ids that are more than their text, or have no text.
+        self._marked = self._endings.ids.union(splitter.tags, setup.vocabulary.special)
+        self._held = ""
+        self._rest: list[str] = []
+        text.enter(splitter.channel)
+
+    def take(self, token_id: int) -> bool:
+        """Take the next sampled id; return whether a stop or an EOS ends the answer."""
+        is_armed = self.count >= self._least
+        self.count += 1
+        text = self.text
+        thinks = text.channel is _THINKING
+        if token_id in self._marked:
+            self._take_marked(token_id, is_armed)
+        elif self._spans is not None or self.splitter.scans_text:
+            self._take_text(self._detokenizer.add(token_id), is_armed)
+        else:  # the usual case
+            self.piece = piece = self._detokenizer.add(token_id)
+            if piece:
+                text.deliver(piece, is_armed)
+        if thinks or text.channel is _THINKING:
+            self.thinking_tokens += 1
+        return text.match is not None or self.ending is not None
+
+    @property
+    def is_armed(self) -> bool:
+        """Whether a stop that completes on the last token counts."""
+        return self.count > self._least
+
+    @property
+    def held(self) -> str:
+        """The text that is held back now, because it could become a stop or a tag."""
+        return self.text.held + self.splitter.held
+
+    def _is_over(self) -> bool:
+        return self.text.match is not None or self.ending is not None
+
+    # -- ids with a meaning ----------------------------------------------------------------
+
+    def _take_marked(self, token_id: int, is_armed: bool) -> None:
+        """Take an id that can be an end, a tag, or a token whose text is skipped."""
+        splitter = self.splitter
+        ending = self._endings.ending(
+            token_id, self.text.channel, is_armed=is_armed, in_header=splitter.in_header
+        )
+        is_tag = token_id in splitter.tags
+        special = self._vocabulary.special.get(token_id)
+        part = splitter.parts.get(token_id) if self.text.channel is not Channel.TOOL else None
+        winner = None if ending is None else self._outdone(token_id, ending, part)
+        if ending is not None and winner is None:
+            self._end_by(ending, token_id if is_tag else None, is_armed)
+        elif is_tag and not splitter.is_text(token_id):
+            self.piece = ""
+            truncated = self._detokenizer.cut(token_id)
+            if truncated:
+                self._take_text("", is_armed, truncated=truncated)
+            self._split(splitter.take_tag(token_id), is_armed)
+        elif part is not None:
+            self.piece = ""
+            self._split(splitter.feed(part), is_armed)
+        elif is_tag or (special and self._is_part_of_call(token_id)):
+            truncated = self._detokenizer.cut(token_id)
+            self._take_text(self._name(token_id), is_armed, truncated=truncated)
+        elif special is not None:
+            self.piece = self._detokenizer.add(token_id)
+            self._deliver(self.piece, is_armed)
+        else:
+            self._take_text(self._detokenizer.add(token_id), is_armed)
+        if winner is StopKind.STOP_STRING and self.text.match is None:
+            # The stop completes in text that was held back for a tag, which can no longer follow.
+            self.release()
+
+    def _own_text(self, token_id: int) -> str | None:
+        """Return the text that a token would add; None if it is a tag or has no text here."""
+        if token_id in self.splitter.tags:
+            return self._name(token_id) if self.splitter.is_text(token_id) else None
+        if token_id in self._vocabulary.special:
+            return self._name(token_id) if self._is_part_of_call(token_id) else None
+        return self._detokenizer.peek(token_id)
+
+    def _name(self, token_id: int) -> str:
+        """Return the name of a special token or a tag, which can be a part of a call."""
+        return self.splitter.tags.get(token_id) or self._vocabulary.special[token_id]
+
+    def _is_part_of_call(self, token_id: int) -> bool:
+        return (
+            self.text.channel is Channel.TOOL
+            and self.splitter.keeps_specials
+            and token_id not in self._vocabulary.eos
+        )
+
+    def _outdone(self, token_id: int, ending: Ending, part: str | None) -> StopKind | None:
+        """Return what the text of an ending token completes, and so takes precedence over
+        its id.
+        """
+        if ending.is_eos:
+            return None
+        if part is None:
+            part = self._own_text(token_id)
+        if part is None:
+            return None
+        text = self.splitter.preview(part)
+        if text is None:
+            return StopKind.TOOL_CALL
+        return StopKind.STOP_STRING if self.text.would_match(text) else None
+
+    def _end_by(self, ending: Ending, tag_id: int | None, is_armed: bool) -> None:
+        """Note the end; first send the text that was held back before its token."""
+        self.piece = ""
+        self._held = self.release()
+        if self.text.match is not None:
+            return
+        opening = None if tag_id is None else self.splitter.opens(tag_id)
+        if opening is not None:
+            self._switch(opening, is_armed)
+        self.is_closed_by_tag = tag_id is not None and opening is None
+        self.ending = ending
+
+    # -- text ------------------------------------------------------------------------------
+
+    def _take_text(self, text: str, is_armed: bool, *, truncated: str = "") -> None:
+        """Take the text that the last token completed."""
+        self.piece = piece = truncated + text
+        if self._spans is not None and not self.splitter.in_header:
+            if truncated:
+                self._spans.add_truncated(truncated)
+            if text or not truncated:
+                self._spans.add(text)
+        self._deliver(piece, is_armed)
+
+    def _deliver(self, piece: str, is_armed: bool) -> None:
+        if self.splitter.scans_text:
+            self._split(self.splitter.feed(piece), is_armed)
+        elif piece:
+            self.text.deliver(piece, is_armed)
+
+    def _split(self, parts: Iterable[Part], is_armed: bool) -> None:
+        for part in parts:
+            if self._is_over():
+                self._drop(part)
+            elif isinstance(part, Switch):
+                self._switch(part, is_armed)
+            elif part:
+                self.text.deliver(part, is_armed)
+
+    def _drop(self, part: Part) -> None:
+        """Drop a part that comes after the end."""
+        if isinstance(part, str):
+            self._rest.append(part)
+            return
+        self._rest.append(part.tag)
+        if part.to is Channel.THINKING:
+            self.thinking_tokens += part.tokens + 1
+
+    def _switch(self, switch: Switch, is_armed: bool) -> None:
+        if self._spans is not None:
+            self._spans.skip(switch.visible)
+        held = self.text.flush()
+        ending = self._endings.by_tag(switch.tag) if switch.tag and is_armed else None
+        if ending is not None:
+            self._held = held
+        if ending is None or switch.to is not Channel.TEXT:
+            # If a closing tag ends the answer, the channel that it would close stays open.
+            self._change(switch, is_armed)
+        if self.text.match is None:
+            self.ending = ending
+
+    def _change(self, switch: Switch, is_armed: bool) -> None:
+        is_text = self.text.channel is Channel.TOOL and self.text.close_call(is_armed)
+        if self.text.match is not None:
+            return
+        if not (is_text and switch.to is Channel.TEXT):
+            self.text.flush()
+            self.text.enter(switch.to, strips_space=switch.strips_space)
+        if switch.to is Channel.THINKING:
+            self.thinking_tokens += switch.tokens
+        if switch.to is Channel.TOOL:
+            self.text.open_call(switch.tool_name)
+
+    def release(self) -> str:
+        """Send the text that is held back, in the same way as all text; return it."""
+        if self._is_over():
+            return self._held
+        is_armed = self.is_armed
+        held = self.held
+        self.residue = self._detokenizer.finish()
+        if self.residue:
+            if self._spans is not None and not self.splitter.in_header:
+                self._spans.add_truncated(self.residue)
+            self._split(self.splitter.feed(self.residue), is_armed)
+        rest = self.splitter.finish()
+        if self._is_over():
+            self._rest.append(rest)
+        elif rest:
+            self.text.deliver(rest, is_armed)
+        if self._is_over():
+            return ""
+        self.text.flush()
+        return held
+
+    def take_rest(self) -> str:
+        """Return the text after the stop in its last piece, or held back as a possible tag."""
+        return "".join(self._rest) + self.splitter.finish()
+
+
+# Decides why an answer ends, and makes the record.
+#
+# The only place where a ``StopInfo`` is made. The engine thread feeds an answer one token id at a
+# time and forwards its events.
+#
+# Tokens are read by ``engine.output.answer``. It asks ``engine.output.answer`` what an id means,
+# ``engine.output.channels`` for tags, and ``engine.output.channel_text`` for stops in the text.
+# At the end, everything held is released the same way, the open call is closed, and the reason is
+# chosen by precedence.
 
 
 class AnswerBuilder:
@@ -215,3 +575,58 @@ def _guard(rules: StopRules) -> StopMatcher | None:
     if not in_text or in_text == rules.counting_in(Channel.TOOL):
         return None
     return matcher_of(rules, in_text)
+
+
+# Describes each token of a run, and what the stop matcher did with it.
+#
+# The engine uses it for runs that ask for a trace; a replay uses the same.
+
+
+def traced(
+    builder: AnswerBuilder,
+    token_id: int,
+    time_s: float,
+    stats: TokenStats | None,
+    origin: TokenOrigin = TokenOrigin.SAMPLED,
+) -> StopInfo | None:
+    """Feed a token to an answer and append its ``TokenTrace`` to the answer's events.
+
+    Args:
+        builder: The answer.
+        token_id: The sampled id.
+        time_s: Seconds since the request was submitted.
+        stats: How likely the token was, if that was asked for.
+        origin: How it was found: drawn, guessed or forced.
+
+    Returns:
+        The record if the answer ends with this token.
+    """
+    before = builder.channel
+    count = len(builder.events)
+    spans = builder.spans
+    raw = builder.vocabulary.bytes_of(token_id)
+    if spans is not None:
+        spans.begin(builder.count, token_id, raw, stats)
+    stop = builder.add(token_id)
+    released = 0
+    for event in builder.events[count:]:
+        if isinstance(event, (TextDelta, ThinkingDelta)):
+            released += len(event.text)
+    builder.events.append(
+        TokenTrace(
+            index=builder.count - 1,
+            token_id=token_id,
+            piece=builder.reader.piece,
+            raw=raw,
+            channel=builder.channel if before is Channel.TEXT else before,
+            time_s=time_s,
+            released=released,
+            held="" if stop is not None else builder.held,
+            progress=builder.progress,
+            special=builder.vocabulary.special.get(token_id),
+            stats=stats,
+            settled=() if spans is None else spans.settle(is_over=stop is not None),
+            origin=origin,
+        )
+    )
+    return stop

@@ -8,11 +8,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from engine.output.answer import AnswerBuilder
-from engine.output.call_readers.known import readers
+from engine.output.answer import AnswerBuilder, AnswerSetup, RunSetting, traced
 from engine.output.detokenizer import ByteDetokenizer, Detokenizer
-from engine.output.setting import AnswerSetup, RunSetting
-from engine.output.trace import traced
+from engine.output.tool_calls.calls import readers
 from engine.output.vocabulary import Vocabulary
 from engine.stopping.record import Channel, StopInfo, StopKind
 from engine.stopping.rules import StopRules

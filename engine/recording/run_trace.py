@@ -5,7 +5,7 @@ One reader changes it while the run grows; any thread reads it afterwards. Knows
 
 from collections import deque
 
-from engine.output.setting import RunSetting
+from engine.output.answer import RunSetting
 from engine.output.vocabulary import Vocabulary
 from engine.recording.replay import RecordedToken, Recording, replay
 from engine.stopping.record import StopInfo

@@ -41,13 +41,12 @@ from typing import Any
 from engine.errors import EngineError, InvalidRequest
 from engine.files.fields import DamagedFile, Fields, parsed_json
 from engine.files.patient_json import parse_json
+from engine.output.answer import RunSetting
 from engine.output.channels import Beginning
-from engine.output.families.known import family_from_fields, family_to_fields
-from engine.output.setting import RunSetting
+from engine.output.families import family_from_fields, family_to_fields
 from engine.recording.replay import RecordedToken, Recording
-from engine.stopping.option_fields import stop_options_from_fields
 from engine.stopping.record import Channel, StopInfo, StopKind
-from engine.stopping.rules import StopRules, StopScope, checked_strings
+from engine.stopping.rules import StopRules, StopScope, checked_strings, stop_options_from_fields
 from engine.values.chat import ToolCall
 from engine.values.events import BudgetEnd, Speculation
 from engine.values.tokens import TokenOrigin

@@ -12,9 +12,9 @@ from collections.abc import AsyncIterator, Callable, Iterable
 from dataclasses import dataclass
 
 from engine.constraining.form import Form
-from engine.output.setting import RunSetting
+from engine.output.answer import RunSetting
 from engine.output.vocabulary import Vocabulary
-from engine.stopping.automaton import Automaton
+from engine.stopping.matcher import Automaton
 from engine.values.chat import ToolCall
 from engine.values.events import (
     Event,

@@ -37,8 +37,7 @@ from engine.scheduling.thread.commands import (
     UnloadWhenIdle,
 )
 from engine.scheduling.thread.restarting import RestartingThread
-from engine.values.embedding import EmbeddingRequest, Embeddings
-from engine.values.request import CacheOwner, GenerationRequest
+from engine.values.request import CacheOwner, EmbeddingRequest, Embeddings, GenerationRequest
 
 
 class Engine:

@@ -1,15 +1,214 @@
 """The stop matcher of one channel: text goes in piece by piece, safe text comes out.
 
-Holds back exactly what could still become a stop and decides the earliest match to complete
-(the longest of those that complete together, then list order). Its result does not depend on
-how the text is cut into pieces. Pure; belongs to the thread that feeds it.
+Pure; an automaton is shared between matchers on any thread, a matcher belongs to the thread that
+feeds it.
 """
 
+import re
+import threading
+import weakref
+from bisect import bisect_left, bisect_right
+from collections import OrderedDict
 from dataclasses import dataclass
 
-from engine.stopping.automaton import ROOT, Automaton, automaton
 from engine.stopping.record import Channel
 from engine.stopping.rules import StopRules
+
+# Aho–Corasick automaton over the stop strings of a request.
+#
+# One node per prefix that the text has reached; the depth of the current node is exactly the
+# number of characters that could still become a stop. Nodes are made when a text first reaches
+# them: making an automaton costs a sort of its list, however long the strings are, and a text
+# pays a constant amount per character.
+
+ROOT = 0
+# Beyond this many characters of stops, the least recently used lists are dropped. A list takes at
+# most some 300 bytes per character, and only once a text has spelled all of it.
+_KEPT_CHARS = 1 << 18
+_KEPT_LISTS = 256
+
+
+class Automaton:
+    """Finds all occurrences of a set of strings, one character at a time.
+
+    Nodes are integers; ``ROOT`` is the empty prefix. The lists are indexed by node and only grow.
+
+    Attributes:
+        strings: The strings, in the caller's order.
+        rows: Known transitions of each node; a missing character means ``step`` decides. The
+            root's are all there are.
+        depth: Length of the node's prefix.
+        output: Index of the longest string that ends at the node, or -1.
+        resume: The longest suffix of the node's prefix that a string can still grow from.
+        find_first: Finds the next character that starts a string (a bound ``re`` search).
+    """
+
+    __slots__ = ("__weakref__", "_all_chars", "_fail", "_growing", "_next_char", "_order", "_other",
+                 "_sorted", "_spans", "depth", "find_first", "output", "resume", "rows",
+                 "strings")  # fmt: skip
+
+    def __init__(self, strings: tuple[str, ...]) -> None:
+        self.strings = strings
+        # Sorted, strings with a common prefix are neighbours, the prefix itself first: a node is a
+        # span.
+        self._order = sorted(range(len(strings)), key=strings.__getitem__)
+        self._sorted = [strings[index] for index in self._order]
+        # Searching it costs a microsecond; a set of its characters would cost far more to make.
+        self._all_chars = "".join(strings)
+        self._growing = threading.Lock()
+        self.rows: list[dict[str, int]] = []
+        self.depth: list[int] = []
+        self.output: list[int] = []
+        self.resume: list[int] = []
+        self._spans: list[tuple[int, int]] = []
+        self._fail: list[int] = []
+        # The next node along the failure links that a string outside of this node's span passes.
+        self._other: list[int] = []
+        # The one character that can follow; None where there are several or none.
+        self._next_char: list[str | None] = []
+        self._add((0, len(strings)), 0, ROOT)
+        self.output[ROOT] = -1
+        self.resume[ROOT] = ROOT
+        for char in {string[0] for string in strings if string}:
+            span = self._span(ROOT, char)
+            assert span is not None, "a string starts with it"
+            self.rows[ROOT][char] = self._add(span, 1, ROOT)
+        firsts = "".join(re.escape(char) for char in sorted(self.rows[ROOT]))
+        self.find_first = re.compile(f"[{firsts}]" if firsts else r"(?!)").search
+
+    def _add(self, span: tuple[int, int], depth: int, fail: int) -> int:
+        """Add the node of the strings of a span, which share their first ``depth`` characters."""
+        first, end = span
+        node = len(self.rows)
+        can_grow = first < end and len(self._sorted[end - 1]) > depth
+        ends = first < end and len(self._sorted[first]) == depth
+        following = self._sorted[end - 1][depth] if can_grow and not ends else None
+        if following is not None and self._sorted[first][depth] != following:
+            following = None
+        outer = self._spans[fail] if node else span
+        is_other = outer[0] < first or outer[1] > end
+        self.depth.append(depth)
+        self.output.append(self._order[first] if ends else self.output[fail] if node else -1)
+        self.resume.append(node if can_grow or not node else self.resume[fail])
+        self._spans.append(span)
+        self._fail.append(fail)
+        self._other.append(fail if is_other or not node else self._other[fail])
+        self._next_char.append(following)
+        self.rows.append({})
+        return node
+
+    def _span(self, node: int, char: str) -> tuple[int, int] | None:
+        """Return the strings that continue a node's prefix with a character; None if none does."""
+        following = self._next_char[node]
+        if following is not None:
+            return self._spans[node] if char == following else None
+        first, end = self._spans[node]
+        depth = self.depth[node]
+
+        def at_depth(string: str) -> str:
+            return string[depth : depth + 1]
+
+        begin = bisect_left(self._sorted, char, first, end, key=at_depth)
+        end = bisect_right(self._sorted, char, begin, end, key=at_depth)
+        return (begin, end) if begin < end else None
+
+    def step(self, node: int, char: str) -> int:
+        """Return the node that follows ``node`` on a character its row does not know yet."""
+        if char not in self._all_chars:
+            return ROOT
+        with self._growing:
+            return self._followed(node, char)
+
+    def _followed(self, node: int, char: str) -> int:
+        rows, fail = self.rows, self._fail
+        grown: list[tuple[int, tuple[int, int]]] = []
+        at = node
+        while True:
+            target = rows[at].get(char)
+            if target is not None:
+                break
+            if at == ROOT:
+                target = ROOT
+                break
+            span = self._span(at, char)
+            if span is not None:
+                grown.append((at, span))
+            at = fail[at]
+        # The failure link of a longer prefix leads to the shorter one extended by the same
+        # character.
+        for shorter, span in reversed(grown):
+            target = self._add(span, self.depth[shorter] + 1, target)
+            rows[shorter][char] = target
+        if node != ROOT:
+            # Kept, so that a text that often returns to this prefix searches only once.
+            rows[node][char] = target
+        return target
+
+    def prefix(self, node: int) -> str:
+        """Return the text of a node: the characters that are held back there."""
+        if node == ROOT:
+            return ""
+        return self._sorted[self._spans[node][0]][: self.depth[node]]
+
+    def progress(self, node: int) -> tuple[int, ...]:
+        """Return for each string how many of its first characters the text now ends with."""
+        reached = [0] * len(self.strings)
+        left = len(reached)
+        while node != ROOT and left:
+            depth = self.depth[node]
+            for place in range(*self._spans[node]):
+                index = self._order[place]
+                if not reached[index]:
+                    reached[index] = depth
+                    left -= 1
+            node = self._other[node]
+        return tuple(reached)
+
+
+class _Automata:
+    """The automata that are in use or were used recently, one per list. Any thread."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._in_use: weakref.WeakValueDictionary[tuple[str, ...], Automaton] = (
+            weakref.WeakValueDictionary()
+        )
+        self._kept: OrderedDict[tuple[str, ...], Automaton] = OrderedDict()
+        self._chars = 0
+
+    def of(self, strings: tuple[str, ...]) -> Automaton:
+        """Return the automaton of a list."""
+        with self._lock:
+            found = self._in_use.get(strings)
+            if found is not None and strings in self._kept:
+                self._kept.move_to_end(strings)
+                return found
+        # Made without the lock, which the engine thread may want meanwhile.
+        made = found or Automaton(strings)
+        with self._lock:
+            found = self._in_use.setdefault(strings, made)
+            if strings not in self._kept:
+                self._kept[strings] = found
+                self._chars += sum(map(len, strings))
+                while self._chars > _KEPT_CHARS or len(self._kept) > _KEPT_LISTS:
+                    gone, _ = self._kept.popitem(last=False)
+                    self._chars -= sum(map(len, gone))
+            return found
+
+
+_automata = _Automata()
+
+
+def automaton(strings: tuple[str, ...]) -> Automaton:
+    """Return the automaton of these strings; equal lists share one while any is in use."""
+    return _automata.of(strings)
+
+
+# The stop matcher of one channel: text goes in piece by piece, safe text comes out.
+#
+# Holds back exactly what could still become a stop and decides the earliest match to complete
+# (the longest of those that complete together, then list order). Its result does not depend on
+# how the text is cut into pieces.
 
 _SHORT = 12
 

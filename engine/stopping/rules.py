@@ -6,11 +6,14 @@ Pure values and checks; knows no model. Used on every thread.
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, replace
-from enum import StrEnum
+from enum import Enum, StrEnum
 from typing import Any
 
 from engine.errors import InvalidRequest
+from engine.files.fields import Fields
 from engine.stopping.record import Channel
+
+# The stops of a request, and their limits, which are the same everywhere.
 
 MAX_STOPS = 64
 MAX_STOP_CHARS = 4096
@@ -206,3 +209,29 @@ def _check_string(value: str, where: str) -> None:
         )
     if _SURROGATE.search(value):
         raise InvalidRequest(where, "contains a lone surrogate, which no text can match")
+
+
+# The options of stops in files: those that differ from their defaults, by name.
+
+
+def stop_options_to_fields(options: StopOptions) -> dict[str, object]:
+    """Return the options that differ from their defaults, as JSON values."""
+    values = ((option, getattr(options, option.name)) for option in STOP_OPTIONS)
+    return {option.name: value for option, value in values if value != option.default}
+
+
+def stop_options_from_fields(fields: Fields) -> StopOptions:
+    """Return the options that a file names; others have their defaults.
+
+    Raises:
+        DamagedFile: One of them has the wrong type.
+    """
+    return StopOptions(**{option.name: _value(fields, option) for option in STOP_OPTIONS})
+
+
+def _value(fields: Fields, option: StopOption) -> Any:
+    if not fields.has(option.name):
+        return option.default
+    if isinstance(option.default, Enum):
+        return fields.choice(option.name, type(option.default))
+    return fields.take(option.name, type(option.default))

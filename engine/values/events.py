@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 from engine.stopping.record import Channel, StopInfo
 from engine.values.chat import ToolCall
-from engine.values.prompt_scores import PromptScores
-from engine.values.tokens import TokenOrigin, TokenSpan, TokenStats
+from engine.values.tokens import PromptScores, TokenOrigin, TokenSpan, TokenStats
 
 # The events of a generation: a closed union, whose last event is always one ``Finished``.
 

@@ -1,13 +1,17 @@
-"""The request for an answer, in the engine's own terms. Pure values; any thread."""
+"""The request for an answer, and that for vectors, in the engine's own terms. Pure values."""
 
+from array import array
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
+from engine.errors import InvalidRequest
 from engine.stopping.rules import StopRules
 from engine.values.chat import Message, Tool
-from engine.values.prompt_scores import PromptScoring
+from engine.values.tokens import PromptScoring
+
+# The request for an answer, in the engine's own terms.
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,3 +262,62 @@ class GenerationRequest:
     def least_answer_tokens(self) -> int:
         """How many tokens the context must have room for beside the prompt."""
         return 0 if self.max_tokens == 0 else 1
+
+
+# Texts as vectors: the request, and what it returns.
+#
+# A vector stands for the meaning of a text: texts of like meaning have vectors of nearly the same
+# direction. Every vector has length 1, so that the product of two is their likeness.
+
+# 32-bit numbers.
+Vector: TypeAlias = "array[float]"
+
+# As many as hosted services take.
+MAX_INPUTS = 2048
+
+
+@dataclass(frozen=True, slots=True)
+class EmbeddingRequest:
+    """Texts of which each becomes a vector.
+
+    Attributes:
+        inputs: The texts, each as text or as token ids, at least one.
+        dimensions: The length of the vectors, which are cut and scaled again; None for all that
+            the model has.
+        truncates: Whether a text that is longer than the context loses its end; if not, the request
+            is refused.
+        model: The name of the model, if several are offered; None for the default one.
+    """
+
+    inputs: tuple[str | tuple[int, ...], ...]
+    dimensions: int | None = None
+    truncates: bool = False
+    model: str | None = None
+
+    def check(self) -> None:
+        """Check what needs no model.
+
+        Raises:
+            InvalidRequest: It can never succeed; the message names the field.
+        """
+        if not self.inputs:
+            raise InvalidRequest("inputs", "at least one text is needed")
+        if len(self.inputs) > MAX_INPUTS:
+            raise InvalidRequest(
+                "inputs", f"at most {MAX_INPUTS:,} texts are possible, got {len(self.inputs):,}"
+            )
+        if self.dimensions is not None and self.dimensions < 1:
+            raise InvalidRequest("dimensions", f"must be at least 1, not {self.dimensions}")
+
+
+@dataclass(frozen=True, slots=True)
+class Embeddings:
+    """The vectors of some texts.
+
+    Attributes:
+        vectors: For each text, in their order, a vector of length 1.
+        tokens: How many tokens each text has that the model read.
+    """
+
+    vectors: tuple[Vector, ...]
+    tokens: tuple[int, ...]

@@ -1,12 +1,17 @@
-"""What is known about a single token of an answer: its text, its likelihood, its origin.
+"""What is known about single tokens, of an answer and of a prompt: text, likelihood, origin.
 
-Pure values; made on the engine thread, read on any.
+Pure values; any thread.
 """
 
-from dataclasses import dataclass
+from array import array
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import NamedTuple
 
 from engine.stopping.record import Channel
+
+# What is known about a single token of an answer: its text, its likelihood, its origin.
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,3 +79,91 @@ class TokenOrigin(StrEnum):
     DRAFT = "draft"
     FORCED = "forced"
     BUDGET = "budget"
+
+
+# How likely the tokens of a prompt were: the request for it, and the event with the scores.
+
+
+@dataclass(frozen=True, slots=True)
+class PromptScoring:
+    """Which tokens of a prompt are scored, and with which figures.
+
+    A token's score comes from reading the tokens before it. So the model reads the prompt from the
+    token before ``start`` on, even if a cache contains it.
+
+    Attributes:
+        start: The first token that is scored. Token 0 has no score, because nothing precedes it.
+        top: How many of the likeliest tokens to list at each place.
+        token_ids: Ids whose log-probabilities to list at each place.
+    """
+
+    start: int = 0
+    top: int = 0
+    token_ids: tuple[int, ...] = ()
+
+
+class PromptToken(NamedTuple):
+    """A token of a prompt and its score.
+
+    Attributes:
+        token_id: Its id.
+        logprob: Its log-probability (natural logarithm); None for the first token of a prompt.
+        rank: 0 for the most likely token; None for the first token of a prompt.
+        top: The likeliest tokens with their log-probabilities, best first.
+        chosen: The ids that the request chose, with their log-probabilities.
+    """
+
+    token_id: int
+    logprob: float | None
+    rank: int | None
+    top: tuple[tuple[int, float], ...]
+    chosen: tuple[tuple[int, float], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PromptScores:
+    """The scores of consecutive tokens of a prompt, as plain arrays because prompts are long.
+
+    The events of a generation come in the order of the tokens, without gaps.
+
+    Attributes:
+        start: The place of the first of them in the prompt.
+        token_ids: The tokens.
+        logprobs: The log-probability of each token; empty for the first token of a prompt.
+        ranks: The rank of each token; empty for the first token of a prompt.
+        top_ids: ``top`` ids for each token, best first.
+        top_logprobs: The log-probabilities of ``top_ids``.
+        chosen_ids: The ids that the request chose.
+        chosen_logprobs: The log-probabilities of ``chosen_ids``, for each token.
+    """
+
+    start: int
+    token_ids: tuple[int, ...]
+    logprobs: "array[float]" = field(default_factory=lambda: array("f"))
+    ranks: "array[int]" = field(default_factory=lambda: array("i"))
+    top_ids: "array[int]" = field(default_factory=lambda: array("i"))
+    top_logprobs: "array[float]" = field(default_factory=lambda: array("f"))
+    chosen_ids: tuple[int, ...] = ()
+    chosen_logprobs: "array[float]" = field(default_factory=lambda: array("f"))
+
+    def __len__(self) -> int:
+        """Return the number of tokens."""
+        return len(self.token_ids)
+
+    def tokens(self) -> Iterator[PromptToken]:
+        """Yield the tokens with their scores."""
+        if not self.logprobs:
+            yield from (PromptToken(one, None, None, (), ()) for one in self.token_ids)
+            return
+        count = len(self.token_ids)
+        top, chosen = len(self.top_ids) // count, len(self.chosen_ids)
+        for place, token_id in enumerate(self.token_ids):
+            best = slice(place * top, (place + 1) * top)
+            some = self.chosen_logprobs[place * chosen : (place + 1) * chosen]
+            yield PromptToken(
+                token_id,
+                self.logprobs[place],
+                self.ranks[place],
+                tuple(zip(self.top_ids[best], self.top_logprobs[best], strict=True)),
+                tuple(zip(self.chosen_ids, some, strict=True)),
+            )

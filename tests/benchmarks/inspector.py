@@ -24,7 +24,7 @@ from PySide6.QtCore import Qt, QTimer
 from PySide6.QtWidgets import QApplication
 
 from app.desktop.application import collected_on, leave_out_what_is_loaded
-from engine.output.setting import RunSetting
+from engine.output.answer import RunSetting
 from engine.recording.replay import RecordedToken, Recording, replay
 from engine.scheduling.limits import Limits
 from engine.scheduling.service import Engine

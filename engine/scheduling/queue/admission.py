@@ -5,16 +5,15 @@ from typing import TYPE_CHECKING
 
 from engine.errors import InvalidRequest, PromptTooLong
 from engine.inference.backend import Prompt
-from engine.output.answer import AnswerBuilder
-from engine.output.beginnings import continues_text
-from engine.output.call_readers.known import readers
-from engine.output.setting import AnswerSetup, RunSetting
+from engine.output.answer import AnswerBuilder, AnswerSetup, RunSetting
+from engine.output.channels import continues_text
+from engine.output.tool_calls.calls import readers
 from engine.scheduling.generation import Generation
 from engine.scheduling.queue.preparing import choices_field
 from engine.scheduling.queue.room import Wanted
 from engine.scheduling.queue.row import Row
-from engine.values.prompt_scores import PromptScoring
 from engine.values.request import GenerationRequest, TraceLevel
+from engine.values.tokens import PromptScoring
 
 if TYPE_CHECKING:
     from engine.inference.mlx_backend import MlxBackend

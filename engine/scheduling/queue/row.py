@@ -6,8 +6,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from engine.inference.backend import Joined, Prompt
-from engine.output.answer import AnswerBuilder
-from engine.output.trace import traced
+from engine.output.answer import AnswerBuilder, traced
 from engine.scheduling.generation import Generation
 from engine.scheduling.queue.room import USUAL_ANSWER
 from engine.stopping.record import StopInfo, StopKind
@@ -22,9 +21,8 @@ from engine.values.events import (
     Usage,
     counted,
 )
-from engine.values.prompt_scores import PromptScores
 from engine.values.request import GenerationRequest, TraceLevel
-from engine.values.tokens import TokenOrigin, TokenStats
+from engine.values.tokens import PromptScores, TokenOrigin, TokenStats
 
 _log = logging.getLogger(__name__)
 

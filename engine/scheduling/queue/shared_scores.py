@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from engine.scheduling.queue.row import Row
-from engine.values.prompt_scores import PromptScores
+from engine.values.tokens import PromptScores
 
 
 @dataclass(slots=True)

@@ -17,8 +17,7 @@ from engine.scheduling.offering import OfferedModel
 from engine.scheduling.outbox import settle
 from engine.scheduling.queue.row import Row
 from engine.stopping.record import StopKind
-from engine.values.embedding import EmbeddingRequest
-from engine.values.request import CacheOwner, GenerationRequest
+from engine.values.request import CacheOwner, EmbeddingRequest, GenerationRequest
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from engine.scheduling.limits import Limits
 from engine.scheduling.queue.failures import refusal
 from engine.scheduling.queue.preparing import Preparation
 from engine.scheduling.thread.commands import Embed, Rendered
-from engine.values.embedding import Embeddings, Vector
+from engine.values.request import Embeddings, Vector
 
 if TYPE_CHECKING:
     from engine.inference.mlx_backend import MlxBackend

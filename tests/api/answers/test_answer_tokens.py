@@ -8,11 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from api.dialects.openai.logprobs import answer_tokens, token_text
-from engine.output.answer import AnswerBuilder
+from engine.output.answer import AnswerBuilder, AnswerSetup, RunSetting, traced
 from engine.output.detokenizer import ByteDetokenizer
-from engine.output.families.tags import TagFamily
-from engine.output.setting import AnswerSetup, RunSetting
-from engine.output.trace import traced
+from engine.output.families import TagFamily
 from engine.output.vocabulary import Vocabulary
 from engine.scheduling.service import Engine
 from engine.stopping.rules import StopRules

@@ -22,7 +22,7 @@ from api.transport.bodies.request_body import SentBody
 from api.transport.errors import ApiError, ContextOverflow, ErrorKind
 from engine import Engine
 from engine.processes.helper_process import HelperDied, HelperProcess
-from engine.stopping.automaton import Automaton
+from engine.stopping.matcher import Automaton
 from tests.api.bodies.large import ANSWERS, ASK, helpers, padded
 from tests.api.protection.test_fuzz import BODIES
 

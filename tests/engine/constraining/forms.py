@@ -11,10 +11,7 @@ from engine.scheduling.generation import Answer
 from engine.scheduling.service import Engine
 from engine.stopping.record import StopKind
 from engine.values.chat import Tool
-from engine.values.request import (
-    GenerationRequest,
-    OutputConstraint,
-)
+from engine.values.request import GenerationRequest, OutputConstraint
 from tests.support.scripted import TEMPLATE, Stage
 
 

@@ -15,7 +15,7 @@ from engine.constraining import grammar_vocabulary
 from engine.constraining.grammar_vocabulary import GrammarVocabulary
 from engine.constraining.token_constraint import ConstraintTokens
 from engine.errors import InvalidRequest
-from engine.output.families.known import PLAIN
+from engine.output.families import PLAIN
 from engine.output.vocabulary import read_vocabulary
 from engine.scheduling.service import Engine
 from engine.values.request import OutputConstraint

@@ -11,10 +11,7 @@ import pytest
 from engine.errors import InvalidRequest
 from engine.scheduling.service import Engine
 from engine.stopping.record import StopKind
-from engine.values.request import (
-    GenerationRequest,
-    ToolChoice,
-)
+from engine.values.request import GenerationRequest, ToolChoice
 from tests.engine.constraining.forms import ADD, POINT, check_call, held
 from tests.support.asking import run, scripted_answer
 from tests.support.scripted import Stage

@@ -8,10 +8,7 @@ import pytest
 from engine.errors import InvalidRequest
 from engine.scheduling.service import Engine
 from engine.values.chat import Message, Tool
-from engine.values.request import (
-    GenerationRequest,
-    ToolChoice,
-)
+from engine.values.request import GenerationRequest, ToolChoice
 from tests.engine.constraining.forms import ADD, POINT, SAY, held
 from tests.support.asking import ask, run
 

@@ -9,10 +9,7 @@ from engine.errors import InvalidRequest
 from engine.scheduling.service import Engine
 from engine.stopping.record import StopKind
 from engine.values.chat import Tool
-from engine.values.request import (
-    Sampling,
-    ToolChoice,
-)
+from engine.values.request import Sampling, ToolChoice
 from tests.engine.constraining.forms import (
     ADD,
     CALL_TAGS,

@@ -10,7 +10,7 @@ from engine.distributed.followers import Followers, RankLost
 from engine.distributed.messages import Close, Insert, Leave, Message, StepBatch, decoded
 from engine.inference.backend import BatchLimits
 from engine.inference.scoring import PromptScorer
-from engine.values.prompt_scores import PromptScores, PromptScoring
+from engine.values.tokens import PromptScores, PromptScoring
 from tests.support.models.guessing import Foreseen
 from tests.support.scripted import Stage
 

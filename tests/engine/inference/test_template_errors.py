@@ -9,7 +9,7 @@ from mlx_lm.tokenizer_utils import load
 
 from engine.errors import InvalidRequest
 from engine.inference.mlx_lm_internals import inner_tokenizer
-from engine.inference.text import prompts
+from engine.inference.text import render
 from engine.scheduling.service import Engine
 from engine.values.chat import Message
 from engine.values.request import GenerationRequest
@@ -30,7 +30,7 @@ def refused(engine: Engine, demo_model_path: Path) -> Callable[[Any], str]:
         assert engine.model is not None
         request = GenerationRequest(messages=(Message("user", "Hi"),))
         with pytest.raises(InvalidRequest) as refusal:
-            prompts.render(tokenizer, request, engine.model)
+            render(tokenizer, request, engine.model)
         assert refusal.value.field == "messages"
         return refusal.value.reason
 

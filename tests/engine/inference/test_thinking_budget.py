@@ -13,13 +13,7 @@ from engine.scheduling.service import Engine
 from engine.stopping.record import StopKind
 from engine.values.chat import Tool
 from engine.values.events import BudgetEnd, Event, Finished, TokenTrace
-from engine.values.request import (
-    Effort,
-    GenerationRequest,
-    Sampling,
-    ToolChoice,
-    TraceLevel,
-)
+from engine.values.request import Effort, GenerationRequest, Sampling, ToolChoice, TraceLevel
 from engine.values.tokens import TokenOrigin
 from tests.engine.constraining.forms import OPENED, POINT, TAGS, held
 from tests.engine.constraining.test_harmony_forms import harmony

@@ -11,9 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.inference.text import call_parser
-from engine.output.arguments import arguments_text
-from engine.output.call_readers.known import STYLES, readers
-from engine.output.calls import OpenCalls
+from engine.output.tool_calls.call_text import arguments_text
+from engine.output.tool_calls.calls import STYLES, OpenCalls, readers
 from engine.values.chat import Tool
 from engine.values.events import (
     Event,

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from engine.output.families.tags import TagFamily
+from engine.output.families import TagFamily
 from engine.stopping.rules import StopRules
 from engine.values.events import TextDelta
 from tests.api.answers.test_answer_tokens import played

@@ -5,8 +5,7 @@ from pathlib import Path
 import pytest
 
 from engine.inference.backend import BatchLimits
-from engine.output.answer import AnswerBuilder
-from engine.output.setting import AnswerSetup, RunSetting
+from engine.output.answer import AnswerBuilder, AnswerSetup, RunSetting
 from engine.stopping.record import Channel, StopInfo, StopKind
 from engine.stopping.rules import StopRules, StopScope
 from engine.values.events import TextDelta

@@ -224,4 +224,4 @@ def test_the_engine_speaks_of_a_family_in_its_own_module_only() -> None:
         for file in (root / room).rglob("*.py")
         if "harmony" in file.read_text(encoding="utf-8").lower()
     }
-    assert saying == {"engine/output/families/headers.py", "engine/recording/saved_run.py"}
+    assert saying == {"engine/output/families.py", "engine/recording/saved_run.py"}

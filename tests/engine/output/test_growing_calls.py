@@ -9,10 +9,9 @@ from typing import Any
 import pytest
 
 from engine.inference.backend import BatchLimits
-from engine.output.answer import AnswerBuilder
-from engine.output.call_readers.known import readers
+from engine.output.answer import AnswerBuilder, AnswerSetup, RunSetting
 from engine.output.channels import Beginning
-from engine.output.setting import AnswerSetup, RunSetting
+from engine.output.tool_calls.calls import readers
 from engine.scheduling.service import Engine
 from engine.stopping.record import Channel, StopInfo, StopKind
 from engine.stopping.rules import StopRules

@@ -220,7 +220,7 @@ def test_a_saved_run_survives_its_file(engine: Engine) -> None:
 
 
 def saved() -> dict[str, object]:
-    from engine.output.setting import RunSetting
+    from engine.output.answer import RunSetting
     from engine.stopping.record import StopInfo
 
     recording = Recording(RunSetting(), StopRules(("a",)), None, (), "", {}, StopInfo(StopKind.EOS))

@@ -1,6 +1,6 @@
 """A trace holds what a saved run says, so that both replay alike."""
 
-from engine.output.setting import RunSetting
+from engine.output.answer import RunSetting
 from engine.recording.kept_trace import packed, unpacked
 from engine.recording.replay import RecordedToken, Recording
 from engine.recording.run_trace import RunTrace, trace_of

@@ -162,16 +162,16 @@ def test_cancelling_while_the_prompt_is_rendered_takes_back_every_choice(tmp_pat
 def test_choices_and_channels_share_one_automaton_for_each_list_of_stops(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from engine.stopping import automaton
+    from engine.stopping.matcher import Automaton
 
     made: list[tuple[str, ...]] = []
-    real = automaton.Automaton.__init__
+    real = Automaton.__init__
 
     def spy(self: Any, strings: tuple[str, ...]) -> None:
         made.append(strings)
         real(self, strings)
 
-    monkeypatch.setattr(automaton.Automaton, "__init__", spy)
+    monkeypatch.setattr(Automaton, "__init__", spy)
     stage = stage_of(tmp_path, plain=["<think>", "</think>", "<tool_call>", "</tool_call>"])
     stops = ("never-in-this-test-1", "never-in-this-test-2")
     rules = StopRules(stops, scope=StopScope.ALL)

@@ -12,7 +12,7 @@ import pytest
 from engine.errors import EngineClosed
 from engine.inference.backend import Prompt
 from engine.inference.mlx_backend import MlxBackend
-from engine.output.arguments import MAX_DEPTH, arguments_object, arguments_text
+from engine.output.tool_calls.call_text import MAX_DEPTH, arguments_object, arguments_text
 from engine.scheduling.generation import Answer
 from engine.scheduling.service import Engine
 from engine.stopping.record import StopKind

@@ -17,9 +17,8 @@ from engine.inference.embedding import Pooling, pooling_of
 from engine.scheduling.limits import Limits
 from engine.scheduling.service import Engine
 from engine.values.chat import Message
-from engine.values.embedding import EmbeddingRequest, Embeddings
 from engine.values.events import TextDelta
-from engine.values.request import GenerationRequest
+from engine.values.request import EmbeddingRequest, Embeddings, GenerationRequest
 from tests.engine.scheduling.stages import until
 from tests.support.asking import run
 

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from engine.errors import InvalidRequest
-from engine.stopping.automaton import ROOT, Automaton, automaton
-from engine.stopping.matcher import StopMatcher, prepared
+from engine.stopping.matcher import ROOT, Automaton, StopMatcher, automaton, prepared
 from engine.stopping.rules import (
     MAX_ALL_STOPS_CHARS,
     MAX_STOP_TOKEN_IDS,

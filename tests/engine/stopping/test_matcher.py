@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.stopping.automaton import automaton
-from engine.stopping.matcher import StopMatcher
+from engine.stopping.matcher import StopMatcher, automaton
 
 ALL_CASES = json.loads((Path(__file__).parents[1] / "stop_cases.json").read_text(encoding="utf-8"))
 # Whether a stop is kept is decided behind the matcher: see ``tests.engine.output.test_answers``.

@@ -19,9 +19,8 @@ from app.settings.options import ReplayOptions
 from app.settings.settings_file import FILE_NAME, StoredPreferences
 from app.store import rows
 from engine.files.fields import DamagedFile
-from engine.output.families.headers import HeaderFamily
-from engine.output.families.tags import TagFamily
-from engine.output.setting import RunSetting
+from engine.output.answer import RunSetting
+from engine.output.families import HeaderFamily, TagFamily
 from engine.recording.replay import RecordedToken, Recording
 from engine.recording.saved_run import DamagedRun, from_json, question_of, to_json
 from engine.stopping.record import Channel, StopInfo, StopKind

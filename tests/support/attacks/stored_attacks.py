@@ -25,8 +25,8 @@ from engine.library.downloads import _listing
 from engine.library.hub.asking import Hub, HubReply
 from engine.library.hub.searching import look_up, search, with_needs
 from engine.library.hub_failures import HubFailed
-from engine.output.families.tags import TagFamily
-from engine.output.setting import RunSetting
+from engine.output.answer import RunSetting
+from engine.output.families import TagFamily
 from engine.output.vocabulary import Vocabulary
 from engine.recording.kept_trace import packed, unpacked
 from engine.recording.run_trace import RunTrace

@@ -13,8 +13,8 @@ from api.transport.errors import ApiError
 from api.transport.events import SseEvent
 from api.transport.json_text import json_text
 from engine.values.events import Event
-from engine.values.prompt_scores import PromptScoring
 from engine.values.request import GenerationRequest, TraceLevel
+from engine.values.tokens import PromptScoring
 from tests.support.answers.encoding import chunks, written
 
 

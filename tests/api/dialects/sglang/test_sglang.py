@@ -19,8 +19,8 @@ from api.transport.json_text import json_text
 from engine.errors import InvalidRequest
 from engine.stopping.record import Channel
 from engine.values.events import Event, TextDelta, TokenTrace
-from engine.values.prompt_scores import PromptScoring
 from engine.values.request import GenerationRequest, TraceLevel
+from engine.values.tokens import PromptScoring
 from tests.api.conftest import LONG
 from tests.support.scripted import GO
 

@@ -18,9 +18,8 @@ from engine.stopping.record import StopKind
 from engine.stopping.rules import StopRules
 from engine.values.chat import Message
 from engine.values.events import TextDelta, TokenTrace
-from engine.values.prompt_scores import PromptScores, PromptScoring
 from engine.values.request import GenerationRequest, Sampling, TraceLevel
-from engine.values.tokens import TokenOrigin
+from engine.values.tokens import PromptScores, PromptScoring, TokenOrigin
 from tests.engine.inference.speculation.asking_drafts import answered, asked
 from tests.support.models.tiny_models import VOCABULARY, tiny_model
 

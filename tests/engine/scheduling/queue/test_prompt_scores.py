@@ -19,8 +19,8 @@ from engine.scheduling.limits import Limits
 from engine.scheduling.service import Engine
 from engine.stopping.record import StopKind
 from engine.values.events import Event, Finished, PromptProgress
-from engine.values.prompt_scores import PromptScores, PromptScoring, PromptToken
 from engine.values.request import GenerationRequest, Sampling
+from engine.values.tokens import PromptScores, PromptScoring, PromptToken
 from tests.support.asking import run
 
 CHUNK = 24

@@ -19,9 +19,8 @@ from engine.scheduling.queue.room import CacheRoom, Wanted
 from engine.scheduling.service import Engine
 from engine.scheduling.thread.models import memory_budget
 from engine.stopping.record import StopKind
-from engine.values.embedding import EmbeddingRequest
 from engine.values.events import TextDelta
-from engine.values.request import GenerationRequest
+from engine.values.request import EmbeddingRequest, GenerationRequest
 from tests.support.asking import ask, request, run
 from tests.support.scripted import Stage
 

@@ -9,8 +9,8 @@ import pytest
 from PySide6.QtWidgets import QApplication
 
 from app.store.traces import TraceFiles
-from engine.output.families.tags import TagFamily
-from engine.output.setting import RunSetting
+from engine.output.answer import RunSetting
+from engine.output.families import TagFamily
 from engine.recording.run_trace import RunTrace
 from engine.stopping.rules import StopRules
 from tests.support.answers.said import FINISHED, conversation, finished_run

@@ -2,21 +2,21 @@
 
 import re
 
-from engine.output.call_readers.arriving import (
+from engine.output.tool_calls.call_text import (
     ArrivingText,
+    AsWritten,
     CallWriter,
     Format,
     IrregularCall,
-    Waiting,
-)
-from engine.output.call_readers.json_text import (
-    AsWritten,
     Rewritten,
+    Waiting,
     json_object,
     json_value,
     string_text,
     whole_string,
 )
+
+# Calls whose arguments are JSON.
 
 _KIMI_HEAD = re.compile(r"\s*(?:functions\.)?(.+?):\d+\s*", re.DOTALL)
 _MISTRAL_HEAD = re.compile(r"([\w-]+)\s*$")

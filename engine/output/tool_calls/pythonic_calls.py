@@ -1,27 +1,27 @@
-"""Calls that are written as Python: ``[f(a="x", b=2), g()]``. Pure; any thread.
-
-Strings without a prefix are written while they arrive, also in lists and dictionaries. The model's
-parser converts every other value when it is complete, and also lists and dictionaries that contain
-anything but strings, plain words, lists and dictionaries.
-"""
+"""Calls that are written as Python: ``[f(a="x", b=2), g()]``. Pure; any thread."""
 
 import json
 import keyword
 import re
 from collections.abc import Callable
 
-from engine.output.arguments import MAX_DEPTH
-from engine.output.call_readers.arriving import (
+from engine.output.tool_calls.call_text import (
+    MAX_DEPTH,
     ArrivingText,
     CallParser,
     CallWriter,
     Format,
     IrregularCall,
     Waiting,
+    escaped,
 )
-from engine.output.call_readers.json_text import escaped
-from engine.output.call_readers.nested import NestedValue, ReadValue
-from engine.output.call_readers.parameters import Conversions, ParameterWriter
+from engine.output.tool_calls.parameters import Conversions, NestedValue, ParameterWriter, ReadValue
+
+# Calls that are written as Python: ``[f(a="x", b=2), g()]``.
+#
+# Strings without a prefix are written while they arrive, also in lists and dictionaries. The
+# model's parser converts every other value when it is complete, and also lists and dictionaries
+# that contain anything but strings, plain words, lists and dictionaries.
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _PLAIN = re.compile(r"""[^"'\\\n\r\x00]*""")

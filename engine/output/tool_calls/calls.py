@@ -1,14 +1,30 @@
-"""Follows tool calls while they are written, and parses each when it is complete.
-
-Pure; belongs to the thread that feeds it.
-"""
+"""Follows tool calls while they are written, and parses each when it is complete."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from uuid import uuid4
 
-from engine.output.arguments import arguments_text
-from engine.output.call_readers.arriving import CallParser, CallPart, CallReader, NewReader
+from engine.output.families import JSON_CALLS
+from engine.output.tool_calls.call_text import (
+    CallParser,
+    CallPart,
+    CallReader,
+    Format,
+    NewReader,
+    arguments_text,
+)
+from engine.output.tool_calls.gemma_calls import function_gemma, gemma4
+from engine.output.tool_calls.json_calls import json_calls, kimi_k2, mistral, named_call
+from engine.output.tool_calls.pythonic_calls import pythonic
+from engine.output.tool_calls.tagged_calls import (
+    glm47,
+    kimi_k3,
+    longcat,
+    minicpm5,
+    minimax_m2,
+    muse_spark,
+    qwen3_coder,
+)
 from engine.stopping.matcher import StopMatcher
 from engine.values.chat import ToolCall
 from engine.values.events import (
@@ -18,6 +34,50 @@ from engine.values.events import (
     ToolCallCompleted,
     ToolCallStarted,
 )
+
+# Finds the reader of a model's tool calls.
+
+_FORMATS: dict[str, Format] = {
+    JSON_CALLS: json_calls,
+    "gemma4": gemma4,
+    "kimi_k2": kimi_k2,
+    "mistral": mistral,
+}
+# Formats whose values the model's parser converts.
+_CONVERTING: dict[str, Callable[[CallParser], Format]] = {
+    "function_gemma": function_gemma,
+    "glm47": glm47,
+    "kimi_k3": kimi_k3,
+    "longcat": longcat,
+    "minicpm5": minicpm5,
+    "minimax_m2": minimax_m2,
+    "muse_spark": muse_spark,
+    "pythonic": pythonic,
+    "qwen3_coder": qwen3_coder,
+}
+
+STYLES = frozenset({*_FORMATS, *_CONVERTING})
+"""mlx-lm's names of the styles whose calls can be read while they are written."""
+
+
+def readers(call_style: str, parse: CallParser) -> NewReader:
+    """Return a function that makes a reader for each call of one answer.
+
+    Args:
+        call_style: mlx-lm's name of the format of the model's calls.
+        parse: The parser of its calls.
+    """
+    converting = _CONVERTING.get(call_style)
+    style = converting(parse) if converting is not None else _FORMATS.get(call_style)
+
+    def new_reader(name: str | None) -> CallReader | None:
+        read = style if name is None else named_call(name)
+        return None if read is None else CallReader(read)
+
+    return new_reader
+
+
+# Follows tool calls while they are written, and parses each when it is complete.
 
 
 class _StartedCall:

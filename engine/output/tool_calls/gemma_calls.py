@@ -4,17 +4,19 @@ import json
 import re
 from collections.abc import Callable
 
-from engine.output.arguments import MAX_DEPTH
-from engine.output.call_readers.arriving import (
+from engine.output.tool_calls.call_text import (
+    MAX_DEPTH,
     ArrivingText,
     CallParser,
     CallWriter,
     Format,
     IrregularCall,
     Waiting,
+    escaped,
 )
-from engine.output.call_readers.json_text import escaped
-from engine.output.call_readers.parameters import Conversions, ParameterWriter
+from engine.output.tool_calls.parameters import Conversions, ParameterWriter
+
+# Gemma's calls: ``call:f{key:value}`` with strings between marks.
 
 _WORD_NAME = re.compile(r"\w+")
 _TOOL_NAME = re.compile(r"[\w-]+")

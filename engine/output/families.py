@@ -1,0 +1,709 @@
+"""Families of models: how each marks reasoning, tool calls and the answer in its output.
+
+Pure; any thread.
+"""
+
+import copy
+import json
+import re
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol
+
+from engine.files.fields import Fields
+from engine.output.channels import (
+    Beginning,
+    Part,
+    Splitter,
+    Switch,
+    end_of_last,
+    read_turn,
+    unquoted,
+)
+from engine.output.vocabulary import Vocabulary
+from engine.stopping.matcher import StopMatcher
+from engine.stopping.record import Channel
+from engine.values.request import GenerationRequest
+
+# The interface of a family of models. Types only; pure; any thread.
+
+
+@dataclass(frozen=True, slots=True)
+class OptionalMarks:
+    """Marks that the model may leave out."""
+
+    parts: tuple[int | str, ...]
+
+
+Marks = tuple[int | str | OptionalMarks, ...]
+"""The marks that a model writes, in order: ids of tokens, plain text, and optional parts."""
+
+
+@dataclass(frozen=True, slots=True)
+class OutputFrame:
+    """The marks that a family writes before and after free text."""
+
+    before: Marks = ()
+    after: Marks = ()
+
+
+class Family(Protocol):
+    """How the models of one family mark the channels of their output. Immutable."""
+
+    @property
+    def tags(self) -> Mapping[int, str]:
+        """Tokens that are structure by themselves, with their text."""
+        ...
+
+    @property
+    def has_headers(self) -> bool:
+        """Whether every message has a header, which names its channel."""
+        ...
+
+    @property
+    def think_start(self) -> str | None:
+        """The tag that opens reasoning inside an answer; None where there is none."""
+        ...
+
+    @property
+    def think_end(self) -> str | None:
+        """The tag that closes reasoning."""
+        ...
+
+    @property
+    def think_start_id(self) -> int | None:
+        """The token that is exactly the tag which opens reasoning."""
+        ...
+
+    @property
+    def think_end_id(self) -> int | None:
+        """The token that is exactly the tag which closes reasoning."""
+        ...
+
+    @property
+    def call_start_id(self) -> int | None:
+        """The token that is exactly the tag which opens a tool call."""
+        ...
+
+    @property
+    def call_style(self) -> str:
+        """mlx-lm's name of the format of tool calls; empty where it has none."""
+        ...
+
+    @property
+    def answer_frame(self) -> OutputFrame:
+        """The marks around an answer that a grammar constrains."""
+        ...
+
+    @property
+    def reasoning_frame(self) -> OutputFrame | None:
+        """The marks around reasoning that is a message of its own; None where it is not."""
+        ...
+
+    def reasoning_edges(self, *, leaves_choice: bool, is_held: bool) -> tuple[Marks, Marks]:
+        """Return the marks that end reasoning and begin what follows, and those that open it.
+
+        Both are empty where the model has no reasoning.
+
+        Args:
+            leaves_choice: Whether something other than the answer may follow, such as a call.
+            is_held: Whether a grammar constrains what follows.
+        """
+        ...
+
+    def splitter(self, beginning: Beginning) -> Splitter:
+        """Return a fresh splitter for an answer that begins there."""
+        ...
+
+    def beginning(
+        self, request: GenerationRequest, tokens: Sequence[int], vocabulary: Vocabulary
+    ) -> Beginning:
+        """Return where the answer to a request begins.
+
+        Args:
+            request: The request, which has messages.
+            tokens: Its prompt.
+            vocabulary: The model's token ids.
+        """
+        ...
+
+    def narrowed(self, *, thinks: bool, calls: bool) -> "Family":
+        """Return the family without the tags that cannot occur in an answer.
+
+        Args:
+            thinks: Whether the answer may open reasoning.
+            calls: Whether it may call a tool.
+        """
+        ...
+
+    def call_frame(self, name: str) -> OutputFrame | None:
+        """Return the marks around the arguments of a call; None if calls cannot be forced.
+
+        Raises:
+            ValueError: A tool of this name cannot be called.
+        """
+        ...
+
+    def saved(self) -> dict[str, object]:
+        """Return the fields of a saved run from which the family can be made again."""
+        ...
+
+
+# Follows the channels of an answer that are marked by tags.
+#
+# Tags that are one token are recognised by id, so that the same characters typed out by the model
+# stay text; tags of several tokens are recognised by text.
+
+# Half a surrogate pair, which decoded text never contains.
+_STAND_IN = 0xDC00
+
+
+class TagSplitter:
+    """Channels marked by tags (``<think>`` … ``</think>``, ``<tool_call>`` … and the like)."""
+
+    def __init__(
+        self,
+        ids: Mapping[int, str],
+        parts: Mapping[int, str],
+        edges: Mapping[Channel, Mapping[str, Channel]],
+        starts_in: Channel = Channel.TEXT,
+    ) -> None:
+        self.channel = starts_in
+        self.tags = ids
+        self.in_header = False
+        # Without a closing tag, only the next call shows that one is complete.
+        self.closes_calls = Channel.TEXT in edges[Channel.TOOL].values()
+        self.keeps_specials = True
+        one_token = set(ids.values())
+        self._edges = edges
+        # In scanned text, a special token is represented by a character that no text can contain.
+        self.parts: Mapping[int, str] = {
+            token_id: chr(_STAND_IN + number) for number, token_id in enumerate(parts)
+        }
+        stand_ins = {self.parts[token_id]: text for token_id, text in parts.items()}
+        self._hidden = dict.fromkeys(map(ord, stand_ins), "")
+        self._spellings = {
+            channel: {
+                spelling: tag
+                for tag in leading
+                if tag not in one_token
+                for spelling in _spellings(tag, stand_ins)
+            }
+            for channel, leading in edges.items()
+        }
+        self._typed = {channel: tuple(tags) for channel, tags in self._spellings.items()}
+        self.scans_text = any(self._typed.values())
+        self._scanner = StopMatcher(self._typed[starts_in])
+        # Lengths of the pieces that overlap the text that is held back.
+        self._pieces: deque[int] = deque()
+
+    @property
+    def held(self) -> str:
+        """The text that is held back because it could become a tag."""
+        return self._shown(self._scanner.held)
+
+    def _shown(self, text: str) -> str:
+        return text.translate(self._hidden) if self._hidden else text
+
+    def feed(self, piece: str) -> Iterator[Part]:
+        """Take text; yield the parts in order."""
+        if not self.scans_text:
+            yield piece
+            return
+        if piece:
+            self._pieces.append(len(piece))
+        text = piece
+        while True:
+            yield self._shown(self._scanner.feed(text))
+            match = self._scanner.match
+            if match is None:
+                break
+            text = match.dropped[len(match.value) :]
+            # The tag began in this many tokens before the current one.
+            self._forget(len(match.dropped))
+            tokens = len(self._pieces) - 1
+            self._forget(len(text))
+            tag = self._spellings[self.channel][match.value]
+            visible = len(self._shown(match.value))
+            yield self._enter(self._edges[self.channel][tag], tag, visible, tokens)
+        self._forget(len(self._scanner.held))
+
+    def _forget(self, kept: int) -> None:
+        """Forget the pieces before the last ``kept`` characters."""
+        surplus = sum(self._pieces) - kept
+        while self._pieces and self._pieces[0] <= surplus:
+            surplus -= self._pieces.popleft()
+        if surplus > 0:
+            self._pieces[0] -= surplus
+
+    def take_tag(self, token_id: int) -> Iterator[Part]:
+        """Take one of ``tags``; yield the parts that follow from it."""
+        tag = self.tags[token_id]
+        target = self._edges[self.channel].get(tag)
+        yield self.finish()
+        if target is not None:
+            yield self._enter(target)
+        # A tag that does not count here, such as a second closing tag, is structure, not text.
+
+    def opens(self, token_id: int) -> Switch | None:
+        """Return the switch to the channel that one of ``tags`` would open now."""
+        target = self._edges[self.channel].get(self.tags[token_id])
+        return None if target in (None, Channel.TEXT) else Switch(target)
+
+    def is_text(self, token_id: int) -> bool:
+        """Return whether one of ``tags`` would be plain text here."""
+        return self.channel is Channel.TOOL and self.tags[token_id] not in self._edges[Channel.TOOL]
+
+    def preview(self, piece: str) -> str | None:
+        """Return the text that would come out if this piece were the last; None if it would
+        complete a tag.
+        """
+        if not self.scans_text:
+            return piece
+        if self._scanner.would_match(piece):
+            return None
+        return self._shown(self._scanner.held + piece)
+
+    def _enter(self, channel: Channel, tag: str = "", visible: int = 0, tokens: int = 0) -> Switch:
+        self.channel = channel
+        self._scanner = StopMatcher(self._typed[channel])
+        return Switch(channel, tag, visible, tokens, strips_space=channel is not Channel.TOOL)
+
+    def finish(self) -> str:
+        """Return the text that was held back; it can no longer become a tag."""
+        self._pieces.clear()
+        return self._shown(self._scanner.flush())
+
+    def fork(self) -> "TagSplitter":
+        """Return an independent copy in the same state."""
+        fork = copy.copy(self)
+        vars(fork).update(_scanner=copy.copy(self._scanner), _pieces=self._pieces.copy())
+        return fork
+
+
+def _spellings(tag: str, stand_ins: Mapping[str, str]) -> set[str]:
+    """Return the spellings of a tag, with its special tokens as letters or as placeholders."""
+    found = {tag}
+    for stand_in, text in stand_ins.items():
+        found |= {one.replace(text, stand_in) for one in found}
+    return found
+
+
+# Models that mark reasoning and tool calls by tags in their text, as most do.
+#
+# A model without tags belongs here as well: its answers are plain text.
+
+_TOKEN_ID = re.compile(r"[0-9]{1,18}")
+
+JSON_CALLS = "json_tools"
+"""mlx-lm's name of the style ``<tool_call>{"name": …, "arguments": …}</tool_call>``."""
+
+
+@dataclass(frozen=True, slots=True)
+class TagFamily:
+    """The tags of a model, as found in its tokenizer; see ``engine.output.families``."""
+
+    think_start: str | None = None
+    think_end: str | None = None
+    tool_start: str | None = None
+    tool_end: str | None = None
+    tags: Mapping[int, str] = field(default_factory=dict)
+    parts: Mapping[int, str] = field(default_factory=dict)
+    call_style: str = ""
+
+    has_headers = False
+    answer_frame = OutputFrame()
+    reasoning_frame = None
+
+    @property
+    def think_start_id(self) -> int | None:
+        """The token that is exactly the tag which opens reasoning."""
+        return self._id_of(self.think_start)
+
+    @property
+    def think_end_id(self) -> int | None:
+        """The token that is exactly the tag which closes reasoning."""
+        return self._id_of(self.think_end)
+
+    @property
+    def call_start_id(self) -> int | None:
+        """The token that is exactly the tag which opens a tool call."""
+        return self._id_of(self.tool_start)
+
+    def _id_of(self, tag: str | None) -> int | None:
+        found = (token_id for token_id, text in self.tags.items() if tag and text == tag)
+        return next(found, None)
+
+    def reasoning_edges(self, *, leaves_choice: bool, is_held: bool) -> tuple[Marks, Marks]:
+        """Return the tags that close and open reasoning; anything may follow the closing one."""
+        return self._marks_of(self.think_end), self._marks_of(self.think_start)
+
+    def _marks_of(self, tag: str | None) -> Marks:
+        token_id = self._id_of(tag)
+        return (token_id,) if token_id is not None else (tag,) if tag else ()
+
+    def splitter(self, beginning: Beginning) -> TagSplitter:
+        """Return a fresh splitter for an answer that begins there."""
+        edges = {channel: self._edges(channel) for channel in Channel}
+        return TagSplitter(self.tags, self.parts, edges, beginning.channel)
+
+    def _edges(self, channel: Channel) -> dict[str, Channel]:
+        """Return the tags that count in a channel, and the channel that each opens."""
+        if channel is Channel.TOOL:
+            if self.tool_end:
+                return {self.tool_end: Channel.TEXT}
+            return {self.tool_start: Channel.TOOL} if self.tool_start else {}
+        edges: dict[str, Channel] = {}
+        if self.tool_start:
+            edges[self.tool_start] = Channel.TOOL
+        if channel is Channel.TEXT and self.think_start:
+            edges[self.think_start] = Channel.THINKING
+        if channel is Channel.THINKING and self.think_end:
+            edges[self.think_end] = Channel.TEXT
+        return edges
+
+    def beginning(
+        self, request: GenerationRequest, tokens: Sequence[int], vocabulary: Vocabulary
+    ) -> Beginning:
+        """Return where the answer to a request begins: after the tags of the prompt's last turn."""
+        splitter = self.splitter(Beginning())
+        turn = tokens[end_of_last(tokens, vocabulary.eos) :]
+        if not splitter.scans_text and splitter.tags.keys().isdisjoint(turn):
+            return Beginning()
+        if not request.continues_message:
+            opening = [tag for tag in (self.think_start, self.tool_start) if tag]
+            turn = unquoted(request, turn, opening, vocabulary)
+        found = read_turn(turn, splitter, vocabulary)
+        if found.channel is Channel.TOOL and not request.continues_message:
+            # No template opens a call, so this is an example in the instructions.
+            return Beginning()
+        return found
+
+    def narrowed(self, *, thinks: bool, calls: bool) -> "TagFamily":
+        """Return the family without the tags that cannot occur in an answer."""
+        return replace(
+            self,
+            think_start=self.think_start if thinks else None,
+            tool_start=self.tool_start if calls else None,
+            tool_end=self.tool_end if calls else None,
+        )
+
+    def call_frame(self, name: str) -> OutputFrame | None:
+        """Return the marks around the arguments of a call; None if calls cannot be forced."""
+        start, end = self.call_start_id, self._id_of(self.tool_end)
+        if self.call_style != JSON_CALLS or start is None or end is None:
+            return None
+        quoted = json.dumps(name, ensure_ascii=False)
+        return OutputFrame((start, f'\n{{"name": {quoted}, "arguments": '), ("}\n", end))
+
+    def saved(self) -> dict[str, object]:
+        """Return the fields of a saved run from which the family can be made again."""
+        return {
+            "think_start": self.think_start,
+            "think_end": self.think_end,
+            "tool_start": self.tool_start,
+            "tool_end": self.tool_end,
+            "ids": dict(self.tags),
+            "parts": dict(self.parts),
+            "call_style": self.call_style,
+        }
+
+
+def tags_of(tokenizer: Any, vocabulary: Vocabulary, call_style: str) -> TagFamily:
+    """Return the tags of a loaded model."""
+    ids: dict[int, str] = {}
+    parts: dict[int, str] = {}
+    pairs = (
+        (tokenizer.think_start, tokenizer.think_start_tokens),
+        (tokenizer.think_end, tokenizer.think_end_tokens),
+        (tokenizer.tool_call_start, tokenizer.tool_call_start_tokens),
+        (tokenizer.tool_call_end, tokenizer.tool_call_end_tokens),
+    )
+    for tag, tokens in pairs:
+        if tag and tokens is not None and len(tokens) == 1:
+            ids[tokens[0]] = tag
+        elif tag:
+            parts |= {i: text for i, text in vocabulary.special.items() if text and text in tag}
+    return TagFamily(
+        think_start=tokenizer.think_start,
+        think_end=tokenizer.think_end,
+        tool_start=tokenizer.tool_call_start or None,
+        tool_end=tokenizer.tool_call_end,
+        tags=ids,
+        parts=parts,
+        call_style=call_style,
+    )
+
+
+def saved_tags(fields: Fields) -> TagFamily:
+    """Return the tags of a saved run; raises ``DamagedFile``."""
+    return TagFamily(
+        think_start=fields.maybe("think_start", str),
+        think_end=fields.maybe("think_end", str),
+        tool_start=fields.maybe("tool_start", str),
+        tool_end=fields.maybe("tool_end", str),
+        tags=_by_id(fields, "ids"),
+        parts=_by_id(fields, "parts") if fields.has("parts") else {},
+        call_style=fields.maybe("call_style", str) or "",
+    )
+
+
+def _by_id(fields: Fields, name: str) -> dict[int, str]:
+    texts = fields.inner(name).each(str)
+    for token_id in texts:
+        if not _TOKEN_ID.fullmatch(token_id):
+            raise fields.wrong(name, f"{token_id[:40]!r} is not a token id")
+    return {int(token_id): text for token_id, text in texts.items()}
+
+
+# Models that write every message under a header which names its channel: the Harmony format.
+#
+# A header is the text between ``<|start|>`` and ``<|message|>``. ``analysis`` is reasoning,
+# ``commentary`` with a recipient is a tool call, everything else is the answer. Markers are
+# special tokens, recognised by id; text outside of headers and messages belongs to the answer.
+#
+# The format: https://cookbook.openai.com/articles/openai-harmony
+
+_MARKERS = ("<|start|>", "<|end|>", "<|channel|>", "<|message|>", "<|call|>", "<|return|>")
+_CONSTRAIN = "<|constrain|>"
+_MESSAGE_ENDS = ("<|end|>", "<|call|>", "<|return|>")
+_RECIPIENT = re.compile(r"\bto=([^\s<]+)")
+_CALLABLE = re.compile(r"[^\s<]+")
+
+
+@dataclass(frozen=True, slots=True)
+class HeaderFamily:
+    """The markers of a model; see ``engine.output.families``."""
+
+    markers: Mapping[str, int]
+
+    has_headers = True
+    think_start = None
+    think_end = None
+    think_start_id = None
+    think_end_id = None
+    call_start_id = None
+    call_style = ""
+
+    @property
+    def tags(self) -> Mapping[int, str]:
+        """The markers by id."""
+        return {token_id: text for text, token_id in self.markers.items()}
+
+    def splitter(self, beginning: Beginning) -> "HeaderSplitter":
+        """Return a fresh splitter for an answer that begins there."""
+        return HeaderSplitter(self.tags, beginning.header, beginning.channel)
+
+    def beginning(
+        self, request: GenerationRequest, tokens: Sequence[int], vocabulary: Vocabulary
+    ) -> Beginning:
+        """Return where the answer to a request begins: after the prompt's last header."""
+        splitter = HeaderSplitter(self.tags)
+        place = end_of_last(tokens, {self.markers["<|start|>"]})
+        found = read_turn(tokens[max(place - 1, 0) :], splitter, vocabulary)
+        return Beginning(found.channel, splitter.header, found.call, found.tool_name)
+
+    def narrowed(self, *, thinks: bool, calls: bool) -> "HeaderFamily":
+        """Return the family itself: every message keeps its header."""
+        return self
+
+    @property
+    def answer_frame(self) -> OutputFrame:
+        """The header of an answer in JSON."""
+        json_mark = self._json_mark()
+        format_name = (OptionalMarks(json_mark),) if json_mark else ()
+        return OutputFrame((self._id("channel"), "final", *format_name, self._id("message")))
+
+    @property
+    def reasoning_frame(self) -> OutputFrame:
+        """The header of reasoning, its end, and the beginning of the message that follows."""
+        return OutputFrame(
+            (self._id("channel"), "analysis", self._id("message")),
+            (self._id("end"), self._id("start"), "assistant"),
+        )
+
+    def reasoning_edges(self, *, leaves_choice: bool, is_held: bool) -> tuple[Marks, Marks]:
+        """Return the end of a message of reasoning with the next header, and such a header."""
+        channel = self._id("channel")
+        closing: Marks = self.reasoning_frame.after
+        if leaves_choice and not is_held:
+            closing = (*closing, channel)
+        elif not is_held:
+            closing = (*closing, channel, "final", self._id("message"))
+        return closing, (channel, "analysis")
+
+    def call_frame(self, name: str) -> OutputFrame:
+        """Return the header of a call; its arguments are the message."""
+        if not _CALLABLE.fullmatch(name):
+            raise ValueError(f"this model cannot call a tool named {name!r}")
+        recipient = f"commentary to=functions.{name}"
+        return OutputFrame(
+            (self._id("channel"), recipient, *self._json_mark(), self._id("message"))
+        )
+
+    def _json_mark(self) -> tuple[int | str, ...]:
+        return (" ", self.markers[_CONSTRAIN], "json") if _CONSTRAIN in self.markers else ()
+
+    def _id(self, name: str) -> int:
+        return self.markers[f"<|{name}|>"]
+
+    def saved(self) -> dict[str, object]:
+        """Return the fields of a saved run from which the family can be made again."""
+        return {"harmony": dict(self.markers)}
+
+
+def headers_of(vocabulary: Vocabulary) -> HeaderFamily | None:
+    """Return the family of a model whose vocabulary has all markers; None where one is missing."""
+    known = {text: i for i, text in vocabulary.special.items() if text in (*_MARKERS, _CONSTRAIN)}
+    return HeaderFamily(known) if known.keys() >= set(_MARKERS) else None
+
+
+def saved_headers(fields: Fields) -> HeaderFamily | None:
+    """Return the family of a saved run; None if it is another; raises ``DamagedFile``."""
+    markers = fields.inner("harmony").each(int)
+    return HeaderFamily(markers) if markers else None
+
+
+class HeaderSplitter:
+    """Follows the messages of one answer; see ``engine.output.channels.Splitter``."""
+
+    def __init__(
+        self,
+        markers: Mapping[int, str],
+        header: str | None = None,
+        channel: Channel = Channel.TEXT,
+    ) -> None:
+        self.channel = channel
+        self.closes_calls = True
+        self.keeps_specials = False
+        self.parts: Mapping[int, str] = {}
+        self.tags = markers
+        self.in_header = self.scans_text = header is not None
+        self._header = [header or ""]
+        self._tokens = 0
+
+    @property
+    def held(self) -> str:
+        """Always empty: a header is never text, and a message's text is never a marker."""
+        return ""
+
+    @property
+    def header(self) -> str | None:
+        """The text of the open header so far; None outside of headers."""
+        return "".join(self._header) if self.in_header else None
+
+    def feed(self, piece: str) -> Iterator[Part]:
+        """Take text; yield the parts in order."""
+        if self.in_header:
+            self._header.append(piece)
+            self._tokens += 1
+        else:
+            yield piece
+
+    def take_tag(self, token_id: int) -> Iterator[Part]:
+        """Take a marker; yield the parts that follow from it."""
+        marker = self.tags[token_id]
+        if marker in _MESSAGE_ENDS:
+            yield from self._end_message()
+        elif marker == "<|message|>":
+            if self.in_header:
+                yield self._open_message()
+        elif marker == "<|start|>" or (marker == "<|channel|>" and not self.in_header):
+            was_thinking = self.channel is Channel.THINKING
+            yield from self._end_message()
+            self.in_header = self.scans_text = True
+            # A token that ends reasoning counts as reasoning.
+            self._tokens = 0 if was_thinking else 1
+            self._header.append(marker)
+        elif self.in_header:
+            self._header.append(marker)
+            self._tokens += 1
+
+    def _end_message(self) -> Iterator[Part]:
+        self._close_header()
+        if self.channel is Channel.TOOL:
+            yield self._enter(Channel.TEXT)
+        # A call that turned out to be text is a message, which ends here as well.
+        yield self._enter(Channel.TEXT)
+
+    def opens(self, token_id: int) -> Switch | None:
+        """Return the switch to the channel that a marker would open now."""
+        if self.tags[token_id] != "<|message|>" or not self.in_header:
+            return None
+        channel, name = self._meaning()
+        return Switch(channel, tokens=self._tokens, tool_name=name)
+
+    def is_text(self, token_id: int) -> bool:
+        """Return False: a marker is never text."""
+        return False
+
+    def preview(self, piece: str) -> str:
+        """Return the text that would come out if this piece were the last."""
+        return "" if self.in_header else piece
+
+    def _close_header(self) -> None:
+        self._header.clear()
+        self.in_header = self.scans_text = False
+        self._tokens = 0
+
+    def _open_message(self) -> Switch:
+        channel, name = self._meaning()
+        tokens = self._tokens
+        self._close_header()
+        return self._enter(channel, tokens, name)
+
+    def _meaning(self) -> tuple[Channel, str | None]:
+        """Return the channel that the header names, and the tool that it calls."""
+        header = "".join(self._header)
+        recipient = _RECIPIENT.search(header)
+        name = "" if recipient is None else recipient[1].removeprefix("functions.")
+        if name:
+            return Channel.TOOL, name
+        words = header.rpartition("<|channel|>")[2].partition(_CONSTRAIN)[0].split()
+        is_named = "<|channel|>" in header
+        return (Channel.THINKING if is_named and "analysis" in words else Channel.TEXT), None
+
+    def _enter(self, channel: Channel, tokens: int = 0, tool_name: str | None = None) -> Switch:
+        self.channel = channel
+        return Switch(channel, tokens=tokens, tool_name=tool_name)
+
+    def finish(self) -> str:
+        """Return nothing, because no part of an unfinished header is text."""
+        return ""
+
+    def fork(self) -> "HeaderSplitter":
+        """Return an independent copy in the same state."""
+        fork = HeaderSplitter(self.tags, self.header, self.channel)
+        fork._tokens = self._tokens
+        return fork
+
+
+# Finds the family of a loaded model or of a saved run.
+
+PLAIN: Family = TagFamily()
+"""A family without tags: the answer is the text that was generated, whatever it looks like."""
+
+# A file names the fields of every family; those of the others are empty.
+_NO_FIELDS = {**TagFamily().saved(), **HeaderFamily({}).saved()}
+
+
+def family_of(tokenizer: Any, vocabulary: Vocabulary, call_style: str) -> Family:
+    """Return the family of a loaded model.
+
+    Args:
+        tokenizer: mlx-lm's tokenizer wrapper.
+        vocabulary: The model's token ids.
+        call_style: mlx-lm's name for the format of its tool calls; empty where it has none.
+    """
+    return headers_of(vocabulary) or tags_of(tokenizer, vocabulary, call_style)
+
+
+def family_to_fields(family: Family) -> dict[str, object]:
+    """Return a family as the fields of a saved run."""
+    return {**_NO_FIELDS, **family.saved()}
+
+
+def family_from_fields(fields: Fields) -> Family:
+    """Return the family of a saved run; raises ``DamagedFile``."""
+    return saved_headers(fields) or saved_tags(fields)
