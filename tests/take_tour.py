@@ -40,7 +40,7 @@ from ui.preferences.preferences_dialog import PreferencesDialog
 from ui.records.conversations import Conversation, ConversationSettings, StopEntry
 from ui.records.messages import ConversationMessage
 from ui.records.store import MemoryConversationStore
-from ui.window.shortcuts import ShortcutsDialog
+from ui.window.other_windows import ShortcutsDialog
 
 SCREEN = {
     "name": "desk", "x": 0, "y": 0, "width": 2880, "height": 1800,

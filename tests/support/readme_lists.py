@@ -128,7 +128,7 @@ def shortcuts() -> str:
     from tests.support.kept import preferences_state
     from ui.kit.look.theme import Theme
     from ui.records.store import MemoryConversationStore
-    from ui.window.shortcuts import plain, shortcuts_of
+    from ui.window.other_windows import plain, shortcuts_of
 
     application = QApplication.instance() or QApplication([])
     assert isinstance(application, QApplication)

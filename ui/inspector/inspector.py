@@ -24,7 +24,7 @@ from engine import (
 from engine.recording.replay import Recording, Replayed, replay
 from engine.recording.saved_run import DamagedRun, from_json, question_of, to_json
 from ui.chat.session.conversation_session import ConversationSession
-from ui.chat.session.open_conversation import OpenConversation
+from ui.chat.session.open_conversations import OpenConversation
 from ui.chat.session.workspace import Workspace
 from ui.inspector.shown_run import (
     RunSource,

@@ -5,7 +5,7 @@ from PySide6.QtGui import QColor, QPainter, QPaintEvent, QShowEvent
 from PySide6.QtWidgets import QVBoxLayout, QWidget
 
 from engine import RunPhase, phases, seconds
-from ui.chat.session.holding import held_words
+from ui.chat.session.traces import held_words
 from ui.inspector.shown_run import ShownRun
 from ui.kit.look.theme import Theme, fixed_font
 from ui.kit.text.labels import label

@@ -1,21 +1,115 @@
-"""The stop list of a conversation, edited like a table, with undo.
+"""The stop list of a conversation: its entries, their tokens, their history, undo. Main thread."""
 
-Main thread. Sequences are kept as strings exactly as typed: never trimmed, never split.
-"""
-
-from collections.abc import Iterable, Sequence
+import json
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
 from PySide6.QtCore import QObject, Qt, Signal
-from PySide6.QtGui import QUndoStack
+from PySide6.QtGui import QUndoCommand, QUndoStack
 
-from engine import StopScope, quoted
+from engine import InvalidRequest, StopScope, checked_strings, quoted
 from ui.records.conversations import StopEntry
-from ui.stops.stop_cells import StopColumn
-from ui.stops.stop_input import refusal, typed_sequence
-from ui.stops.stop_list_change import StopListChange
-from ui.stops.stop_rows import Index, StopRows
+from ui.stops.stop_rows import Index, StopColumn, StopRows
+from ui.words.visible import unescaped
+
+# Reads a stop sequence that a person typed, or says why it is invalid.
+
+EMPTY_MESSAGE = "An empty sequence would stop every answer at once. Type at least one character."
+
+
+def typed_sequence(typed: str, *, with_escapes: bool) -> str:
+    r"""Return the sequence that the input stands for."""
+    if not typed:
+        raise ValueError(EMPTY_MESSAGE)
+    return unescaped(typed) if with_escapes else typed
+
+
+def refusal(entries: Sequence[StopEntry]) -> str:
+    """Return why a stop list cannot be used; empty if it can."""
+    try:
+        checked_strings([entry.sequence for entry in entries], "stops")
+    except InvalidRequest as error:
+        return f"{error.reason[:1].upper()}{error.reason[1:]}."
+    return ""
+
+
+# A change of a stop list that can be undone. Main thread.
+
+Show = Callable[[Sequence[StopEntry], int], None]
+
+
+class StopListChange(QUndoCommand):
+    """Replaces the whole list: lists are short, and undo is then always exact."""
+
+    def __init__(
+        self,
+        show: Show,
+        before: Sequence[StopEntry],
+        what: str,
+        after: Sequence[StopEntry],
+        row: int,
+    ) -> None:
+        super().__init__(what)
+        self._show = show
+        self._before, self._after = before, after
+        self._row = row
+
+    def redo(self) -> None:
+        """Show the list after the change."""
+        self._show(self._after, self._row)
+
+    def undo(self) -> None:
+        """Show the list before the change."""
+        self._show(self._before, min(self._row, len(self._before) - 1))
+
+
+# Stop lists as text: a JSON list of strings, or plain lines if a person chose that.
+
+MOST_BYTES = 1_000_000
+
+
+def stops_to_json(sequences: Sequence[str]) -> str:
+    """Return a list that ``stops_from_json`` reads back exactly."""
+    return json.dumps(list(sequences), ensure_ascii=False, indent=2) + "\n"
+
+
+def stops_from_json(text: str) -> list[str]:
+    """Return the sequences of a JSON list of strings, unchanged."""
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise ValueError(
+            'This is not a JSON list of strings, such as ["END", "\\n\\nUser:"]. '
+            "To take every line as one sequence, choose “Paste Lines”."
+        ) from error
+    if isinstance(found, str):
+        found = [found]
+    if not isinstance(found, list):
+        raise ValueError('A stop list is a JSON list of strings, such as ["END", "\\n\\nUser:"].')
+    for number, one in enumerate(found, 1):
+        if not isinstance(one, str):
+            raise ValueError(
+                f"Entry {number} of the list is not a string; put it in double quotes."
+            )
+        if not one:
+            raise ValueError(f"Entry {number} of the list is empty; remove it.")
+        if any("\ud800" <= char <= "\udfff" for char in one):
+            raise ValueError(
+                f"Entry {number} of the list contains half of a character (a surrogate); "
+                "no text can match it."
+            )
+    return found
+
+
+def stops_from_lines(text: str) -> list[str]:
+    """Return each line as a sequence, with its spaces; empty lines are left out."""
+    return [line for line in text.replace("\r\n", "\n").split("\n") if line]
+
+
+# The stop list of a conversation, edited like a table, with undo.
+#
+# Main thread. Sequences are kept as strings exactly as typed: never trimmed, never split.
 
 
 class StopListModel(StopRows):

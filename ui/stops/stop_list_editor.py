@@ -1,27 +1,239 @@
-"""The editor of a stop list: table, input line and buttons, above the end tokens. Main thread."""
+"""The editor of a stop list: field, table, remarks, end tokens. Main thread."""
 
-from PySide6.QtCore import Qt
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QFont, QKeyEvent
 from PySide6.QtWidgets import (
     QButtonGroup,
     QFrame,
     QHBoxLayout,
     QLineEdit,
+    QMenu,
     QPushButton,
     QToolButton,
     QVBoxLayout,
     QWidget,
 )
 
+from engine import ModelInfo, visible
+from ui.kit.background.files import FileRefused, read_text, write_text
+from ui.kit.background.tasks import Tasks
 from ui.kit.controls.buttons import ChipButton, IconButton
 from ui.kit.look.theme import Theme, fixed_font, restyle
-from ui.kit.text.elided import ElidedButton
-from ui.kit.text.labels import label
-from ui.stops.end_tokens import EndTokens
-from ui.stops.import_export_menu import ImportExportMenu
-from ui.stops.stop_cells import StopColumn
-from ui.stops.stop_list import StopListModel
+from ui.kit.system.boxes import ask_number
+from ui.kit.system.clipboard import copied_text, copy_text
+from ui.kit.system.file_dialogs import choose_file, choose_target
+from ui.kit.system.menus import add_entry
+from ui.kit.text.elided import ElidedButton, ElidedChip
+from ui.kit.text.labels import ElidedLabel, clear_layout_of, label, rescale
+from ui.stops.stop_list import (
+    MOST_BYTES,
+    StopListModel,
+    stops_from_json,
+    stops_from_lines,
+    stops_to_json,
+)
+from ui.stops.stop_rows import StopColumn
 from ui.stops.stop_table import StopTable
+
+# The end tokens of an answer: the model's, and those that a person added. Main thread.
+
+
+class EndTokens(QWidget):
+    """Lists the token ids with their texts and sources; a person can add more.
+
+    Signals:
+        added: A person added a token id that ends answers; carries the id.
+        removed: A person removed an added token id; carries the id.
+    """
+
+    added = Signal(int)
+    removed = Signal(int)
+
+    def __init__(self, theme: Theme) -> None:
+        super().__init__()
+        self._theme = theme
+        self._shown: tuple[str, ModelInfo | None, tuple[int, ...]] = "", None, ()
+        self._rows = QVBoxLayout(self)
+        self._rows.setContentsMargins(0, 0, 0, 0)
+        self._rows.setSpacing(5)
+
+    def show_tokens(self, info: ModelInfo | None, added: Sequence[int], name: str = "") -> None:
+        """List the end tokens: the model's, and those that a person added."""
+        before = self._shown[1]
+        if info is not None:
+            name = info.id
+        elif before is not None and before.id == name:
+            info = before
+        wanted = name, info, tuple(added)
+        if wanted == self._shown:
+            return
+        self._shown = wanted
+        clear_layout_of(self)
+        if name:
+            self._list(name, info, added)
+        # Qt would show them a frame later than it makes room for them.
+        for row in range(self._rows.count()):
+            item = self._rows.itemAt(row)
+            if item is not None and (widget := item.widget()) is not None:
+                widget.show()
+
+    def _list(self, name: str, info: ModelInfo | None, added: Sequence[int]) -> None:
+        layout = self._rows
+        head = ElidedLabel(f"End tokens of {name}")
+        head.setProperty("role", "muted")
+        rescale(head, 0.93)
+        layout.addWidget(head)
+        if info is None:
+            layout.addWidget(_end_token("…", "known once the model is loaded"))
+        for token in () if info is None else info.eos:
+            words = f"token {token.token_id}, from {token.source}"
+            layout.addWidget(_end_token(visible(token.text), words))
+        for token_id in added:
+            is_known = info is None or token_id < info.vocabulary_size
+            row = _end_token(str(token_id), "added by you" if is_known else "not in this model")
+            remove = IconButton(self._theme, "close", f"Remove end token {token_id}", size=14)
+            remove.clicked.connect(lambda _=False, one=token_id: self.removed.emit(one))
+            inner = row.layout()
+            assert inner is not None
+            inner.addWidget(remove)
+            layout.addWidget(row)
+        more = QPushButton("Add a Token ID…")
+        more.setProperty("kind", "link")
+        more.setProperty("is_flush", True)
+        more.setAccessibleName("Add a token id that ends answers")
+        if info is None:
+            more.setEnabled(False)
+        else:
+            more.clicked.connect(lambda: self._ask_token(info))
+        layout.addWidget(more, 0, Qt.AlignmentFlag.AlignLeft)
+
+    def _ask_token(self, info: ModelInfo) -> None:
+        most = info.vocabulary_size - 1
+        question = f"A token id from 0 to {most:,} that ends an answer:"
+        ask_number(self, "End Token", question, self.added.emit, least=0, most=most)
+
+
+def _end_token(text: str, words: str) -> QWidget:
+    """Return a line that shows a token and says where it comes from."""
+    row = QWidget()
+    line = QHBoxLayout(row)
+    line.setContentsMargins(0, 0, 0, 0)
+    chip = ElidedChip(text)
+    chip.setFont(fixed_font(chip.font(), 0.92))
+    source = ElidedLabel(words)
+    source.setProperty("role", "faint")
+    source.setToolTip(words)
+    row.setAccessibleName(f"End token {text}, {words}")
+    line.addWidget(chip)
+    line.addWidget(source, 1)
+    return row
+
+
+# The menu that imports, exports, copies and pastes stop lists. Main thread.
+
+_FILTERS = ["Stop list (*.json)"]
+
+
+class ImportExportMenu(QMenu):
+    """Imports, exports, copies and pastes the list that the editor shows.
+
+    Signals:
+        refused: A list could not be read or written; carries the reason in words.
+    """
+
+    refused = Signal(str)
+
+    def __init__(self, parent: QWidget) -> None:
+        super().__init__(parent)
+        self._dialogs_on = parent
+        self._model: StopListModel | None = None
+        self._tasks = Tasks()
+        self.paste_list = add_entry(self, "Paste a List", self._paste_list)
+        self.paste_lines = add_entry(self, "Paste Lines, One Sequence Each", self._paste_lines)
+        self.copy_list = add_entry(self, "Copy the List", self._copy)
+        self.addSeparator()
+        add_entry(self, "Import…", self._ask_import)
+        self.export_list = add_entry(self, "Export…", self._ask_export)
+        self.aboutToShow.connect(self._refresh)
+
+    def show_model(self, model: StopListModel) -> None:
+        """Work on another list."""
+        self._model = model
+
+    async def finish(self) -> None:
+        """Wait until reading and writing have ended."""
+        await self._tasks.finish()
+
+    def import_from(self, path: Path) -> None:
+        """Add the sequences of a file."""
+        self._tasks.start(self._import(path), "import a stop list")
+
+    def export_to(self, path: Path) -> None:
+        """Write the enabled sequences to a file."""
+        self._tasks.start(self._export(path, self._counting()), "export a stop list")
+
+    async def _import(self, path: Path) -> None:
+        model = self._model
+        try:
+            text = await read_text(path, MOST_BYTES, encoding="utf-8-sig")
+        except FileRefused as refusal:
+            self.refused.emit(str(refusal))
+            return
+        if self._model is model:  # otherwise the editor shows another list by now
+            self._take(stops_from_json, text, f"import {path.name}")
+
+    async def _export(self, path: Path, counting: list[str]) -> None:
+        try:
+            await write_text(path, lambda: stops_to_json(counting))
+        except FileRefused as refusal:
+            self.refused.emit(str(refusal))
+
+    def _refresh(self) -> None:
+        has_text = bool(copied_text())
+        self.paste_list.setEnabled(has_text)
+        self.paste_lines.setEnabled(has_text)
+        self.copy_list.setEnabled(bool(self._counting()))
+        self.export_list.setEnabled(bool(self._counting()))
+
+    def _counting(self) -> list[str]:
+        entries = [] if self._model is None else self._model.entries()
+        return [entry.sequence for entry in entries if entry.is_enabled]
+
+    def _take(self, read: Callable[[str], list[str]], text: str, what: str) -> None:
+        try:
+            sequences = read(text)
+        except ValueError as error:
+            self.refused.emit(str(error))
+            return
+        if self._model is not None:
+            self._model.add_all(sequences, what)
+
+    def _paste_list(self) -> None:
+        self._take(stops_from_json, copied_text(), "paste a list")
+
+    def _paste_lines(self) -> None:
+        self._take(stops_from_lines, copied_text(), "paste lines")
+
+    def _copy(self) -> None:
+        copy_text(stops_to_json(self._counting()))
+
+    def _ask_import(self) -> None:
+        choose_file(self._dialogs_on, "Import a Stop List", self.import_from, _FILTERS)
+
+    def _ask_export(self) -> None:
+        choose_target(
+            self._dialogs_on,
+            "Export the Stop List",
+            self.export_to,
+            name="stops.json",
+            filters=_FILTERS,
+        )
+
+
+# The editor of a stop list: table, input line and buttons, above the end tokens. Main thread.
 
 
 class StopListEditor(QWidget):

@@ -1,8 +1,12 @@
-"""The rows of a stop list as a table view shows and drags them. Main thread."""
+"""The rows of a stop list as they are shown, with tokens, remarks and uses. Main thread."""
 
-from collections.abc import Iterable, Sequence
+import unicodedata
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from enum import IntEnum
 from typing import Any
 
+import shiboken6
 from PySide6.QtCore import (
     QAbstractTableModel,
     QMimeData,
@@ -13,13 +17,361 @@ from PySide6.QtCore import (
     Signal,
 )
 
-from ui.records.conversations import StopEntry
-from ui.stops import stop_cells as cells
-from ui.stops.stop_cells import StopColumn
-from ui.stops.stop_history import StopHistory
-from ui.stops.stop_remarks import Remark, remarks
-from ui.stops.stop_tokens import StopTokens, Tokenize
-from ui.words.visible import needs_escapes
+from engine import EngineError, StopKind, StopScope, counted, escaped, quoted, visible
+from ui.kit.background.tasks import Tasks
+from ui.records.conversations import Conversation, StopEntry
+from ui.records.runs import Run
+from ui.words.visible import needs_escapes, unescaped
+
+# Counts what the stop sequences of a conversation did in its answers.
+#
+# Main thread; computed again when an answer ends, never while tokens arrive.
+
+LAST_ANSWERS = 10
+
+
+@dataclass(frozen=True, slots=True)
+class StopUse:
+    """How often one sequence ended, or would have ended, answers of a conversation."""
+
+    fired: int = 0
+    near: int = 0
+    would_have_fired: int = 0
+    answers: int = 0
+    is_in_prompt: bool = False
+
+
+@dataclass(frozen=True)
+class StopHistory:
+    """The texts and ends of a conversation that the counts and remarks need."""
+
+    prompt: str = ""
+    answers: tuple[str, ...] = ()
+    fired: tuple[str, ...] = ()
+    _uses: dict[str, StopUse] = field(default_factory=dict, compare=False, repr=False)
+
+    def use_of(self, sequence: str) -> StopUse:
+        """Return the counts of a sequence; they are computed once for each sequence."""
+        use = self._uses.get(sequence)
+        if use is None:
+            use = self._uses[sequence] = self._look(sequence)
+        return use
+
+    def _look(self, sequence: str) -> StopUse:
+        if not sequence:
+            return StopUse()
+        beginning = sequence[: max(2, (len(sequence) + 1) // 2)]
+        whole = sum(sequence in text for text in self.answers)
+        begun = sum(
+            len(beginning) < len(sequence) and beginning in text and sequence not in text
+            for text in self.answers
+        )
+        return StopUse(
+            fired=self.fired.count(sequence),
+            near=begun,
+            would_have_fired=whole,
+            answers=len(self.answers),
+            is_in_prompt=sequence in self.prompt,
+        )
+
+
+def history_of(conversation: Conversation) -> StopHistory:
+    """Return the history of a conversation's shown messages."""
+    shown = conversation.messages
+    runs = [message.run for message in shown if message.run is not None and message.run.is_over]
+    prompt = [conversation.settings.system_prompt]
+    prompt += [message.text for message in shown if message.role != "assistant"]
+    return StopHistory(
+        prompt="\n".join(prompt),
+        answers=tuple(run.text for run in runs[-LAST_ANSWERS:]),
+        fired=tuple(name for run in runs if (name := _ended_by(run))),
+    )
+
+
+def _ended_by(run: Run) -> str:
+    if run.finished is None or run.finished.stop.kind is not StopKind.STOP_STRING:
+        return ""
+    return str(run.finished.stop.value)
+
+
+# The tokens of stop sequences in the loaded model; each is computed once. Main thread.
+
+Pieces = tuple[tuple[int, str], ...]
+Tokenize = Callable[[str], Awaitable[Pieces]]
+
+
+class StopTokens(QObject):
+    """Knows the tokens of sequences, alone and after a space, in the loaded model.
+
+    Signals:
+        changed: More tokens are known, or another model is loaded.
+    """
+
+    changed = Signal()
+
+    def __init__(self, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self._tokenize: Tokenize | None = None
+        self._pieces: dict[str, Pieces] = {}
+        self._tasks = Tasks()
+
+    def use(self, tokenize: Tokenize | None, sequences: Sequence[str]) -> None:
+        """Set the function that tokenizes; None while no model is loaded."""
+        self._tokenize = tokenize
+        self._pieces.clear()
+        self.fetch(sequences)
+        self.changed.emit()
+
+    def fetch(self, sequences: Sequence[str]) -> None:
+        """Compute the tokens of these sequences, in the background."""
+        if self._tokenize is not None and any(one not in self._pieces for one in sequences):
+            work = self._fetch(self._tokenize, list(sequences))
+            self._tasks.start(work, "tokens of stop sequences")
+
+    def count(self, sequence: str) -> str:
+        """Return the number of tokens, or a dash while it is not known."""
+        pieces = self._pieces.get(sequence)
+        return "–" if pieces is None else str(len(pieces))
+
+    def words(self, sequence: str) -> str | None:
+        """Return the tokens, in words; None while they are not known."""
+        pieces = self._pieces.get(sequence)
+        if pieces is None:
+            return None
+        alone = f"In this model, on its own: {_shown(pieces)}"
+        spaced = self._pieces.get(f" {sequence}", ())
+        return f"{alone}\nAfter a space: {_shown(spaced)}" if spaced else alone
+
+    async def _fetch(self, tokenize: Tokenize, sequences: list[str]) -> None:
+        for sequence in sequences:
+            if sequence in self._pieces:
+                continue
+            try:
+                spaced = await tokenize(f" {sequence}")
+                pieces = await tokenize(sequence)
+            except EngineError:
+                return  # the model was unloaded; the next model is asked again
+            if tokenize is self._tokenize:
+                self._pieces[f" {sequence}"] = spaced
+                self._pieces[sequence] = pieces
+        if shiboken6.isValid(self):  # otherwise its conversation was closed meanwhile
+            self.changed.emit()
+
+
+def _shown(pieces: Pieces) -> str:
+    return "  ".join(f"{visible(piece)} ({token_id})" for token_id, piece in pieces)
+
+
+# Remarks on a stop sequence before it is used.
+
+_OPENAI_LIMIT = 4
+_FIX_CHARS = 20
+# What white space does to nearly every answer.
+_ENDS_EARLY = {
+    " ": "it ends nearly every answer after its first word, and ",
+    "\n": "it ends an answer after its first line, and ",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Remark:
+    """A possible problem with a sequence."""
+
+    words: str
+    fix: str = ""
+    fixed: str | None = None
+
+
+def remarks(
+    entries: Sequence[StopEntry],
+    row: int,
+    history: StopHistory,
+    special_tokens: frozenset[str],
+) -> list[Remark]:
+    """Return the remarks on the sequence of a row, most important first."""
+    sequence = entries[row].sequence
+    said = [*_twins(entries, row), *_shadows(entries, row)]
+    said.extend(_white_space(sequence))
+    if any(pair in sequence for pair in ("\\n", "\\t", "\\r")):
+        said.append(_backslash(sequence))
+    if sequence in special_tokens:
+        said.append(Remark("A special token of this model; it is matched by its id."))
+    said.extend(_unicode_forms(sequence))
+    said.extend(_from_history(sequence, history))
+    counting = [i for i, entry in enumerate(entries) if entry.is_enabled]
+    if row in counting[_OPENAI_LIMIT:]:
+        said.append(
+            Remark(f"Number {counting.index(row) + 1}: OpenAI’s service accepts at most four.")
+        )
+    return said
+
+
+def _twins(entries: Sequence[StopEntry], row: int) -> list[Remark]:
+    sequence = entries[row].sequence
+    twin = next((i for i in range(row) if entries[i].sequence == sequence), None)
+    if twin is None:
+        return []
+    return [Remark(f"The same as row {twin + 1}; it counts once.", "Remove It")]
+
+
+def _shadows(entries: Sequence[StopEntry], row: int) -> list[Remark]:
+    """Return a remark if another stop is inside this one and always completes first."""
+    sequence, channels = entries[row].sequence, entries[row].scope.channels
+    for number, other in enumerate(entries, 1):
+        if not other.is_enabled or not channels <= other.scope.channels:
+            continue
+        if other.sequence and other.sequence in sequence[:-1]:
+            name = quoted(other.sequence, 20)
+            words = f"Never matches: {name} in row {number} is always complete first."
+            return [Remark(words, "Remove It")]
+    return []
+
+
+def _white_space(sequence: str) -> list[Remark]:
+    if not sequence.strip():
+        ends = _ENDS_EARLY.get(sequence, "")
+        return [Remark(f"White space only: {ends}some services refuse it.")]
+    bare = sequence.strip(" ")
+    if bare == sequence:
+        return []
+    words = "Begins or ends with a space, which must match exactly."
+    return [Remark(words, "Remove the Space", bare)]
+
+
+def _backslash(sequence: str) -> Remark:
+    words = (
+        "Contains a backslash and a letter as two characters. For a line break or tab, enter it "
+        "“With Escapes”."
+    )
+    try:
+        meant = unescaped(sequence)
+    except ValueError:
+        return Remark(words)
+    # Shown as in the list: written with escapes it would look like the present sequence.
+    shown = meant if len(meant) <= _FIX_CHARS else f"{meant[: _FIX_CHARS - 1]}…"
+    return Remark(words, f"Make It {visible(shown)}", meant)
+
+
+def _unicode_forms(sequence: str) -> list[Remark]:
+    composed = unicodedata.normalize("NFC", sequence)
+    if composed != sequence:
+        words = "Contains a letter and its accent as two characters; models usually write one."
+        return [Remark(words, "Combine Them", composed)]
+    if unicodedata.normalize("NFD", sequence) != sequence:
+        return [
+            Remark("Contains accents; text that writes them as separate characters does not match.")
+        ]
+    return []
+
+
+def _from_history(sequence: str, history: StopHistory) -> list[Remark]:
+    use = history.use_of(sequence)
+    said = []
+    if use.is_in_prompt:
+        said.append(
+            Remark(
+                "Occurs in your own text. Only the answer is searched, but an answer that "
+                "repeats your words stops there."
+            )
+        )
+    if use.would_have_fired:
+        said.append(
+            Remark(
+                "Would have ended the last answer."
+                if use.answers == 1
+                else f"Would have ended {use.would_have_fired:,} of the last "
+                f"{counted(use.answers, 'answer')}."
+            )
+        )
+    return said
+
+
+# The contents of the cells of a stop list.
+
+_CELL, _TOOL_TIP = Qt.ItemDataRole.DisplayRole, Qt.ItemDataRole.ToolTipRole
+
+
+class StopColumn(IntEnum):
+    """The columns of the table."""
+
+    ENABLED = 0
+    SEQUENCE = 1
+    SCOPE = 2
+    TOKENS = 3
+    FIRED = 4
+    REMARK = 5
+
+
+TITLES = ("On", "Sequence", "Where it applies", "Tokens", "Fired", "Remark")
+SCOPE_WORDS = {
+    StopScope.TEXT: "In the Answer",
+    StopScope.TEXT_AND_THINKING: "In the Answer and the Thinking",
+    StopScope.ALL: "Everywhere, Tool Calls Included",
+}
+
+
+def spoken(entry: StopEntry) -> str:
+    """Return what a screen reader says about a row."""
+    state = "enabled" if entry.is_enabled else "disabled"
+    where = SCOPE_WORDS[entry.scope].lower()
+    return f"Stop sequence {quoted(entry.sequence, 40)}, {state}, applies {where}"
+
+
+def enabled_cell(entry: StopEntry, role: int) -> Any:
+    """Return the check box."""
+    if role == Qt.ItemDataRole.CheckStateRole:
+        return Qt.CheckState.Checked if entry.is_enabled else Qt.CheckState.Unchecked
+    if role == _TOOL_TIP:
+        return "Applies to the next answer" if entry.is_enabled else "Switched off"
+    return None
+
+
+def sequence_cell(sequence: str, role: int, *, with_escapes: bool) -> Any:
+    """Return the sequence: white space visible for display, the input text for editing."""
+    if role == _CELL:
+        return visible(sequence)
+    if role == Qt.ItemDataRole.EditRole:
+        return escaped(sequence) if with_escapes else sequence
+    if role == _TOOL_TIP:
+        return f"{quoted(sequence, 400)}, {counted(len(sequence), 'character')}"
+    return None
+
+
+def scope_cell(scope: StopScope, role: int) -> Any:
+    """Return where a sequence applies."""
+    if role == Qt.ItemDataRole.UserRole:
+        return scope
+    return SCOPE_WORDS[scope].capitalize() if role == _TOOL_TIP else None
+
+
+def tokens_cell(tokens: StopTokens, sequence: str, role: int) -> Any:
+    """Return the number of a sequence's tokens in the loaded model, or the tokens themselves."""
+    if role == _CELL:
+        return tokens.count(sequence)
+    return tokens.words(sequence) if role == _TOOL_TIP else None
+
+
+def fired_cell(history: StopHistory, sequence: str, role: int) -> Any:
+    """Return how often a sequence ended an answer."""
+    use = history.use_of(sequence)
+    if role == _CELL:
+        return f"{use.fired}×" if use.fired else ""
+    if role == _TOOL_TIP:
+        return (
+            f"Ended {use.fired:,} of this conversation’s answers. Near misses in the last "
+            f"{counted(use.answers, 'answer')}: {use.near:,}"
+        )
+    return None
+
+
+def remark_cell(said: Sequence[Remark], role: int) -> Any:
+    """Return the remark on a row."""
+    if said and role == _TOOL_TIP:
+        return "\n".join(remark.words for remark in said)
+    return said[0].words if said and role == _CELL else None
+
+
+# The rows of a stop list as a table view shows and drags them. Main thread.
 
 Index = QModelIndex | QPersistentModelIndex
 
@@ -68,21 +420,21 @@ class StopRows(QAbstractTableModel):
         row = index.row()
         entry = self._entries[row]
         if role == Qt.ItemDataRole.AccessibleTextRole:
-            return cells.spoken(entry)
+            return spoken(entry)
         match StopColumn(index.column()):
             case StopColumn.ENABLED:
-                return cells.enabled_cell(entry, role)
+                return enabled_cell(entry, role)
             case StopColumn.SEQUENCE:
                 with_escapes = self.edits_with_escapes(row)
-                return cells.sequence_cell(entry.sequence, role, with_escapes=with_escapes)
+                return sequence_cell(entry.sequence, role, with_escapes=with_escapes)
             case StopColumn.SCOPE:
-                return cells.scope_cell(entry.scope, role)
+                return scope_cell(entry.scope, role)
             case StopColumn.TOKENS:
-                return cells.tokens_cell(self._tokens, entry.sequence, role)
+                return tokens_cell(self._tokens, entry.sequence, role)
             case StopColumn.FIRED:
-                return cells.fired_cell(self._history, entry.sequence, role)
+                return fired_cell(self._history, entry.sequence, role)
             case StopColumn.REMARK:
-                return cells.remark_cell(self.remarks_on(row), role)
+                return remark_cell(self.remarks_on(row), role)
 
     def headerData(self, section: int, orientation: Qt.Orientation, role: int = _DISPLAY) -> Any:
         """Return a column's title or a row's number."""
@@ -90,7 +442,7 @@ class StopRows(QAbstractTableModel):
             return None
         if orientation == Qt.Orientation.Vertical:
             return section + 1
-        return cells.TITLES[section]
+        return TITLES[section]
 
     def flags(self, index: Index) -> Qt.ItemFlag:
         """Return flags that let rows be switched, edited and dragged, and dropped between rows."""

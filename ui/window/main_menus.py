@@ -1,35 +1,511 @@
-"""The main window's menus and their shortcuts.
+"""The menus of the main window, and what their entries begin. Main thread."""
 
-Main thread. Every entry calls a method of the window, its columns, the other windows or the
-workspace.
-"""
-
+import sys
+from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from typing import Protocol
 
 from PySide6.QtCore import QObject, Qt
-from PySide6.QtGui import QAction, QKeySequence
-from PySide6.QtWidgets import QMenu, QMenuBar, QWidget
+from PySide6.QtGui import QAction, QKeySequence, QUndoGroup
+from PySide6.QtWidgets import (
+    QAbstractItemView,
+    QApplication,
+    QDialog,
+    QMenu,
+    QMenuBar,
+    QPlainTextEdit,
+    QWidget,
+)
 
 from ui.chat.columns.chat_panel import ChatPanel
 from ui.chat.columns.conversation_menu import ConversationMenu
+from ui.chat.columns.model_switcher import ModelSwitcher
 from ui.chat.columns.sidebar import Sidebar
+from ui.chat.columns.sides import SidesSheet
 from ui.chat.columns.stop_panel import StopPanel
-from ui.chat.session.workspace import Workspace
+from ui.chat.composer.settings_popover import Card
+from ui.chat.messages.find_bar import FindingText
+from ui.chat.session.open_conversations import OpenConversation
+from ui.chat.session.side_by_side import Side
+from ui.chat.session.workspace import AskingTwice, Workspace
+from ui.kit.controls.own_window import bring_forward
 from ui.kit.look.theme import Theme
-from ui.kit.system.menus import add_entry
+from ui.kit.system.boxes import tell
+from ui.kit.system.clipboard import copied_text, copy_text
+from ui.kit.system.file_dialogs import choose_folder
+from ui.kit.system.menus import add_entry, literal
+from ui.kit.text.editing import (
+    TextWidget,
+    can_redo,
+    can_undo,
+    can_write,
+    delete_selected,
+    insert_plain,
+    selected_text,
+    text_widget_of,
+)
+from ui.models.model_library import ModelLibrary
 from ui.preferences.appearance_menu import AppearanceMenu
 from ui.preferences.preferences_state import PreferencesState
-from ui.records.conversations import ListOrder
+from ui.records.conversations import ListOrder, Variant
+from ui.records.runs import Run
 from ui.server.server_panel import AgentLines, AgentMenu, ServerPanel
-from ui.window.answering_twice import AnsweringTwice
-from ui.window.choosing_model import ChoosingModel
-from ui.window.edit_menu import EditMenu
+from ui.server.server_switch import ServerSwitch
 from ui.window.other_windows import OtherWindows
-from ui.window.server_menu import ServerMenu
-from ui.window.window_menu import WindowMenu
+
+# Choosing a model from the main window: from the list, or as a folder. Main thread.
+
+
+class ModelWindows(Protocol):
+    """The part of the other windows that shows models."""
+
+    def show_models(self) -> None:
+        """Show the models on this computer."""
+
+    def find_models(self) -> None:
+        """Show the models that can be downloaded."""
+
+
+class ChoosingModel(QObject):
+    """Opens the list of models, or a dialog for a folder."""
+
+    def __init__(
+        self,
+        theme: Theme,
+        workspace: Workspace,
+        library: ModelLibrary,
+        chat: ChatPanel,
+        others: ModelWindows,
+        parent: QWidget,
+    ) -> None:
+        super().__init__(parent)
+        self._workspace = workspace
+        self._chat = chat
+        self._parent = parent
+        answering = workspace.answering
+        answering.library = library
+        self._theme, self._library, self._others = theme, library, others
+        self._card = Card(theme, self._make_switcher, self)
+        library.changed.connect(answering.look_again)
+        chat.switch_wanted.connect(self.pop_up)
+        chat.welcome.find_wanted.connect(others.find_models)
+
+    @property
+    def switcher(self) -> ModelSwitcher:
+        """The list of models."""
+        return self._card.content
+
+    def _make_switcher(self) -> ModelSwitcher:
+        answering = self._workspace.answering
+        switcher = ModelSwitcher(self._theme, answering, self._library, self._parent)
+        switcher.more_wanted.connect(self._others.show_models)
+        switcher.closed.connect(self._chat.focus_composer)
+        return switcher
+
+    def pop_up(self) -> None:
+        """Show the list of models below the model's name."""
+        self.switcher.pop_up(self._chat.header.badge)
+
+    def choose_folder(self) -> None:
+        """Ask for a folder and load the model in it."""
+        choose_folder(self._parent, "Open a Model Folder", self._workspace.model.load)
+
+
+# Answering a question side by side: from the sheet to the answer that is kept. Main thread.
+
+
+class Comparing(Protocol):
+    """The part of the other windows that compares runs."""
+
+    def show_comparison(self, run: Run, other: Run) -> None:
+        """Show the inspector's comparison of two runs."""
+
+
+class AnsweringTwice(QObject):
+    """Opens the sheet, begins both answers, and keeps one of them."""
+
+    def __init__(
+        self,
+        theme: Theme,
+        workspace: Workspace,
+        library: ModelLibrary,
+        chat: ChatPanel,
+        others: Comparing,
+        parent: QWidget,
+    ) -> None:
+        super().__init__(parent)
+        self._theme = theme
+        self._workspace = workspace
+        self._asking = AskingTwice(workspace, self)
+        self._library = library
+        self._chat = chat
+        self._parent = parent
+        self.sheet: SidesSheet | None = None
+        chat.sides.kept.connect(self._keep)
+        chat.sides.compare_wanted.connect(others.show_comparison)
+        chat.sides.run_wanted.connect(workspace.show_run)
+
+    def ask(self) -> None:
+        """Ask what is to differ; the question is the draft, or else the last one."""
+        current, composer = self._workspace.current, self._chat.composer
+        asked = [one for one in current.conversation.messages if one.run is None]
+        written = composer.text.strip() or ", ".join(f.name for f in composer.attachments.files)
+        if current.is_busy or not self._workspace.answering.can_answer:
+            words = (
+                "Wait until the answer has ended." if current.is_busy else "Choose a model first."
+            )
+            tell(self._parent, "You cannot ask a question now.", words)
+        elif not written and not asked:
+            tell(self._parent, "There is no question yet.", "Write one, then choose this again.")
+        else:
+            self.sheet = SidesSheet(
+                self._theme,
+                written or asked[-1].typed,
+                Variant.of(current.conversation),
+                self._models(),
+                self._begin,
+                self._parent,
+                has_tools=bool(current.conversation.tools.servers),
+            )
+            self.sheet.destroyed.connect(self._forget_sheet)
+            self.sheet.open()
+
+    def _models(self) -> list[tuple[str, Path | None]]:
+        """Return the models with their folders; the conversation's own model comes first."""
+        answering = self._workspace.answering
+        choice, info = answering.choice, answering.loaded.info
+        own = choice.folder if choice is not None else None if info is None else info.path
+        found = [
+            (one.found.name, one.found.folder.resolve())
+            for one in self._library.models
+            if not (one.found.is_partial or one.found.problem)
+        ]
+        others = [(name, folder) for name, folder in found if folder != own]
+        return [(answering.name, own), *others]
+
+    def _begin(self, variant: Variant) -> bool:
+        composer = self._chat.composer
+        text, files = composer.text, composer.attachments.files
+        if not self._asking.begin(variant, text, files):
+            return False
+        composer.clear()
+        return True
+
+    def _keep(self, side: Side | None) -> None:
+        self._asking.keep(side)
+        self._chat.focus_composer()
+
+    def _forget_sheet(self) -> None:
+        self.sheet = None
+
+
+# The Server menu: its switch, its window, and the lines for agents. Main thread.
+
+
+class ServerMenu(QObject):
+    """Fills the menu and keeps it up to date."""
+
+    def __init__(
+        self,
+        menu: QMenu,
+        switch: ServerSwitch,
+        show_server: Callable[[], object],
+        agents: AgentMenu,
+    ) -> None:
+        super().__init__(menu)
+        self._switch = switch
+        self.turn = add_entry(menu, "&Local Server On", self._turn, is_checked=False)
+        add_entry(menu, "&Server and Requests…", show_server, "Ctrl+Shift+R", works_everywhere=True)
+        menu.addSeparator()
+        agents.fill(menu.addMenu("&Copy Lines For"))
+        switch.changed.connect(self._refresh)
+        self._refresh()
+
+    def _turn(self) -> None:
+        self._switch.turn(self.turn.isChecked())
+
+    def _refresh(self) -> None:
+        self.turn.setChecked(self._switch.is_wanted)
+
+
+# The Window menu: minimize, zoom, and the list of the program's windows. Main thread.
+
+
+class WindowMenu(QObject):
+    """Fills the menu; it lists the windows again each time it is opened."""
+
+    def __init__(self, menu: QMenu) -> None:
+        super().__init__(menu)
+        self._menu = menu
+        add = partial(add_entry, menu, works_everywhere=True)
+        self.minimize = add("Mi&nimize", self._minimize, "Ctrl+M")
+        # Each desktop has its own word for it.
+        self.zoom = add_entry(
+            menu, "&Zoom" if sys.platform == "darwin" else "Ma&ximize", self._zoom
+        )
+        self.to_front = add_entry(menu, "&Bring All to Front", self._bring_all)
+        menu.addSeparator()
+        self._listed: list[QAction] = []
+        menu.aboutToShow.connect(self._list)
+
+    def _list(self) -> None:
+        for entry in self._listed:
+            self._menu.removeAction(entry)
+            entry.deleteLater()
+        front = front_window()
+        self._listed = [
+            add_entry(
+                self._menu,
+                literal(window.windowTitle()),
+                partial(bring_forward, window),
+                is_checked=window is front,
+            )
+            for window in open_windows()
+        ]
+        for entry in (self.minimize, self.zoom):
+            entry.setEnabled(front is not None)
+
+    def _minimize(self) -> None:
+        window = front_window()
+        if window is not None:
+            window.showMinimized()
+
+    def _zoom(self) -> None:
+        window = front_window()
+        if window is not None:
+            window.setWindowState(window.windowState() ^ Qt.WindowState.WindowMaximized)
+
+    def _bring_all(self) -> None:
+        front = front_window()
+        for window in open_windows():
+            if not window.isMinimized():
+                window.raise_()
+        if front is not None:
+            bring_forward(front)
+
+
+def open_windows() -> list[QWidget]:
+    """Return the program's windows that are open, minimized ones included, by their titles."""
+    found = [
+        widget
+        for widget in QApplication.topLevelWidgets()
+        if widget.isVisible()
+        and widget.windowType() == Qt.WindowType.Window
+        and not isinstance(widget, QDialog)
+        and widget.windowTitle()
+    ]
+    return sorted(found, key=lambda widget: (widget.parent() is not None, widget.windowTitle()))
+
+
+def front_window() -> QWidget | None:
+    """Return the window that has the focus; None if another program has it."""
+    active = QApplication.activeWindow()
+    windows = open_windows()
+    while active is not None and active not in windows:
+        active = active.parentWidget()
+    return active
+
+
+# The Edit menu: undo, clipboard and find, for the widget with the focus. Main thread.
+#
+# While a text field has the focus, it handles the keys of these entries itself. The entries are
+# for the mouse, for the Mac's menu bar, and for keys that no field handles.
 
 _KEYS = QKeySequence.StandardKey
+_IN_LIST = "in the List of Conversations"
+
+
+class EditMenu(QObject):
+    """Fills the menu, and adapts its entries to the widget that has the focus."""
+
+    def __init__(
+        self,
+        menu: QMenu,
+        workspace: Workspace,
+        finding: FindingText,
+        write_in: QPlainTextEdit,
+    ) -> None:
+        super().__init__(menu)
+        self._group = QUndoGroup(self)
+        self._finding = finding
+        self._write_in = write_in
+        self._focused: QWidget | None = None
+        self.undo = self._add(menu, "&Undo", self._undo, "Ctrl+Z")
+        self.redo = self._add(menu, "&Redo", self._redo, _KEYS.Redo)
+        menu.addSeparator()
+        self.cut = self._add(menu, "Cu&t", lambda: self._on_text("cut"), _KEYS.Cut)
+        self.copy = self._add(menu, "&Copy", self._copy, _KEYS.Copy)
+        self.paste = self._add(menu, "&Paste", self._paste, _KEYS.Paste)
+        self.paste_plain = self._add(
+            menu, "Paste and &Match Style", self._paste_plain, "Ctrl+Shift+V"
+        )
+        self.delete = add_entry(menu, "&Delete", self._delete)
+        self.select_all = self._add(menu, "Select &All", self._select_all, _KEYS.SelectAll)
+        menu.addSeparator()
+        find = menu.addMenu("&Find")
+        bar = finding.bar
+        self.find = add_entry(find, "&Find…", bar.begin, _KEYS.Find)
+        add_entry(find, "Find &Next", lambda: bar.step(1), "Ctrl+G", "F3")
+        add_entry(find, "Find &Previous", lambda: bar.step(-1), "Ctrl+Shift+G", "Shift+F3")
+        self.find_selection = add_entry(find, "Use &Selection for Find", self._find_selection)
+        menu.aboutToShow.connect(self.refresh)
+        menu.aboutToHide.connect(self._enable_all)
+        application = QApplication.instance()
+        assert isinstance(application, QApplication)
+        application.focusChanged.connect(self._note_focus)
+        # Whether the list of conversations was changed after the stop list and the messages.
+        self._is_list_latest = False
+        self._list = workspace.conversations
+        self._list.undoable.connect(lambda _: self._note_change(in_list=True))
+        self._list.undone.connect(lambda: self._note_change(in_list=self._list.can_undo))
+        self._group.indexChanged.connect(lambda _: self._note_change(in_list=False))
+        workspace.opened.connect(self._follow_undo)
+        self._follow_undo(workspace.current)
+
+    def _note_change(self, *, in_list: bool) -> None:
+        self._is_list_latest = in_list
+
+    def _follow_undo(self, opened: OpenConversation) -> None:
+        stack = opened.stops.undo_stack
+        in_list = self._is_list_latest
+        self._group.addStack(stack)
+        self._group.setActiveStack(stack)  # this is reported as a change
+        self._is_list_latest = in_list
+
+    def refresh(self) -> None:
+        """Enable the entries that can be used now, and name the action that would be undone."""
+        text, group = self._text, self._group
+        writes = text is not None and can_write(text)
+        has_selection = text is not None and bool(selected_text(text))
+        is_list = isinstance(self._focused, QAbstractItemView)
+        types = text is not None and can_undo(text)
+        retypes = text is not None and can_redo(text)
+        done = _IN_LIST if self._undoes_list else group.undoText()
+        self.undo.setText("&Undo Typing" if types else f"&Undo {done}".rstrip())
+        self.redo.setText("&Redo Typing" if retypes else f"&Redo {group.redoText()}".rstrip())
+        self.undo.setEnabled(types or self._undoes_list or group.canUndo())
+        self.redo.setEnabled(retypes or group.canRedo())
+        self.cut.setEnabled(writes and has_selection)
+        self.copy.setEnabled(has_selection or is_list)
+        self.paste.setEnabled(self._takes_copied)
+        self.paste_plain.setEnabled(bool(copied_text()))
+        self.delete.setEnabled(writes and has_selection)
+        self.select_all.setEnabled(text is not None or is_list)
+        self.find_selection.setEnabled(has_selection)
+
+    def _enable_all(self) -> None:
+        """Enable all entries: their keys work while the menu is closed."""
+        for entry in (
+            self.undo, self.redo, self.cut, self.copy, self.paste, self.paste_plain, self.delete,
+            self.select_all, self.find_selection,
+        ):  # fmt: skip
+            entry.setEnabled(True)
+        self.undo.setText("&Undo")
+        self.redo.setText("&Redo")
+
+    @property
+    def _text(self) -> TextWidget | None:
+        return text_widget_of(self._focused)
+
+    @property
+    def _undoes_list(self) -> bool:
+        """Whether the change to undo is one of the list of conversations."""
+        return self._list.can_undo and (self._is_list_latest or not self._group.canUndo())
+
+    @property
+    def _takes_copied(self) -> bool:
+        """Whether the field that would get it can take what is on the clipboard."""
+        text = self._text
+        field = text if text is not None and can_write(text) else self._write_in
+        return field.canPaste() if isinstance(field, QPlainTextEdit) else bool(copied_text())
+
+    @staticmethod
+    def _add(
+        menu: QMenu, words: str, intent: Callable[[], object], keys: QKeySequence.StandardKey | str
+    ) -> QAction:
+        """Add an entry with the shortcut that is usual on this system."""
+        entry = add_entry(menu, words, intent)
+        entry.setShortcut(QKeySequence(keys))
+        return entry
+
+    def _note_focus(self, _: QWidget | None, now: QWidget | None) -> None:
+        # Opening a menu with the keyboard takes the focus; the entry acts on the widget before.
+        if now is None or isinstance(now, QMenu | QMenuBar):
+            return
+        if self._focused is not None:
+            self._focused.destroyed.disconnect(self._forget_focus)
+        self._focused = now
+        now.destroyed.connect(self._forget_focus)
+
+    def _forget_focus(self) -> None:
+        self._focused = None
+
+    # -- intents ---------------------------------------------------------------------------
+
+    def _undo(self) -> None:
+        text = self._text
+        if text is not None and can_undo(text):
+            text.undo()
+        elif self._undoes_list:
+            self._list.undo_last()
+        else:
+            self._group.undo()
+
+    def _redo(self) -> None:
+        text = self._text
+        if text is not None and can_redo(text):
+            text.redo()
+        else:
+            self._group.redo()
+
+    def _on_text(self, name: str) -> None:
+        if self._text is not None:
+            getattr(self._text, name)()
+
+    def _copy(self) -> None:
+        if self._text is not None:
+            self._text.copy()
+        elif isinstance(self._focused, QAbstractItemView):
+            words = self._focused.currentIndex().data()
+            if words:
+                copy_text(str(words))
+
+    def _paste(self) -> None:
+        self._field.paste()
+
+    def _paste_plain(self) -> None:
+        insert_plain(self._field, copied_text())
+
+    def _delete(self) -> None:
+        if self._text is not None and can_write(self._text):
+            delete_selected(self._text)
+
+    def _select_all(self) -> None:
+        if isinstance(self._focused, QAbstractItemView):
+            self._focused.selectAll()
+        else:
+            self._on_text("selectAll")
+
+    def _find_selection(self) -> None:
+        if self._text is not None:
+            self._finding.bar.begin(selected_text(self._text))
+
+    @property
+    def _field(self) -> TextWidget:
+        """The field that text is pasted into."""
+        text = self._text
+        if text is not None and can_write(text):
+            return text
+        self._write_in.setFocus()
+        return self._write_in
+
+
+# The main window's menus and their shortcuts.
+#
+# Main thread. Every entry calls a method of the window, its columns, the other windows or the
+# workspace.
+
 # Their shortcuts work in the program's other windows, too.
 _add_everywhere = partial(add_entry, works_everywhere=True)
 

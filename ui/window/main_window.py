@@ -1,33 +1,21 @@
-"""The main window: three columns, menus and shortcuts; what the application composes.
+"""The main window: the chat, its columns, and what connects them. Main thread."""
 
-Main thread, inside the one loop that Qt and asyncio share. To compose it::
-
-    window = MainWindow(engine, theme, server=..., ...)  # ``MainWindow`` lists all parts
-    window.closed.connect(done.set)                      # setQuitOnLastWindowClosed(False)
-    window.show()
-    window.start(model_path)                             # in the background; needs the loop
-    await done.wait()
-    await window.finish()                                # answers, loading and server have ended
-
-The application closes the engine itself, after ``finish``.
-"""
-
+import time
 from collections.abc import Callable
 from pathlib import Path
 
-from PySide6.QtCore import QCoreApplication, QEvent, Qt, Signal
-from PySide6.QtGui import QCloseEvent, QKeyEvent, QResizeEvent
-from PySide6.QtWidgets import QMainWindow, QSplitter
+from PySide6.QtCore import QByteArray, QCoreApplication, QEvent, QObject, Qt, QTimer, Signal
+from PySide6.QtGui import QCloseEvent, QFontMetrics, QKeyEvent, QResizeEvent
+from PySide6.QtWidgets import QApplication, QDockWidget, QMainWindow, QSplitter, QWidget
 
-from engine import Engine
+from engine import Engine, StopKind, counted
 from engine.library.discovery import ModelFolders
 from ui.chat.columns.chat_panel import ChatPanel
+from ui.chat.columns.problem_bar import TransferBar, UnsavedText
 from ui.chat.columns.sidebar import Sidebar
 from ui.chat.columns.stop_panel import WIDTH_PX, StopPanel
 from ui.chat.session.traces import TraceKeeper
 from ui.chat.session.workspace import Workspace
-from ui.chat.storage.transfer_bar import TransferBar
-from ui.chat.storage.unsaved import UnsavedText
 from ui.inspector.inspector import Inspector
 from ui.inspector.shown_run import InspectorTools
 from ui.kit.controls.own_window import bring_forward
@@ -36,19 +24,295 @@ from ui.kit.look import icons
 from ui.kit.look.theme import Theme
 from ui.models.model_library import ModelLibrary
 from ui.preferences.preferences_state import PreferencesState
+from ui.records.conversations import Conversation, ListOrder
+from ui.records.runs import Run, RunState
 from ui.records.store import ConversationStore
 from ui.server.server_panel import AgentLines, ServerPanel
 from ui.server.server_switch import ServerControl, ServerSwitch
 from ui.tools.tool_host import ToolHost
 from ui.tools.toolbox import Toolbox
-from ui.window.answer_notices import AnswerNotices
-from ui.window.answering_twice import AnsweringTwice
-from ui.window.applied_preferences import AppliedPreferences
-from ui.window.choosing_model import ChoosingModel
-from ui.window.main_menus import MainMenus
+from ui.window.main_menus import AnsweringTwice, ChoosingModel, MainMenus
 from ui.window.other_windows import OtherWindows
-from ui.window.side_columns import SideColumns
-from ui.window.window_layout import WindowLayout
+
+# Hides side columns when the chat between them would become too narrow to read.
+#
+# Main thread. A column that a person opened is wanted until that person closes it. It is shown
+# while there is room for it beside a readable chat; the column that was opened last comes first.
+# If a person opens a column for which there is no room, the window grows as far as the screen
+# allows. If that is not enough, the chat becomes narrower, until the size of the window changes.
+
+_READABLE_CHARACTERS = 45
+_SAMPLE = "The quick brown fox jumps over the lazy dog and goes on to the next line. "
+_CHAT_MARGINS_PX = 2 * 26
+_LEAST_PX = 410
+_NARROWEST_PX = 240
+_LINE_PX = 1  # between two columns
+
+
+def readable_px(metrics: QFontMetrics) -> int:
+    """Return the least width at which a chat reads well: 45 characters a line and its margins."""
+    character = metrics.horizontalAdvance(_SAMPLE) / len(_SAMPLE)
+    return max(_LEAST_PX, round(character * _READABLE_CHARACTERS) + _CHAT_MARGINS_PX)
+
+
+class SideColumns(QObject):
+    """Shows as many of the wanted side columns as fit beside the chat."""
+
+    def __init__(
+        self, window: QMainWindow, sidebar: QWidget, chat: QWidget, panel: QDockWidget
+    ) -> None:
+        super().__init__(window)
+        self._window, self._sidebar, self._chat, self._panel = window, sidebar, chat, panel
+        # The side columns; the first of them gets room first.
+        self._order: list[QWidget] = [panel, sidebar]
+        self._wanted = {one for one in self._order if not one.isHidden()}
+        self._asked_for: QWidget | None = None
+        self._is_fitting = False
+        self._is_due = False
+        self._width_before_growing = 0
+        for one in self._order:
+            one.installEventFilter(self)
+        panel.topLevelChanged.connect(self.fit_soon)
+
+    def wants(self, column: QWidget) -> bool:
+        """Return whether a column is shown as soon as there is room for it."""
+        return column in self._wanted
+
+    def eventFilter(  # noqa: N802 - Qt's name
+        self, watched: QObject, event: QEvent
+    ) -> bool:
+        """Note which columns a person opens and closes."""
+        if isinstance(watched, QWidget) and watched in self._order and not self._is_fitting:
+            if event.type() == QEvent.Type.ShowToParent:
+                self._wanted.add(watched)
+                self._asked_for = watched if self._window.isVisible() else None
+                self._width_before_growing = 0
+                self._order.sort(key=lambda one: one is not watched)
+                self.fit_soon()
+            elif event.type() == QEvent.Type.HideToParent:
+                self._wanted.discard(watched)
+                self.fit_soon()
+        return False
+
+    def fit_width(self) -> None:
+        """Fit the columns to another width; a column that was just opened loses its precedence."""
+        if self._is_fitting:
+            return
+        # A window manager may undo the growth of a window; the opened column stays nevertheless.
+        if self._window.width() != self._width_before_growing:
+            self._asked_for = None
+            self._width_before_growing = 0
+        self.fit()
+
+    def fit_soon(self) -> None:
+        """Fit the columns once the present event has been handled."""
+        if not self._is_due:
+            self._is_due = True
+            QTimer.singleShot(0, self, self.fit)
+
+    def fit(self) -> None:
+        """Show the columns that fit and hide the others."""
+        self._is_due = False
+        if self._is_fitting:
+            return
+        readable = readable_px(self._chat.fontMetrics())
+        room = self._window.width() - readable
+        shown: list[QWidget] = []
+        for one in self._order:
+            if one not in self._wanted:
+                continue
+            needed = self._needed_px(one)
+            if needed <= room or one is self._asked_for:
+                shown.append(one)
+                room -= needed
+        self._is_fitting = True
+        if room < 0:
+            room += self._grow(-room)
+        self._chat.setMinimumWidth(max(_NARROWEST_PX, readable + min(0, room)))
+        self._window.setMinimumWidth(readable)
+        for one in self._order:
+            if one.isHidden() == (one in shown):
+                one.setVisible(one in shown)
+        self._is_fitting = False
+
+    def _grow(self, missing_px: int) -> int:
+        """Widen the window on its screen; returns by how much."""
+        window, states = self._window, Qt.WindowState.WindowMaximized
+        states |= Qt.WindowState.WindowFullScreen
+        width = window.width()
+        if width == self._width_before_growing or window.windowState() & states:
+            return 0  # already tried, or impossible
+        screen = window.screen().availableGeometry()
+        frame = window.frameGeometry()
+        grown_px = min(missing_px, screen.width() - frame.width())
+        if grown_px <= 0:
+            return 0
+        self._width_before_growing = width
+        window.resize(width + grown_px, window.height())
+        beyond_px = frame.right() + grown_px - screen.right()
+        if beyond_px > 0:
+            window.move(max(screen.left(), frame.left() - beyond_px), frame.top())
+        return grown_px
+
+    def _needed_px(self, column: QWidget) -> int:
+        if column is self._panel and self._panel.isFloating():
+            return 0
+        return max(column.minimumSizeHint().width(), column.minimumWidth()) + _LINE_PX
+
+
+# Saves the main window's size, position and columns, and restores them. Main thread.
+
+_SEPARATOR = b"\0fullstop\0"
+
+
+class WindowLayout:
+    """The layout of a window as bytes."""
+
+    def __init__(
+        self,
+        window: QMainWindow,
+        splitter: QSplitter,
+        columns: SideColumns,
+        sidebar: QWidget,
+        panel: QWidget,
+    ) -> None:
+        self._window = window
+        self._splitter = splitter
+        self._columns = columns
+        self._sidebar = sidebar
+        self._panel = panel
+
+    def save(self) -> bytes:
+        """Return size, position and columns, for ``restore``."""
+        window = self._window
+        parts = (window.saveGeometry(), window.saveState(), self._splitter.saveState())
+        columns = (("sidebar", self._sidebar), ("panel", self._panel))
+        wanted = " ".join(name for name, column in columns if self._columns.wants(column))
+        return _SEPARATOR.join([*(bytes(part.data()) for part in parts), wanted.encode()])
+
+    def restore(self, layout: bytes) -> None:
+        """Restore size, position and columns of an earlier window; ignores what does not fit."""
+        parts = [QByteArray(part) for part in layout.split(_SEPARATOR)]
+        if len(parts) == 4:
+            self._window.restoreState(parts[1])
+            self._splitter.restoreState(parts[2])
+            wanted = bytes(parts[3].data()).split()
+            self._sidebar.setVisible(b"sidebar" in wanted)
+            # A panel without room is still wanted; earlier versions saved only its own state.
+            self._panel.setVisible(b"panel" in wanted or not self._panel.isHidden())
+            # This comes last, because only now can the window become as narrow as it was.
+            self._window.restoreGeometry(parts[0])
+
+
+# Applies the preferences to the main window: appearance, list, new conversations.
+#
+# Main thread.
+
+
+class AppliedPreferences(QObject):
+    """Applies the preferences at once, and again whenever they change."""
+
+    def __init__(
+        self,
+        window: QMainWindow,
+        theme: Theme,
+        preferences: PreferencesState,
+        workspace: Workspace,
+        panel: StopPanel,
+        columns: SideColumns,
+    ) -> None:
+        super().__init__(window)
+        self._window = window
+        self._theme = theme
+        self._preferences = preferences
+        self._workspace = workspace
+        self._panel = panel
+        self._columns = columns
+        preferences.changed.connect(self._apply)
+        self._apply()
+
+    def _apply(self) -> None:
+        now, theme = self._preferences.now, self._theme
+        if theme.mode != now.theme:
+            theme.set_mode(now.theme)
+        theme.set_high_contrast(now.has_high_contrast)
+        if now.text_percent != theme.text_percent:
+            theme.set_text_size(now.text_percent)
+            width = theme.gap(WIDTH_PX)
+            self._window.resizeDocks([self._panel], [width], Qt.Orientation.Horizontal)
+            self._columns.fit_soon()
+        self._workspace.conversations.sort_by(ListOrder(now.list_order))
+        self._workspace.conversations.new_settings = now.new_conversation.settings()
+
+
+# Notifies about a long answer that ended while another program was in front. Main thread.
+#
+# It decides when to notify and what to say; the application delivers it.
+
+# In less time than this, a person has hardly turned to something else.
+LONG_S = 10.0
+# After a tool call the answer continues, and a person who stops an answer knows that it ended.
+_SILENT = (StopKind.TOOL_CALL, StopKind.CANCELLED)
+
+_PLAIN = str.maketrans("<>", "‹›")
+
+Deliver = Callable[[str, str, Callable[[], None]], None]
+
+
+class AnswerNotices(QObject):
+    """Watches the answers of all conversations."""
+
+    def __init__(
+        self, workspace: Workspace, preferences: PreferencesState, window: QMainWindow
+    ) -> None:
+        super().__init__(window)
+        self._workspace = workspace
+        self._preferences = preferences
+        self._window = window
+        self.deliver: Deliver | None = None
+        workspace.in_memory.answer_ended.connect(self._consider)
+
+    def _consider(self, conversation: Conversation, run: Run) -> None:
+        is_seen = QApplication.activeWindow() is not None
+        if is_seen or not self._preferences.now.tells_of_answers:
+            return
+        if time.time() - run.started_at < LONG_S or _is_silent(run):
+            return
+        QApplication.alert(self._window)
+        if self.deliver is not None:
+            self.deliver(conversation.title, notice_words(run), lambda: self._show(conversation))
+
+    def _show(self, conversation: Conversation) -> None:
+        """Bring the window to the front, with the conversation if it still exists."""
+        bring_forward(self._window)
+        if self._workspace.conversations.row_of(conversation) >= 0:
+            self._workspace.open(conversation)
+
+
+def _is_silent(run: Run) -> bool:
+    return run.finished is not None and run.finished.stop.kind in _SILENT
+
+
+def notice_words(run: Run) -> str:
+    """Return why an answer ended and how long it is, without any of its text."""
+    said = run.verdict
+    if run.state is RunState.REFUSED or run.finished is None or said is None:
+        return "The question could not be answered."
+    # Some desktops read HTML tags in a notification, and a stop sequence may look like a tag.
+    label = said.words.label.translate(_PLAIN)
+    return f"{label} · {counted(run.finished.usage.output_tokens, 'token')}"
+
+
+# The main window: three columns, menus and shortcuts; what the application composes.
+#
+# Main thread, inside the one loop that Qt and asyncio share. To compose it::
+#
+# window = MainWindow(engine, theme, server=..., ...) # ``MainWindow`` lists all parts
+# window.closed.connect(done.set) # setQuitOnLastWindowClosed(False) window.show()
+# window.start(model_path) # in the background; needs the loop await done.wait() await
+# window.finish() # answers, loading and server have ended
+#
+# The application closes the engine itself, after ``finish``.
 
 _SIDEBAR_PX = 250
 

@@ -11,9 +11,8 @@ from pathlib import Path
 from app.store.conversation_store import open_store
 from tests.support.answers.said import conversation, finished_run
 from tests.support.attacks.damage import flipped
-from ui.chat.history.conversation_delegate import when_words
-from ui.chat.history.conversation_list import ConversationList
-from ui.chat.history.conversation_row import ConversationRole
+from ui.chat.columns.sidebar_rows import when_words
+from ui.chat.storage.conversation_list import ConversationList, ConversationRole
 from ui.records.codec import Preset
 from ui.records.conversations import Conversation, ConversationSettings
 from ui.records.exchange.archive import conversation_markdown

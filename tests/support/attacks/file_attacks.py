@@ -28,8 +28,7 @@ from engine.stopping.rules import StopRules, StopScope
 from engine.values.chat import ToolCall
 from tests.support.answers.said import conversation, finished_run
 from tests.support.attacks.damage import damaged
-from ui.chat.history.conversation_list import ConversationList
-from ui.chat.history.conversation_row import ConversationRole
+from ui.chat.storage.conversation_list import ConversationList, ConversationRole
 from ui.inspector.shown_run import shown_recording
 from ui.kit.background.files import FileRefused, read_text
 from ui.records.codec import Preset, presets_from_json, presets_json
@@ -41,7 +40,7 @@ from ui.records.exchange.archive import (
 )
 from ui.records.messages import ConversationMessage
 from ui.records.store import MemoryConversationStore
-from ui.stops import stop_list_text as stop_exchange
+from ui.stops.stop_list import MOST_BYTES, stops_from_json
 
 GOLDEN = Path(__file__).parents[2] / "api" / "golden"
 _MOST_BYTES = 1 << 28
@@ -283,8 +282,8 @@ def _read_capture(path: Path) -> str:
 
 def _read_stops(path: Path) -> str:
     try:
-        text = asyncio.run(read_text(path, stop_exchange.MOST_BYTES))
-        stop_exchange.from_json(text)
+        text = asyncio.run(read_text(path, MOST_BYTES))
+        stops_from_json(text)
     except (FileRefused, ValueError) as refusal:
         words = str(refusal)
     else:

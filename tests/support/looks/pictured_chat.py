@@ -15,9 +15,9 @@ from engine.values.chat import ToolCall
 from engine.values.events import BudgetEnd
 from tests.support.answers.said import FINISHED, finished_run
 from tests.support.outside.tool_hosts import ADD, SUMS, SUMS_ON, DictatedHost
-from ui.chat.columns.folder_dialog import FolderDialog
-from ui.chat.columns.import_dialog import ImportDialog
-from ui.chat.messages.column.message_column import MessageColumn
+from ui.chat.columns.conversation_menu import ImportDialog
+from ui.chat.columns.sidebar import FolderDialog
+from ui.chat.messages.message_column import MessageColumn
 from ui.chat.storage.conversation_imports import ImportPreview
 from ui.records.attachments import Attachment
 from ui.records.codec import Preset

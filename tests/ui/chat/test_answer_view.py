@@ -18,9 +18,8 @@ from engine.values.events import (
     ToolCallStarted,
 )
 from tests.support.answers.said import FINISHED, finished_run
-from ui.chat.calling.call_words import pretty
-from ui.chat.calling.growing_card import GrowingCard
 from ui.chat.messages.answer_view import AnswerView
+from ui.chat.messages.tool_cards import GrowingCard, pretty
 from ui.kit.look.theme import Theme
 from ui.kit.text.flow_text import FlowText
 from ui.records.messages import ConversationMessage

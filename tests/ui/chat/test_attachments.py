@@ -14,9 +14,8 @@ from engine.scheduling.service import Engine
 from tests.support.outside.documents import pdf
 from tests.support.shown import main_window, shown
 from tests.ui.driving import MODEL, RunOnLoop, eventually
-from ui.chat.composing.composer import Composer
-from ui.chat.composing.context_meter import ContextMeter, Count, Counted
-from ui.chat.composing.count_words import full_words
+from ui.chat.composer.composer import Composer, full_words
+from ui.chat.session.context_meter import ContextMeter, Count, Counted
 from ui.kit.look.theme import Theme
 from ui.records.attachments import Attachment, PageRange, with_attachments
 from ui.records.conversations import Conversation

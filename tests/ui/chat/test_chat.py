@@ -19,8 +19,7 @@ from engine.values.events import (
 )
 from tests.ui.driving import RunOnLoop, ScriptedEngine, eventually, session
 from ui.chat.messages.answer_view import AnswerView
-from ui.chat.session.answer.answer_pacing import TICK_MS
-from ui.chat.session.answer.arrived_events import HOLD_SHOWN_S
+from ui.chat.session.running_answer import HOLD_SHOWN_S, TICK_MS
 from ui.chat.session.traces import Traces
 from ui.kit.look.theme import Theme
 from ui.records.conversations import Conversation, ConversationSettings, StopEntry

@@ -4,7 +4,7 @@ from PySide6.QtGui import QInputMethodEvent
 from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
-from ui.chat.composing.composer import Composer
+from ui.chat.composer.composer import Composer
 from ui.kit.look.theme import Theme
 
 

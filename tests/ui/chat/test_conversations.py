@@ -1,8 +1,7 @@
 import pytest
 from PySide6.QtWidgets import QApplication
 
-from ui.chat.history.conversation_list import ConversationList
-from ui.chat.history.conversation_row import ConversationRole
+from ui.chat.storage.conversation_list import ConversationList, ConversationRole
 from ui.records.conversations import UNTITLED, Conversation, StopEntry
 from ui.records.messages import ConversationMessage
 from ui.records.runs import Run

@@ -3,7 +3,7 @@
 from PySide6.QtCore import QObject
 from pytestqt.qtbot import QtBot
 
-from ui.chat.session.draft_keeping import DraftKeeping
+from ui.chat.session.workspace import DraftKeeping
 from ui.records.conversations import Conversation
 
 

@@ -14,10 +14,10 @@ from tests.support.looks.rich_text import RICH, block_of
 from tests.support.outside.tool_hosts import no_tools
 from tests.ui.driving import OneModel, RunOnLoop, ScriptedEngine, eventually
 from ui.chat.messages.answer_view import AnswerView
-from ui.chat.messages.column.message_column import MessageColumn
-from ui.chat.messages.column.message_slot import estimated_height
+from ui.chat.messages.message_column import MessageColumn
+from ui.chat.messages.message_slots import estimated_height
 from ui.chat.messages.question_view import QuestionView
-from ui.chat.session.open_conversation import OpenConversation
+from ui.chat.session.open_conversations import OpenConversation
 from ui.chat.session.traces import Traces
 from ui.kit.look.theme import Theme
 from ui.kit.text.flow_text import FlowText

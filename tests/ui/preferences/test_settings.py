@@ -11,8 +11,8 @@ from pytestqt.qtbot import QtBot
 from engine import STOP_OPTIONS, StopScope
 from tests.support.asking import other_stop_options
 from tests.support.kept import preferences_state
-from ui.chat.composing.preset_list import PresetList
-from ui.chat.composing.settings_popover import SettingsPopover, settings_words
+from ui.chat.composer.settings_popover import SettingsPopover, settings_words
+from ui.chat.storage.presets import PresetList
 from ui.kit.controls.number_field import NumberField
 from ui.kit.look.theme import Theme
 from ui.preferences.groups import NewConversation

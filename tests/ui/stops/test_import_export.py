@@ -14,12 +14,9 @@ from tests.ui.driving import RunOnLoop, eventually
 from ui.chat.session.workspace import Workspace
 from ui.records.conversations import StopEntry
 from ui.records.store import MemoryConversationStore
-from ui.stops.import_export_menu import ImportExportMenu
-from ui.stops.stop_cells import StopColumn
-from ui.stops.stop_history import StopHistory
-from ui.stops.stop_list import StopListModel
-from ui.stops.stop_list_text import from_json, from_lines, to_json
-from ui.stops.stop_remarks import remarks
+from ui.stops.stop_list import StopListModel, stops_from_json, stops_from_lines, stops_to_json
+from ui.stops.stop_list_editor import ImportExportMenu
+from ui.stops.stop_rows import StopColumn, StopHistory, remarks
 
 ODD = ["\n\nUser:", " a ", "a,b", "\\n", "é", "👍", '"']
 
@@ -42,7 +39,7 @@ def menu(qtbot: QtBot) -> ImportExportMenu:
 
 
 def test_an_exported_list_is_imported_exactly() -> None:
-    assert from_json(to_json(ODD)) == ODD
+    assert stops_from_json(stops_to_json(ODD)) == ODD
 
 
 @pytest.mark.parametrize(
@@ -56,11 +53,11 @@ def test_an_exported_list_is_imported_exactly() -> None:
 )
 def test_what_is_no_list_of_strings_is_refused_with_a_remedy(text: str, said: str) -> None:
     with pytest.raises(ValueError, match=said):
-        from_json(text)
+        stops_from_json(text)
 
 
 def test_lines_keep_their_spaces() -> None:
-    assert from_lines(" a \r\n\r\nb,c\n") == [" a ", "b,c"]
+    assert stops_from_lines(" a \r\n\r\nb,c\n") == [" a ", "b,c"]
 
 
 def test_the_clipboards_list_is_added_as_one_change(menu: ImportExportMenu) -> None:

@@ -14,11 +14,8 @@ from tests.ui.driving import RunOnLoop, ScriptedEngine, eventually
 from ui.kit.look.theme import Theme
 from ui.records.codec import stops_from, stops_values
 from ui.records.conversations import StopEntry, rules_of
-from ui.stops.stop_cells import StopColumn
-from ui.stops.stop_history import StopHistory
-from ui.stops.stop_input import EMPTY_MESSAGE
-from ui.stops.stop_list import StopListModel
-from ui.stops.stop_remarks import remarks
+from ui.stops.stop_list import EMPTY_MESSAGE, StopListModel
+from ui.stops.stop_rows import StopColumn, StopHistory, remarks
 from ui.stops.stop_table import StopTable
 
 DISPLAY, TOOL_TIP = Qt.ItemDataRole.DisplayRole, Qt.ItemDataRole.ToolTipRole

@@ -6,7 +6,7 @@ import pytest
 import shiboken6
 
 from tests.ui.driving import RunOnLoop
-from ui.stops.stop_tokens import Pieces, StopTokens
+from ui.stops.stop_rows import Pieces, StopTokens
 
 
 def test_tokens_that_arrive_after_their_conversation_was_closed_harm_nothing(

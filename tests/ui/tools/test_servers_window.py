@@ -13,7 +13,7 @@ from tests.support.kept import preferences_state
 from tests.support.outside.tool_hosts import ADD, SUMS, DictatedHost
 from tests.support.shown import main_window, shown
 from tests.ui.driving import RunOnLoop, eventually
-from ui.chat.composing.tools_popover import ToolsPopover
+from ui.chat.composer.tools_popover import ToolsPopover
 from ui.kit.background.tasks import Tasks
 from ui.kit.look.theme import Theme
 from ui.records.tools import (

@@ -10,8 +10,8 @@ from pytestqt.qtbot import QtBot
 from engine.scheduling.service import Engine
 from tests.support.shown import main_window, shown
 from tests.ui.driving import RunOnLoop
-from ui.chat.composing.preset_button import PresetButton
-from ui.chat.composing.preset_list import PresetList
+from ui.chat.composer.preset_menus import PresetButton
+from ui.chat.storage.presets import PresetList
 from ui.kit.look.theme import Theme
 from ui.records.codec import Preset
 from ui.records.conversations import ConversationSettings, StopEntry

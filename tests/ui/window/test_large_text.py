@@ -12,10 +12,10 @@ from PySide6.QtWidgets import (
 )
 from pytestqt.qtbot import QtBot
 
-from ui.chat.composing.composer import Composer
-from ui.chat.composing.context_meter import Count
+from ui.chat.composer.composer import Composer
+from ui.chat.messages.answer_view import ReasonLine
 from ui.chat.messages.question_view import QuestionView
-from ui.chat.messages.reason_line import ReasonLine
+from ui.chat.session.context_meter import Count
 from ui.kit.controls.buttons import ChipButton, IconBadge, IconButton, ToggleSwitch
 from ui.kit.controls.check_box import CheckBox
 from ui.kit.controls.clear_button import add_clear_button, add_leading_icon

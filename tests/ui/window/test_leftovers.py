@@ -20,15 +20,14 @@ from engine.scheduling.service import Engine
 from tests.support.kept import preferences_state
 from tests.support.shown import Use, main_window, shown
 from tests.ui.driving import RunOnLoop, eventually
-from ui.chat.composing.file_chip import FileChip
+from ui.chat.composer.attachments import FileChip
 from ui.kit.look.colors import LIGHT
 from ui.kit.look.stylesheet import stylesheet
 from ui.kit.look.theme import Theme
 from ui.preferences.preferences_dialog import PreferencesDialog
 from ui.records.attachments import Attachment
-from ui.window.about import show_about
 from ui.window.main_window import MainWindow
-from ui.window.shortcuts import ShortcutsDialog
+from ui.window.other_windows import ShortcutsDialog, show_about
 
 
 @pytest.fixture

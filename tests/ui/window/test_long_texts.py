@@ -16,7 +16,7 @@ from engine.values.chat import ToolCall
 from tests.support.answers.said import finished_run
 from tests.support.shown import SilentServer, Use, main_window, shown
 from tests.ui.driving import RunOnLoop, eventually
-from ui.chat.messages.plain_bubble import PlainBubble
+from ui.chat.messages.question_view import PlainBubble
 from ui.kit.look.theme import Theme
 from ui.kit.text.elided import ElidedButton, ElidedChip
 from ui.kit.text.facts import FactTable

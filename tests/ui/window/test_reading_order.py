@@ -32,7 +32,7 @@ from ui.preferences.preferences_dialog import PreferencesDialog
 from ui.records.attachments import Attachment
 from ui.records.store import MemoryConversationStore
 from ui.window.main_window import MainWindow
-from ui.window.shortcuts import ShortcutsDialog
+from ui.window.other_windows import ShortcutsDialog
 
 MOST = 400
 NAMED = (

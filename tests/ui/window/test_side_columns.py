@@ -15,8 +15,7 @@ from engine.scheduling.service import Engine
 from tests.support.shown import SilentServer, Use, main_window, shown
 from tests.ui.driving import RunOnLoop, eventually
 from ui.kit.look.theme import Theme
-from ui.window.main_window import MainWindow
-from ui.window.side_columns import readable_px
+from ui.window.main_window import MainWindow, readable_px
 
 SIZES = (100, 150, 200)
 

@@ -24,8 +24,7 @@ from engine.stopping.record import StopKind
 from tests.support.answers.said import sentence_of_stop
 from tests.support.shown import SilentServer, Use, main_window, shown
 from tests.ui.driving import RunOnLoop, eventually
-from ui.chat.messages.answer_view import AnswerView
-from ui.chat.messages.reason_line import ReasonLine
+from ui.chat.messages.answer_view import AnswerView, ReasonLine
 from ui.kit.look.theme import Theme
 from ui.window.main_window import MainWindow
 

@@ -20,7 +20,7 @@ from tests.ui.keyboard import click, keyboard, row
 from ui.chat.messages.question_view import QuestionView
 from ui.kit.controls.growing_input import GrowingInput
 from ui.kit.look.theme import Theme
-from ui.stops.stop_cells import StopColumn
+from ui.stops.stop_rows import StopColumn
 from ui.window.main_window import MainWindow
 
 END = Finished(StopInfo(StopKind.STOP_STRING, "6", text_offset=3), Usage(7, 0, 3), Timing())

@@ -4,10 +4,11 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
-from PySide6.QtCore import Qt, Signal
-from PySide6.QtGui import QKeyEvent
+from PySide6.QtCore import QObject, Qt, Signal
+from PySide6.QtGui import QFont, QKeyEvent
 from PySide6.QtWidgets import (
     QApplication,
+    QFrame,
     QHBoxLayout,
     QStackedWidget,
     QVBoxLayout,
@@ -15,33 +16,203 @@ from PySide6.QtWidgets import (
 )
 
 from engine import as_sentence
-from ui.chat.columns.chat_header import ChatHeader
-from ui.chat.columns.tools_in_chat import ToolsInChat
+from ui.chat.columns.model_switcher import GoneBar, ModelBadge
+from ui.chat.columns.problem_bar import ProblemBar
+from ui.chat.columns.sides import SidesPage
 from ui.chat.columns.welcome import Suggestion, Welcome
-from ui.chat.columns.writing import Writing
-from ui.chat.composing.card import Card
-from ui.chat.composing.composer import Composer
-from ui.chat.composing.preset_offers import PresetOffers
-from ui.chat.composing.settings_popover import SettingsPopover, settings_words
+from ui.chat.composer.composer import Composer
+from ui.chat.composer.preset_menus import PresetOffers
+from ui.chat.composer.settings_popover import Card, SettingsPopover, settings_words
+from ui.chat.composer.tools_popover import ToolsPopover
+from ui.chat.composer.writing import Writing
 from ui.chat.messages.answer_view import AnswerView
-from ui.chat.messages.column.message_column import MessageColumn
+from ui.chat.messages.find_bar import FindingText
+from ui.chat.messages.message_column import MessageColumn
+from ui.chat.messages.message_menu import MessageHandling
 from ui.chat.messages.question_view import QuestionView
-from ui.chat.reading.finding_text import FindingText
-from ui.chat.reading.message_handling import MessageHandling
-from ui.chat.session.open_conversation import OpenConversation
+from ui.chat.session.answering_model import AnsweringModel
+from ui.chat.session.open_conversations import OpenConversation
 from ui.chat.session.workspace import Workspace
-from ui.chat.sides.sides_page import SidesPage
-from ui.chat.storage.problem_bar import ProblemBar
-from ui.chat.switching.gone_bar import GoneBar
+from ui.kit.background.tasks import Tasks
+from ui.kit.controls.buttons import IconButton
 from ui.kit.controls.file_drops import FileDrops
 from ui.kit.controls.typing import is_typed_text
-from ui.kit.look.theme import Theme
+from ui.kit.look.theme import HEAD_PX, Theme
+from ui.kit.system.boxes import ask_text
 from ui.kit.system.links import ask_about_link
+from ui.kit.text.labels import ElidedLabel, rescale
+from ui.records.attachments import Attachment
 from ui.records.codec import Preset
 from ui.records.conversations import ConversationSettings
 from ui.records.messages import ConversationMessage
 from ui.records.runs import Run, StopChange
 from ui.records.store import StoreProblem, words_of
+from ui.records.tools import Decision, PromptInfo, ResourceInfo
+from ui.tools.server_words import chip_words
+from ui.tools.tool_host import ToolsRefused
+from ui.tools.toolbox import Toolbox
+
+# The line above a conversation: its title, the model, and buttons for the side columns.
+#
+# Main thread.
+
+
+class ChatHeader(QFrame):
+    """Shows title and model; as high as the heads of the other columns."""
+
+    def __init__(self, theme: Theme, model: AnsweringModel) -> None:
+        super().__init__()
+        self.setObjectName("chat_header")
+        theme.follow(self, lambda: self.setFixedHeight(theme.gap(HEAD_PX)))
+        self.title = ElidedLabel()
+        rescale(self.title, 1.08, QFont.Weight.DemiBold)
+        self.sidebar = IconButton(theme, "sidebar", "Show or hide the conversations (Ctrl+B)")
+        self.badge = ModelBadge(theme, model)
+        self.stop_panel = IconButton(theme, "panel", "Show or hide the stop panel (Ctrl+I)")
+        row = QHBoxLayout(self)
+        row.setContentsMargins(12, 0, 12, 0)
+        row.setSpacing(10)
+        row.addWidget(self.sidebar)
+        row.addWidget(self.title, 1)
+        row.addWidget(self.badge)
+        row.addWidget(self.stop_panel)
+
+
+# Connects the Tools button of the composer, its card, and the tool servers. Main thread.
+
+
+class ToolsInChat(QObject):
+    """The tools of the open conversation.
+
+    Signals:
+        servers_wanted: A person wants to see the window of tool servers.
+    """
+
+    servers_wanted = Signal()
+
+    def __init__(
+        self,
+        theme: Theme,
+        workspace: Workspace,
+        toolbox: Toolbox,
+        composer: Composer,
+        parent: QWidget,
+    ) -> None:
+        super().__init__(parent)
+        self._workspace = workspace
+        self._toolbox = toolbox
+        self._composer = composer
+        self._dialogs_on = parent
+        self._tasks = Tasks()
+        self._theme = theme
+        self._card = Card(theme, self._make_popover, self)
+        composer.tools.clicked.connect(self.pop_up)
+        toolbox.changed.connect(self._refresh)
+        toolbox.changed.connect(workspace.meter.recount)
+        workspace.opened.connect(self._refresh)
+        workspace.settings.changed.connect(self._refresh)
+        self._refresh()
+
+    @property
+    def popover(self) -> ToolsPopover:
+        """The card with the tools."""
+        return self._card.content
+
+    def _make_popover(self) -> ToolsPopover:
+        popover = ToolsPopover(self._theme, self._dialogs_on, self._toolbox, self._tasks)
+        popover.edited.connect(self._workspace.settings.change_tools)
+        popover.servers_wanted.connect(self.servers_wanted)
+        popover.resource_wanted.connect(self._attach)
+        popover.prompt_wanted.connect(self._ask_for_arguments)
+        return popover
+
+    def pop_up(self) -> None:
+        """Show the card above its button."""
+        info = self._workspace.answering.info
+        can_call = info is None or info.can_call_tools
+        self.popover.show_choice(self._workspace.current.conversation.tools, can_call)
+        self.popover.pop_up(self._composer.tools)
+
+    def follow_view(self, view: AnswerView) -> None:
+        """Connect the cards of an answer's calls with their actions."""
+        message = view.message
+        view.calls.decided.connect(self._decide)
+        view.calls.continue_wanted.connect(lambda: self._continue(message))
+
+    def _decide(self, call_id: str, decision: Decision) -> None:
+        """Allow or deny a call, and focus the composer, because the buttons disappear."""
+        self._workspace.current.session.decide(call_id, decision)
+        self._composer.input.setFocus()
+
+    def _continue(self, answer: ConversationMessage) -> None:
+        self._workspace.current.session.continue_calls(answer)
+        self._composer.input.setFocus()
+
+    async def finish(self) -> None:
+        """Wait until servers have started and resources are read."""
+        await self._tasks.finish()
+
+    def _refresh(self) -> None:
+        choice = self._workspace.current.conversation.tools
+        self._composer.show_tools(*chip_words(self._toolbox.servers, choice))
+
+    def _attach(self, resource: ResourceInfo) -> None:
+        self._tasks.start(self._read(resource), "read a resource")
+
+    async def _read(self, resource: ResourceInfo) -> None:
+        row = self._composer.attachments
+        try:
+            text = await self._toolbox.host.read_resource(resource.server, resource.uri)
+        except ToolsRefused as refused:
+            row.refuse(str(refused))
+            return
+        if text.strip():
+            row.add(Attachment(" ".join(resource.title.split()), text))
+        else:
+            row.refuse(f"{resource.title} is empty.")
+
+    def _ask_for_arguments(
+        self, prompt: PromptInfo, known: tuple[tuple[str, str], ...] = ()
+    ) -> None:
+        """Ask the person for a prompt's arguments one by one, then get the prompt."""
+        if len(known) < len(prompt.arguments):
+            wanted = prompt.arguments[len(known)]
+            words = f"{wanted.name}: {wanted.description}" if wanted.description else wanted.name
+            optional = "" if wanted.is_required else " (may be left empty)"
+            left_out = (*known, ("", ""))
+            dialog = ask_text(
+                self._dialogs_on,
+                prompt.title,
+                f"{words}{optional}",
+                lambda typed: self._ask_for_arguments(prompt, (*known, (wanted.name, typed))),
+            )
+            if not wanted.is_required:
+                dialog.textValueSelected.connect(
+                    lambda typed: self._leave_out(prompt, left_out, typed)
+                )
+            return
+        arguments = {name: value for name, value in known if name}
+        self._tasks.start(self._insert(prompt, arguments), "get a prompt")
+
+    def _leave_out(
+        self, prompt: PromptInfo, known: tuple[tuple[str, str], ...], typed: str
+    ) -> None:
+        if not typed.strip():
+            self._ask_for_arguments(prompt, known)
+
+    async def _insert(self, prompt: PromptInfo, arguments: dict[str, str]) -> None:
+        ask = partial(self._toolbox.host.prompt_text, prompt.server, prompt.name)
+        try:
+            text = await ask(arguments)
+        except ToolsRefused as refused:
+            self._composer.attachments.refuse(str(refused))
+            return
+        before = self._composer.text.rstrip()
+        self._composer.set_text(f"{before}\n\n{text}" if before else text)
+        self._composer.input.setFocus()
+
+
+# The middle of the window: header, messages or greeting, composer. Main thread.
 
 _WIDEST_PX = 812
 _KEEP_ONE = "Keep one of the answers to go on"

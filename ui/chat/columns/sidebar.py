@@ -1,26 +1,551 @@
-"""The list of conversations, with the server's switch below. Main thread."""
+"""The list of conversations with its search, folders, tags and orders. Main thread."""
 
-from PySide6.QtCore import QModelIndex, QPoint, QSize, Signal
-from PySide6.QtGui import QFont
-from PySide6.QtWidgets import QFrame, QHBoxLayout, QMenu, QVBoxLayout, QWidget
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 
-from ui.chat.columns.archive_head import ArchiveHead
-from ui.chat.columns.conversation_view import ConversationView
-from ui.chat.columns.folder_dialog import FolderDialog
-from ui.chat.columns.order_menu import Ordering
-from ui.chat.columns.tag_bar import TagBar
-from ui.chat.history.conversation_delegate import ConversationDelegate
-from ui.chat.history.search_box import SearchField, SearchResults
-from ui.chat.history.sidebar_rows import SidebarRows
+from PySide6.QtCore import (
+    QItemSelectionModel,
+    QModelIndex,
+    QPersistentModelIndex,
+    QPoint,
+    QSize,
+    Qt,
+    Signal,
+)
+from PySide6.QtGui import (
+    QDrag,
+    QDragEnterEvent,
+    QDragLeaveEvent,
+    QDragMoveEvent,
+    QDropEvent,
+    QFont,
+    QKeyEvent,
+    QKeySequence,
+    QMouseEvent,
+)
+from PySide6.QtWidgets import (
+    QAbstractItemView,
+    QDialog,
+    QDialogButtonBox,
+    QFrame,
+    QHBoxLayout,
+    QLineEdit,
+    QListView,
+    QMenu,
+    QPlainTextEdit,
+    QPushButton,
+    QVBoxLayout,
+    QWidget,
+)
+
+from ui.chat.columns.search_box import SearchField, SearchResults
+from ui.chat.columns.sidebar_rows import MIME, ConversationDelegate, FolderHead, SidebarRows
 from ui.chat.session.workspace import Workspace
+from ui.chat.storage.conversation_list import ConversationList
 from ui.kit.controls.buttons import IconButton
+from ui.kit.controls.flow_layout import FlowLayout
+from ui.kit.controls.growing_input import never_sideways
+from ui.kit.controls.reading_order import move_focus
+from ui.kit.controls.typing import is_typed_text
 from ui.kit.look.theme import HEAD_PX, Theme
-from ui.kit.system.menus import add_entry, passing_menu
+from ui.kit.system.boxes import ask_text
+from ui.kit.system.menus import add_entry, literal, passing_menu
+from ui.kit.text.elided import ElidedButton
 from ui.kit.text.labels import label
 from ui.kit.text.undo_bar import UndoBar
-from ui.records.conversations import Conversation, ConversationFolder
+from ui.records.conversations import Conversation, ConversationFolder, clean_tags, typed_tags
 from ui.records.store import Hit
 from ui.server.server_switch import ServerCard
+from ui.stops.stop_list import StopListModel
+from ui.stops.stop_list_editor import StopListEditor
+
+# The heading of the archive in the sidebar, with a button that leaves it. Main thread.
+
+
+class ArchiveHead(QWidget):
+    """A line above the list, while it shows the archive."""
+
+    def __init__(self, theme: Theme, rows: SidebarRows) -> None:
+        super().__init__()
+        self._rows = rows
+        self.leave = IconButton(theme, "close", "Leave the archive")
+        self.leave.clicked.connect(lambda: rows.show_archive(False))
+        line = QHBoxLayout(self)
+        line.setContentsMargins(16, 0, 10, 4)
+        line.addWidget(label("Archived conversations", "muted", 0.95))
+        line.addStretch(1)
+        line.addWidget(self.leave)
+        rows.filtered.connect(self._refresh)
+        self._refresh()
+
+    def _refresh(self) -> None:
+        self.setVisible(self._rows.shows_archive)
+
+
+# The dialog of a folder: its name, and settings for new conversations in it. Main thread.
+
+_PROMPT_PX = 96
+_WIDTH_PX = 460
+
+
+class FolderDialog(QDialog):
+    """Edits a folder; the conversations in it stay unchanged."""
+
+    def __init__(
+        self,
+        theme: Theme,
+        folder: ConversationFolder,
+        keep: Callable[[ConversationFolder], object],
+        parent: QWidget,
+    ) -> None:
+        super().__init__(parent)
+        self.setWindowTitle(f"Folder {folder.name}")
+        self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        self._folder = folder
+        self._keep = keep
+        self.name = QLineEdit(folder.name)
+        self.name.setAccessibleName("Name of the folder")
+        self.prompt = QPlainTextEdit(folder.system_prompt)
+        self.prompt.setAccessibleName("System prompt of new conversations in the folder")
+        self.prompt.setPlaceholderText("As in every other conversation")
+        self.prompt.setTabChangesFocus(True)
+        never_sideways(self.prompt)
+        self._shown_prompt = self.prompt.toPlainText()
+        self.stops = StopListModel(list(folder.stops), self)
+        self.editor = StopListEditor(theme)
+        self.editor.end_tokens.hide()  # end tokens belong to a model
+        self.editor.show_model(self.stops)
+        buttons = QDialogButtonBox(
+            QDialogButtonBox.StandardButton.Save | QDialogButtonBox.StandardButton.Cancel
+        )
+        buttons.accepted.connect(self.accept)
+        buttons.rejected.connect(self.reject)
+        hint = "New conversations in this folder begin with these. Existing ones do not change."
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(18, 16, 18, 16)
+        layout.setSpacing(8)
+        layout.addWidget(label("Name"))
+        layout.addWidget(self.name)
+        layout.addWidget(label("System prompt"))
+        layout.addWidget(self.prompt)
+        layout.addWidget(self.editor, 1)
+        layout.addWidget(label(hint, "faint", 0.92, is_wrapped=True))
+        layout.addWidget(buttons)
+        theme.follow(self, lambda: self._fit(theme))
+        self.name.selectAll()
+
+    def accept(self) -> None:
+        """Save the edited folder."""
+        # A stop sequence that was typed but not added yet belongs to the list.
+        if self.editor.input.text():
+            self.editor.add.click()
+            if self.editor.input.text():
+                return  # the typed sequence is invalid; the editor says why
+        # A text field changes some characters, so its text is used only if a person edited it.
+        prompt = self.prompt.toPlainText()
+        if prompt == self._shown_prompt:
+            prompt = self._folder.system_prompt
+        name = " ".join(self.name.text().split()) or self._folder.name
+        self._keep(
+            replace(
+                self._folder, name=name, system_prompt=prompt, stops=tuple(self.stops.entries())
+            )
+        )
+        super().accept()
+
+    def focusNextPrevChild(self, is_next: bool) -> bool:  # noqa: N802 - Qt's name
+        """Move the focus by Tab in reading order."""
+        return move_focus(self, is_next)
+
+    def _fit(self, theme: Theme) -> None:
+        self.setMinimumWidth(theme.px(_WIDTH_PX))
+        self.prompt.setFixedHeight(theme.px(_PROMPT_PX))
+
+
+# The tags in use, as buttons that filter the sidebar and accept dropped conversations.
+#
+# Main thread.
+
+# More tags would take the room of the conversations.
+_MOST_SHOWN = 12
+
+
+class TagBar(QWidget):
+    """A button for each tag; the pressed one filters the list.
+
+    Signals:
+        tagged: Conversations were dropped on a tag; carries them and the tag.
+    """
+
+    tagged = Signal(list, str)
+
+    def __init__(self, conversations: ConversationList, rows: SidebarRows) -> None:
+        super().__init__()
+        self._conversations = conversations
+        self._rows = rows
+        self._inner = QWidget()
+        self._flow = FlowLayout(self._inner)
+        self._tags: tuple[str, ...] = ()
+        self._is_searching = False
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(12, 0, 12, 8)
+        layout.addWidget(self._inner)
+        for signal in (
+            conversations.placed,
+            conversations.rowsInserted,
+            conversations.rowsRemoved,
+            conversations.modelReset,
+        ):
+            signal.connect(self._refresh)
+        rows.filtered.connect(self._show_chosen)
+        self._refresh()
+
+    def buttons(self) -> list[QPushButton]:
+        """Return the buttons, in their order."""
+        return self._inner.findChildren(QPushButton)
+
+    def show_unless(self, is_searching: bool) -> None:
+        """Hide the tags while search results replace the list."""
+        self._is_searching = is_searching
+        self._refresh()
+
+    def _refresh(self) -> None:
+        tags = tuple(self._conversations.tags()[:_MOST_SHOWN])
+        if tags != self._tags:
+            self._tags = tags
+            while (item := self._flow.takeAt(0)) is not None:
+                if (gone := item.widget()) is not None:
+                    gone.hide()
+                    gone.setParent(None)
+                    gone.deleteLater()
+            for tag in tags:
+                self._flow.addWidget(self._button(tag))
+            if self._rows.tag and self._rows.tag not in tags:
+                self._rows.show_tag("")
+        self.setVisible(bool(tags) and not self._is_searching)
+        self._show_chosen()
+
+    def _button(self, tag: str) -> QPushButton:
+        button = _TagButton(self._rows, tag)
+        button.clicked.connect(lambda: self._rows.show_tag("" if self._rows.tag == tag else tag))
+        button.taken.connect(lambda conversations: self.tagged.emit(conversations, tag))
+        return button
+
+    def _show_chosen(self) -> None:
+        for button in self.buttons():
+            button.setChecked(button.text() == f"#{self._rows.tag}")
+
+
+class _TagButton(ElidedButton):
+    """A tag; accepts conversations that are dropped on it.
+
+    Signals:
+        taken: Conversations were dropped on it; carries them.
+    """
+
+    taken = Signal(list)
+
+    def __init__(self, rows: SidebarRows, tag: str) -> None:
+        super().__init__()
+        self._rows = rows
+        self.setProperty("kind", "chip")
+        self.setCheckable(True)
+        self.setAcceptDrops(True)
+        self.setText(f"#{tag}")
+        self.setAccessibleName(f"Show only conversations tagged {tag}")
+
+    def dragEnterEvent(self, event: QDragEnterEvent) -> None:
+        """Accept conversations only."""
+        if event.mimeData().hasFormat(MIME):
+            event.acceptProposedAction()
+
+    def dropEvent(self, event: QDropEvent) -> None:
+        """Emit ``taken`` with the dropped conversations."""
+        event.acceptProposedAction()
+        self.taken.emit(self._rows.dropped(event.mimeData()))
+
+
+# The menu entries that organize conversations: folders, tags, archive. Main thread.
+#
+# The sidebar's own menu and the menu bar have the same entries, for one conversation or several.
+
+
+class Ordering:
+    """Organizes conversations; each action is undone in one step."""
+
+    def __init__(self, conversations: ConversationList, parent: QWidget) -> None:
+        self._list = conversations
+        self._parent = parent
+
+    def fill(self, menu: QMenu, chosen: Sequence[Conversation]) -> None:
+        """Add the entries for some conversations."""
+        self._fill_folders(menu.addMenu("Move to &Folder"), chosen)
+        self._fill_tags(menu.addMenu("&Tags"), chosen)
+        is_archived = all(one.placement.is_archived for one in chosen)
+        words = "Un&archive" if is_archived else "&Archive"
+        add_entry(menu, words, lambda: self.archive(chosen, not is_archived))
+
+    def move(self, chosen: Sequence[Conversation], folder: ConversationFolder | None) -> None:
+        """Put conversations into a folder, or into none."""
+        target = "" if folder is None else folder.id
+        place = "out of their folder" if folder is None else f"to “{folder.name}”"
+        self._list.place(
+            chosen,
+            lambda old: replace(old, folder_id=target),
+            lambda what: f"Moved {what} {place}",
+        )
+
+    def tag(self, chosen: Sequence[Conversation], *tags: str) -> None:
+        """Add tags to conversations."""
+        listed = " ".join(f"#{tag}" for tag in tags)
+        self._list.place(
+            chosen,
+            lambda old: replace(old, tags=clean_tags((*old.tags, *tags))),
+            lambda what: f"Tagged {what} {listed}",
+        )
+
+    def untag(self, chosen: Sequence[Conversation], tag: str) -> None:
+        """Remove a tag from conversations."""
+        self._list.place(
+            chosen,
+            lambda old: replace(old, tags=tuple(one for one in old.tags if one != tag)),
+            lambda what: f"Removed #{tag} from {what}",
+        )
+
+    def archive(self, chosen: Sequence[Conversation], is_archived: bool) -> None:
+        """Archive or unarchive conversations."""
+        done = "Archived {}" if is_archived else "Unarchived {}"
+        self._list.place(
+            chosen,
+            lambda old: replace(old, is_archived=is_archived),
+            done.format,
+        )
+
+    def new_folder(self, chosen: Sequence[Conversation] = ()) -> None:
+        """Ask for a name and make a folder, with some conversations in it."""
+
+        def make(name: str) -> None:
+            folder = self._list.folders.create(name)
+            if chosen:
+                self.move(chosen, folder)
+
+        ask_text(self._parent, "New Folder", "Name of the folder:", make)
+
+    def new_tags(self, chosen: Sequence[Conversation]) -> None:
+        """Ask for tags and add them to some conversations."""
+        ask_text(
+            self._parent,
+            "New Tag",
+            "Tags, separated by commas:",
+            lambda typed: self.tag(chosen, *typed_tags(typed)),
+        )
+
+    def _fill_folders(self, menu: QMenu, chosen: Sequence[Conversation]) -> None:
+        places = {one.placement.folder_id for one in chosen}
+
+        def add(words: str, folder: ConversationFolder | None) -> None:
+            is_there = places == {"" if folder is None else folder.id}
+            add_entry(menu, words, lambda: self.move(chosen, folder), is_checked=is_there)
+
+        add("No Folder", None)
+        for folder in self._list.folders.all():
+            add(literal(folder.name), folder)
+        menu.addSeparator()
+        add_entry(menu, "&New Folder…", lambda: self.new_folder(chosen))
+
+    def _fill_tags(self, menu: QMenu, chosen: Sequence[Conversation]) -> None:
+        def add(tag: str) -> None:
+            has_it = all(tag in one.placement.tags for one in chosen)
+            act = self.untag if has_it else self.tag
+            add_entry(menu, literal(f"#{tag}"), lambda: act(chosen, tag), is_checked=has_it)
+
+        for tag in self._list.tags():
+            add(tag)
+        menu.addSeparator()
+        add_entry(menu, "&New Tag…", lambda: self.new_tags(chosen))
+
+
+# The list widget of the sidebar: opening, choosing several, dragging into folders. Main thread.
+
+Index = QModelIndex | QPersistentModelIndex
+_KEYS = Qt.Key
+_SEVERAL = Qt.KeyboardModifier.ControlModifier | Qt.KeyboardModifier.ShiftModifier
+
+
+class ConversationView(QListView):
+    """A list that opens the selected row, renames on F2 or a double click, and accepts drops.
+
+    Shift and Ctrl (⌘) select several conversations without opening one.
+
+    Signals:
+        opened: A person opened a conversation; carries the ``Conversation``.
+        delete_wanted: Delete or Backspace was pressed.
+        dropped: Conversations were dragged; carries them and the folder, or None for no folder.
+    """
+
+    opened = Signal(object)
+    delete_wanted = Signal()
+    dropped = Signal(list, object)
+
+    def __init__(self, rows: SidebarRows) -> None:
+        super().__init__()
+        self._rows = rows
+        self.setModel(rows)
+        self.setObjectName("conversation_list")
+        self.setAccessibleName("Conversations")
+        self.setEditTriggers(
+            QAbstractItemView.EditTrigger.EditKeyPressed
+            | QAbstractItemView.EditTrigger.DoubleClicked
+        )
+        self.setSelectionMode(QAbstractItemView.SelectionMode.ExtendedSelection)
+        self.setDragDropMode(QAbstractItemView.DragDropMode.DragDrop)
+        self.setDropIndicatorShown(False)  # the folder is marked instead
+        self.setMouseTracking(True)
+        self.setContextMenuPolicy(Qt.ContextMenuPolicy.CustomContextMenu)
+        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self.setVerticalScrollMode(QAbstractItemView.ScrollMode.ScrollPerPixel)
+        self._follows_model = False
+        self._was_key = False
+        self._takes: ConversationFolder | None = None
+
+    @property
+    def is_walked(self) -> bool:
+        """Whether a person moves through the rows with the keyboard, or has selected several."""
+        return (self._was_key and self.hasFocus()) or len(self.chosen()) > 1
+
+    @property
+    def taking_folder(self) -> ConversationFolder | None:
+        """The folder that a drop would put the dragged conversations into."""
+        return self._takes
+
+    def chosen(self) -> list[Conversation]:
+        """Return the selected conversations, in the order of the list."""
+        return self._rows.conversations_at(self.selectionModel().selectedIndexes())
+
+    def current_folder(self) -> ConversationFolder | None:
+        """Return the folder whose row is the current one."""
+        index = self.currentIndex()
+        row = self._rows.at(index.row()) if index.isValid() else None
+        return row.folder if isinstance(row, FolderHead) else None
+
+    def show_current(self, index: QModelIndex) -> None:
+        """Make a row the current one without opening it; a selection of several rows stays."""
+        if len(self.chosen()) > 1 and self.selectionModel().isSelected(index):
+            return
+        self._follows_model = True
+        selection, alone = self.selectionModel(), QItemSelectionModel.SelectionFlag.ClearAndSelect
+        if not index.isValid():
+            selection.clearSelection()
+        elif self.current_folder() is not None:
+            selection.select(index, alone)
+        else:
+            # The list's own way would toggle the row while Ctrl is held, as in Ctrl+N.
+            selection.setCurrentIndex(index, alone)
+        self._follows_model = False
+
+    def rowsAboutToBeRemoved(  # noqa: N802 - Qt's name
+        self, parent: Index, start: int, end: int
+    ) -> None:
+        """Leave a row that is removed; the workspace decides which conversation to open instead."""
+        self._follows_model = True
+        super().rowsAboutToBeRemoved(parent, start, end)
+        self._follows_model = False
+
+    def currentChanged(self, current: Index, previous: Index) -> None:
+        """Open the conversation of the current row."""
+        super().currentChanged(current, previous)
+        if not current.isValid() or self._follows_model or self._chooses_several():
+            return
+        row = self._rows.at(current.row())
+        if isinstance(row, Conversation):
+            self.opened.emit(row)
+
+    def mousePressEvent(self, event: QMouseEvent) -> None:
+        """Note that the mouse is used, not the keyboard; open or close a folder."""
+        self._was_key = False
+        self._modifiers = event.modifiers()
+        super().mousePressEvent(event)
+        index = self.indexAt(event.position().toPoint())
+        row = self._rows.at(index.row()) if index.isValid() else None
+        if isinstance(row, FolderHead) and event.button() is Qt.MouseButton.LeftButton:
+            self._rows.toggle(row.folder)
+
+    def mouseReleaseEvent(self, event: QMouseEvent) -> None:
+        """Open the clicked row if several were selected before."""
+        super().mouseReleaseEvent(event)
+        self._modifiers = Qt.KeyboardModifier.NoModifier
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        """Delete rows and fold folders by keyboard; leave letters to the composer."""
+        self._was_key = True
+        folder = self.current_folder()
+        closes = event.key() == _KEYS.Key_Left
+        if event.matches(QKeySequence.StandardKey.Delete) or event.key() == _KEYS.Key_Backspace:
+            self.delete_wanted.emit()
+        elif folder is not None and event.key() in (_KEYS.Key_Return, _KEYS.Key_Enter):
+            self._rows.toggle(folder)
+        elif folder is not None and event.key() in (_KEYS.Key_Left, _KEYS.Key_Right):
+            if folder.is_open == closes:
+                self._rows.toggle(folder)
+        elif is_typed_text(event):
+            event.ignore()
+        else:
+            self._modifiers = event.modifiers()
+            super().keyPressEvent(event)
+            self._modifiers = Qt.KeyboardModifier.NoModifier
+
+    # -- dragging --------------------------------------------------------------------------
+
+    def startDrag(self, supportedActions: Qt.DropAction) -> None:  # noqa: N802,N803 - Qt's names
+        """Drag the selected conversations."""
+        if chosen := self.chosen():
+            drag = QDrag(self)
+            drag.setMimeData(self._rows.carried(chosen))
+            drag.exec(Qt.DropAction.MoveAction)
+            self._mark(None)
+
+    def dragEnterEvent(self, event: QDragEnterEvent) -> None:
+        """Accept conversations only."""
+        if event.mimeData().hasFormat(MIME):
+            event.setDropAction(Qt.DropAction.MoveAction)
+            event.accept()
+
+    def dragMoveEvent(self, event: QDragMoveEvent) -> None:
+        """Mark the folder below the mouse."""
+        super().dragMoveEvent(event)  # this scrolls at the edges
+        if event.mimeData().hasFormat(MIME):
+            self._mark(self._rows.folder_at(self.indexAt(event.position().toPoint())))
+            event.setDropAction(Qt.DropAction.MoveAction)
+            event.accept()
+
+    def dragLeaveEvent(self, event: QDragLeaveEvent) -> None:
+        """Remove the mark from the folder."""
+        super().dragLeaveEvent(event)
+        self._mark(None)
+
+    def dropEvent(self, event: QDropEvent) -> None:
+        """Put the conversations into the folder below the mouse, or out of their folder."""
+        if event.mimeData().hasFormat(MIME):
+            folder = self._rows.folder_at(self.indexAt(event.position().toPoint()))
+            event.setDropAction(Qt.DropAction.MoveAction)
+            event.accept()
+            self._mark(None)
+            self.dropped.emit(self._rows.dropped(event.mimeData()), folder)
+
+    # -- inside ----------------------------------------------------------------------------
+
+    _modifiers = Qt.KeyboardModifier.NoModifier
+
+    def _chooses_several(self) -> bool:
+        return bool(self._modifiers & _SEVERAL)
+
+    def _mark(self, folder: ConversationFolder | None) -> None:
+        if folder != self._takes:
+            self._takes = folder
+            self.viewport().update()
+
+
+# The list of conversations, with the server's switch below. Main thread.
 
 _LEAST_PX = 190
 

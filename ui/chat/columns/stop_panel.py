@@ -14,7 +14,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from ui.chat.session.open_conversation import OpenConversation
+from ui.chat.session.open_conversations import OpenConversation
 from ui.chat.session.workspace import Workspace
 from ui.kit.controls.buttons import IconButton
 from ui.kit.look.theme import HEAD_PX, Theme

@@ -1,39 +1,406 @@
-"""The view of an answer: thinking, text, and the line with the reason of its end.
+"""An answer: reasoning, text, calls, why it ended, and what can be done with it. Main thread."""
 
-Main thread. A signal of the session leads to one edit of the document, at most 30 times a second.
-"""
-
+from collections.abc import Sequence
 from functools import cached_property
 
-from PySide6.QtCore import QPoint, Signal
-from PySide6.QtGui import QContextMenuEvent
+from PySide6.QtCore import QEvent, QObject, QPoint, QRect, QSize, Qt, Signal
+from PySide6.QtGui import (
+    QColor,
+    QContextMenuEvent,
+    QFocusEvent,
+    QFont,
+    QPainter,
+    QPaintEvent,
+    QPen,
+    QTextCharFormat,
+    QTextCursor,
+)
 from PySide6.QtWidgets import (
+    QAbstractButton,
+    QApplication,
     QButtonGroup,
     QHBoxLayout,
     QLabel,
+    QProgressBar,
     QPushButton,
+    QSizePolicy,
     QVBoxLayout,
     QWidget,
 )
 
-from engine import figures, quoted, visible
-from ui.chat.composing.message_editor import MessageEditor
-from ui.chat.messages.attached_file import AttachedFile
-from ui.chat.messages.message_actions import MessageActions, below
-from ui.chat.messages.prompt_progress import PromptProgressBar
-from ui.chat.messages.raw_text import RawText
-from ui.chat.messages.reason_line import ReasonLine
-from ui.chat.messages.thinking_view import ThinkingView
+from engine import StopKind, figures, quoted, seconds, visible
+from ui.chat.composer.attachments import AttachedFile
+from ui.chat.composer.composer import MessageEditor
 from ui.chat.messages.tool_cards import ToolCards
-from ui.kit.look.theme import Theme
+from ui.kit.controls.buttons import IconButton
+from ui.kit.look import icons
+from ui.kit.look.theme import Theme, fixed_font
 from ui.kit.markdown.view.markdown_view import MarkdownView
 from ui.kit.markdown.view.themed_style import markdown_style
 from ui.kit.system.clipboard import copy_text
-from ui.kit.text.labels import label
+from ui.kit.text.flow_text import FlowText
+from ui.kit.text.labels import ElidedLabel, label, rescale
 from ui.kit.text.searched import SearchedPart, SearchedText
 from ui.records.messages import ConversationMessage
-from ui.records.runs import Run, RunState
+from ui.records.runs import Run, RunState, progress_words
 from ui.words.tones import Tone
+
+# The progress of an answer before its first word. Main thread.
+
+
+class PromptProgressBar(QWidget):
+    """Says what the run is doing, with a bar while the prompt is read."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._words = label("", "muted", 0.95)
+        self._bar = QProgressBar()
+        self._bar.setTextVisible(False)
+        self._bar.setFixedHeight(4)
+        self._bar.setMaximumWidth(260)
+        self._bar.setAccessibleName("Prompt read")
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(0, 2, 0, 2)
+        layout.setSpacing(6)
+        layout.addWidget(self._words)
+        layout.addWidget(self._bar)
+
+    def show_run(self, run: Run) -> None:
+        """Show how much of the prompt is read; hide once there is text."""
+        waits = not run.is_over and not (run.text or run.thinking or run.tool_calls)
+        self.setVisible(waits)
+        if not waits:
+            return
+        self._words.setText(progress_words(run))
+        self._bar.setVisible(run.state is RunState.PREFILL and run.prompt_total > 0)
+        if run.prompt_total:
+            self._bar.setRange(0, run.prompt_total)
+            self._bar.setValue(run.prompt_processed)
+
+
+# An answer's text exactly as the model wrote it, with visible white space. Main thread.
+
+
+class RawText(FlowText):
+    """Shows the text without Markdown, then the text that was cut off, or the end token."""
+
+    def __init__(self, theme: Theme) -> None:
+        super().__init__()
+        self._theme = theme
+        self._run: Run | None = None
+        self.setObjectName("answer_text")
+        self.setAccessibleName("Raw text of the answer")
+        self.setFont(fixed_font(self.font(), 1.0))
+        self.hide()
+        theme.changed.connect(self._fill)
+
+    def show_run(self, run: Run) -> None:
+        """Show a run's text."""
+        self._run = run
+        self._fill()
+
+    def _fill(self) -> None:
+        run = self._run
+        self.clear()
+        if run is None:
+            return
+        colors = self._theme.colors
+        cursor = QTextCursor(self.document())
+        if run.thinking:
+            self._write(cursor, run.thinking, colors.muted)
+            cursor.insertBlock()
+        self._write(cursor, run.text, colors.text)
+        stop = None if run.finished is None else run.finished.stop
+        if stop is None:
+            return
+        if stop.dropped:
+            self._write(cursor, stop.dropped, colors.fault, is_struck=True)
+        elif stop.kind is StopKind.EOS and stop.token_text:
+            self._write(cursor, stop.token_text, colors.tool)
+
+    @staticmethod
+    def _write(cursor: QTextCursor, text: str, color: str, *, is_struck: bool = False) -> None:
+        form = QTextCharFormat()
+        form.setForeground(QColor(color))
+        form.setFontStrikeOut(is_struck)
+        # A line feed is shown and breaks the line.
+        cursor.insertText(visible(text).replace("⏎", "⏎\u2028"), form)
+
+
+# The line under an answer: figures, and the reason of its end with icon and color.
+#
+# Main thread.
+
+_GAP = 8
+_PAD = 9
+_ICON = 15
+
+
+class ReasonLine(QAbstractButton):
+    """A button that shows the run in the stop panel."""
+
+    def __init__(self, theme: Theme) -> None:
+        super().__init__()
+        self._theme = theme
+        self._figures = ""
+        self._word = ""
+        self._icon = "check"
+        self._tone = Tone.QUIET
+        font = QFont(self.font())
+        font.setPointSizeF(font.pointSizeF() * 0.92)
+        self.setFont(font)
+        self.setCheckable(True)
+        self.setCursor(Qt.CursorShape.PointingHandCursor)
+        self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
+        self.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
+        self.setMinimumWidth(40)
+        theme.changed.connect(self._fit)
+
+    def show_reason(self, figures: Sequence[str], word: str, icon: str, tone: Tone) -> None:
+        """Show figures and a reason."""
+        self._figures = " · ".join(figures)
+        self._word, self._icon, self._tone = word, icon, tone
+        spoken = " · ".join([*figures, word])
+        self.setText(spoken)
+        self.setAccessibleName(f"{spoken}. Show why it stopped")
+        self.setToolTip("Show why it stopped")
+        self.updateGeometry()
+        self.update()
+
+    def _fit(self) -> None:
+        self.updateGeometry()
+        self.update()
+
+    def sizeHint(self) -> QSize:
+        """Return the size of the whole line."""
+        metrics = self.fontMetrics()
+        return QSize(
+            metrics.horizontalAdvance(self._figures) + _GAP + self._pill_width(self._word),
+            metrics.height() + self._theme.gap(10),
+        )
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        """Draw the reason as a pill, then the figures; the pill is never cut."""
+        colors = self._theme.colors
+        color, soft = colors.tone(self._tone)
+        painter = QPainter(self)
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        metrics = self.fontMetrics()
+        size, pad = self._theme.px(_ICON), self._theme.gap(_PAD)
+        room = self.width() - self._pill_width("")
+        word = metrics.elidedText(self._word, Qt.TextElideMode.ElideRight, room)
+        width = self._pill_width(word)
+        figures_width = max(0, self.width() - width - _GAP)
+        figures = metrics.elidedText(self._figures, Qt.TextElideMode.ElideRight, figures_width)
+        painter.setPen(QColor(colors.muted))
+        painter.drawText(
+            QRect(0, 0, figures_width, self.height()), Qt.AlignmentFlag.AlignVCenter, figures
+        )
+        left = metrics.horizontalAdvance(figures) + (_GAP if figures else 0)
+        pill = QRect(left, 1, width - 1, self.height() - 3)
+        is_marked = self.isChecked() or self.underMouse()
+        painter.setPen(QPen(QColor(color), 1) if is_marked else Qt.PenStyle.NoPen)
+        if self.hasFocus():
+            # Unlike the line of the shown answer, which has the border of its color as well.
+            painter.setPen(QPen(QColor(colors.text), 1.4))
+        painter.setBrush(QColor(soft))
+        painter.drawRoundedRect(pill, pill.height() / 2, pill.height() / 2)
+        image = icons.pixmap(self._icon, color, size, 2.0)
+        painter.drawPixmap(left + pad, pill.center().y() - size // 2, image)
+        painter.setPen(QColor(color))
+        text = QRect(left + pad + size + self._theme.gap(5), 0, width, self.height() - 1)
+        painter.drawText(text, Qt.AlignmentFlag.AlignVCenter, word)
+        painter.end()
+
+    def _pill_width(self, word: str) -> int:
+        around = self._theme.gap(_PAD) * 2 + self._theme.px(_ICON) + self._theme.gap(6)
+        return self.fontMetrics().horizontalAdvance(word) + around
+
+
+# The reasoning of an answer: folded, with its duration. Main thread.
+
+_LINE_CHARS = 240
+
+
+class ThinkingView(QWidget):
+    """A heading that unfolds the reasoning on a click."""
+
+    def __init__(self, theme: Theme) -> None:
+        super().__init__()
+        self._theme = theme
+        self.head = QPushButton("Thinking…")
+        self.head.setProperty("kind", "fold")
+        self.head.setCheckable(True)
+        self.head.setAccessibleName("Show the thinking")
+        self._tail = ""
+        self.preview = ElidedLabel(mode=Qt.TextElideMode.ElideLeft)
+        self.preview.setProperty("role", "faint")
+        rescale(self.preview, 0.95)
+        self.text_view = FlowText()
+        self.text_view.setObjectName("thinking_text")
+        self.text_view.setAccessibleName("Thinking")
+        self.text_view.hide()
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(0, 0, 0, 4)
+        layout.setSpacing(6)
+        head = QHBoxLayout()
+        head.setSpacing(8)
+        head.addWidget(self.head, 0, Qt.AlignmentFlag.AlignLeft)
+        head.addWidget(self.preview, 1)
+        layout.addLayout(head)
+        indent = QHBoxLayout()
+        indent.setContentsMargins(14, 0, 0, 0)
+        indent.addWidget(self.text_view)
+        layout.addLayout(indent)
+        self.head.toggled.connect(self._fold)
+        theme.changed.connect(self._tint)
+        self._tint()
+        self.hide()
+
+    def append(self, text: str) -> None:
+        """Show more reasoning."""
+        if text:
+            self.show()
+            cursor = self.text_view.textCursor()
+            cursor.movePosition(cursor.MoveOperation.End)
+            cursor.insertText(text)
+            self._tail = (self._tail + text)[-4 * _LINE_CHARS :]
+            self.preview.setText(last_line(self._tail))
+
+    def searched_part(self) -> SearchedPart:
+        """Return the reasoning for the search, even while it is folded."""
+        return SearchedText(lambda: self.text_view, None, lambda: self.head.setChecked(True))
+
+    def show_stage(self, run: Run) -> None:
+        """Show whether the reasoning continues, or how long it took."""
+        if run.thinking_s is not None:
+            self.head.setText(f"Thought for {seconds(run.thinking_s)}")
+        elif run.is_over:
+            self.head.setText("Thought")
+
+    def _fold(self, is_open: bool) -> None:
+        self.text_view.setVisible(is_open)
+        self.preview.setVisible(not is_open)
+        self.head.setAccessibleName("Hide the thinking" if is_open else "Show the thinking")
+        self._tint()
+
+    def _tint(self) -> None:
+        name = "chevron-down" if self.head.isChecked() else "chevron-right"
+        size = self._theme.px(14)
+        self.head.setIconSize(QSize(size, size))
+        self.head.setIcon(icons.icon(name, self._theme.colors.muted, size))
+
+
+def last_line(text: str) -> str:
+    """Return the last line with words; of a long line, the newest part."""
+    return text.rstrip().rpartition("\n")[2].strip()[-_LINE_CHARS:]
+
+
+# The small buttons beside a message, and the switch of its versions.
+#
+# Main thread. The buttons of a question are drawn only while the pointer or the focus is there;
+# the keyboard and screen readers can reach them at all times.
+
+_SIZE = 16
+
+
+class MessageActions(QWidget):
+    """A row of buttons.
+
+    Signals:
+        version_stepped: A person wants another version: -1 for the previous one, 1 for the next.
+    """
+
+    version_stepped = Signal(int)
+
+    def __init__(self, theme: Theme, message_view: QWidget, is_quiet: bool) -> None:
+        super().__init__()
+        self._theme = theme
+        self._message_view = message_view
+        self._is_quiet = is_quiet
+        self.earlier = _ActionButton(self, theme, "chevron-left", "Earlier version (Ctrl+[)")
+        self.later = _ActionButton(self, theme, "chevron-right", "Later version (Ctrl+])")
+        self.place = label("", "muted", 0.9)
+        self.setSizePolicy(QSizePolicy.Policy.Maximum, QSizePolicy.Policy.Preferred)
+        self._layout = QHBoxLayout(self)
+        self._layout.setContentsMargins(0, 0, 0, 0)
+        self._layout.setSpacing(2)
+        for part in (self.earlier, self.place, self.later):
+            self._layout.addWidget(part)
+            part.hide()
+        self.earlier.clicked.connect(lambda: self.version_stepped.emit(-1))
+        self.later.clicked.connect(lambda: self.version_stepped.emit(1))
+        if is_quiet:
+            message_view.installEventFilter(self)
+
+    @property
+    def are_drawn(self) -> bool:
+        """Whether the buttons are drawn now."""
+        focused = QApplication.focusWidget()
+        has_focus = focused is not None and self._message_view.isAncestorOf(focused)
+        return not self._is_quiet or self._message_view.underMouse() or has_focus
+
+    def add(self, icon: str, says: str) -> IconButton:
+        """Add a button and return it."""
+        button = _ActionButton(self, self._theme, icon, says)
+        # The switch is always drawn, so it is at the outer edge, where it leaves no gap.
+        before_switch = self._layout.indexOf(self.earlier)
+        self._layout.insertWidget(before_switch if self._is_quiet else -1, button)
+        return button
+
+    def show_versions(self, number: int, count: int) -> None:
+        """Show that this is version ``number``, from 1, of ``count``."""
+        for part in (self.earlier, self.place, self.later):
+            part.setVisible(count > 1)
+        self.place.setText(f"{number}/{count}")
+        self.place.setAccessibleName(f"Version {number} of {count}")
+        self.earlier.setEnabled(number > 1)
+        self.later.setEnabled(number < count)
+
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:  # noqa: N802 - Qt's name
+        """Draw the buttons while the pointer is over the message."""
+        if event.type() in (QEvent.Type.Enter, QEvent.Type.Leave):
+            self.repaint_all()
+        return False
+
+    def repaint_all(self) -> None:
+        """Draw the buttons, or stop drawing them."""
+        for button in self.findChildren(_ActionButton):
+            button.update()
+
+
+def below(button: QWidget) -> QPoint:
+    """Return the place on the screen at which a button's menu opens."""
+    return button.mapToGlobal(QPoint(0, button.height()))
+
+
+class _ActionButton(IconButton):
+    """A button that is drawn only while its row says so."""
+
+    def __init__(self, row: MessageActions, theme: Theme, icon: str, says: str) -> None:
+        super().__init__(theme, icon, says, size=_SIZE)
+        self._row = row
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        """Draw nothing while the row is hidden, except for the switch of versions."""
+        if self._row.are_drawn or self in (self._row.earlier, self._row.later):
+            super().paintEvent(event)
+
+    def focusInEvent(self, event: QFocusEvent) -> None:
+        """Draw the row."""
+        super().focusInEvent(event)
+        self._row.repaint_all()
+
+    def focusOutEvent(self, event: QFocusEvent) -> None:
+        """Stop drawing the row."""
+        super().focusOutEvent(event)
+        self._row.repaint_all()
+
+
+# The view of an answer: thinking, text, and the line with the reason of its end.
+#
+# Main thread. A signal of the session leads to one edit of the document, at most 30 times a
+# second.
 
 
 class AnswerView(QWidget):

@@ -1,20 +1,447 @@
-"""The tool calls of an answer, each in a card. Main thread."""
+"""The cards of the calls in an answer: arguments, permission, progress, result. Main thread."""
 
+import json
 from collections.abc import Collection
 from functools import cached_property
 
-from PySide6.QtCore import Signal
-from PySide6.QtWidgets import QLabel, QVBoxLayout, QWidget
+from PySide6.QtCore import Qt, Signal
+from PySide6.QtGui import QFont, QTextCursor
+from PySide6.QtWidgets import (
+    QFrame,
+    QHBoxLayout,
+    QLabel,
+    QLineEdit,
+    QPlainTextEdit,
+    QProgressBar,
+    QPushButton,
+    QSizePolicy,
+    QVBoxLayout,
+    QWidget,
+)
 
-from ui.chat.calling.call_words import UNFINISHED, pretty, share_done, state_words
-from ui.chat.calling.growing_card import GrowingCard
-from ui.chat.calling.tool_card import PausedRow, ToolCard
-from ui.kit.look.theme import Theme
+from engine import seconds
+from ui.kit.controls.buttons import IconBadge
+from ui.kit.controls.copy_button import CopyButton
+from ui.kit.controls.flow_layout import FlowLayout
+from ui.kit.controls.own_window import OwnWindow
+from ui.kit.look.theme import Theme, fixed_font
 from ui.kit.text.flow_text import FlowText
-from ui.kit.text.searched import SearchedPart
-from ui.records.runs import Run
-from ui.records.tools import Decision
+from ui.kit.text.labels import ElidedLabel, label, rescale
+from ui.kit.text.searched import SearchedLabel, SearchedPart, SearchedText
+from ui.records.runs import GrowingCall, Run
+from ui.records.tools import CallProgress, CallResult, CallState, Decision, Permission
 from ui.words.tones import Tone
+from ui.words.visible import (
+    lines_of,
+    with_control_pictures,
+    with_directions_shown,
+    with_escapes_for_hidden,
+)
+
+# The words on the card of a tool call.
+
+UNFINISHED = "Unfinished call"
+_MOST_SHOWN_CHARS = 20_000
+
+_ENDINGS = {
+    CallState.DONE: "done",
+    CallState.FAILED: "failed",
+    CallState.DENIED: "not allowed",
+    CallState.CANCELLED: "stopped",
+}
+_TONES = {
+    CallState.DONE: Tone.TOOL,
+    CallState.FAILED: Tone.FAULT,
+    CallState.DENIED: Tone.LIMIT,
+    CallState.CANCELLED: Tone.QUIET,
+}
+
+
+def state_words(run: Run, call_id: str) -> tuple[str, Tone]:
+    """Return the state of a call in words, with its tone."""
+    if (result := run.result_of(call_id)) is not None:
+        return _ended(result), _TONES[result.state]
+    if (progress := run.progress.get(call_id)) is not None:
+        return _under_way(progress), Tone.TOOL
+    if run.is_calling:
+        return "waits for its turn", Tone.TOOL
+    if run.paused_at or run.is_cut_off:
+        return "not run yet", Tone.LIMIT
+    if run.results:
+        return "not run", Tone.QUIET
+    return "waits for its result", Tone.TOOL
+
+
+def share_done(progress: CallProgress | None) -> float | None:
+    """Return the share of a call that is done, from 0 to 1; None if it is not known."""
+    if progress is None or progress.done is None or not progress.total:
+        return None
+    share = progress.done / progress.total
+    return min(max(share, 0.0), 1.0) if share == share else None
+
+
+def pretty(arguments: str) -> str:
+    """Return arguments with a line for each; if they are not JSON, unchanged.
+
+    Nothing in them is hidden from the person who is asked for permission.
+    """
+    try:
+        shown = json.dumps(json.loads(arguments), indent=2, ensure_ascii=False)
+    except (ValueError, RecursionError):
+        shown = arguments
+    return with_escapes_for_hidden(shown)
+
+
+def has_none(arguments: str) -> bool:
+    """Return whether a call has no arguments."""
+    return "".join(arguments.split()) in ("", "{}")
+
+
+def shown_result(text: str) -> str:
+    """Return a result, shortened to what its card shows."""
+    shown = with_directions_shown(with_control_pictures(text[:_MOST_SHOWN_CHARS]))
+    return shown if fits_card(text) else f"{shown}\n…"
+
+
+def fits_card(text: str) -> bool:
+    """Return whether the card of a call has room for a whole result."""
+    return len(text) <= _MOST_SHOWN_CHARS
+
+
+def call_lines(run: Run) -> list[str]:
+    """Return the lines of the unfolded cards of a run."""
+    lines: list[str] = []
+    for call in run.tool_calls:
+        arguments, result = pretty(call.arguments), run.result_of(call.id)
+        lines += [call.name, *([] if has_none(arguments) else lines_of(arguments))]
+        lines += [] if result is None else lines_of(shown_result(result.text))
+    unfinished = run.finished.unfinished_tool_call if run.finished is not None else ""
+    return [*lines, UNFINISHED, *lines_of(unfinished)] if unfinished else lines
+
+
+def _ended(result: CallResult) -> str:
+    parts = [_ENDINGS[result.state]]
+    if result.server and result.state in (CallState.DONE, CallState.FAILED):
+        parts += [seconds(result.took_s), result.server]
+    return " · ".join(parts)
+
+
+def _under_way(progress: CallProgress) -> str:
+    if progress.asks:
+        return f"{progress.server} · asks for your permission"
+    parts = [progress.server, f"running for {seconds(progress.running_s)}"]
+    if progress.done is not None:
+        total = "" if progress.total is None else f" of {progress.total:g}"
+        parts.append(f"{progress.done:g}{total}")
+    if progress.message:
+        parts.append(progress.message)
+    return " · ".join(parts)
+
+
+# Asks whether a call may run: once, in this conversation, always, or never. Main thread.
+
+
+class PermissionRow(QWidget):
+    """The question, its answers, and a field for the reason that the model gets with a denial.
+
+    Signals:
+        decided: Carries the ``Decision``.
+    """
+
+    decided = Signal(object)
+
+    def __init__(self, server: str, tool: str, has_arguments: bool) -> None:
+        super().__init__()
+        self.reason = QLineEdit()
+        self.reason.setPlaceholderText("Reason for the model; Return denies the call")
+        self.reason.setAccessibleDescription("The model reads it. Return denies the call.")
+        self.reason.setAccessibleName(f"Reason for not allowing {tool}")
+        self.reason.setMaxLength(2_000)
+        self._is_decided = False
+        self.buttons: dict[Permission, QPushButton] = {}
+        answers: tuple[tuple[Permission, str, str], ...] = (
+            ("once", "Allow Once", "once"),
+            ("conversation", "Allow in This Conversation", "in this conversation"),
+            ("always", "Always Allow", "always, in every conversation"),
+            ("denied", "Deny", ""),
+        )
+        row = QWidget()
+        flow = FlowLayout(row)
+        for permission, words, when in answers:
+            button = QPushButton(words)
+            says = f"Allow {tool} of {server} {when}" if when else f"Deny {tool} of {server}"
+            button.setAccessibleName(says)
+            button.setAutoDefault(False)
+            button.clicked.connect(lambda _=False, chosen=permission: self._decide(chosen))
+            flow.addWidget(button)
+            self.buttons[permission] = button
+        self.reason.returnPressed.connect(lambda: self._decide("denied"))
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(0, 2, 0, 0)
+        layout.setSpacing(7)
+        how = " with these arguments" if has_arguments else ""
+        words = f"May the tool server “{server}” run {tool}{how}?"
+        self.question = label(words, "", 0.95, is_wrapped=True)
+        layout.addWidget(self.question)
+        layout.addWidget(row)
+        layout.addWidget(self.reason)
+
+    def _decide(self, permission: Permission) -> None:
+        # Disabling a button moves the focus to another widget, and the chat would scroll there.
+        if not self._is_decided:
+            self._is_decided = True
+            self.decided.emit(Decision(permission, self.reason.text()))
+
+
+# The card of a call that the model is writing. Main thread.
+
+_ICON_PX = 26
+
+
+class GrowingCard(QFrame):
+    """Shows the name of a call, and its arguments so far."""
+
+    def __init__(self, theme: Theme, call: GrowingCall) -> None:
+        super().__init__()
+        self.setObjectName("card")
+        self.setAccessibleName(f"Tool call {call.name}, is being written")
+        self._call = call
+        self._shown = 0
+        badge = IconBadge(theme, _ICON_PX)
+        badge.show_icon("tool", Tone.TOOL)
+        title = ElidedLabel(call.name)
+        rescale(title, 1.0, QFont.Weight.DemiBold)
+        title.setSizePolicy(QSizePolicy.Policy.Maximum, QSizePolicy.Policy.Preferred)
+        # Shortened if there is no room: a card never makes the chat wider.
+        said = ElidedLabel("is being written")
+        said.setProperty("role", "muted")
+        rescale(said, 0.92)
+        head = QHBoxLayout()
+        head.setSpacing(9)
+        head.addWidget(badge)
+        head.addWidget(title)
+        head.addWidget(said, 1)
+        self._text = FlowText()
+        self._text.setObjectName("answer_text")
+        self._text.setAccessibleName(f"Arguments of {call.name}")
+        self._text.setFont(fixed_font(self.font(), 0.95))
+        column = QVBoxLayout(self)
+        column.setContentsMargins(11, 9, 9, 10)
+        column.setSpacing(6)
+        column.addLayout(head)
+        column.addWidget(self._text)
+
+    def grow(self) -> None:
+        """Show the new part of the arguments, without laying out the shown part again."""
+        texts = self._call.texts
+        if self._shown < len(texts):
+            cursor = QTextCursor(self._text.document())
+            cursor.movePosition(QTextCursor.MoveOperation.End)
+            cursor.insertText("".join(texts[self._shown :]))
+            self._shown = len(texts)
+
+
+# The card of one call: its arguments, permission, progress and result.
+#
+# Main thread. A card is changed in place, so that a person who types in it, or whose focus is in
+# it, is not disturbed while another call continues.
+
+_SHORT_CHARS, _SHORT_LINES = 600, 8
+
+
+class ToolCard(QFrame):
+    """Shows one tool call.
+
+    Signals:
+        decided: The person allowed or denied the call; carries the ``Decision``.
+    """
+
+    decided = Signal(object)
+
+    def __init__(self, theme: Theme, name: str, arguments: str) -> None:
+        super().__init__()
+        self.setObjectName("card")
+        self._theme = theme
+        self._name = name
+        self._arguments = arguments
+        self._whole = ""
+        self.permission: PermissionRow | None = None
+        self._badge = IconBadge(theme, _ICON_PX)
+        self._said = ElidedLabel("")
+        self._said.setProperty("role", "muted")
+        rescale(self._said, 0.92)
+        title = self._title = ElidedLabel(name)
+        rescale(title, 1.0, QFont.Weight.DemiBold)
+        title.setSizePolicy(QSizePolicy.Policy.Maximum, QSizePolicy.Policy.Preferred)
+        head = QHBoxLayout()
+        head.setSpacing(9)
+        head.addWidget(self._badge)
+        head.addWidget(title)
+        # Shortened if there is no room: a card never makes the chat wider.
+        head.addWidget(self._said, 1)
+        head.addWidget(CopyButton(theme, f"Copy the arguments of {name}", lambda: arguments))
+        self._bar = QProgressBar()
+        self._bar.setTextVisible(False)
+        self._bar.setFixedHeight(4)
+        self._bar.setRange(0, 1000)
+        self._bar.setAccessibleName(f"Progress of {name}")
+        self._bar.hide()
+        self.result = self._flow_text(f"Result of {name}")
+        self.result.hide()
+        self.fold = QPushButton("Show All")
+        self.fold.setProperty("kind", "fold")
+        self.fold.setCheckable(True)
+        self.fold.setAccessibleName(f"Show all of the result of {name}")
+        self.fold.toggled.connect(lambda _: self._show_text())
+        self.fold.hide()
+        self.whole = QPushButton("Open the Whole Result…")
+        self.whole.setProperty("kind", "fold")
+        self.whole.setAccessibleName(f"Open the whole result of {name} in a window")
+        self.whole.clicked.connect(self._open_whole)
+        self.whole.hide()
+        self.sent = label("", "muted", 0.92, is_wrapped=True)
+        self.sent.hide()
+        self._copy = CopyButton(theme, f"Copy the result of {name}", lambda: self._whole)
+        self._copy.hide()
+        self._result_head = label("Result", "faint", 0.88)
+        self._result_head.hide()
+        answer = QHBoxLayout()
+        answer.addWidget(self._result_head, 1)
+        answer.addWidget(self._copy)
+        self._column = QVBoxLayout(self)
+        self._column.setContentsMargins(11, 9, 9, 10)
+        self._column.setSpacing(6)
+        self._column.addLayout(head)
+        self.arguments: FlowText | None = None
+        if has_none(arguments):
+            self._column.addWidget(label("no arguments", "faint", 0.92))
+        else:
+            self.arguments = self._flow_text(f"Arguments of {name}")
+            self.arguments.setPlainText(arguments)
+            self._column.addWidget(self.arguments)
+        self._column.addWidget(self._bar)
+        self._column.addLayout(answer)
+        self._column.addWidget(self.sent)
+        self._column.addWidget(self.result)
+        folds = QHBoxLayout()
+        folds.addWidget(self.fold)
+        folds.addWidget(self.whole)
+        folds.addStretch(1)
+        self._column.addLayout(folds)
+
+    def show_state(self, words: str, tone: Tone) -> None:
+        """Show the state of the call."""
+        self._said.setText(words)
+        self._badge.show_icon("tool", tone)
+        self.setAccessibleName(f"Tool call {self._name}, {words}: {self._arguments}")
+
+    def show_progress(self, progress: CallProgress | None, share: float | None) -> None:
+        """Ask whether the call may run, or show its progress."""
+        asks = progress is not None and progress.asks
+        if progress is not None and asks and self.permission is None:
+            self.permission = PermissionRow(
+                progress.server, progress.tool, self.arguments is not None
+            )
+            self.permission.decided.connect(self.decided)
+            self._column.insertWidget(self._column.indexOf(self._bar), self.permission)
+        elif not asks and self.permission is not None:
+            self.permission.hide()
+            self.permission.deleteLater()
+            self.permission = None
+        self._bar.setVisible(share is not None)
+        if share is not None:
+            self._bar.setValue(round(share * 1000))
+
+    def show_result(self, result: CallResult | None) -> None:
+        """Show the result of the call."""
+        whole = "" if result is None else result.text
+        is_cut = result is not None and result.is_cut
+        self.sent.setText(f"The model got {result.sent_words}." if result and is_cut else "")
+        self.sent.setVisible(is_cut)
+        if whole == self._whole and self.result.isHidden() == (result is None):
+            return
+        self._whole = whole
+        self.result.setVisible(result is not None)
+        self._result_head.setVisible(result is not None)
+        self._copy.setVisible(result is not None)
+        self.fold.setVisible(_shortened(whole) != whole)
+        self.whole.setVisible(not fits_card(whole))
+        self._show_text()
+
+    def searched_parts(self) -> list[SearchedPart]:
+        """Return the name, the arguments and the result, for the search."""
+        result = SearchedText(
+            lambda: self.result,
+            lambda: lines_of(shown_result(self._whole)),
+            lambda: self.fold.setChecked(True),
+        )
+        arguments = SearchedText(lambda: self.arguments)
+        return [SearchedLabel(self._title), arguments, result]
+
+    def _show_text(self) -> None:
+        is_whole = self.fold.isChecked()
+        self.fold.setText("Show Less" if is_whole else "Show All")
+        whole = shown_result(self._whole)
+        self.result.setPlainText(whole if is_whole else _shortened(whole))
+
+    def _open_whole(self) -> None:
+        window = OwnWindow(self._theme, f"Result of {self._name}", (760, 560), self)
+        window.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        text = QPlainTextEdit(with_directions_shown(with_control_pictures(self._whole)))
+        text.setReadOnly(True)
+        text.setAccessibleName(f"Whole result of {self._name}")
+        text.setFont(fixed_font(text.font(), 0.95))
+        column = QVBoxLayout(window)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.addWidget(text)
+        window.show()
+
+    def _flow_text(self, says: str) -> FlowText:
+        text = FlowText()
+        text.setObjectName("answer_text")
+        text.setAccessibleName(says)
+        text.setFont(fixed_font(self.font(), 0.95))
+        return text
+
+
+class PausedRow(QWidget):
+    """Says that the limit of calls was reached, and offers to continue."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._words = label("", "muted", 0.95, is_wrapped=True)
+        self.proceed = QPushButton("Continue")
+        self.proceed.setAccessibleName("Continue with more calls")
+        self.proceed.setAutoDefault(False)
+        row = QHBoxLayout(self)
+        row.setContentsMargins(2, 0, 2, 0)
+        row.addWidget(self._words, 1)
+        row.addWidget(self.proceed)
+        self.hide()
+
+    def show_limit(self, limit: int) -> None:
+        """Say which limit was reached; 0 for none."""
+        self.setVisible(limit > 0)
+        calls = "1 call" if limit == 1 else f"{limit:,} calls"
+        self._words.setText(f"Paused: the limit of {calls} for one question was reached.")
+        self.proceed.setAccessibleName(f"Continue with up to {calls} more")
+
+    def show_cut_off(self) -> None:
+        """Say that calls were not run, and let the person go on with them."""
+        self.show()
+        self._words.setText("These calls were not run.")
+        self.proceed.setAccessibleName("Continue with the calls that were not run")
+
+
+def _shortened(text: str) -> str:
+    lines = text.split("\n")
+    short = "\n".join(lines[:_SHORT_LINES])
+    if len(short) > _SHORT_CHARS:
+        short = short[:_SHORT_CHARS]
+    return text if short == text else f"{short}…"
+
+
+# The tool calls of an answer, each in a card. Main thread.
 
 
 class ToolCards(QWidget):

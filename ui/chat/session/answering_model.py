@@ -1,6 +1,6 @@
 """The model that answers the open conversation: loaded, loading, not loaded, or gone.
 
-Main thread. A conversation remembers its model. The engine's own state says which one is loaded.
+Main thread.
 """
 
 import asyncio
@@ -15,6 +15,11 @@ from engine import LoadProgress, ModelInfo, as_sentence
 from ui.kit.background.tasks import Tasks
 from ui.models.model_state import ModelState
 from ui.records.conversations import ChosenModel, Conversation
+
+# The model that answers the open conversation: loaded, loading, not loaded, or gone.
+#
+# Main thread. A conversation remembers its model. The engine's own state says which one is
+# loaded.
 
 _LOOK_MS = 3000
 

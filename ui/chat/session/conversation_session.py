@@ -1,7 +1,6 @@
 """The actions in one conversation: ask, edit, regenerate, continue, show a version, cancel.
 
-Main thread. ``ui.chat.session.answer`` runs the answers, and ``ui.chat.calling`` runs their calls;
-the session saves the results and emits signals for the views.
+Main thread.
 """
 
 from collections.abc import Sequence
@@ -11,12 +10,18 @@ from functools import partial
 from PySide6.QtCore import QObject, Signal
 
 from engine import GenerationRequest, ModelInfo
-from ui.chat.calling.carrying_out import CarryingOut
-from ui.chat.calling.tool_loop import ToolLoop
-from ui.chat.session.answer.answer_keeping import AnswerKeeping, AnswerStore
-from ui.chat.session.answer.answer_pacing import AnswerListeners, AnswerPacing
-from ui.chat.session.answer.running_answer import AnsweringEngine, RunningAnswer
-from ui.chat.session.models_on_demand import ModelOfConversation, ModelsOnDemand, RequestForModel
+from ui.chat.session.running_answer import (
+    AnsweringEngine,
+    AnswerKeeping,
+    AnswerListeners,
+    AnswerPacing,
+    AnswerStore,
+    ModelOfConversation,
+    ModelsOnDemand,
+    RequestForModel,
+    RunningAnswer,
+)
+from ui.chat.session.tool_loop import CarryingOut, ToolLoop
 from ui.chat.session.traces import Traces
 from ui.kit.background.tasks import Tasks
 from ui.records.attachments import Attachment
@@ -34,6 +39,11 @@ from ui.records.requests import (
 from ui.records.runs import NO_CHANGE, Run, StopChange
 from ui.records.tools import Decision
 from ui.tools.toolbox import Toolbox
+
+# The actions in one conversation: ask, edit, regenerate, continue, show a version, cancel.
+#
+# Main thread. ``ui.chat.session.answer`` runs the answers, and ``ui.chat.calling`` runs their
+# calls; the session saves the results and emits signals for the views.
 
 
 class ConversationSession(QObject):

@@ -1,22 +1,21 @@
-"""Two answers to one question at the same time: the state of such a conversation.
-
-Main thread. Knows no widgets. Both answers are versions of one message from the beginning, so that
-none is lost if the program ends before one of them is chosen.
-"""
+"""A question that is answered twice, side by side. Main thread."""
 
 from collections.abc import Sequence
 
 from PySide6.QtCore import QObject, Signal
 
-from ui.chat.session.answer.answer_keeping import AnswerStore
-from ui.chat.session.answer.running_answer import AnsweringEngine
 from ui.chat.session.conversation_session import ConversationSession
-from ui.chat.session.models_on_demand import ModelsOnDemand
+from ui.chat.session.running_answer import AnsweringEngine, AnswerStore, ModelsOnDemand
 from ui.chat.session.traces import Traces
 from ui.records.attachments import Attachment
 from ui.records.conversations import Conversation, Variant
 from ui.records.messages import ConversationMessage
 from ui.records.runs import Run
+
+# Two answers to one question at the same time: the state of such a conversation.
+#
+# Main thread. Both answers are versions of one message from the beginning, so that none is lost
+# if the program ends before one of them is chosen.
 
 
 class Side(QObject):

@@ -1,37 +1,190 @@
 """The state of the whole window: conversations, the open one, the model, the server.
 
-Main thread. Knows no widgets; the main window and the panels render it.
+Main thread.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from PySide6.QtCore import QObject, Signal, SignalInstance
+from PySide6.QtCore import QObject, QTimer, Signal, SignalInstance
 
 from engine import Engine
-from ui.chat.composing.context_meter import ContextMeter
-from ui.chat.composing.preset_list import PresetList
-from ui.chat.history.conversation_list import ConversationList
-from ui.chat.history.search import Search
 from ui.chat.session.answering_model import AnsweringModel
-from ui.chat.session.draft_keeping import DraftKeeping
-from ui.chat.session.open_conversation import OpenConversation
-from ui.chat.session.open_conversations import OpenConversations
-from ui.chat.session.settings_in_use import SettingsInUse
+from ui.chat.session.context_meter import ContextMeter
+from ui.chat.session.open_conversations import OpenConversation, OpenConversations
+from ui.chat.session.side_by_side import Side
 from ui.chat.session.traces import Traces
-from ui.chat.session.wanted_conversation import WantedConversation
-from ui.chat.storage.conversation_files import ConversationFiles
-from ui.chat.storage.recovery import Recovery
+from ui.chat.storage.conversation_files import ConversationFiles, Recovery
+from ui.chat.storage.conversation_list import ConversationList
+from ui.chat.storage.presets import PresetList
+from ui.chat.storage.search import Search
+from ui.kit.background.tasks import Tasks
 from ui.models.model_state import ModelState
 from ui.records.attachments import Attachment
 from ui.records.codec import Preset
-from ui.records.conversations import Conversation, ConversationFolder
+from ui.records.conversations import Conversation, ConversationFolder, ConversationSettings, Variant
 from ui.records.messages import ConversationMessage
 from ui.records.requests import cache_owner
 from ui.records.runs import NO_CHANGE, Run, StopChange
 from ui.records.store import ConversationStore
+from ui.records.tools import ToolsInUse
 from ui.server.server_switch import ServerControl, ServerSwitch
 from ui.tools.toolbox import Toolbox
+
+# Saves the text and the files of the composer, a moment after they changed. Main thread.
+
+_KEPT_AFTER_MS = 400
+
+
+class DraftKeeping(QObject):
+    """Saves the draft of the open conversation."""
+
+    def __init__(self, save: Callable[[Conversation], None], parent: QObject) -> None:
+        super().__init__(parent)
+        self._save = save
+        self._changed: Conversation | None = None
+        self._later = QTimer(self, singleShot=True, interval=_KEPT_AFTER_MS)
+        self._later.timeout.connect(self.keep)
+
+    def change(self, conversation: Conversation, text: str) -> None:
+        """Note the typed text; it is saved a moment later."""
+        if conversation.draft != text:
+            conversation.draft = text
+            self._keep_soon(conversation)
+
+    def attach(self, conversation: Conversation, files: tuple[Attachment, ...]) -> None:
+        """Note the files of the draft; they are saved a moment later."""
+        if conversation.attachments != files:
+            conversation.attachments = files
+            self._keep_soon(conversation)
+
+    def _keep_soon(self, conversation: Conversation) -> None:
+        self._changed = conversation
+        # The time does not begin again: some people type for minutes without a pause.
+        if not self._later.isActive():
+            self._later.start()
+
+    def keep(self) -> None:
+        """Save unsaved changes of the draft now."""
+        self._later.stop()
+        changed, self._changed = self._changed, None
+        if changed is not None:
+            self._save(changed)
+
+
+# Loads the messages of the conversation that a person wants to open. Main thread.
+
+
+class WantedConversation(QObject):
+    """The conversation that a person wants to open, until it is shown.
+
+    Signals:
+        changed: Another conversation is wanted, or the wanted one cannot be read.
+    """
+
+    changed = Signal()
+
+    def __init__(
+        self,
+        store: ConversationStore,
+        show: Callable[[Conversation, str | None], None],
+        give_up: Callable[[], None],
+        parent: QObject,
+    ) -> None:
+        super().__init__(parent)
+        self.conversation: Conversation | None = None
+        self._store = store
+        self._show = show
+        self._give_up = give_up
+        self._tasks = Tasks()
+
+    def open(self, conversation: Conversation, message_id: str | None = None) -> None:
+        """Open a conversation; it is shown at once if it is in memory and its end is wanted."""
+        self._want(conversation)
+        if conversation.is_loaded and message_id is None:
+            self._show(conversation, None)
+        else:
+            self._tasks.start(self._load(conversation, message_id), "open a conversation")
+
+    def forget(self) -> None:
+        """Forget the wanted conversation, because it is shown."""
+        self.conversation = None
+
+    async def finish(self) -> None:
+        """Wait until loading has ended."""
+        await self._tasks.finish()
+
+    async def _load(self, conversation: Conversation, message_id: str | None) -> None:
+        await self._store.fill(conversation)
+        if self.conversation is not conversation:
+            return  # a person wants another one meanwhile
+        if conversation.is_loaded:
+            self._show(conversation, message_id)
+        else:
+            self._want(None)  # it cannot be read; the store has reported that
+            self._give_up()
+
+    def _want(self, conversation: Conversation | None) -> None:
+        self.conversation = conversation
+        self.changed.emit()
+
+
+# Changes the settings and tools of the open conversation, and uses presets. Main thread.
+
+
+class SettingsInUse(QObject):
+    """The settings of the open conversation; a change applies from the next answer on.
+
+    Signals:
+        changed: The settings or the tools of the open conversation were changed.
+    """
+
+    changed = Signal()
+
+    def __init__(
+        self,
+        current: Callable[[], OpenConversation],
+        conversations: ConversationList,
+        presets: PresetList,
+        parent: QObject,
+    ) -> None:
+        super().__init__(parent)
+        self._current = current
+        self._conversations = conversations
+        self._presets = presets
+
+    def change(self, settings: ConversationSettings) -> None:
+        """Change the settings of the open conversation."""
+        conversation = self._current().conversation
+        if settings != conversation.settings:
+            conversation.settings = settings
+            self._conversations.changed(conversation)
+            self.changed.emit()
+
+    def change_tools(self, tools: ToolsInUse) -> None:
+        """Change the tools of the open conversation."""
+        conversation = self._current().conversation
+        if tools != conversation.tools:
+            conversation.tools = tools
+            self._conversations.changed(conversation)
+            self.changed.emit()
+
+    def use_preset(self, preset: Preset) -> None:
+        """Use a preset's settings and stop list in the open conversation; this can be undone."""
+        self.change(preset.settings)
+        current = self._current()
+        current.conversation.stops_from = f"preset:{preset.name}"
+        current.stops.replace_all(preset.stops, f"use preset {preset.name}")
+
+    def save_preset(self, name: str) -> None:
+        """Save the open conversation's settings and stop list as a preset."""
+        conversation = self._current().conversation
+        self._presets.keep(Preset(name, conversation.settings, tuple(conversation.stops)))
+
+
+# The state of the whole window: conversations, the open one, the model, the server.
+#
+# Main thread.
 
 
 class Workspace(QObject):
@@ -322,3 +475,68 @@ class Workspace(QObject):
         yield self.current.is_running_changed, self.answering_changed
         yield self.current.stops.edited, self.stops_edited
         yield self.current.went_on, self.show_run
+
+
+# Answers a question of the open conversation twice, and keeps one answer. Main thread.
+
+
+class AskingTwice(QObject):
+    """Begins two answers in the open conversation, and keeps one of them.
+
+    Args:
+        workspace: What the window shows.
+        parent: Its owner.
+    """
+
+    def __init__(self, workspace: Workspace, parent: QObject) -> None:
+        super().__init__(parent)
+        self._workspace = workspace
+
+    def begin(self, variant: Variant, text: str, files: Sequence[Attachment] = ()) -> bool:
+        """Answer a question twice: with the conversation's own settings, and with a variant.
+
+        Args:
+            variant: The settings of the second answer.
+            text: The question; the last one is answered again if this is empty.
+            files: The files of the question.
+
+        Returns:
+            Whether the answers were begun.
+        """
+        workspace, current = self._workspace, self._workspace.current
+        asked = [one for one in current.conversation.messages if one.run is None]
+        is_new = bool(text.strip() or files)
+        if current.is_busy or not (is_new or asked) or not workspace.answering.settle():
+            return False
+        sides = current.begin_sides(Variant.of(current.conversation), variant)
+        if not (sides.ask(text, files) if is_new else sides.ask_again(asked[-1])):
+            current.end_sides(None)
+            return False
+        workspace.conversations.name_after(current.conversation, text)
+        workspace.conversations.touch(current.conversation)
+        for one in sides.sides:
+            one.session.run_changed.connect(self._show_again)
+            one.session.run_finished.connect(self._show_again)
+        workspace.show_run(sides.runs[0])
+        current.sides_changed.emit()
+        return True
+
+    def keep(self, side: Side | None) -> None:
+        """Continue with one of two answers, its model, settings and stops; None keeps both."""
+        workspace, current = self._workspace, self._workspace.current
+        sides = current.sides
+        if sides is None or sides.is_running:
+            return
+        kept = side or sides.sides[0]
+        current.end_sides(kept)
+        if kept.variant.model is not None:
+            workspace.answering.remember(kept.variant.model)
+        workspace.settings.change(kept.variant.settings)
+        current.stops.replace_all(kept.variant.stops, "keep an answer's stops")
+        workspace.show_run(kept.run)
+        workspace.conversations.repaint(current.conversation)
+
+    def _show_again(self, run: Run) -> None:
+        """Update the shown run, if it is the run of one of the two answers."""
+        if run is self._workspace.current.shown_run:
+            self._workspace.run_shown.emit(run)

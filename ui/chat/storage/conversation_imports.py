@@ -1,18 +1,15 @@
-"""Imports conversations from files, archives and folders of this and other programs.
-
-Main thread; files are read and converted in another process, one conversation at a time. A person
-sees the contents before the import; conversations that are here already are imported only if the
-person wants that.
-"""
+"""Imports of conversations and of recorded tokens. Main thread."""
 
 import asyncio
 import contextlib
 import errno
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from PySide6.QtCore import QObject, Signal
 
@@ -20,17 +17,234 @@ from engine import counted
 from engine.files.causes import os_cause
 from engine.files.fields import DamagedFile
 from engine.library.memory import memory
-from ui.chat.composing.preset_list import PresetList
-from ui.chat.history.conversation_list import ConversationList
-from ui.chat.storage.trace_archive import TraceArchive
-from ui.chat.storage.trace_imports import Owner, TakenTraces, take_traces
-from ui.chat.storage.transfers import Transfer, Transfers
+from engine.recording.kept_trace import KeptTrace
+from ui.chat.storage.conversation_list import ConversationList
+from ui.chat.storage.presets import PresetList
+from ui.kit.background.tasks import Tasks
 from ui.records.conversations import Conversation, ConversationFolder
 from ui.records.exchange.archive import OURS
-from ui.records.exchange.contents import FoundConversations, ListedConversation, origin_of
+from ui.records.exchange.contents import (
+    ArchivedTrace,
+    ArchivedTraces,
+    FoundConversations,
+    ListedConversation,
+    origin_of,
+)
 from ui.records.exchange.export_reader import ExportReader
 from ui.records.messages import ConversationMessage, runs_of
+from ui.records.runs import Run
 from ui.records.store import ConversationStore
+
+# Exports and imports, one after the other, with progress and a way to cancel. Main thread.
+
+_T = TypeVar("_T")
+
+
+class Transfer:
+    """A running export or import."""
+
+    def __init__(self, words: str, tell: Callable[[], None]) -> None:
+        self.words = words
+        self.done = 0
+        self.total = 0
+        self.is_cancelled = False
+        self.outcome = ""
+        self._tell = tell
+        self._waiters: list[asyncio.Event] = []
+
+    def cancel(self) -> None:
+        """Note that a person cancelled it; ``result_of`` then no longer waits for its work."""
+        self.is_cancelled = True
+        for waiter in self._waiters:
+            waiter.set()
+
+    async def result_of(self, work: asyncio.Future[_T]) -> _T | None:
+        """Wait for work that cannot be interrupted, on another thread; None once cancelled.
+
+        After a cancel, the thread continues to its end, but its result or failure is ignored.
+        """
+        waiter = asyncio.Event()
+        self._waiters.append(waiter)
+        if self.is_cancelled:
+            waiter.set()
+        given_up = asyncio.ensure_future(waiter.wait())
+        try:
+            await asyncio.wait((work, given_up), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            given_up.cancel()
+            self._waiters.remove(waiter)
+        if self.is_cancelled:
+            work.add_done_callback(_forget)
+            return None
+        return work.result()
+
+    def advance(self, done: int, total: int) -> None:
+        """Set the progress."""
+        self.done, self.total = done, total
+        self._tell()
+
+
+class Transfers(QObject):
+    """The exports and imports of a window.
+
+    Signals:
+        changed: One began, made progress or ended; see ``now``.
+        ended: One ended; carries its result, as a sentence.
+    """
+
+    changed = Signal()
+    ended = Signal(str)
+
+    def __init__(self, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self.now: Transfer | None = None
+        self._tasks = Tasks()
+        self._turn = asyncio.Lock()
+        self._waiting: list[Transfer] = []
+
+    def start(self, words: str, work: Callable[[Transfer], Coroutine[Any, Any, None]]) -> None:
+        """Do work once earlier transfers have ended."""
+        transfer = Transfer(words, self.changed.emit)
+        self._waiting.append(transfer)
+        self._tasks.start(self._do(transfer, work), words)
+
+    def cancel(self) -> None:
+        """Cancel the running transfer and those that wait; unfinished files are discarded."""
+        for transfer in self._waiting:
+            transfer.cancel()
+
+    async def finish(self) -> None:
+        """Wait until the background work has ended."""
+        await self._tasks.finish()
+
+    async def _do(
+        self, transfer: Transfer, work: Callable[[Transfer], Coroutine[Any, Any, None]]
+    ) -> None:
+        async with self._turn:
+            try:
+                if not transfer.is_cancelled:
+                    self.now = transfer
+                    self.changed.emit()
+                    await work(transfer)
+            finally:
+                self._waiting.remove(transfer)
+                self.now = None
+                self.changed.emit()
+                if transfer.outcome:
+                    self.ended.emit(transfer.outcome)
+
+
+def _forget(work: asyncio.Future[Any]) -> None:
+    """Read the outcome of abandoned work, because asyncio would log an unread exception."""
+    if not work.cancelled():
+        work.exception()
+
+
+# The source of recorded tokens for an archive, and their target when one is imported.
+#
+# Main thread.
+
+
+class TraceArchive(Protocol):
+    """The traces that are kept on disk."""
+
+    def measured(self) -> "Future[int]":
+        """Return how many bytes are kept."""
+
+    async def kept(self) -> list[KeptTrace]:
+        """Return the kept traces, oldest first."""
+
+    async def content(self, run_id: str) -> bytes | None:
+        """Return the stored form of a trace; None if it is gone or cannot be read."""
+
+    async def take_in(self, kept: KeptTrace, content: bytes) -> bool:
+        """Keep a trace from an archive, if there is room for a trace of its age."""
+
+    def copy(self, copies: Iterable[Run], conversation_id: str) -> None:
+        """Give copied runs a trace of their own, if the original has one."""
+
+
+# Imports the recorded tokens of answers from an archive. Main thread.
+
+
+class Owner(NamedTuple):
+    """A run that was imported: its id here, and that of its conversation."""
+
+    run_id: str
+    conversation_id: str
+
+
+@dataclass(slots=True)
+class TakenTraces:
+    """The result of importing the traces of an archive."""
+
+    came: int = 0
+    damaged: int = 0
+    left_out: int = 0
+    cause: str = ""
+
+    @property
+    def words(self) -> str:
+        """The result for the person, as sentences; empty if there were no traces."""
+        said = []
+        if self.came:
+            said.append(f"The recorded tokens of {counted(self.came, 'answer')} were imported too.")
+        if self.damaged:
+            what = "Those" if self.came else "The recorded tokens"
+            of = counted(self.damaged, "answer")
+            said.append(f"{what} of {of} are damaged and left out.")
+        if self.left_out:
+            said.append(
+                f"Preferences \u25b8 Storage leaves no room for the recorded tokens of "
+                f"{counted(self.left_out, 'answer')}."
+            )
+        if self.cause:
+            said.append(f"The other recorded tokens could not be imported: {self.cause}.")
+        return " ".join(said)
+
+
+async def take_traces(
+    archive: ArchivedTraces,
+    wanted: Mapping[str, Sequence[Owner]],
+    traces: TraceArchive,
+    transfer: Transfer,
+) -> TakenTraces:
+    """Import the traces of the imported answers, one after the other."""
+    taken = TakenTraces()
+    total = sum(run_id in wanted for run_id in archive.members)
+    reading = archive.read(wanted)
+    try:
+        while not transfer.is_cancelled:
+            transfer.advance(taken.came + taken.damaged + taken.left_out, total)
+            found: ArchivedTrace | None = await asyncio.to_thread(next, reading, None)
+            if found is None:
+                break
+            if found.content is None:
+                taken.damaged += 1
+                continue
+            for run_id, conversation_id in wanted[found.run_id]:
+                kept = KeptTrace(run_id, conversation_id, found.written_at)
+                try:
+                    is_kept = await traces.take_in(kept, found.content)
+                except DamagedFile:
+                    taken.damaged += 1
+                    break
+                taken.came += is_kept
+                taken.left_out += not is_kept
+    except OSError as error:
+        taken.cause = os_cause(error)
+    except DamagedFile as error:
+        taken.cause = str(error)
+    finally:
+        await asyncio.to_thread(reading.close)
+    return taken
+
+
+# Imports conversations from files, archives and folders of this and other programs.
+#
+# Main thread; files are read and converted in another process, one conversation at a time. A
+# person sees the contents before the import; conversations that are here already are imported
+# only if the person wants that.
 
 # How many messages the store gets at a time; the window is responsive in between.
 _STEP_MESSAGES = 50

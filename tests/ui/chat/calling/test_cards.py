@@ -9,8 +9,7 @@ from PySide6.QtWidgets import QPlainTextEdit
 from pytestqt.qtbot import QtBot
 
 from engine import Finished, StopInfo, StopKind, Timing, ToolCall, Usage
-from ui.chat.calling.tool_card import ToolCard
-from ui.chat.messages.tool_cards import ToolCards
+from ui.chat.messages.tool_cards import ToolCard, ToolCards
 from ui.kit.look.theme import Theme
 from ui.records.runs import Run, RunState
 from ui.records.tools import CallProgress, CallResult, CallState, Decision

@@ -17,7 +17,7 @@ from engine import (
 from tests.support.outside.tool_hosts import ADD, SUMS_ON
 from tests.ui.chat.calling.talking import Talk, adding, ended, talked
 from tests.ui.driving import RunOnLoop, ScriptedEngine, eventually
-from ui.chat.calling.call_words import state_words
+from ui.chat.messages.tool_cards import state_words
 from ui.records.conversations import Conversation
 from ui.records.messages import ConversationMessage, question
 from ui.records.requests import result_cuts, results_of

@@ -16,8 +16,8 @@ from tests.ui.chat.reading.conversations import END, long_conversation
 from tests.ui.driving import ScriptedEngine, eventually
 from tests.ui.keyboard import keyboard
 from ui.chat.messages.answer_view import AnswerView
+from ui.chat.messages.message_menu import MessageView
 from ui.chat.messages.question_view import QuestionView
-from ui.chat.reading.message_menu import MessageView
 from ui.records.conversations import Conversation
 from ui.records.runs import RunState
 from ui.records.tools import ToolsInUse

@@ -11,8 +11,7 @@ from PySide6.QtWidgets import QBoxLayout
 from engine.scheduling.service import Engine
 from tests.support.shown import Use, main_window, shown
 from tests.ui.driving import RunOnLoop, eventually
-from ui.chat.sides.side_column import SideColumn
-from ui.chat.sides.sides_sheet import SidesSheet
+from ui.chat.columns.sides import SideColumn, SidesSheet
 from ui.kit.look.theme import Theme
 from ui.records.conversations import Conversation
 from ui.records.messages import ConversationMessage

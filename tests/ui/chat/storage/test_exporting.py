@@ -12,13 +12,13 @@ import pytest
 from app.store.conversation_store import SqliteConversationStore
 from tests.ui.chat.storage.conftest import COUNT, Turns, Use, every, loaded, said
 from tests.ui.driving import RunOnLoop, eventually
-from ui.chat.composing.preset_list import PresetList
-from ui.chat.history.conversation_list import ConversationList
+from ui.chat.columns.problem_bar import TransferBar
 from ui.chat.session.traces import Traces
 from ui.chat.session.workspace import Workspace
-from ui.chat.storage import exported_file
+from ui.chat.storage import conversation_files
 from ui.chat.storage.conversation_files import ConversationFiles
-from ui.chat.storage.transfer_bar import TransferBar
+from ui.chat.storage.conversation_list import ConversationList
+from ui.chat.storage.presets import PresetList
 from ui.records.conversations import Conversation
 from ui.records.messages import ConversationMessage
 from ui.records.store import MemoryConversationStore
@@ -30,7 +30,7 @@ def watched_parts(
 ) -> Iterator[list[int]]:
     """Note the threads on which conversations are turned into text; at a gate the second waits."""
     threads: list[int] = []
-    real = exported_file.archive_part
+    real = conversation_files.archive_part
 
     def part(conversation: Conversation, *, is_first: bool) -> str:
         threads.append(threading.get_ident())
@@ -38,7 +38,7 @@ def watched_parts(
             gate.wait(30)
         return real(conversation, is_first=is_first)
 
-    monkeypatch.setattr(exported_file, "archive_part", part)
+    monkeypatch.setattr(conversation_files, "archive_part", part)
     yield threads
 
 

@@ -12,7 +12,7 @@ from tests.ui.chat.storage.conftest import Turns, Use, loaded, said
 from tests.ui.driving import eventually
 from ui.chat.session.open_conversations import MOST_OPEN
 from ui.chat.session.workspace import Workspace
-from ui.chat.storage import conversation_imports as library
+from ui.chat.storage import conversation_imports
 from ui.chat.storage.conversation_imports import ImportPreview
 from ui.records.conversations import Conversation
 from ui.records.exchange.archive import conversations_json
@@ -53,7 +53,7 @@ def test_what_is_too_large_is_named_and_the_other_conversations_come_in(
     text = conversations_json([said(1, 2)])
     too_large, some = tmp_path / "large.json", tmp_path / "some.json"
     too_large.write_text(text + " " * 500)
-    monkeypatch.setattr(library, "_most_bytes", lambda: len(text.encode()) + 400)
+    monkeypatch.setattr(conversation_imports, "_most_bytes", lambda: len(text.encode()) + 400)
     question = {"author": {"role": "user"}, "content": {"parts": ["Hello?"]}}
     listed = [{"conversation_id": "1", "mapping": {"q": {"message": question}}}]
     values = "[" + ",".join(['{"a":{}}'] * 180_000) + "]"
@@ -67,7 +67,7 @@ def test_what_is_too_large_is_named_and_the_other_conversations_come_in(
         await workspace.files.finish()
         assert refused.pop().startswith("large.json is too large: this computer can import files")
         assert workspace.conversations.rowCount() == before
-        monkeypatch.setattr(library, "_most_bytes", lambda: 1 << 30)
+        monkeypatch.setattr(conversation_imports, "_most_bytes", lambda: 1 << 30)
         looked: list[ImportPreview] = []
         workspace.files.imports.looked.connect(looked.append)
         workspace.files.imports.look_into(some)

@@ -7,7 +7,7 @@ from engine.values.events import TokenTrace
 from engine.values.figures import phases
 from tests.ui.inspector.conftest import Record
 from tests.ui.inspector.reading import trace_of
-from ui.chat.session.holding import HeldText, held_times
+from ui.chat.session.traces import HeldText, held_times
 
 
 def test_the_phases_of_a_run_follow_each_other_and_fill_its_time(record: Record) -> None:

@@ -10,7 +10,7 @@ from tests.support.answers.said import sentence_of_stop
 from tests.support.shown import Use
 from tests.ui.driving import RunOnLoop, eventually
 from tests.ui.window.kept.driving_kept import COUNT, action, answered, ask, press, views
-from ui.chat.messages.reason_line import ReasonLine
+from ui.chat.messages.answer_view import ReasonLine
 from ui.records.attachments import Attachment, PageRange
 from ui.records.conversations import Conversation, StopEntry
 from ui.records.exchange.archive import conversations_from_json, conversations_json

@@ -17,7 +17,7 @@ from engine.scheduling.service import Engine
 from tests.support.looks.capitals import wrong_words
 from tests.support.shown import main_window, shown
 from tests.ui.driving import RunOnLoop, eventually
-from ui.chat.messages.reason_line import ReasonLine
+from ui.chat.messages.answer_view import ReasonLine
 from ui.kit.look.theme import Theme
 from ui.window.main_window import MainWindow
 

@@ -14,7 +14,7 @@ from ui.kit.look.theme import Theme
 from ui.kit.system.clipboard import copy_text
 from ui.kit.text.flow_text import FlowText
 from ui.window.main_window import MainWindow
-from ui.window.shortcuts import plain
+from ui.window.other_windows import plain
 
 
 @pytest.fixture

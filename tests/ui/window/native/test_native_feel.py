@@ -30,7 +30,7 @@ from tests.support.shown import Use, main_window, shown
 from tests.ui.driving import RunOnLoop, eventually
 from ui.kit.look.theme import Theme
 from ui.window.main_window import MainWindow
-from ui.window.shortcuts import ShortcutsDialog, keys_of, plain
+from ui.window.other_windows import ShortcutsDialog, keys_of, plain
 
 _COMPOUND = QAbstractSpinBox | QAbstractItemView | QComboBox | QLineEdit
 _NO_MODIFIER = Qt.KeyboardModifier.NoModifier

@@ -16,7 +16,7 @@ from ui.kit.look.theme import Theme
 from ui.preferences.preferences import Preferences
 from ui.preferences.preferences_state import PreferencesState
 from ui.window.main_window import MainWindow
-from ui.window.shortcuts import plain
+from ui.window.other_windows import plain
 
 END = Finished(StopInfo(StopKind.STOP_STRING, "</s>"), Usage(7, 0, 12), Timing())
 

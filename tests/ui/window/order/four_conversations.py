@@ -7,7 +7,7 @@ from engine.scheduling.service import Engine
 from tests.support.answers.said import conversation
 from tests.support.shown import main_window, shown
 from tests.ui.driving import RunOnLoop
-from ui.chat.history.sidebar_rows import FolderHead
+from ui.chat.columns.sidebar_rows import FolderHead
 from ui.kit.look.theme import Theme
 from ui.records.conversations import Conversation
 from ui.records.store import MemoryConversationStore

@@ -10,7 +10,7 @@ from PySide6.QtWidgets import QMenu
 from engine.scheduling.service import Engine
 from tests.ui.driving import RunOnLoop, eventually
 from tests.ui.window.order.four_conversations import NAMES, listed, one, used
-from ui.chat.columns.folder_dialog import FolderDialog
+from ui.chat.columns.sidebar import FolderDialog
 from ui.kit.look.theme import Theme
 from ui.records.conversations import ConversationFolder, ListOrder, Placement, StopEntry
 from ui.window.main_window import MainWindow

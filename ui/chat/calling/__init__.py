@@ -1,1 +1,0 @@
-"""Runs the tool calls that a model makes: asks for permission, calls the tool, keeps the result."""

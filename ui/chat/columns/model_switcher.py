@@ -1,0 +1,729 @@
+"""The model's name in the header, and the list below it. Main thread."""
+
+from dataclasses import dataclass
+
+from PySide6.QtCore import (
+    QAbstractListModel,
+    QModelIndex,
+    QObject,
+    QPersistentModelIndex,
+    QPoint,
+    QRect,
+    QSize,
+    Qt,
+    Signal,
+)
+from PySide6.QtGui import QColor, QFont, QFontMetrics, QHideEvent, QKeyEvent, QPainter, QPaintEvent
+from PySide6.QtWidgets import (
+    QFrame,
+    QHBoxLayout,
+    QLineEdit,
+    QListView,
+    QPushButton,
+    QStyledItemDelegate,
+    QStyleOptionViewItem,
+    QVBoxLayout,
+    QWidget,
+)
+
+from engine import counted, size_in_words
+from engine.library.memory import Fit
+from ui.chat.session.answering_model import AnsweringModel, AnsweringStage
+from ui.kit.controls.buttons import IconButton
+from ui.kit.controls.clear_button import add_clear_button, add_leading_icon
+from ui.kit.controls.popping_up import move_within_screen
+from ui.kit.controls.reading_order import move_focus
+from ui.kit.look import icons
+from ui.kit.look.row_ground import draw_row_ground
+from ui.kit.look.theme import Theme
+from ui.kit.text.elided import ElidedButton
+from ui.kit.text.labels import label
+from ui.models.model_library import LibraryModel, ModelLibrary
+from ui.models.model_words import RESTART, fit_words, loading_words, percent, used
+from ui.words.tones import Tone
+
+# The line above the chat when the folder of the conversation's model is gone. Main thread.
+
+
+class GoneBar(QFrame):
+    """Says which model is gone, and offers other models.
+
+    Signals:
+        switch_wanted: A person wants to choose a model from the list.
+    """
+
+    switch_wanted = Signal()
+
+    def __init__(self, answering: AnsweringModel) -> None:
+        super().__init__()
+        self.setObjectName("problem_bar")
+        self._answering = answering
+        self.words = label("", "title", is_wrapped=True)
+        self.detail = label("", "muted", 0.95, is_wrapped=True)
+        self.use = QPushButton()
+        self.use.setAccessibleName("Use the loaded model")
+        self.choose = QPushButton("Choose Another…")
+        self.choose.setAccessibleName("Choose another model for this conversation")
+        texts = QVBoxLayout()
+        texts.setSpacing(2)
+        texts.addWidget(self.words)
+        texts.addWidget(self.detail)
+        row = QHBoxLayout(self)
+        row.setContentsMargins(16, 10, 12, 10)
+        row.setSpacing(10)
+        row.addLayout(texts, 1)
+        row.addWidget(self.use)
+        row.addWidget(self.choose)
+        self.use.clicked.connect(self._use_loaded)
+        self.choose.clicked.connect(self.switch_wanted)
+        answering.changed.connect(self._refresh)
+        self._refresh()
+
+    def _refresh(self) -> None:
+        answering = self._answering
+        answers = answering.has_lost_folder
+        is_gone, loaded = answers or answering.stage == "gone", answering.loaded.info
+        self.setVisible(is_gone)
+        if not is_gone:
+            return
+        folder = None if answering.choice is None else answering.choice.folder
+        if loaded is not None and folder is not None and loaded.path == folder:
+            loaded = None  # it is the one that is gone
+        where = [] if folder is None else [f"It was in {folder}."]
+        if answers:
+            self.words.setText(f"The folder of {answering.name} is gone.")
+            says = [*where, "It goes on answering until it is unloaded."]
+        else:
+            self.words.setText(f"{answering.name} is no longer on this computer.")
+            before = ["It answered this conversation."] if answering.has_answered else []
+            says = [*before, *where, "Choose another model to continue; the messages stay."]
+        self.detail.setText(" ".join(says))
+        self.use.setVisible(loaded is not None)
+        if loaded is not None:
+            self.use.setText(f"Use {loaded.id}")
+            self.use.setAccessibleName(f"Use {loaded.id} for this conversation")
+
+    def _use_loaded(self) -> None:
+        loaded = self._answering.loaded.info
+        if loaded is not None:
+            self._answering.choose(loaded.path)
+
+
+# The model's name in the header: ready, loading with progress, not loaded, gone. Main thread.
+
+_TONES: dict[AnsweringStage, Tone] = {
+    "none": Tone.QUIET,
+    "unloaded": Tone.QUIET,
+    "loading": Tone.LIMIT,
+    "ready": Tone.DONE,
+    "failed": Tone.FAULT,
+    "gone": Tone.FAULT,
+}
+
+
+class ModelBadge(QWidget):
+    """Shows which model answers; loading can be cancelled, and retried after a failure.
+
+    Signals:
+        switch_wanted: A person wants to choose another model.
+    """
+
+    switch_wanted = Signal()
+
+    def __init__(self, theme: Theme, model: AnsweringModel) -> None:
+        super().__init__()
+        self._model = model
+        self._light = _Light(theme)
+        self.name = ElidedButton()
+        self.name.setProperty("kind", "fold")
+        self.name.clicked.connect(self.switch_wanted)
+        self._open = IconButton(theme, "chevron-down", "Switch models (Ctrl+K)", size=14)
+        self._open.clicked.connect(self.switch_wanted)
+        self.cancel = IconButton(theme, "close", "Cancel loading", size=14)
+        self.cancel.clicked.connect(model.loaded.cancel_load)
+        self.again = QPushButton("Try Again")
+        self.again.setAccessibleName("Load the model again")
+        self.again.clicked.connect(model.load_again)
+        row = QHBoxLayout(self)
+        row.setContentsMargins(0, 0, 4, 0)
+        row.setSpacing(5)
+        row.addWidget(self._light)
+        row.addWidget(self.name)
+        row.addWidget(self.cancel)
+        row.addWidget(self._open)
+        row.addWidget(self.again)
+        model.changed.connect(self._refresh)
+        model.loaded.progressed.connect(self._refresh)
+        self._refresh()
+
+    def _refresh(self) -> None:
+        model = self._model
+        words = {
+            "none": "Choose a Model",
+            "unloaded": f"{model.name}, not loaded",
+            "loading": f"Loading {model.name}…{_share(model)}",
+            "ready": f"{model.name} (unloaded)" if model.is_idle else model.name,
+            "failed": f"{model.name} {'is not responding' if model.is_stuck else 'failed to load'}",
+            "gone": f"{model.name} is gone",
+        }[model.stage]
+        self._light.show_tone(_TONES[model.stage])
+        self.name.setText(words)
+        self.name.setToolTip(self._details())
+        self.name.setAccessibleName(f"Model: {words}. Switch models")
+        self.cancel.setVisible(model.stage == "loading")
+        self.again.setText(RESTART if model.is_stuck else "Try Again")
+        self.again.setVisible(model.stage == "failed" and model.loaded.path is not None)
+
+    def _details(self) -> str:
+        model, info = self._model, self._model.info
+        if model.stage == "loading":
+            waits_for = model.loaded.in_memory.answers_under_way
+            return loading_words(model.progress, model.loaded.loading_s, waits_for)
+        if model.stage == "unloaded":
+            return "The next message loads it."
+        if model.stage == "gone":
+            return "It is no longer on this computer. Choose another one."
+        if info is None:
+            return model.message
+        return (
+            f"{info.architecture}, {size_in_words(info.size_bytes)}, context of "
+            f"{counted(info.context_length, 'token')}\n{info.path}"
+        )
+
+
+def _share(model: AnsweringModel) -> str:
+    progress = model.progress
+    if progress is None or progress.phase != "weights":
+        return ""
+    return f" {percent(progress.done_bytes, progress.total_bytes)} %"
+
+
+class _Light(QWidget):
+    """A small dot in a tone."""
+
+    def __init__(self, theme: Theme) -> None:
+        super().__init__()
+        self._theme = theme
+        self._tone = Tone.QUIET
+        theme.follow(self, lambda: self.setFixedSize(theme.px(8), theme.px(8)))
+
+    def show_tone(self, tone: Tone) -> None:
+        """Show another tone."""
+        self._tone = tone
+        self.update()
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        """Draw the dot."""
+        painter = QPainter(self)
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        painter.setPen(QColor(0, 0, 0, 0))
+        painter.setBrush(QColor(self._theme.colors.tone(self._tone)[0]))
+        painter.drawEllipse(self.rect())
+        painter.end()
+
+
+# The models that can answer a conversation, as rows that typed words filter.
+#
+# Main thread. Reads no disk: the library was listed on another thread.
+
+Index = QModelIndex | QPersistentModelIndex
+
+_FITS = {
+    Fit.FITS: ("Fits", Tone.DONE),
+    Fit.TIGHT: ("Tight", Tone.LIMIT),
+    Fit.TOO_LARGE: ("Too large", Tone.FAULT),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ModelRow:
+    """One model of the list."""
+
+    model: LibraryModel
+    is_chosen: bool = False
+    is_loaded: bool = False
+    is_loading: bool = False
+
+    @property
+    def can_be_loaded(self) -> bool:
+        """Whether its files are complete."""
+        return not (self.model.found.is_partial or self.model.found.problem)
+
+    @property
+    def facts(self) -> str:
+        """Its facts, in a few words."""
+        found = self.model.found
+        if not self.can_be_loaded:
+            return "Incomplete" if found.is_partial else "Damaged"
+        words = [found.architecture] if found.architecture else []
+        if found.bits is not None:
+            words.append(f"{found.bits} bit")
+        if self.model.used_at:
+            words.append(used(self.model.used_at))
+        return " · ".join(words)
+
+    @property
+    def size(self) -> str:
+        """The size of its weights."""
+        size = self.model.found.size_bytes
+        return size_in_words(size) if size else ""
+
+    @property
+    def state(self) -> tuple[str, Tone]:
+        """Whether it is in memory or would fit, with a tone."""
+        if self.is_loading:
+            return "Loading", Tone.LIMIT
+        if self.is_loaded:
+            return "Loaded", Tone.DONE
+        if not self.can_be_loaded or self.model.need is None:
+            return "", Tone.QUIET
+        return _FITS[self.model.fit]
+
+    @property
+    def spoken(self) -> str:
+        """The row for a screen reader."""
+        chosen = "answers this conversation" if self.is_chosen else ""
+        parts = (self.model.found.name, self.size, self.state[0], self.facts, chosen)
+        return ", ".join(part for part in parts if part)
+
+
+class ModelRows(QAbstractListModel):
+    """The rows that match the typed words: the chosen and the loaded one, then by last use."""
+
+    row_role = int(Qt.ItemDataRole.UserRole) + 1
+
+    def __init__(self, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self._every: list[ModelRow] = []
+        self._shown: list[ModelRow] = []
+        self._words: tuple[str, ...] = ()
+
+    def show(self, rows: list[ModelRow]) -> None:
+        """Show other models, with the same filter."""
+        self._every = sorted(rows, key=_order)
+        self._narrow()
+
+    def look_for(self, text: str) -> None:
+        """Show only the models whose name or architecture contains all of these words."""
+        self._words = tuple(text.casefold().split())
+        self._narrow()
+
+    @property
+    def total(self) -> int:
+        """The number of all models, shown or not."""
+        return len(self._every)
+
+    def at(self, row: int) -> ModelRow:
+        """Return the model of a row."""
+        return self._shown[row]
+
+    def row_of(self, model: LibraryModel) -> int:
+        """Return the row of a model; -1 if it is not shown."""
+        folder = model.found.folder
+        return next(
+            (n for n, one in enumerate(self._shown) if one.model.found.folder == folder), -1
+        )
+
+    def rowCount(self, parent: Index = QModelIndex()) -> int:  # noqa: B008 - Qt's signature
+        """Return how many models are shown."""
+        return 0 if parent.isValid() else len(self._shown)
+
+    def data(self, index: Index, role: int = int(Qt.ItemDataRole.DisplayRole)) -> object:
+        """Return a name, the row itself, or what a screen reader says."""
+        if not index.isValid() or index.row() >= len(self._shown):
+            return None
+        row = self._shown[index.row()]
+        if role == Qt.ItemDataRole.DisplayRole:
+            return row.model.found.name
+        if role == self.row_role:
+            return row
+        if role == Qt.ItemDataRole.AccessibleTextRole:
+            return row.spoken
+        if role == Qt.ItemDataRole.ToolTipRole:
+            found = row.model.found
+            return f"{found.problem}\n{found.folder}" if found.problem else str(found.folder)
+        return None
+
+    def flags(self, index: Index) -> Qt.ItemFlag:
+        """Models with missing files cannot be chosen."""
+        if index.isValid() and not self._shown[index.row()].can_be_loaded:
+            return Qt.ItemFlag.ItemIsSelectable
+        return super().flags(index)
+
+    def _narrow(self) -> None:
+        self.beginResetModel()
+        found = [row for row in self._every if self._matches(row)]
+        # Models whose name has the words come before those whose architecture has them.
+        self._shown = sorted(found, key=lambda row: not self._is_named(row))
+        self.endResetModel()
+
+    def _is_named(self, row: ModelRow) -> bool:
+        name = row.model.found.name.casefold()
+        return all(word in name for word in self._words)
+
+    def _matches(self, row: ModelRow) -> bool:
+        found = row.model.found
+        text = f"{found.name} {found.architecture}".casefold()
+        return all(word in text for word in self._words)
+
+
+def rows_of(library: ModelLibrary, chosen: str) -> list[ModelRow]:
+    """Return a row for each model of the library."""
+    state = library.model
+    loaded = state.loaded_folders()
+    rows = []
+    for model in library.models:
+        folder = model.found.folder
+        place = folder.resolve()
+        rows.append(
+            ModelRow(
+                model,
+                is_chosen=bool(chosen) and str(place) == chosen,
+                is_loaded=place in loaded,
+                is_loading=state.stage == "loading" and state.is_at(place),
+            )
+        )
+    return rows
+
+
+def _order(row: ModelRow) -> tuple[bool, bool, bool, float, str]:
+    found = row.model.found
+    in_use = row.is_loaded or row.is_loading
+    return (
+        not row.is_chosen,
+        not in_use,
+        not row.can_be_loaded,
+        -row.model.used_at,
+        found.name.casefold(),
+    )
+
+
+# Paints a model of the switcher: name and size, and below them facts and whether it fits.
+#
+# Main thread.
+
+_MARK_PX = 15
+_ELIDE = Qt.TextElideMode.ElideMiddle  # the end of a model's name tells its quantization
+_LEFT = Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignLeft
+_RIGHT = Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignRight
+
+
+class ModelDelegate(QStyledItemDelegate):
+    """Draws two lines per row; the model of the open conversation has a tick."""
+
+    def __init__(self, theme: Theme, view: QWidget) -> None:
+        super().__init__(view)
+        self._theme = theme
+        self._view = view
+        theme.changed.connect(view.update)
+
+    def sizeHint(
+        self, option: QStyleOptionViewItem, index: QModelIndex | QPersistentModelIndex
+    ) -> QSize:
+        """Return the height of two lines."""
+        return QSize(120, self._view.fontMetrics().lineSpacing() * 2 + 18)
+
+    def paint(
+        self,
+        painter: QPainter,
+        option: QStyleOptionViewItem,
+        index: QModelIndex | QPersistentModelIndex,
+    ) -> None:
+        """Draw the row."""
+        row = index.data(ModelRows.row_role)
+        if not isinstance(row, ModelRow):
+            return
+        colors = self._theme.colors
+        area: QRect = option.rect.adjusted(6, 1, -6, -1)
+        painter.save()
+        draw_row_ground(
+            painter, area, option.state, colors, chosen=colors.accent_soft, has_ring=True
+        )
+        mark = self._theme.px(_MARK_PX)
+        if row.is_chosen:
+            image = icons.pixmap("tick", colors.match, mark)
+            painter.drawPixmap(area.left() + 9, area.center().y() - mark // 2, image)
+        inner = area.adjusted(mark + 18, 7, -11, -7)
+        half = inner.height() // 2
+        name_color = colors.text if row.can_be_loaded else colors.muted
+        medium, small = QFont(self._view.font()), QFont(self._view.font())
+        medium.setWeight(QFont.Weight.Medium)
+        small.setPointSizeF(small.pointSizeF() * 0.9)
+        word, tone = row.state
+        top = QRect(inner.left(), inner.top(), inner.width(), half)
+        low = QRect(inner.left(), inner.top() + half, inner.width(), inner.height() - half)
+        _draw(
+            painter,
+            top,
+            (row.model.found.name, medium, name_color),
+            (row.size, small, colors.muted),
+        )
+        _draw(painter, low, (row.facts, small, colors.muted), (word, small, colors.tone(tone)[0]))
+        painter.restore()
+
+
+Words = tuple[str, QFont, str]
+"""Text with its font and color."""
+
+
+def _draw(painter: QPainter, area: QRect, left: Words, right: Words) -> None:
+    """Draw text at both ends of a line; the text at the right is never shortened."""
+    words, font, color = right
+    painter.setFont(font)
+    painter.setPen(QColor(color))
+    painter.drawText(area, _RIGHT, words)
+    room = area.width() - (QFontMetrics(font).horizontalAdvance(words) + 12 if words else 0)
+    words, font, color = left
+    painter.setFont(font)
+    painter.setPen(QColor(color))
+    painter.drawText(area, _LEFT, QFontMetrics(font).elidedText(words, _ELIDE, max(0, room)))
+
+
+# The list below the model's name: type to filter it, choose with the arrow keys and Return.
+#
+# Main thread. It shows the models of the last scan at once, and updates them after a new scan.
+
+_WIDTH_PX, _ROWS = 430, 8
+_STEPS = {
+    Qt.Key.Key_Down: 1,
+    Qt.Key.Key_Up: -1,
+    Qt.Key.Key_PageDown: _ROWS,
+    Qt.Key.Key_PageUp: -_ROWS,
+}
+
+
+class ModelSwitcher(QFrame):
+    """Chooses the model of the open conversation.
+
+    Signals:
+        more_wanted: A person wants to see the window of models.
+        closed: It was closed; the composer gets the focus.
+
+    Args:
+        theme: The look.
+        answering: The model of the open conversation.
+        library: The models on this computer.
+        parent: The window.
+
+    Attributes:
+        field: The field for the words.
+        list: The models.
+        anyway: The button that loads a model although it may not fit.
+    """
+
+    more_wanted = Signal()
+    closed = Signal()
+
+    def __init__(
+        self, theme: Theme, answering: AnsweringModel, library: ModelLibrary, parent: QWidget
+    ) -> None:
+        super().__init__(parent, Qt.WindowType.Popup | Qt.WindowType.FramelessWindowHint)
+        self.setObjectName("popover")
+        self.setAccessibleName("Switch models")
+        self._theme = theme
+        self._answering = answering
+        self._library = library
+        self._asked: ModelRow | None = None
+        self.rows = ModelRows(self)
+        self.field = _FindField(theme)
+        self.list = QListView()
+        self.list.setObjectName("conversation_list")
+        self.list.setAccessibleName("Models on this computer")
+        self.list.setModel(self.rows)
+        self.list.setItemDelegate(ModelDelegate(theme, self.list))
+        self.list.setUniformItemSizes(True)
+        self.list.setMouseTracking(True)
+        self.list.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+        self.list.setVerticalScrollMode(QListView.ScrollMode.ScrollPerPixel)
+        self.list.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self.note = label("", "faint", 0.92, is_wrapped=True)
+        self.warning = label("", "muted", 0.95, is_wrapped=True)
+        self.anyway = QPushButton("Load Anyway")
+        self.anyway.setAccessibleName("Load the model although it may not fit")
+        self.more = QPushButton("Models…")
+        self.more.setAccessibleName("Show the window of models")
+        self._lay_out()
+        theme.follow(self, self._fit)
+        self.field.textChanged.connect(self._look_for)
+        self.field.step_wanted.connect(self._step)
+        self.field.chosen.connect(lambda: self._choose(self.list.currentIndex()))
+        self.field.left.connect(self.close)
+        self.list.clicked.connect(self._choose)
+        self.anyway.clicked.connect(self._load_asked)
+        self.more.clicked.connect(self._show_more)
+        library.changed.connect(self._refill)
+        answering.changed.connect(self._refill)
+
+    def pop_up(self, anchor: QWidget) -> None:
+        """Appear below a widget, with the models that are known."""
+        self.field.clear()
+        self._ask(None)
+        self._fill()
+        self._select(0)
+        self._fit()
+        corner = anchor.mapToGlobal(QPoint(anchor.width() - self.width(), anchor.height() + 6))
+        move_within_screen(self, corner, self.size(), anchor)
+        self.show()
+        self.field.setFocus()
+        self._library.refresh()
+
+    def focusNextPrevChild(self, is_next: bool) -> bool:  # noqa: N802 - Qt's name
+        """Move the focus by Tab in reading order."""
+        return move_focus(self, is_next)
+
+    def hideEvent(self, event: QHideEvent) -> None:
+        """Emit ``closed``."""
+        super().hideEvent(event)
+        self.closed.emit()
+
+    def _lay_out(self) -> None:
+        question = QHBoxLayout()
+        question.addWidget(self.warning, 1)
+        question.addWidget(self.anyway)
+        foot = QHBoxLayout()
+        foot.addWidget(self.note, 1)
+        foot.addWidget(self.more)
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(8, 10, 8, 9)
+        layout.setSpacing(7)
+        for part in (self.field, self.list):
+            layout.addWidget(part)
+        layout.addLayout(question)
+        layout.addLayout(foot)
+        for row in (question, foot):
+            row.setContentsMargins(8, 0, 4, 0)
+            row.setSpacing(10)
+
+    def _fit(self) -> None:
+        screen = self.screen().availableGeometry()
+        self.setFixedWidth(min(self._theme.px(_WIDTH_PX), screen.width()))
+        row_px = self.list.sizeHintForRow(0) if self.rows.rowCount() else self._theme.px(50)
+        rows = max(2, min(_ROWS, self.rows.total))
+        self.list.setFixedHeight(min(rows * max(1, row_px) + 4, round(screen.height() * 0.6)))
+        self.adjustSize()
+
+    # -- rows ------------------------------------------------------------------------------
+
+    def _refill(self) -> None:
+        """Show the models that were found meanwhile, and keep the selection."""
+        if not self.isVisible():
+            return
+        before = self._current()
+        self._fill()
+        row = -1 if before is None else self.rows.row_of(before.model)
+        self._select(max(row, 0))
+        self._fit()
+
+    def _fill(self) -> None:
+        choice = self._answering.choice
+        folder = choice.folder if choice is not None else None
+        if choice is None and (info := self._answering.loaded.info) is not None:
+            folder = info.path
+        self.rows.show(rows_of(self._library, "" if folder is None else str(folder)))
+        self._say()
+
+    def _look_for(self, text: str) -> None:
+        self.rows.look_for(text)
+        self._ask(None)
+        self._select(0)
+        self._say()
+
+    def _say(self) -> None:
+        shown, total = self.rows.rowCount(), self.rows.total
+        if not total:
+            words = "Searching…" if self._library.is_looking else "No models yet."
+        elif not shown:
+            words = "No model has this in its name."
+        elif shown < total:
+            words = f"{shown} of {counted(total, 'model')}"
+        else:
+            words = counted(total, "model")
+        self.note.setText(words)
+
+    def _current(self) -> ModelRow | None:
+        index = self.list.currentIndex()
+        return self.rows.at(index.row()) if index.isValid() else None
+
+    def _select(self, row: int) -> None:
+        if row < self.rows.rowCount():
+            self.list.setCurrentIndex(self.rows.index(row))
+
+    def _step(self, step: int) -> None:
+        """Go to the next row that can be chosen; stay at the ends of the list."""
+        count = self.rows.rowCount()
+        row = max(0, min(count - 1, self.list.currentIndex().row() + step))
+        self._ask(None)
+        if count:
+            self._select(row)
+            self.list.scrollTo(self.rows.index(row))
+
+    # -- intents ---------------------------------------------------------------------------
+
+    def _choose(self, index: QModelIndex) -> None:
+        if not index.isValid():
+            return
+        row = self.rows.at(index.row())
+        if not row.can_be_loaded:
+            self._ask(None)
+            self.note.setText(f"{row.model.found.problem or 'It is damaged'}.")
+        elif row.model.fit is Fit.TOO_LARGE and not (row.is_loaded or row.is_loading):
+            self._ask(row)
+        else:
+            self._load(row)
+
+    def _ask(self, row: ModelRow | None) -> None:
+        """Ask before a model is loaded that may not fit."""
+        self._asked = row
+        self.warning.setVisible(row is not None)
+        self.anyway.setVisible(row is not None)
+        if row is not None:
+            model = row.model
+            words = fit_words(model.need, model.fit, self._library.memory)
+            self.warning.setText(f"{model.found.name} may not fit. {words}")
+            self.anyway.setFocus()
+        self.adjustSize()
+
+    def _load_asked(self) -> None:
+        if self._asked is not None:
+            self._load(self._asked)
+
+    def _load(self, row: ModelRow) -> None:
+        self.close()
+        self._answering.choose(row.model.found.folder)
+
+    def _show_more(self) -> None:
+        self.close()
+        self.more_wanted.emit()
+
+
+class _FindField(QLineEdit):
+    """The field; its arrow keys move through the list below, which shows the selected row.
+
+    Signals:
+        step_wanted: An arrow key was pressed; carries how many rows to go down.
+        chosen: A person chose the selected row.
+        left: A person wants to close the list.
+    """
+
+    step_wanted = Signal(int)
+    chosen = Signal()
+    left = Signal()
+
+    def __init__(self, theme: Theme) -> None:
+        super().__init__()
+        self.setPlaceholderText("Find a model")
+        self.setAccessibleName("Find a model")
+        add_leading_icon(theme, self, "search")
+        add_clear_button(theme, self, "Clear the text")
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        """Move, choose, or close; all other keys type."""
+        key = event.key()
+        if key in _STEPS:
+            self.step_wanted.emit(_STEPS[Qt.Key(key)])
+        elif key in (Qt.Key.Key_Return, Qt.Key.Key_Enter):
+            self.chosen.emit()
+        elif key == Qt.Key.Key_Escape:
+            self.left.emit()
+        else:
+            super().keyPressEvent(event)

@@ -1,0 +1,242 @@
+"""Bars that say what could not be saved, read or moved. Main thread."""
+
+from collections.abc import Callable
+
+from PySide6.QtCore import QObject, QTimer, Signal
+from PySide6.QtGui import QFont
+from PySide6.QtWidgets import (
+    QFrame,
+    QHBoxLayout,
+    QMessageBox,
+    QProgressBar,
+    QPushButton,
+    QStatusBar,
+    QVBoxLayout,
+    QWidget,
+)
+
+from ui.chat.storage.conversation_imports import Transfers
+from ui.kit.background.tasks import Tasks
+from ui.kit.controls.buttons import IconBadge, IconButton
+from ui.kit.look.theme import Theme
+from ui.kit.system.boxes import BoxButton, ask
+from ui.kit.system.files_shown import show_in_files
+from ui.kit.text.labels import ElidedLabel, label
+from ui.records.store import ConversationStore, StoreProblem
+from ui.words.tones import Tone
+
+# Keeps a window open while something that a person wrote is not saved. Main thread.
+
+_DETAIL = (
+    "If you quit now, the unsaved text is lost. Saving is tried again every two seconds, and the "
+    "program quits once it works. You can also export your conversations to another place."
+)
+
+
+class UnsavedText(QObject):
+    """Decides whether a window may close, and asks the person if text would be lost.
+
+    Args:
+        window: The window.
+        store: Saves the text.
+        export: Writes the conversations to a file that a person chooses.
+        leave: Closes the window; its argument says whether text may be lost.
+    """
+
+    def __init__(
+        self,
+        window: QWidget,
+        store: ConversationStore,
+        *,
+        export: Callable[[], object],
+        leave: Callable[[bool], object],
+    ) -> None:
+        super().__init__(window)
+        self._window = window
+        self._store = store
+        self._export = export
+        self._leave = leave
+        self._tasks = Tasks()
+        self._is_waiting = False
+        self._box: QMessageBox | None = None
+
+    def holds_window(self) -> bool:
+        """Return whether the window must stay open for now.
+
+        It is closed once everything is saved; if saving fails, the person is asked.
+        """
+        if self._store.has_unsaved:
+            self._ask()
+            return True
+        if self._store.is_writing and not self._is_waiting:
+            self._is_waiting = True
+            self._tasks.start(self._close_once_saved(), "save before closing")
+        return self._is_waiting
+
+    def note_saved(self) -> None:
+        """Close the window that a person wanted to close, because everything is saved now."""
+        if self._box is not None:
+            self._box.close()
+            self._leave(False)
+
+    async def finish(self) -> None:
+        """Wait until the background work has ended."""
+        await self._tasks.finish()
+
+    async def _close_once_saved(self) -> None:
+        try:
+            await self._store.settled()
+        finally:
+            self._is_waiting = False
+        self._leave(False)
+
+    def _ask(self) -> None:
+        if self._box is not None:
+            return
+        answers = [
+            BoxButton("Export…", self._export),
+            BoxButton("Quit Without Saving", lambda: self._leave(True), is_destructive=True),
+        ]
+        cause = self._store.failing_because
+        why = f"The file of your conversations cannot be written: {cause}. " if cause else ""
+        text = "Some of what you wrote is not saved."
+        self._box = ask(self._window, text, why + _DETAIL, answers=answers, is_warning=True)
+        self._box.finished.connect(self._forget_box)
+
+    def _forget_box(self) -> None:
+        self._box = None
+
+
+# A line above the chat about a problem with saving conversations. Main thread.
+
+
+class ProblemBar(QFrame):
+    """Shows the problem, its cause and the file, with a button that dismisses it.
+
+    Signals:
+        solved: The problem is over.
+        recovery_declined: The message was dismissed although the file could be recovered.
+    """
+
+    solved = Signal()
+    recovery_declined = Signal()
+
+    def __init__(self, theme: Theme) -> None:
+        super().__init__()
+        self.setObjectName("problem_bar")
+        self._problem: StoreProblem | None = None
+        badge = IconBadge(theme, 30)
+        badge.show_icon("fault", Tone.FAULT)
+        self.sentence = label("", "title", is_wrapped=True, weight=QFont.Weight.DemiBold)
+        self.detail = label("", "muted", 0.95, is_wrapped=True)
+        self.show_file = QPushButton("Show the Folder")
+        self.show_file.setAccessibleName("Show the folder of this file")
+        self.recover = QPushButton("Recover What Can Be Read")
+        self.recover.setAccessibleName("Recover what can be read of the damaged file")
+        close = IconButton(theme, "close", "Dismiss this message", size=16)
+        words = QVBoxLayout()
+        words.setSpacing(2)
+        words.addWidget(self.sentence)
+        words.addWidget(self.detail)
+        row = QHBoxLayout(self)
+        row.setContentsMargins(16, 10, 10, 10)
+        row.setSpacing(12)
+        row.addWidget(badge)
+        row.addLayout(words, 1)
+        row.addWidget(self.recover)
+        row.addWidget(self.show_file)
+        row.addWidget(close)
+        self.recover.clicked.connect(lambda: self.recover.setEnabled(False))  # not twice
+        self.show_file.clicked.connect(self._show_file)
+        close.clicked.connect(self._dismiss)
+        self.hide()
+
+    def tell(self, problem: StoreProblem | None) -> None:
+        """Show a problem; None shows nothing."""
+        self._problem = problem
+        self.setVisible(problem is not None)
+        if problem is None:
+            self.solved.emit()
+        else:
+            self.sentence.setText(problem.sentence)
+            self.detail.setText(problem.detail)
+            self.show_file.setVisible(problem.path is not None)
+            self.recover.setVisible(problem.can_be_recovered)
+            self.recover.setEnabled(True)
+
+    def _dismiss(self) -> None:
+        self.hide()
+        if self._problem is not None and self._problem.can_be_recovered:
+            self.recovery_declined.emit()
+
+    def _show_file(self) -> None:
+        if self._problem is not None and self._problem.path is not None:
+            path = self._problem.path
+            folder = path if path.is_dir() else path.parent
+            show_in_files(self, folder)
+
+
+# The bar at the foot of the window that shows the progress of an export or import. Main thread.
+
+# A shorter transfer shows no bar, which would only flicker.
+_SHOWN_AFTER_MS = 400
+_OUTCOME_MS = 8_000
+
+
+class TransferBar(QStatusBar):
+    """The running transfer, its progress, and a Cancel button; then the result for a moment.
+
+    Hidden while nothing runs.
+    """
+
+    def __init__(self, transfers: Transfers) -> None:
+        super().__init__()
+        self._transfers = transfers
+        self.words = ElidedLabel()
+        self.progress = QProgressBar()
+        self.progress.setTextVisible(False)
+        self.progress.setAccessibleName("Progress of the export or import")
+        self.cancel = QPushButton("Cancel")
+        self.cancel.setAccessibleName("Cancel the export or import")
+        self._delay = QTimer(self, singleShot=True, interval=_SHOWN_AFTER_MS)
+        self._delay.timeout.connect(self._appear)
+        self._outcome = QTimer(self, singleShot=True, interval=_OUTCOME_MS)
+        self._outcome.timeout.connect(self._refresh)
+        self.setSizeGripEnabled(False)
+        self.setContentsMargins(14, 4, 10, 4)
+        self.addWidget(self.words, 2)
+        self.addWidget(self.progress, 1)
+        self.addPermanentWidget(self.cancel)
+        self.cancel.clicked.connect(transfers.cancel)
+        transfers.changed.connect(self._refresh)
+        transfers.ended.connect(self._tell)
+        self.hide()
+
+    def _appear(self) -> None:
+        self.setVisible(self._transfers.now is not None)
+
+    def _refresh(self) -> None:
+        now = self._transfers.now
+        self._outcome.stop()
+        if now is None:
+            self._delay.stop()
+            self.hide()
+            return
+        self._show_parts(is_running=True)
+        if not self.isVisible() and not self._delay.isActive():
+            self._delay.start()
+        place = f": {now.done:,} of {now.total:,}" if now.total > 1 else "…"
+        self.words.setText(f"{now.words}{place}")
+        self.progress.setRange(0, now.total if now.total > 1 else 0)
+        self.progress.setValue(now.done)
+
+    def _tell(self, outcome: str) -> None:
+        if self._transfers.now is None:
+            self.words.setText(outcome)
+            self._show_parts(is_running=False)
+            self.show()
+            self._outcome.start()
+
+    def _show_parts(self, *, is_running: bool) -> None:
+        self.progress.setVisible(is_running)
+        self.cancel.setVisible(is_running)

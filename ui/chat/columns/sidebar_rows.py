@@ -1,0 +1,428 @@
+"""The rows of the sidebar: what they are, and how they are drawn. Main thread."""
+
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any
+
+from PySide6.QtCore import (
+    QAbstractListModel,
+    QMimeData,
+    QModelIndex,
+    QObject,
+    QPersistentModelIndex,
+    QRect,
+    QRectF,
+    QSize,
+    Qt,
+    Signal,
+)
+from PySide6.QtGui import QColor, QFont, QFontMetrics, QPainter
+from PySide6.QtWidgets import QStyle, QStyledItemDelegate, QStyleOptionViewItem, QWidget
+
+from engine import counted
+from ui.chat.storage.conversation_list import ConversationList, ConversationRole, row_value
+from ui.kit.look import icons
+from ui.kit.look.row_ground import draw_row_ground
+from ui.kit.look.theme import Theme
+from ui.records.conversations import Conversation, ConversationFolder
+from ui.words.days import day_words
+
+# The rows of the sidebar: folders with their conversations, then all other conversations.
+#
+# Main thread. Filters ``ConversationList`` by the archive and by a tag. Has no widgets.
+
+Index = QModelIndex | QPersistentModelIndex
+MIME = "application/x-fullstop-conversations"
+# If there are more changes than this, the list is reset: single changes would take longer.
+_MOST_STEPS = 64
+
+
+@dataclass(frozen=True, slots=True)
+class FolderHead:
+    """A row that opens and closes a folder."""
+
+    folder: ConversationFolder
+    count: int
+
+
+Row = FolderHead | Conversation
+
+
+class SidebarRows(QAbstractListModel):
+    """The rows of the sidebar.
+
+    Signals:
+        filtered: The filters have changed.
+    """
+
+    filtered = Signal()
+
+    folder_role = int(Qt.ItemDataRole.UserRole) + 20
+    depth_role = int(Qt.ItemDataRole.UserRole) + 21
+    count_role = int(Qt.ItemDataRole.UserRole) + 22
+
+    def __init__(self, conversations: ConversationList, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self._conversations = conversations
+        self.shows_archive = False
+        self.tag = ""
+        self._rows: list[Row] = list(self._wanted())
+        for signal in (
+            conversations.rowsInserted,
+            conversations.rowsRemoved,
+            conversations.rowsMoved,
+            conversations.modelReset,
+            conversations.placed,
+            conversations.folders.changed,
+        ):
+            signal.connect(self._refresh)
+        conversations.dataChanged.connect(self._repaint)
+
+    # -- reading ---------------------------------------------------------------------------
+
+    def rowCount(self, parent: Index = QModelIndex()) -> int:  # noqa: B008 - Qt's signature
+        """Return the number of rows."""
+        return 0 if parent.isValid() else len(self._rows)
+
+    def data(self, index: Index, role: int = int(Qt.ItemDataRole.DisplayRole)) -> Any:
+        """Return the value of a role for a row."""
+        if not index.isValid() or index.row() >= len(self._rows):
+            return None
+        row = self._rows[index.row()]
+        if isinstance(row, Conversation):
+            if role == self.depth_role:
+                return int(self._conversations.folders.of(row) is not None)
+            return row_value(row, role)
+        if role in (Qt.ItemDataRole.DisplayRole, Qt.ItemDataRole.EditRole):
+            return row.folder.name
+        if role == self.folder_role:
+            return row.folder
+        if role == self.count_role:
+            return row.count
+        if role == Qt.ItemDataRole.ToolTipRole:
+            return row.folder.name
+        if role == Qt.ItemDataRole.AccessibleTextRole:
+            state = "open" if row.folder.is_open else "closed"
+            return f"Folder {row.folder.name}, {counted(row.count, 'conversation')}, {state}"
+        return None
+
+    def setData(self, index: Index, value: Any, role: int = int(Qt.ItemDataRole.EditRole)) -> bool:
+        """Rename a conversation or a folder; an empty name is ignored."""
+        name = str(value).strip()
+        if role != Qt.ItemDataRole.EditRole or not index.isValid() or not name:
+            return False
+        row = self._rows[index.row()]
+        if isinstance(row, Conversation):
+            self._conversations.rename(row, name)
+        else:
+            self._conversations.folders.keep(replace(row.folder, name=name))
+        return True
+
+    def flags(self, index: Index) -> Qt.ItemFlag:
+        """Return flags: names can be edited, conversations dragged, and folders accept them."""
+        flags = Qt.ItemFlag.ItemIsEnabled | Qt.ItemFlag.ItemIsEditable
+        if not index.isValid():
+            return Qt.ItemFlag.ItemIsDropEnabled
+        flags |= Qt.ItemFlag.ItemIsDropEnabled
+        if isinstance(self._rows[index.row()], Conversation):
+            flags |= Qt.ItemFlag.ItemIsSelectable | Qt.ItemFlag.ItemIsDragEnabled
+        return flags
+
+    def at(self, row: int) -> Row:
+        """Return a row."""
+        return self._rows[row]
+
+    def conversations_at(self, indexes: Iterable[Index]) -> list[Conversation]:
+        """Return the conversations of some rows, in the order of the list."""
+        rows = sorted({index.row() for index in indexes if index.isValid()})
+        return [row for row in map(self._rows.__getitem__, rows) if isinstance(row, Conversation)]
+
+    def index_of(self, conversation: Conversation) -> QModelIndex:
+        """Return the index of a conversation; an invalid index if it is not listed."""
+        return self._index(conversation)
+
+    # -- intents ---------------------------------------------------------------------------
+
+    def show_archive(self, shows_archive: bool) -> None:
+        """List the archived conversations, or the others."""
+        if self.shows_archive != shows_archive:
+            self.shows_archive = shows_archive
+            self._refresh()
+            self.filtered.emit()
+
+    def show_tag(self, tag: str) -> None:
+        """List only conversations with a tag; empty for all."""
+        if self.tag != tag:
+            self.tag = tag
+            self._refresh()
+            self.filtered.emit()
+
+    def toggle(self, folder: ConversationFolder) -> None:
+        """Open or close a folder."""
+        self._conversations.folders.keep(replace(folder, is_open=not folder.is_open))
+
+    def carried(self, conversations: Sequence[Conversation]) -> QMimeData:
+        """Return the drag data for conversations."""
+        data = QMimeData()
+        data.setData(MIME, "\n".join(one.id for one in conversations).encode())
+        return data
+
+    def dropped(self, data: QMimeData) -> list[Conversation]:
+        """Return the conversations in drag data."""
+        named = bytes(data.data(MIME).data()).decode("utf-8", "replace").split("\n")
+        found = map(self._conversations.with_id, named)
+        return [one for one in found if one is not None]
+
+    def folder_at(self, index: Index) -> ConversationFolder | None:
+        """Return the folder that a drop at a row goes into."""
+        if not index.isValid():
+            return None
+        row = self._rows[index.row()]
+        return self._conversations.folders.of(row) if isinstance(row, Conversation) else row.folder
+
+    # -- inside ----------------------------------------------------------------------------
+
+    def _is_listed(self, conversation: Conversation) -> bool:
+        place = conversation.placement
+        return place.is_archived == self.shows_archive and (not self.tag or self.tag in place.tags)
+
+    def _wanted(self) -> Iterator[Row]:
+        """Yield the rows as they should be."""
+        folders = self._conversations.folders.all()
+        inside: dict[str, list[Conversation]] = {folder.id: [] for folder in folders}
+        loose: list[Conversation] = []
+        for conversation in self._conversations.every():
+            if self._is_listed(conversation):
+                inside.get(conversation.placement.folder_id, loose).append(conversation)
+        is_filtered = self.shows_archive or bool(self.tag)
+        for folder in folders:
+            found = inside[folder.id]
+            if found or not is_filtered:
+                yield FolderHead(folder, len(found))
+                if folder.is_open:
+                    yield from found
+        yield from loose
+
+    def _refresh(self) -> None:
+        wanted = list(self._wanted())
+        if wanted == self._rows:
+            return
+        if not self._stepwise(wanted):
+            self.beginResetModel()
+            self._rows = wanted
+            self.endResetModel()
+
+    def _stepwise(self, wanted: list[Row]) -> bool:
+        """Change the rows one by one, so that views keep their place; False for many changes."""
+        kept, listed = set(map(_key, wanted)), set(map(_key, self._rows))
+        if len(kept ^ listed) > _MOST_STEPS:
+            return False
+        for place in range(len(self._rows) - 1, -1, -1):
+            if _key(self._rows[place]) not in kept:
+                self.beginRemoveRows(QModelIndex(), place, place)
+                del self._rows[place]
+                self.endRemoveRows()
+        steps = 0
+        for place, row in enumerate(wanted):
+            if place < len(self._rows) and _key(self._rows[place]) == _key(row):
+                continue
+            steps += 1
+            if steps > _MOST_STEPS:
+                return False
+            if _key(row) in listed:
+                self._move(_key(row), place)
+            else:
+                self.beginInsertRows(QModelIndex(), place, place)
+                self._rows.insert(place, row)
+                self.endInsertRows()
+        if self._rows != wanted:  # the name or count of a folder has changed
+            self._rows = wanted
+        if wanted:
+            self.dataChanged.emit(self.index(0), self.index(len(wanted) - 1))
+        return True
+
+    def _move(self, key: object, place: int) -> None:
+        at = next(n for n in range(place, len(self._rows)) if _key(self._rows[n]) == key)
+        self.beginMoveRows(QModelIndex(), at, at, QModelIndex(), place)
+        self._rows.insert(place, self._rows.pop(at))
+        self.endMoveRows()
+
+    def _repaint(self, first: QModelIndex, last: QModelIndex) -> None:
+        for row in range(first.row(), last.row() + 1):
+            index = self._index(self._conversations.at(row))
+            if index.isValid():
+                self.dataChanged.emit(index, index)
+
+    def _index(self, conversation: Conversation) -> QModelIndex:
+        found = (n for n, row in enumerate(self._rows) if row is conversation)
+        return self.index(next(found, -1))
+
+
+def _key(row: Row) -> object:
+    return row.id if isinstance(row, Conversation) else ("folder", row.folder.id)
+
+
+# Paints a row of the conversation list: title, time, first words. Main thread.
+
+_HEIGHT_LINES = 2.0
+_PIN_PX = 13
+_ARROW_PX = 15
+_FOLDER_PX = 14
+_ELIDE = Qt.TextElideMode.ElideRight
+
+
+class ConversationDelegate(QStyledItemDelegate):
+    """Draws two lines per row; the open conversation is a raised card."""
+
+    def __init__(self, theme: Theme, view: QWidget) -> None:
+        super().__init__(view)
+        self._theme = theme
+        self._view = view
+        theme.changed.connect(self._repaint)
+
+    def sizeHint(
+        self, option: QStyleOptionViewItem, index: QModelIndex | QPersistentModelIndex
+    ) -> QSize:
+        """Return the height of two lines, and of one for a folder."""
+        line = self._view.fontMetrics().lineSpacing()
+        if index.data(SidebarRows.folder_role) is not None:
+            return QSize(120, line + 16)
+        return QSize(120, round(line * _HEIGHT_LINES) + 22)
+
+    def paint(
+        self,
+        painter: QPainter,
+        option: QStyleOptionViewItem,
+        index: QModelIndex | QPersistentModelIndex,
+    ) -> None:
+        """Draw the row."""
+        colors = self._theme.colors
+        inset = _FOLDER_PX * int(index.data(SidebarRows.depth_role) or 0)
+        area: QRect = option.rect.adjusted(8 + self._theme.gap(inset), 1, -8, -1)
+        state: QStyle.StateFlag = option.state
+        painter.save()
+        chosen = colors.bubble if colors.is_dark else colors.raised
+        has_ring = _has_keyboard(state) and self._view.hasFocus()
+        draw_row_ground(painter, area, state, colors, chosen=chosen, has_ring=has_ring)
+        folder = index.data(SidebarRows.folder_role)
+        if folder is not None:
+            self._paint_folder(painter, area, index, folder, is_current=_has_keyboard(state))
+            painter.restore()
+            return
+        inner = area.adjusted(10, 8, -10, -8)
+        is_running = bool(index.data(ConversationRole.IS_RUNNING))
+        self._paint_words(painter, inner, index, is_running)
+        painter.restore()
+
+    def _repaint(self) -> None:
+        self._view.update()
+
+    def _paint_folder(
+        self,
+        painter: QPainter,
+        area: QRect,
+        index: QModelIndex | QPersistentModelIndex,
+        folder: ConversationFolder,
+        *,
+        is_current: bool,
+    ) -> None:
+        """Draw a folder: an arrow, its name, and the number of its conversations."""
+        colors = self._theme.colors
+        if is_current or self._takes(folder):
+            painter.setPen(QColor(colors.accent))
+            painter.setBrush(Qt.BrushStyle.NoBrush)
+            painter.drawRoundedRect(QRectF(area).adjusted(0.5, 0.5, -0.5, -0.5), 8, 8)
+        size = self._theme.px(_ARROW_PX)
+        name = "chevron-down" if folder.is_open else "chevron-right"
+        arrow = icons.pixmap(name, colors.muted, size)
+        inner = area.adjusted(8, 0, -10, 0)
+        painter.drawPixmap(inner.left(), inner.center().y() - size // 2, arrow)
+        count = str(index.data(SidebarRows.count_role) or "")
+        small, bold = QFont(self._view.font()), QFont(self._view.font())
+        small.setPointSizeF(small.pointSizeF() * 0.9)
+        bold.setWeight(QFont.Weight.DemiBold)
+        middle = Qt.AlignmentFlag.AlignVCenter
+        painter.setFont(small)
+        painter.setPen(QColor(colors.faint))
+        painter.drawText(inner, middle | Qt.AlignmentFlag.AlignRight, count)
+        room = inner.width() - size - 6 - QFontMetrics(small).horizontalAdvance(count) - 8
+        painter.setFont(bold)
+        painter.setPen(QColor(colors.text))
+        words = QFontMetrics(bold).elidedText(folder.name, _ELIDE, room)
+        painter.drawText(inner.adjusted(size + 6, 0, 0, 0), middle, words)
+
+    def _takes(self, folder: ConversationFolder) -> bool:
+        taking: ConversationFolder | None = getattr(self._view, "taking_folder", None)
+        return taking is not None and taking.id == folder.id
+
+    def _paint_words(
+        self,
+        painter: QPainter,
+        inner: QRect,
+        index: QModelIndex | QPersistentModelIndex,
+        is_running: bool,
+    ) -> None:
+        colors = self._theme.colors
+        bold, small = QFont(self._view.font()), QFont(self._view.font())
+        bold.setWeight(QFont.Weight.Medium)
+        small.setPointSizeF(small.pointSizeF() * 0.9)
+        bold_metrics, small_metrics = QFontMetrics(bold), QFontMetrics(small)
+        updated_at = index.data(ConversationRole.UPDATED_AT)
+        when = "Answering…" if is_running else when_words(updated_at)
+        when_width = small_metrics.horizontalAdvance(when)
+        half = inner.height() // 2
+        top = QRect(inner.left(), inner.top(), inner.width(), half)
+        painter.setFont(bold)
+        painter.setPen(QColor(colors.text))
+        title = str(index.data(ConversationRole.TITLE))
+        room = inner.width() - when_width - 10
+        if index.data(ConversationRole.IS_PINNED):
+            size = self._theme.px(_PIN_PX)
+            pin = icons.pixmap("pin", colors.match, size)
+            painter.drawPixmap(top.left(), top.center().y() - size // 2, pin)
+            room -= size + 4
+            top = top.adjusted(size + 4, 0, 0, 0)
+        title = bold_metrics.elidedText(title, _ELIDE, room)
+        painter.drawText(top, Qt.AlignmentFlag.AlignVCenter, title)
+        painter.setFont(small)
+        painter.setPen(QColor(colors.match if is_running else colors.faint))
+        painter.drawText(top, Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignRight, when)
+        painter.setPen(QColor(colors.muted))
+        bottom = QRect(inner.left(), inner.top() + half, inner.width(), inner.height() - half)
+        if tags := " ".join(f"#{tag}" for tag in index.data(ConversationRole.TAGS) or ()):
+            # The tags leave half of the line to the preview.
+            shown = small_metrics.elidedText(tags, _ELIDE, bottom.width() // 2)
+            painter.setPen(QColor(colors.link))
+            painter.drawText(bottom, Qt.AlignmentFlag.AlignVCenter, shown)
+            bottom = bottom.adjusted(small_metrics.horizontalAdvance(f"{shown} "), 0, 0, 0)
+            painter.setPen(QColor(colors.muted))
+        preview = str(index.data(ConversationRole.PREVIEW)) or "No messages yet"
+        preview = small_metrics.elidedText(preview, _ELIDE, bottom.width())
+        painter.drawText(bottom, Qt.AlignmentFlag.AlignVCenter, preview)
+
+    def updateEditorGeometry(
+        self,
+        editor: QWidget,
+        option: QStyleOptionViewItem,
+        index: QModelIndex | QPersistentModelIndex,
+    ) -> None:
+        """Put the title's editor over the row."""
+        area: QRect = option.rect
+        editor.setAccessibleName("Conversation title")
+        editor.setGeometry(area.adjusted(10, 6, -10, -6))
+
+
+def _has_keyboard(state: QStyle.StateFlag) -> bool:
+    return bool(state & QStyle.StateFlag.State_HasFocus)
+
+
+def when_words(updated_at: float) -> str:
+    """Return a time of today, else a short date."""
+    moment = datetime.fromtimestamp(updated_at)
+    if time.time() - updated_at < 60:
+        return "now"
+    if moment.date() == datetime.now().date():
+        return moment.strftime("%H:%M")
+    return day_words(updated_at)

@@ -1,0 +1,573 @@
+"""Two answers side by side: their columns, and the sheet that chooses what differs.
+
+Main thread.
+"""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+from PySide6.QtCore import Qt, Signal
+from PySide6.QtGui import QFont, QResizeEvent
+from PySide6.QtWidgets import (
+    QBoxLayout,
+    QButtonGroup,
+    QDialog,
+    QDialogButtonBox,
+    QFormLayout,
+    QFrame,
+    QHBoxLayout,
+    QLabel,
+    QPlainTextEdit,
+    QPushButton,
+    QScrollArea,
+    QVBoxLayout,
+    QWidget,
+)
+
+from engine import StopKind, as_sentence, counted, escaped
+from ui.chat.composer.settings_popover import sampling_field
+from ui.chat.messages.answer_view import AnswerView
+from ui.chat.session.open_conversations import OpenConversation
+from ui.chat.session.side_by_side import Side, SideBySide
+from ui.kit.background.tasks import Tasks
+from ui.kit.controls.check_box import CheckBox
+from ui.kit.controls.choice import Choice
+from ui.kit.controls.growing_input import never_sideways
+from ui.kit.controls.number_field import NumberField
+from ui.kit.controls.reading_order import move_focus
+from ui.kit.look.theme import Theme
+from ui.kit.text.labels import label
+from ui.records.conversations import ChosenModel, StopEntry, Variant, difference_words
+from ui.records.runs import Run, RunState
+from ui.stops.stop_list import refusal
+from ui.words.differences import Spans, differences
+from ui.words.visible import unescaped
+
+# One of two answers in its column: its settings, the answer, and the button that keeps it.
+#
+# Main thread.
+
+
+class SideColumn(QFrame):
+    """Shows one answer.
+
+    Signals:
+        keep_wanted: A person wants to continue with this answer.
+        reason_wanted: A person wants to see why the answer ended; carries its ``Run``.
+        again_wanted: A person wants this answer again, because it failed.
+    """
+
+    keep_wanted = Signal()
+    reason_wanted = Signal(object)
+    again_wanted = Signal()
+
+    def __init__(
+        self, theme: Theme, side: Side, title: str, detail: str, reasons: QButtonGroup
+    ) -> None:
+        super().__init__()
+        assert side.message is not None
+        self.setObjectName("card")
+        self.side = side
+        self._theme = theme
+        self._spans: Spans = []
+        self.title = label(title, "title", is_wrapped=True, weight=QFont.Weight.DemiBold)
+        self.detail = label(detail, "muted", 0.95, is_wrapped=True)
+        self.detail.setVisible(bool(detail))
+        self.view = AnswerView(theme, side.message, reasons)
+        self.view.action_row.hide()
+        self.view.show_busy(True)
+        self.cause = label("", "fault", is_wrapped=True)
+        self.cause.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
+        self.keep = QPushButton("Keep This One")
+        self.keep.setProperty("kind", "primary")
+        self.keep.setAccessibleName(f"Keep this answer: {title}")
+        self.keep.setToolTip(
+            "The conversation continues with this answer, its model, settings and stops. The other "
+            "one stays as a version."
+        )
+        column = QVBoxLayout(self)
+        column.setContentsMargins(16, 13, 16, 13)
+        column.setSpacing(8)
+        column.addWidget(self.title)
+        column.addWidget(self.detail)
+        column.addWidget(self.view)
+        column.addWidget(self.cause)
+        column.addStretch(1)
+        column.addWidget(self.keep)
+        session = side.session
+        # Methods, not lambdas: the session outlives the column if another chat is shown.
+        session.text_appended.connect(self._append_text)
+        session.thinking_appended.connect(self._append_thinking)
+        session.run_changed.connect(self._refresh)
+        session.run_finished.connect(self._refresh)
+        session.is_running_changed.connect(self.view.show_busy)
+        self.view.regenerate_wanted.connect(self.again_wanted)
+        self.view.reason.clicked.connect(lambda: self.reason_wanted.emit(side.run))
+        self.keep.clicked.connect(self.keep_wanted)
+        theme.changed.connect(self._mark)
+        self._refresh(side.run)
+
+    @property
+    def shown_text(self) -> str:
+        """The text of the answer as it is shown."""
+        return self.view.text_view.toPlainText()
+
+    def show_differences(self, spans: Spans) -> None:
+        """Mark the parts of the shown text that the other answer does not have."""
+        self._spans = spans
+        self._mark()
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether there is no whole answer, for a cause that is shown."""
+        return bool(_cause(self.side.run))
+
+    def show_busy(self, is_busy: bool) -> None:
+        """Enable keeping the answer once both have ended, unless it was never begun."""
+        run = self.side.run
+        self.keep.setEnabled(not is_busy and run is not None and bool(run.text or run.finished))
+
+    def _append_text(self, _run: Run, text: str) -> None:
+        self.view.append_text(text)
+
+    def _append_thinking(self, _run: Run, text: str) -> None:
+        self.view.append_thinking(text)
+
+    def _refresh(self, _run: Run | None) -> None:
+        self.view.refresh()
+        self.cause.setText(_cause(self.side.run))
+        self.cause.setVisible(self.has_failed)
+
+    def _mark(self) -> None:
+        colors = self._theme.colors
+        self.view.text_view.show_spans(self._spans, colors.found, colors.text)
+
+
+def _cause(run: Run | None) -> str:
+    """Return why an answer failed, as sentences; empty if it did not."""
+    if run is None or not run.is_over:
+        return ""
+    if run.state is RunState.REFUSED:
+        return run.refusal
+    said = run.verdict
+    has_failed = run.finished is not None and run.finished.stop.kind is StopKind.ERROR
+    return as_sentence(said.words.detail) if said is not None and has_failed else ""
+
+
+# The page that shows one question with two answers, side by side or below one another.
+#
+# Main thread. The differences are computed on another thread once both answers have ended.
+
+_NARROW_PX, _WIDEST_PX = 620, 1240
+_NEAR_END_PX = 12
+
+
+class SidesPage(QWidget):
+    """Shows the two answers of the open conversation.
+
+    Signals:
+        kept: A person chose an answer; carries its ``Side``, or None to keep both as versions.
+        compare_wanted: A person wants to compare both runs in the inspector; carries them.
+        run_wanted: A person wants to see why an answer ended; carries its ``Run``.
+    """
+
+    kept = Signal(object)
+    compare_wanted = Signal(object, object)
+    run_wanted = Signal(object)
+
+    def __init__(self, theme: Theme) -> None:
+        super().__init__()
+        self._theme = theme
+        self._sides: SideBySide | None = None
+        self._tasks = Tasks()
+        self._is_at_end = True
+        self.columns: list[SideColumn] = []
+        self._reasons = QButtonGroup(self)
+        heading = label("Side by side", "title", weight=QFont.Weight.DemiBold)
+        self.words = label("", "muted", is_wrapped=True)
+        self.compare = QPushButton("Compare in the Inspector")
+        self.leave = QPushButton("Keep Both as Versions")
+        self.leave.setToolTip("The conversation continues with the left answer. Its settings stay.")
+        for button in (self.compare, self.leave):
+            button.setAccessibleName(button.text())
+        texts = QVBoxLayout()
+        texts.setSpacing(2)
+        texts.addWidget(heading)
+        texts.addWidget(self.words)
+        self._head = QBoxLayout(QBoxLayout.Direction.LeftToRight)
+        self._head.setSpacing(8)
+        self._head.addLayout(texts, 1)
+        buttons = QHBoxLayout()
+        buttons.addWidget(self.compare)
+        buttons.addWidget(self.leave)
+        self._head.addLayout(buttons)
+        self.question = label("", "", is_wrapped=True)
+        bubble = QFrame()
+        bubble.setObjectName("bubble")
+        within = QVBoxLayout(bubble)
+        within.setContentsMargins(14, 9, 14, 9)
+        within.addWidget(self.question)
+        self._row = QBoxLayout(QBoxLayout.Direction.LeftToRight)
+        self._row.setSpacing(14)
+        middle = QWidget()
+        theme.follow(middle, lambda: middle.setMaximumWidth(theme.px(_WIDEST_PX)))
+        column = QVBoxLayout(middle)
+        column.setContentsMargins(20, 16, 20, 12)
+        column.setSpacing(12)
+        column.addLayout(self._head)
+        column.addWidget(bubble)
+        column.addLayout(self._row)
+        column.addStretch(1)
+        holder = QWidget()
+        holder.setObjectName("scrolled")
+        outer = QHBoxLayout(holder)
+        outer.setContentsMargins(0, 0, 0, 0)
+        outer.addStretch(1)
+        outer.addWidget(middle, 1000)
+        outer.addStretch(1)
+        self.area = QScrollArea()
+        self.area.setAccessibleName("Two answers side by side")
+        self.area.setWidgetResizable(True)
+        self.area.setFrameShape(QFrame.Shape.NoFrame)
+        self.area.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self.area.setWidget(holder)
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.addWidget(self.area)
+        bar = self.area.verticalScrollBar()
+        bar.valueChanged.connect(self._notice_place)
+        bar.rangeChanged.connect(self._follow_end)
+        self.compare.clicked.connect(self._compare)
+        self.leave.clicked.connect(lambda: self.kept.emit(None))
+        theme.changed.connect(self._arrange)
+
+    def show_sides(self, opened: OpenConversation) -> None:
+        """Show the two answers of a conversation, or nothing if it has none."""
+        sides = opened.sides
+        if sides is self._sides:
+            return
+        if self._sides is not None:
+            self._sides.is_running_changed.disconnect(self._refresh)
+        for column in self.columns:
+            column.hide()
+            self._row.removeWidget(column)
+            column.deleteLater()
+        self.columns = []
+        self._sides = sides
+        if sides is None:
+            return
+        left, right = sides.sides
+        assert sides.question is not None
+        self.question.setText(_question(sides))
+        others = difference_words(right.variant, left.variant)
+        own = "" if left.variant.model is None else left.variant.model.name
+        details = (own, others or "The same settings")
+        titles = ("As this conversation", "With the changes")
+        for side, title, detail in zip(sides.sides, titles, details, strict=True):
+            self._add_column(len(self.columns), side, title, detail)
+        sides.is_running_changed.connect(self._refresh)
+        self._is_at_end = True
+        self._arrange()
+        self._refresh()
+
+    def _add_column(self, place: int, side: Side, title: str, detail: str) -> None:
+        column = SideColumn(self._theme, side, title, detail, self._reasons)
+        column.keep_wanted.connect(partial(self.kept.emit, side))
+        column.reason_wanted.connect(self.run_wanted)
+        column.again_wanted.connect(lambda: self._answer_again(column))
+        self._row.insertWidget(place, column, 1)
+        self.columns.insert(place, column)
+
+    def _answer_again(self, column: SideColumn) -> None:
+        """Ask for an answer that failed once more, and show it in its column."""
+        side = column.side
+        if self._sides is None or not self._sides.answer_again(side):
+            return
+        place = self.columns.index(column)
+        self.columns.remove(column)
+        self._row.removeWidget(column)
+        column.hide()
+        column.deleteLater()
+        self._add_column(place, side, column.title.text(), column.detail.text())
+        self._refresh()
+        self.run_wanted.emit(side.run)
+
+    async def finish(self) -> None:
+        """Wait until the background work has ended."""
+        await self._tasks.finish()
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        """Put the columns below one another if they would be too narrow side by side."""
+        super().resizeEvent(event)
+        self._arrange()
+
+    def _arrange(self) -> None:
+        is_narrow = self.width() < self._theme.px(_NARROW_PX)
+        down, across = QBoxLayout.Direction.TopToBottom, QBoxLayout.Direction.LeftToRight
+        for row in (self._row, self._head):
+            row.setDirection(down if is_narrow else across)
+
+    def _refresh(self) -> None:
+        sides = self._sides
+        if sides is None:
+            return
+        for column in self.columns:
+            column.show_busy(sides.is_running)
+        self.compare.setEnabled(not sides.is_running)
+        self.leave.setEnabled(not sides.is_running)
+        under_way = [one for one in sides.sides if one.session.is_running]
+        failed = [one for one in self.columns if one.has_failed]
+        if under_way:
+            words = "Both answers are" if len(under_way) > 1 else "An answer is"
+            self.words.setText(f"{words} being written.")
+        elif failed:
+            words = "Both answers" if len(failed) > 1 else "One of the answers"
+            self.words.setText(f"{words} failed.")
+            for column in self.columns:
+                column.show_differences([])
+        else:
+            self._tasks.start(self._show_differences(sides), "compare two answers")
+
+    async def _show_differences(self, sides: SideBySide) -> None:
+        texts = [column.shown_text for column in self.columns]
+        left, right = await asyncio.to_thread(differences, *texts)
+        if sides is not self._sides:
+            return
+        for column, spans in zip(self.columns, (left, right), strict=True):
+            column.show_differences(spans)
+        count = max(len(left), len(right))
+        if not count:
+            words = "Both answers have the same words."
+        else:
+            words = f"The answers differ in {counted(count, 'place')}, which {_are(count)} marked."
+        self.words.setText(words)
+
+    def _compare(self) -> None:
+        if self._sides is not None and len(runs := self._sides.runs) == 2:
+            self.compare_wanted.emit(*runs)
+
+    def _notice_place(self, value: int) -> None:
+        self._is_at_end = value >= self.area.verticalScrollBar().maximum() - _NEAR_END_PX
+
+    def _follow_end(self, _least: int, most: int) -> None:
+        if self._is_at_end and self._sides is not None and self._sides.is_running:
+            self.area.verticalScrollBar().setValue(most)
+
+
+def _question(sides: SideBySide) -> str:
+    asked = sides.question
+    assert asked is not None
+    names = ", ".join(file.name for file in asked.files)
+    return "\n".join(part for part in (asked.typed, names) if part)
+
+
+def _are(count: int) -> str:
+    return "is" if count == 1 else "are"
+
+
+# The sheet with the settings of the second of two answers to a question. Main thread.
+
+_WIDTH_PX, _TEXT_PX = 470, 76
+_MOST_TOKENS, _SHOWN_CHARS = 1_000_000, 300
+
+_NO_TOOLS = (
+    "Tools are not used here: neither answer can call the tools of this conversation. They are "
+    "used again in the next answer."
+)
+
+
+class SidesSheet(QDialog):
+    """Asks for the settings of the second answer.
+
+    Args:
+        theme: The look.
+        question: The question.
+        now: The settings of the conversation's own answer.
+        models: The models that can be chosen, the conversation's own first.
+        answer: Called with the settings of the second answer; returns whether both were begun.
+        parent: The window.
+        has_tools: Whether the conversation has tools; neither answer can use them.
+
+    Attributes:
+        model: The model of the second answer.
+        stops: Its stop list, one sequence per line.
+        temperature: Its temperature.
+        max_tokens: Its limit.
+        seed: Its seed.
+        thinking: Whether it reasons first.
+        system_prompt: Its system prompt.
+        no_tools: The note that neither answer can call the conversation's tools.
+        problem: Why the question cannot be asked.
+        buttons: Answer and Cancel.
+    """
+
+    def __init__(
+        self,
+        theme: Theme,
+        question: str,
+        now: Variant,
+        models: list[tuple[str, Path | None]],
+        answer: Callable[[Variant], bool],
+        parent: QWidget,
+        *,
+        has_tools: bool = False,
+    ) -> None:
+        super().__init__(parent)
+        self.setWindowTitle("Answer Side by Side")
+        self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        self._now = now
+        self._answer = answer
+        settings = now.settings
+        self.model = Choice(theme, "Model of the second answer")
+        for name, folder in models:
+            self.model.addItem(name, folder)
+        self.stops = QPlainTextEdit()
+        self.stops.setAccessibleName("Stop sequences of the second answer, one per line")
+        self.stops.setPlaceholderText("No stop sequences")
+        self._shown_stops = "\n".join(
+            escaped(stop.sequence) for stop in now.stops if stop.is_enabled and stop.sequence
+        )
+        self.stops.setPlainText(self._shown_stops)
+        self.temperature = sampling_field("temperature")
+        self.max_tokens = NumberField(
+            "Longest answer, in tokens", "No limit", 1, _MOST_TOKENS, 64, is_whole=True
+        )
+        self.seed = sampling_field("seed")
+        for field, number in (
+            (self.temperature, settings.temperature),
+            (self.max_tokens, settings.max_tokens),
+            (self.seed, settings.seed),
+        ):
+            field.show_number(number)
+        self.thinking = CheckBox(theme, "Let the model reason first, if it can")
+        self.thinking.setChecked(settings.is_thinking)
+        self.system_prompt = QPlainTextEdit(settings.system_prompt)
+        self.system_prompt.setAccessibleName("System prompt of the second answer")
+        self.system_prompt.setPlaceholderText("No system prompt")
+        for text in (self.stops, self.system_prompt):
+            text.setTabChangesFocus(True)
+            never_sideways(text)
+        self.no_tools = label(_NO_TOOLS, "muted", is_wrapped=True)
+        self.no_tools.setVisible(has_tools)
+        self.problem = label("", "fault", 0.95, is_wrapped=True)
+        self.problem.hide()
+        self.buttons = QDialogButtonBox(QDialogButtonBox.StandardButton.Cancel)
+        begin = self.buttons.addButton("Answer", QDialogButtonBox.ButtonRole.AcceptRole)
+        begin.setProperty("kind", "primary")
+        begin.setDefault(True)
+        self.buttons.accepted.connect(self._begin)
+        self.buttons.rejected.connect(self.reject)
+        self._lay_out(question)
+        theme.follow(self, lambda: self._fit(theme))
+        self.stops.setFocus()
+
+    def focusNextPrevChild(self, is_next: bool) -> bool:  # noqa: N802 - Qt's name
+        """Move the focus by Tab in reading order."""
+        return move_focus(self, is_next)
+
+    def _lay_out(self, question: str) -> None:
+        line = " ".join(question.split())
+        shown = line if len(line) <= _SHOWN_CHARS else line[: _SHOWN_CHARS - 1] + "…"
+        form = self._form = QFormLayout()
+        form.setFieldGrowthPolicy(QFormLayout.FieldGrowthPolicy.AllNonFixedFieldsGrow)
+        form.setRowWrapPolicy(QFormLayout.RowWrapPolicy.WrapLongRows)
+        form.setHorizontalSpacing(14)
+        form.setVerticalSpacing(9)
+        form.addRow(label("Model"), self.model)
+        form.addRow(label("Stop sequences"), self.stops)
+        form.addRow(label("Temperature"), self.temperature)
+        form.addRow(label("Longest answer"), self.max_tokens)
+        form.addRow(label("Seed"), self.seed)
+        form.addRow(label("Thinking"), self.thinking)
+        form.addRow(label("System prompt"), self.system_prompt)
+        hint = r"One stop sequence per line; \n stands for a line break."
+        inner = QWidget()
+        inner.setObjectName("scrolled")
+        column = self._column = QVBoxLayout(inner)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.setSpacing(11)
+        column.addWidget(
+            label(f"“{shown}”", "title", is_wrapped=True, weight=QFont.Weight.DemiBold)
+        )
+        column.addWidget(
+            label(
+                "The question is answered twice at the same time: with this conversation’s "
+                "settings, and with the changes that you make here.",
+                "muted",
+                is_wrapped=True,
+            )
+        )
+        column.addWidget(self.no_tools)
+        column.addLayout(form)
+        column.addWidget(label(hint, "faint", 0.92, is_wrapped=True))
+        column.addStretch(1)
+        for words in inner.findChildren(QLabel):
+            words.setMinimumHeight(1)  # Qt's minimum would be the height in a narrower column
+        # On a small screen with large text the form does not fit without scrolling.
+        self._area = QScrollArea()
+        self._area.setWidgetResizable(True)
+        self._area.setFrameShape(QFrame.Shape.NoFrame)
+        self._area.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+        self._area.setWidget(inner)
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(22, 18, 22, 16)
+        layout.setSpacing(11)
+        layout.addWidget(self._area, 1)
+        layout.addWidget(self.problem)
+        layout.addWidget(self.buttons)
+
+    def _fit(self, theme: Theme) -> None:
+        room = self.screen().availableGeometry()
+        for text in (self.stops, self.system_prompt):
+            text.setFixedHeight(theme.px(_TEXT_PX))
+        self.setMinimumWidth(min(theme.px(_WIDTH_PX), room.width() - 40))
+        width = self.minimumWidth() - 44
+        self._form.invalidate()  # a hidden form does not notice changed heights
+        self._column.invalidate()
+        wanted = self._column.totalHeightForWidth(width)
+        self._area.setMinimumHeight(min(wanted, room.height() * 3 // 4))
+
+    def _begin(self) -> None:
+        try:
+            stops = self._stops()
+        except ValueError as error:
+            self._say(str(error))
+            return
+        if problem := refusal(stops):
+            self._say(problem)
+            return
+        settings = replace(
+            self._now.settings,
+            temperature=self.temperature.number,
+            max_tokens=None if (most := self.max_tokens.number) is None else int(most),
+            seed=None if (seed := self.seed.number) is None else int(seed),
+            is_thinking=self.thinking.isChecked(),
+            system_prompt=self.system_prompt.toPlainText(),
+        )
+        folder = self.model.currentData()
+        model = self._now.model
+        if isinstance(folder, Path) and (model is None or folder != model.folder):
+            model = ChosenModel.of(folder)
+        if self._answer(Variant(settings, stops, model)):
+            self.accept()
+        else:
+            self._say("No answer can be started now.")
+
+    def _stops(self) -> tuple[StopEntry, ...]:
+        """Return the stop list; sequences that the conversation has keep their scope."""
+        typed = self.stops.toPlainText()
+        if typed == self._shown_stops:
+            return self._now.stops
+        known = {stop.sequence: stop for stop in self._now.stops}
+        sequences = [unescaped(line) for line in typed.split("\n") if line]
+        return tuple(
+            replace(known[one], is_enabled=True) if one in known else StopEntry(one)
+            for one in dict.fromkeys(sequences)
+        )
+
+    def _say(self, words: str) -> None:
+        self.problem.setText(words)
+        self.problem.show()

@@ -1,0 +1,1 @@
+"""The field for messages, and what opens from it: attached files, presets, settings, tools."""

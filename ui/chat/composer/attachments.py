@@ -1,0 +1,661 @@
+"""Attached files: read, shown as chips, previewed, listed. Main thread."""
+
+import asyncio
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from PySide6.QtCore import QObject, QSignalBlocker, QSize, Qt, Signal
+from PySide6.QtGui import QKeyEvent, QMouseEvent
+from PySide6.QtWidgets import (
+    QApplication,
+    QFrame,
+    QHBoxLayout,
+    QLabel,
+    QPlainTextEdit,
+    QPushButton,
+    QSizePolicy,
+    QSpinBox,
+    QVBoxLayout,
+    QWidget,
+)
+
+from engine import counted, size_in_words
+from ui.kit.background.tasks import Tasks
+from ui.kit.controls.buttons import IconButton
+from ui.kit.controls.flow_layout import FlowLayout
+from ui.kit.controls.popping_up import pop_up_above
+from ui.kit.controls.reading_order import move_focus
+from ui.kit.look import icons
+from ui.kit.look.theme import Theme, fixed_font
+from ui.kit.system.file_dialogs import choose_files
+from ui.kit.text.flow_text import FlowText
+from ui.kit.text.labels import ElidedLabel, clear_layout_of, label, plain_tool_tip, rescale
+from ui.kit.text.searched import SearchedLabel, SearchedPart, SearchedText
+from ui.records.attachments import Attachment, AttachmentRefused
+from ui.records.documents import FileReader, ReadingEnded
+from ui.words.visible import lines_of
+
+# Reads files for a message on another thread. Main thread.
+
+
+class ReadingFile(QObject):
+    """A file that is being read.
+
+    Signals:
+        progressed: Pages have been read; carries their number and the number of all pages.
+    """
+
+    progressed = Signal(int, int)
+
+    def __init__(self, path: Path, owner: object) -> None:
+        # It has no parent, because the reading thread may outlive the widget that shows the file.
+        super().__init__()
+        self.owner = owner
+        self.is_given_up = False
+        # Called on the reading thread; the signal crosses to the main thread.
+        self.reader = FileReader(path, self.progressed.emit)
+        self.name = self.reader.name
+
+    def give_up(self) -> None:
+        """Stop reading, without a signal."""
+        self.is_given_up = True
+        self.reader.close()
+
+
+class ReadingFiles(QObject):
+    """Reads files one after another, in their order.
+
+    Signals:
+        changed: The files being read have changed.
+        read: A file has been read; carries its owner and the ``Attachment``.
+        refused: A file cannot be attached; carries its owner and the reason.
+    """
+
+    changed = Signal()
+    read = Signal(object, object)
+    refused = Signal(object, str)
+
+    def __init__(self, parent: QObject) -> None:
+        super().__init__(parent)
+        self.files: list[ReadingFile] = []
+        self._tasks = Tasks()
+        self._is_reading = False
+        files = self.files
+        self.destroyed.connect(lambda: _give_up(files))
+
+    def begin(self, paths: Iterable[Path], owner: object) -> None:
+        """Read files for an owner."""
+        self.files.extend(ReadingFile(path, owner) for path in paths)
+        self.changed.emit()
+        if self.files and not self._is_reading:
+            self._is_reading = True
+            self._tasks.start(self._read_all(), "read attached files")
+
+    def give_up(self, file: ReadingFile) -> None:
+        """Stop reading a file."""
+        file.give_up()
+        self._forget(file)
+
+    def end(self) -> None:
+        """Stop reading all files, without a signal."""
+        _give_up(self.files)
+
+    async def finish(self) -> None:
+        """Stop all reading, and wait for its end."""
+        self.end()
+        await self._tasks.finish()
+
+    async def _read_all(self) -> None:
+        try:
+            while self.files:
+                file = self.files[0]
+                found: Attachment | None = None
+                refusal = ""
+                try:
+                    found = await asyncio.to_thread(file.reader.read)
+                except AttachmentRefused as error:
+                    refusal = str(error)
+                except ReadingEnded:
+                    pass
+                if file.is_given_up:
+                    continue
+                self._forget(file)
+                if found is not None:
+                    self.read.emit(file.owner, found)
+                elif refusal:
+                    self.refused.emit(file.owner, refusal)
+        finally:
+            self._is_reading = False
+
+    def _forget(self, file: ReadingFile) -> None:
+        if file in self.files:
+            self.files.remove(file)
+            self.changed.emit()
+
+
+def _give_up(files: list[ReadingFile]) -> None:
+    for file in files:
+        file.give_up()
+    files.clear()
+
+
+# An attached file: its name, its size and tokens, and a button that removes or unfolds it.
+#
+# Main thread.
+
+_WIDEST_NAME_PX = 220
+_ICON = 15
+_OPENING = (Qt.Key.Key_Return, Qt.Key.Key_Enter, Qt.Key.Key_Space)
+_REMOVING = (Qt.Key.Key_Delete, Qt.Key.Key_Backspace)
+
+
+class FileChip(QFrame):
+    """A small card with an icon, the name, a few words and one button.
+
+    Signals:
+        opened: It was clicked, or Enter or Space was pressed on it.
+        removed: Delete or Backspace was pressed on it.
+    """
+
+    opened = Signal()
+    removed = Signal()
+
+    def __init__(self, theme: Theme, name: str, words: str, icon: str, says: str) -> None:
+        super().__init__()
+        self._theme = theme
+        self.setObjectName("file_chip")
+        self.setSizePolicy(QSizePolicy.Policy.Maximum, QSizePolicy.Policy.Fixed)
+        self._picture = QLabel()
+        self.name = ElidedLabel(name, mode=Qt.TextElideMode.ElideMiddle)
+        self.name.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Preferred)
+        self._words = label("", "faint", 0.92)
+        self.button = IconButton(theme, icon, says, size=14)
+        row = QHBoxLayout(self)
+        row.setContentsMargins(8, 2, 3, 2)
+        row.setSpacing(6)
+        row.addWidget(self._picture)
+        row.addWidget(self.name, 1)
+        row.addWidget(self._words)
+        row.addWidget(self.button)
+        self.say(words)
+        theme.follow(self, self._tint)
+
+    def say(self, words: str, more: str = "") -> None:
+        """Change the words beside the name."""
+        name = self.name.text()
+        self._words.setText(words)
+        self.setAccessibleName(f"File {name}, {words}")
+        self.setAccessibleDescription(more)
+        self.setToolTip(plain_tool_tip("\n".join(filter(None, (f"{name}, {words}", more)))))
+        self.updateGeometry()
+
+    def show_progress(self, done: int, total: int) -> None:
+        """Show how much of the file has been read."""
+        self.say(f"{done:,} of {total:,} pages" if total else "reading…")
+
+    def take_keys(self) -> None:
+        """Let Tab reach the chip, and a click open it."""
+        self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
+        self.setCursor(Qt.CursorShape.PointingHandCursor)
+        self.button.setCursor(Qt.CursorShape.ArrowCursor)
+
+    def show_button(self, icon: str, says: str) -> None:
+        """Show another icon on the button."""
+        self.button.show_icon(icon, says)
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        """Open or remove the file."""
+        if event.key() in _OPENING:
+            self.opened.emit()
+        elif event.key() in _REMOVING:
+            self.removed.emit()
+        else:
+            super().keyPressEvent(event)
+
+    def mouseReleaseEvent(self, event: QMouseEvent) -> None:
+        """Open the file."""
+        is_within = self.rect().contains(event.position().toPoint())
+        if event.button() == Qt.MouseButton.LeftButton and is_within:
+            self.opened.emit()
+
+    def mousePressEvent(self, event: QMouseEvent) -> None:
+        """Accept the press, so that the chip gets the release."""
+        event.accept()
+
+    def sizeHint(self) -> QSize:
+        """Return room for the name, up to a limit."""
+        name = self.fontMetrics().horizontalAdvance(self.name.text()) + 2
+        wanted = min(name, self._theme.px(_WIDEST_NAME_PX))
+        hint = super().sizeHint()
+        return QSize(hint.width() - self.name.sizeHint().width() + wanted, hint.height())
+
+    def _tint(self) -> None:
+        size = self._theme.px(_ICON)
+        self._picture.setPixmap(icons.pixmap("report", self._theme.colors.muted, size))
+        self.updateGeometry()
+
+
+def words_of(file: Attachment, tokens: int | None = None) -> str:
+    """Return the words of a chip: the file's pages or size, and its tokens if they are known."""
+    if file.picture_file:
+        return "picture"
+    size = size_in_words(len(file.text.encode(errors="replace")))
+    parts = [size if file.pages is None else str(file.pages)]
+    if tokens is not None:
+        parts.append(counted(tokens, "token"))
+    return " · ".join(parts)
+
+
+# A card with the text of a file as the model reads it; for PDF files it also chooses the pages.
+#
+# Main thread.
+
+MOST_SHOWN_CHARS = 100_000
+_WIDTH_PX, _TEXT_HEIGHT_PX = 560, 300
+_PAD_PX = 14
+
+
+class FilePreview(QFrame):
+    """A card above the file's chip.
+
+    Signals:
+        chosen: A person chose other pages; carries the ``Attachment`` with these.
+        remove_wanted: A person wants to remove the file.
+    """
+
+    chosen = Signal(object)
+    remove_wanted = Signal()
+
+    def __init__(self, theme: Theme, parent: QWidget) -> None:
+        super().__init__(parent, Qt.WindowType.Popup | Qt.WindowType.FramelessWindowHint)
+        self.setObjectName("popover")
+        self._theme = theme
+        self.file = Attachment("", "")
+        self._name = ElidedLabel("", mode=Qt.TextElideMode.ElideMiddle)
+        self._name.setProperty("role", "heading")
+        self.facts = label("", "muted", 0.93, is_wrapped=True)
+        self.remark = label("", "muted", 0.93, is_wrapped=True)
+        self._pages = QWidget()
+        self.first, self.last = _page_field("First page"), _page_field("Last page")
+        self._of = QLabel()
+        self.text = QPlainTextEdit()
+        self.text.setReadOnly(True)
+        self.text.setTabChangesFocus(True)
+        self.remove = QPushButton("Remove")
+        self.close_button = QPushButton("Close")
+        self._lay_out()
+        self.first.valueChanged.connect(self._choose)
+        self.last.valueChanged.connect(self._choose)
+        self.remove.clicked.connect(self._remove)
+        self.close_button.clicked.connect(self.hide)
+        theme.follow(self, self._fit)
+
+    def show_file(self, file: Attachment, tokens: int | None) -> None:
+        """Show a file."""
+        is_same = file == self.file
+        self.file = file
+        self.setAccessibleName(f"Preview of {file.name}")
+        self._name.setText(file.name)
+        self.show_tokens(tokens)
+        self.remark.setText(file.remark)
+        self.remark.setVisible(bool(file.remark))
+        self._show_pages(file)
+        self.text.setAccessibleName(f"Text of {file.name}, as the model reads it")
+        self.remove.setAccessibleName(f"Remove {file.name}")
+        if not is_same:
+            self.text.setPlainText(shown_text(file.text))
+
+    def show_tokens(self, tokens: int | None) -> None:
+        """Show how many tokens the text has; None while that is not known."""
+        self.facts.setText(words_of(self.file, tokens))
+
+    def pop_up(self, anchor: QWidget) -> None:
+        """Appear above a widget."""
+        pop_up_above(self, anchor)
+        if self._pages.isHidden():
+            self.text.setFocus()
+        else:
+            self.first.setFocus()
+            self.first.selectAll()
+
+    def focusNextPrevChild(self, is_next: bool) -> bool:  # noqa: N802 - Qt's name
+        """Move the focus by Tab in reading order."""
+        return move_focus(self, is_next)
+
+    def _show_pages(self, file: Attachment) -> None:
+        pages, known = file.pages, len(file.all_pages)
+        self._pages.setVisible(pages is not None and known > 1)
+        if pages is None or known < 2:
+            return
+        for field, value in ((self.first, pages.first), (self.last, pages.last)):
+            with QSignalBlocker(field):
+                field.setRange(1, known)
+                field.setValue(value)
+        self._of.setText(f"of {pages.total:,}")
+
+    def _choose(self) -> None:
+        first, last = self.first.value(), self.last.value()
+        # The edited field keeps its value, and the other one follows it.
+        if first > last:
+            first, last = (first, first) if self.sender() is self.first else (last, last)
+        chosen = self.file.with_pages(first, last)
+        self.show_file(chosen, None)
+        self.chosen.emit(chosen)
+
+    def _remove(self) -> None:
+        self.hide()
+        self.remove_wanted.emit()
+
+    def _lay_out(self) -> None:
+        rescale(self._name, 1.05)
+        pages = QHBoxLayout(self._pages)
+        pages.setContentsMargins(0, 0, 0, 0)
+        for widget in (QLabel("Pages"), self.first, QLabel("to"), self.last, self._of):
+            pages.addWidget(widget)
+        pages.addStretch(1)
+        buttons = QHBoxLayout()
+        buttons.addWidget(self.remove)
+        buttons.addStretch(1)
+        buttons.addWidget(self.close_button)
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(_PAD_PX, _PAD_PX, _PAD_PX, _PAD_PX)
+        layout.setSpacing(8)
+        for part in (self._name, self.facts, self.remark, self._pages, self.text):
+            layout.addWidget(part)
+        layout.addLayout(buttons)
+
+    def _fit(self) -> None:
+        room = self.screen().availableGeometry()
+        self.setFixedWidth(min(self._theme.px(_WIDTH_PX), room.width() - 40))
+        height = min(self._theme.px(_TEXT_HEIGHT_PX), room.height() // 2)
+        self.text.setFixedHeight(height)
+        self.text.setFont(fixed_font(self.font(), 0.95))
+
+
+def _page_field(says: str) -> QSpinBox:
+    field = QSpinBox()
+    field.setAccessibleName(says)
+    field.setToolTip(says)
+    field.setKeyboardTracking(False)
+    field.setMinimum(1)
+    field.lineEdit().setTextMargins(8, 0, 8, 0)
+    return field
+
+
+def shown_text(text: str) -> str:
+    """Return a file's text, shortened to what the card shows."""
+    left = len(text) - MOST_SHOWN_CHARS
+    if left <= 0:
+        return text.rstrip("\n")
+    return f"{text[:MOST_SHOWN_CHARS]}\n\n… {left:,} more characters, which the model reads too"
+
+
+# The files attached to the message, and why a file could not be attached. Main thread.
+
+_PICTURE = (
+    "The clipboard holds an image. The model cannot see images: describe it in words, or attach "
+    "its text."
+)
+
+
+class AttachmentRow(QWidget):
+    """One chip for each file, with its size, its tokens, and a button that removes it.
+
+    Signals:
+        changed: The attached files, or the files being read, have changed.
+        read_for_another: A file was read, but its owner is no longer shown; carries the owner and
+            the ``Attachment``.
+        left: The chip with the focus is gone, so another widget should get the focus.
+    """
+
+    changed = Signal()
+    read_for_another = Signal(object, object)
+    left = Signal()
+
+    def __init__(self, theme: Theme) -> None:
+        super().__init__()
+        self._theme = theme
+        self._owner: object = None
+        self._tokens: Mapping[Attachment, int] = {}
+        # What could not be read for owners that are not shown now, until they are shown again.
+        self._refusals: dict[object, str] = {}
+        self.files: tuple[Attachment, ...] = ()
+        self.reading = ReadingFiles(self)
+        self._preview: FilePreview | None = None
+        self._chips = QWidget()
+        self._flow = FlowLayout(self._chips)
+        self.refusal = label("", "fault", 0.93, is_wrapped=True)
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.setSpacing(5)
+        layout.addWidget(self._chips)
+        layout.addWidget(self.refusal)
+        self.reading.changed.connect(self._tell)
+        self.reading.read.connect(self._take)
+        self.reading.refused.connect(self._note_refusal)
+        self._show()
+
+    @property
+    def is_reading(self) -> bool:
+        """Whether a file for the message is still being read."""
+        return any(file.owner is self._owner for file in self.reading.files)
+
+    @property
+    def preview(self) -> FilePreview:
+        """The card that shows a file."""
+        if self._preview is None:
+            self._preview = FilePreview(self._theme, self)
+            self._preview.chosen.connect(self._choose_pages)
+            self._preview.remove_wanted.connect(self._remove_shown)
+        return self._preview
+
+    def attach(self, paths: Iterable[Path]) -> None:
+        """Add files once they have been read; for the others, show the reasons."""
+        self._say("")
+        self.reading.begin(paths, self._owner)
+
+    def add(self, file: Attachment) -> None:
+        """Add a file that was read already."""
+        if file not in self.files:
+            self.show_files((*self.files, file), self._owner)
+
+    def refuse(self, why: str) -> None:
+        """Show why a file is not attached, below earlier reasons."""
+        self._say(_below(self.refusal.text(), why))
+
+    def refuse_picture(self) -> None:
+        """Say that a picture on the clipboard cannot be attached."""
+        self._say(_PICTURE)
+
+    def show_files(self, files: Iterable[Attachment], owner: object = None) -> None:
+        """Show the files of another message."""
+        if self._owner is not owner:
+            self._refusals[self._owner] = self.refusal.text()
+        self.files, self._owner = tuple(files), owner
+        self._say(self._refusals.pop(owner, ""))
+        self._tell()
+
+    def show_tokens(self, tokens: Mapping[Attachment, int]) -> None:
+        """Show how many tokens the files have."""
+        self._tokens = tokens
+        for number, file in enumerate(self.files):
+            if (chip := self.chip(number)) is not None:
+                chip.say(words_of(file, tokens.get(file)), file.remark)
+        if self._preview is not None and self._preview.isVisible():
+            self._preview.show_tokens(tokens.get(self._preview.file))
+
+    def clear(self) -> None:
+        """Remove all files."""
+        self.show_files((), self._owner)
+
+    def choose(self) -> None:
+        """Ask for files."""
+        choose_files(self, "Attach Files", self.attach)
+
+    def chip(self, number: int) -> FileChip | None:
+        """Return the chip of a file."""
+        item = self._flow.itemAt(number)
+        widget = None if item is None else item.widget()
+        return widget if isinstance(widget, FileChip) else None
+
+    def _note_refusal(self, owner: object, why: str) -> None:
+        if owner is self._owner:
+            self.refuse(why)
+        else:
+            self._refusals[owner] = _below(self._refusals.get(owner, ""), why)
+
+    def _take(self, owner: object, file: Attachment) -> None:
+        if owner is not self._owner:
+            self.read_for_another.emit(owner, file)
+        elif file not in self.files:
+            self.files = (*self.files, file)
+            self._tell()
+
+    def _open(self, number: int) -> None:
+        file, chip = self.files[number], self.chip(number)
+        if chip is not None:
+            self.preview.show_file(file, self._tokens.get(file))
+            self.preview.pop_up(chip)
+
+    def _choose_pages(self, chosen: Attachment) -> None:
+        self.files = tuple(
+            chosen if one.all_pages is chosen.all_pages and one.name == chosen.name else one
+            for one in self.files
+        )
+        self._tell()
+
+    def _remove_shown(self) -> None:
+        if self.preview.file in self.files:
+            self._remove(self.files.index(self.preview.file))
+
+    def _remove(self, number: int) -> None:
+        had_focus = self._has_focus()
+        self.files = self.files[:number] + self.files[number + 1 :]
+        self._tell()
+        following = self.chip(min(number, len(self.files) - 1)) if self.files else None
+        if had_focus and following is not None:
+            following.setFocus()
+
+    def _tell(self) -> None:
+        had_focus = self._has_focus()
+        self._show()
+        if had_focus and not self._has_focus():
+            self.left.emit()  # the chip that had the focus is gone
+        self.changed.emit()
+
+    def _has_focus(self) -> bool:
+        focused = QApplication.focusWidget()
+        return focused is not None and focused.isVisible() and self.isAncestorOf(focused)
+
+    def _say(self, refusal: str) -> None:
+        self.refusal.setText(refusal)
+        self._show_rows()
+
+    def _show(self) -> None:
+        clear_layout_of(self._chips)
+        for number, file in enumerate(self.files):
+            self._flow.addWidget(self._chip_of(number, file))
+        for reading in self.reading.files:
+            if reading.owner is self._owner:
+                self._flow.addWidget(self._chip_of_reading(reading))
+        self._show_rows()
+
+    def _show_rows(self) -> None:
+        self._chips.setVisible(self._flow.count() > 0)
+        has_refusal = bool(self.refusal.text())
+        self.refusal.setVisible(has_refusal)
+        self.setVisible(self._flow.count() > 0 or has_refusal)
+
+    def _chip_of(self, number: int, file: Attachment) -> FileChip:
+        words = words_of(file, self._tokens.get(file))
+        chip = FileChip(self._theme, file.name, words, "close", f"Remove {file.name}")
+        chip.say(words, file.remark)
+        chip.take_keys()
+        chip.opened.connect(lambda: self._open(number))
+        chip.removed.connect(lambda: self._remove(number))
+        chip.button.clicked.connect(lambda: self._remove(number))
+        return chip
+
+    def _chip_of_reading(self, reading: ReadingFile) -> FileChip:
+        chip = FileChip(
+            self._theme, reading.name, "reading…", "close", f"Stop reading {reading.name}"
+        )
+        chip.button.clicked.connect(lambda: self.reading.give_up(reading))
+        reading.progressed.connect(chip.show_progress)
+        return chip
+
+
+def _below(earlier: str, why: str) -> str:
+    return "\n".join(filter(None, (earlier, why)))
+
+
+# A file that was sent with a question: a chip that unfolds its text, or opens a picture.
+#
+# Main thread.
+
+
+class AttachedFile(QWidget):
+    """The chip, with the unfolded text below it.
+
+    Signals:
+        unfolded: The text is shown or hidden; carries whether it is shown.
+        picture_wanted: A person wants to see a picture; carries the ``Attachment``.
+    """
+
+    unfolded = Signal(bool)
+    picture_wanted = Signal(object)
+
+    def __init__(self, theme: Theme, file: Attachment) -> None:
+        super().__init__()
+        self._file = file
+        self.text_view: FlowText | None = None
+        if file.picture_file:
+            icon, says = "detach", f"Open {file.name}"
+        else:
+            icon, says = "chevron-right", f"Show the text of {file.name}"
+        self.chip = FileChip(theme, file.name, words_of(file), icon, says)
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.setSpacing(5)
+        layout.addWidget(self.chip, 0, Qt.AlignmentFlag.AlignLeft)
+        self.chip.opened.connect(self._open)
+        self.chip.button.clicked.connect(self._open)
+
+    @property
+    def is_unfolded(self) -> bool:
+        """Whether the text is shown."""
+        return self.text_view is not None and not self.text_view.isHidden()
+
+    def searched_parts(self) -> list[SearchedPart]:
+        """Return its name and its text, for the search."""
+        if self._file.picture_file:
+            return [SearchedLabel(self.chip.name)]
+        text = SearchedText(
+            lambda: self.text_view, lambda: lines_of(shown_text(self._file.text)), self._toggle
+        )
+        return [SearchedLabel(self.chip.name), text]
+
+    def _open(self) -> None:
+        if self._file.picture_file:
+            self.picture_wanted.emit(self._file)
+        else:
+            self._toggle()
+
+    def _toggle(self) -> None:
+        is_shown = not self.is_unfolded
+        if self.text_view is None:
+            self.text_view = self._made_view()
+        self.text_view.setVisible(is_shown)
+        icon, verb = ("chevron-down", "Hide") if is_shown else ("chevron-right", "Show")
+        self.chip.show_button(icon, f"{verb} the text of {self._file.name}")
+        self.unfolded.emit(is_shown)
+
+    def _made_view(self) -> FlowText:
+        view = FlowText()
+        view.setFont(fixed_font(self.font(), 0.95))
+        view.setPlainText(shown_text(self._file.text))
+        view.setAccessibleName(f"Text of {self._file.name}")
+        layout = self.layout()
+        assert layout is not None
+        layout.addWidget(view)
+        return view

@@ -1,0 +1,525 @@
+"""The field for messages with its buttons. Main thread."""
+
+from collections.abc import Callable, Iterable, Sequence
+
+from PySide6.QtCore import QSize, Qt, Signal
+from PySide6.QtGui import QKeyEvent, QResizeEvent
+from PySide6.QtWidgets import (
+    QFrame,
+    QHBoxLayout,
+    QPushButton,
+    QToolButton,
+    QVBoxLayout,
+    QWidget,
+)
+
+from engine import counted
+from ui.chat.composer.attachments import AttachmentRow
+from ui.chat.session.context_meter import Count
+from ui.kit.controls.buttons import ChipButton, IconButton
+from ui.kit.controls.growing_input import GrowingInput
+from ui.kit.look import icons
+from ui.kit.look.theme import Theme, restyle
+from ui.kit.text.labels import label
+from ui.records.attachments import Attachment, with_attachments
+
+# Says how many tokens a message has and how full the model's context would be.
+
+
+def row_words(count: Count) -> tuple[str, str]:
+    """Return the words beside Send: the full ones, and a short form."""
+    if count.is_full:
+        return f"Context full: {_surplus(count)}", "Context full"
+    share = share_words(count)
+    return f"{counted(count.message, 'token')} · {share} of context", share
+
+
+def hint_words(count: Count) -> str:
+    """Return the same in whole sentences."""
+    if count.is_full:
+        return full_words(count)
+    return (
+        f"This message has {counted(count.message, 'token')}. With the conversation, "
+        f"{count.prompt:,} of the {counted(count.context, 'token')} in the model’s context are "
+        f"used.{without_words(count)}"
+    )
+
+
+def full_words(count: Count) -> str:
+    """Return why a message cannot be sent; empty if it can."""
+    if not count.is_full:
+        return ""
+    return (
+        f"With this message the conversation has {'at least ' if count.is_least else ''}"
+        f"{counted(count.prompt, 'token')}; the model’s "
+        f"context holds {count.context:,}, the answer included: {_surplus(count)}."
+        f"{without_words(count)} {_remedy(count).capitalize()}, or start a new conversation."
+    )
+
+
+def share_words(count: Count) -> str:
+    """Return how full the context would be, and how full it is without the files."""
+    after = f"{count.share * 100:.0f} %"
+    if count.without_files is None or not count.context:
+        return after
+    return f"{count.without_files / count.context * 100:.0f} → {after}"
+
+
+def without_words(count: Count) -> str:
+    """Return how many tokens there are without the files, as a sentence; empty without files."""
+    if count.without_files is None:
+        return ""
+    return f" Without the files it would be {count.without_files:,}."
+
+
+def _surplus(count: Count) -> str:
+    """Return by how many tokens the prompt is too long; at least one is left for the answer."""
+    least = "at least " if count.is_least else ""
+    return f"{least}{counted(count.prompt - count.context + 1, 'token')} too many"
+
+
+def _remedy(count: Count) -> str:
+    if count.without_files is None or count.without_files >= count.context:
+        return "shorten the message"
+    return "choose fewer pages, or remove files"
+
+
+# The field that replaces a message while a person edits it. Main thread.
+
+
+class MessageEditor(QFrame):
+    """A field with the text of a message, below its files.
+
+    Signals:
+        submitted: A person confirmed the edited message; carries its text and its files.
+        left: A person cancelled the editing.
+    """
+
+    submitted = Signal(str, object)
+    left = Signal()
+
+    def __init__(
+        self,
+        theme: Theme,
+        text: str,
+        files: Iterable[Attachment] = (),
+        *,
+        says: str = "question",
+        sends: str = "Send",
+    ) -> None:
+        super().__init__()
+        self._is_busy = False
+        self.attachments = AttachmentRow(theme)
+        self.attachments.show_files(files)
+        self.setObjectName("composer")
+        self.input = GrowingInput()
+        self.input.setAccessibleName(f"Edit the {says}")
+        self.input.setPlainText(text)
+        cursor = self.input.textCursor()
+        cursor.movePosition(cursor.MoveOperation.End)
+        self.input.setTextCursor(cursor)
+        self.send = QPushButton(sends)
+        self.send.setProperty("kind", "primary")
+        self.send.setAccessibleName(f"{sends} the edited {says}")
+        cancel = QPushButton("Cancel")
+        cancel.setAccessibleName("Cancel editing")
+        self.notice = label("", "muted", 0.93, is_wrapped=True)
+        row = QHBoxLayout()
+        row.addWidget(self.notice, 1)
+        row.addWidget(cancel)
+        row.addWidget(self.send)
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(15, 11, 10, 9)
+        layout.setSpacing(7)
+        layout.addWidget(self.attachments)
+        layout.addWidget(self.input)
+        layout.addLayout(row)
+        self.input.submitted.connect(self._submit)
+        self.input.files_given.connect(self.attachments.attach)
+        self.input.picture_given.connect(self.attachments.refuse_picture)
+        self.attachments.left.connect(self.input.setFocus)
+        self.attachments.changed.connect(self._allow)
+        self.send.clicked.connect(self._submit)
+        cancel.clicked.connect(self.left)
+
+    def show_busy(self, is_busy: bool) -> None:
+        """Disable sending while an answer is running."""
+        self._is_busy = is_busy
+        self._allow()
+
+    def _allow(self) -> None:
+        """Allow sending once every file has been read."""
+        self.send.setEnabled(not self._is_busy and not self.attachments.is_reading)
+        self.notice.setText("")
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        """Cancel with Escape."""
+        if event.key() == Qt.Key.Key_Escape:
+            self.left.emit()
+        else:
+            super().keyPressEvent(event)
+
+    def _submit(self) -> None:
+        text, files = self.input.toPlainText(), self.attachments.files
+        if (text.strip() or files) and self.send.isEnabled():
+            self.submitted.emit(text, files)
+        elif not self.send.isEnabled():
+            busy = "An answer is running. Esc stops it." if self._is_busy else ""
+            self.notice.setText(busy or "A file is still being read.")
+
+
+# Steps through earlier prompts, as a shell does, and keeps the draft.
+
+
+class PromptHistory:
+    """Steps through earlier prompts; the last step is the person's own draft.
+
+    Prompts that a person edits on the way keep their changes until the walk ends.
+    """
+
+    def __init__(self) -> None:
+        self._lines: list[str] = []
+        self._place = 0
+        self._recalled: Sequence[str] = ()
+
+    @property
+    def is_walking(self) -> bool:
+        """Whether the field shows an earlier prompt instead of the draft."""
+        return bool(self._lines) and self._place < len(self._lines) - 1
+
+    def step(self, by: int, text: str, prompts: Sequence[str]) -> str | None:
+        """Go to the previous (-1) or next (1) prompt."""
+        if not self._lines:
+            self._recalled = list(prompts)
+            self._lines = [*self._recalled, text]
+            self._place = len(self._lines) - 1
+        place = self._place + by
+        if not 0 <= place < len(self._lines):
+            return None
+        self._lines[self._place] = text
+        self._place = place
+        return self._lines[place]
+
+    def draft(self, text: str) -> str:
+        """Return the person's draft, given the present text of the field.
+
+        An unchanged earlier prompt is not a draft.
+        """
+        if self.is_walking and text == self._recalled[self._place]:
+            return self._lines[-1]
+        return text
+
+    def hidden_draft(self, text: str) -> str:
+        """Return the earlier draft, which would be lost, if an edited prompt is the draft now."""
+        return self._lines[-1] if self.is_walking and self.draft(text) == text else ""
+
+    def end(self) -> str:
+        """End the walk; return the draft at its beginning, empty if there was no walk."""
+        draft = self._lines[-1] if self.is_walking else ""
+        self._lines, self._recalled, self._place = [], (), 0
+        return draft
+
+
+# The composer: the text field, the attachments, Send and Stop. Main thread.
+
+_LEFT_PX, _RIGHT_PX = 15, 10
+_SEND_PX, _SEND_ICON_PX = 32, 19
+_SIDES_PX = _LEFT_PX + _RIGHT_PX
+_NEARLY_FULL = 0.8
+_SETTINGS_HINT = "System prompt, temperature and length (Ctrl+Shift+S)"
+_NO_STOPS = "No Stops"
+_READING = "A file is still being read."
+
+
+class Composer(QFrame):
+    """A card with a growing text field and a row of buttons.
+
+    Signals:
+        submitted: A person wants to send the message, now or once the running answer has ended.
+            The field keeps it until ``clear``.
+        wait_ended: A person no longer wants a waiting message to be sent.
+        stop_wanted: A person wants to stop the running answer.
+        draft_left: An edited earlier prompt replaced the draft; carries the draft.
+    """
+
+    submitted = Signal()
+    wait_ended = Signal()
+    stop_wanted = Signal()
+    draft_left = Signal(str)
+
+    def __init__(self, theme: Theme) -> None:
+        super().__init__()
+        self.setObjectName("composer")
+        self._theme = theme
+        self._is_running = False
+        self._is_ready = False
+        self._counted = ("", "")
+        self.full_because = ""
+        self._not_ready_because = ""
+        self.is_waiting = False
+        self.notice = label("", "muted", 0.93, is_wrapped=True)
+        self._keep = QPushButton("Don’t Send Yet")
+        self._keep.setProperty("kind", "link")
+        self._keep.setAccessibleName("Keep this message as a draft")
+        self._notice_row = QWidget()
+        self._row = QWidget()
+        self.input = GrowingInput()
+        self.input.setAccessibleName("Message")
+        self.thinking = ChipButton(theme, "thinking", "Thinking", is_toggle=True)
+        self.thinking.setToolTip("Let the model reason before it answers")
+        self.stops = ChipButton(theme, "stop-match", _NO_STOPS)
+        self.stops.setToolTip("The stop sequences of this conversation")
+        self.tools = ChipButton(theme, "tool", "Tools")
+        self.tools.hide()
+        self.settings = ChipButton(theme, "sliders", "Settings")
+        self.settings.setToolTip(_SETTINGS_HINT)
+        self._chips = (self.stops, self.thinking, self.tools, self.settings)
+        self.attach = IconButton(theme, "attach", "Attach files: text, PDF or Word (Ctrl+Shift+O)")
+        self.attachments = AttachmentRow(theme)
+        self.meter = label("", "faint", 0.9)
+        self.action = QToolButton()
+        self.action.setProperty("kind", "send")
+        self.action.setCursor(Qt.CursorShape.PointingHandCursor)
+        self._history = PromptHistory()
+        self.prompts: Callable[[], Sequence[str]] = tuple
+        self._lay_out()
+        self._connect_signals()
+        self._refresh()
+
+    @property
+    def text(self) -> str:
+        """The text in the field."""
+        return self.input.toPlainText()
+
+    @property
+    def draft(self) -> str:
+        """The text that the person has written; an unchanged earlier prompt does not count."""
+        return self._history.draft(self.text)
+
+    @property
+    def message(self) -> str:
+        """The message as it would be sent: the text with its files."""
+        return with_attachments(self.text, self.attachments.files)
+
+    def set_text(self, text: str) -> None:
+        """Put text into the field, with the caret at its end."""
+        hidden = self._history.hidden_draft(self.text)
+        self._history.end()
+        if hidden.strip():
+            self.draft_left.emit(hidden)
+        self.input.setPlainText(text)
+        cursor = self.input.textCursor()
+        cursor.movePosition(cursor.MoveOperation.End)
+        self.input.setTextCursor(cursor)
+
+    def _recall(self, by: int) -> None:
+        """Show the previous or next prompt, in one step that can be undone."""
+        text = self._history.step(by, self.text, self.prompts())
+        if text is None:
+            return
+        cursor = self.input.textCursor()
+        cursor.select(cursor.SelectionType.Document)
+        cursor.insertText(text)
+        if by < 0:  # the next press goes further up, even from a text of several lines
+            cursor.movePosition(cursor.MoveOperation.Start)
+            cursor.movePosition(cursor.MoveOperation.EndOfBlock)
+        self.input.setTextCursor(cursor)
+
+    def quote(self, quotation: str) -> None:
+        """Insert a quotation at the caret, on lines of its own, with the caret below it."""
+        cursor = self.input.textCursor()
+        before = self.text[: cursor.position()]
+        gap = "" if not before.strip() else "\n" * max(0, 2 - _line_ends(before))
+        cursor.insertText(gap + quotation)
+        self.input.setTextCursor(cursor)
+        self.input.setFocus()
+
+    def clear(self) -> None:
+        """Clear the field and remove the files; a draft from before the history returns."""
+        self.attachments.clear()
+        self.set_text(self._history.end())
+
+    def show_count(self, count: Count | None) -> None:
+        """Show how many tokens the message has and how full the context would be."""
+        self.full_because = "" if count is None else full_words(count)
+        self.attachments.show_tokens({} if count is None else count.files)
+        self._refresh()
+        if count is None:
+            self._counted = ("", "")
+            self.meter.setToolTip("")
+            self.meter.setAccessibleName("")
+            self._fit()
+            return
+        self._counted = row_words(count)
+        self._fit()
+        self.meter.setToolTip(hint_words(count))
+        self.meter.setAccessibleName(self.meter.toolTip())
+        role = "fault" if count.is_full else "muted" if count.share > _NEARLY_FULL else "faint"
+        restyle(self.meter, "role", role)
+
+    def show_stage(self, is_ready: bool, is_running: bool, placeholder: str) -> None:
+        """Show whether a message can be sent, and whether there is an answer to stop."""
+        if (is_ready, is_running) != (self._is_ready, self._is_running) and not self.is_waiting:
+            self.say("")
+        self._is_ready, self._is_running = is_ready, is_running
+        self._not_ready_because = placeholder
+        self.input.setPlaceholderText(placeholder)
+        self._refresh()
+
+    def say(self, words: str) -> None:
+        """Say below the text why it was not sent; empty for nothing."""
+        self.is_waiting = False
+        self._show_notice(words)
+
+    def show_waiting(self, words: str) -> None:
+        """Say that the message waits, and what for; the person can still keep it."""
+        self.is_waiting = True
+        self._show_notice(words)
+
+    def _show_notice(self, words: str) -> None:
+        self.notice.setText(words)
+        self._keep.setVisible(self.is_waiting)
+        self._notice_row.setVisible(bool(words))
+
+    def show_stops(self, count: int) -> None:
+        """Show how many stop sequences are enabled."""
+        words = counted(count, "Stop") if count else _NO_STOPS
+        self.stops.say(words, f"{words}: show the stop sequences")
+        self._fit()
+
+    def show_thinking(self, can_think: bool, is_thinking: bool) -> None:
+        """Offer reasoning if the model can reason."""
+        self.thinking.setVisible(can_think)
+        self.thinking.setChecked(is_thinking)
+        self._fit()
+
+    def show_tools(self, words: str, says: str) -> None:
+        """Offer tools, and show which are in use."""
+        self.tools.setVisible(True)
+        self.tools.say(words, says)
+        self.tools.setToolTip(f"{says} (Ctrl+T)")
+        self._fit()
+
+    def show_settings(self, words: str) -> None:
+        """Name the settings that differ from the defaults; empty if none does."""
+        marked = "Settings ●" if words else "Settings"
+        self.settings.say(marked, f"Conversation settings: {words or 'the defaults'}")
+        self.settings.setToolTip(words or _SETTINGS_HINT)
+
+    def _lay_out(self) -> None:
+        row = self._row
+        buttons = QHBoxLayout(row)
+        buttons.setContentsMargins(0, 0, 0, 0)
+        buttons.setSpacing(6)
+        for chip in self._chips:
+            buttons.addWidget(chip)
+        buttons.addWidget(self.attach)
+        buttons.addStretch(1)
+        buttons.addWidget(self.meter)
+        buttons.addWidget(self.action)
+        notice = QHBoxLayout(self._notice_row)
+        notice.setContentsMargins(0, 0, 0, 0)
+        notice.setSpacing(8)
+        notice.addWidget(self.notice, 1)
+        notice.addWidget(self._keep, 0, Qt.AlignmentFlag.AlignTop)
+        self._show_notice("")
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(_LEFT_PX, 11, _RIGHT_PX, 9)
+        layout.setSpacing(7)
+        layout.addWidget(self.attachments)
+        layout.addWidget(self.input)
+        layout.addWidget(self._notice_row)
+        layout.addWidget(row)
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        """Shorten the buttons if there is no room for their words."""
+        super().resizeEvent(event)
+        self._fit()
+
+    def _fit(self) -> None:
+        """Shorten the row of buttons to the width of the field: first the count, then the chips."""
+        chips = [chip for chip in self._chips if not chip.isHidden()]
+        row = self._row.layout()
+        if row is None:
+            return
+        is_compact = bool(chips) and chips[0].text() == ""
+        long, short = self._counted
+        count = self.meter.fontMetrics().horizontalAdvance
+        needed = row.minimumSize().width() - count(self.meter.text())
+        if is_compact:
+            needed += sum(chip.saved_px for chip in chips)
+        room = self.contentsRect().width() - _SIDES_PX
+        wants_compact = needed + count(short) > room
+        if wants_compact:
+            needed -= sum(chip.saved_px for chip in chips)
+        fitting = (words for words in (long, short) if needed + count(words) <= room)
+        self.meter.setText(next(fitting, ""))
+        for chip in self._chips:
+            chip.set_compact(wants_compact)
+
+    def _connect_signals(self) -> None:
+        self.input.submitted.connect(self._submit)
+        self.input.edge_pressed.connect(self._recall)
+        self.input.textChanged.connect(self._refresh)
+        self.input.files_given.connect(self.attachments.attach)
+        self.input.picture_given.connect(self.attachments.refuse_picture)
+        self.attachments.left.connect(self.input.setFocus)
+        self.attach.clicked.connect(self.attachments.choose)
+        self.attachments.changed.connect(self._refresh)
+        self.input.focus_changed.connect(self._show_focus)
+        self.action.clicked.connect(self._act)
+        self._keep.clicked.connect(self._end_wait)
+        self._theme.changed.connect(self._refresh)
+
+    def _act(self) -> None:
+        if self._is_running:
+            self.stop_wanted.emit()
+        else:
+            self._submit()
+
+    def _submit(self) -> None:
+        if not self._is_written:
+            return
+        if self.attachments.is_reading:
+            self.say(_READING)
+        elif not self._is_ready:
+            self.say(self._not_ready_because)
+        else:
+            self.submitted.emit()
+
+    def _end_wait(self) -> None:
+        self.say("")
+        self.input.setFocus()
+        self.wait_ended.emit()
+
+    @property
+    def _is_written(self) -> bool:
+        return bool(self.text.strip()) or bool(self.attachments.files)
+
+    def _refresh(self) -> None:
+        why_not = _READING if self.attachments.is_reading else self.full_because
+        can_send = self._is_ready and self._is_written and not why_not
+        self.action.setEnabled(self._is_running or can_send)
+        says = "Stop the answer (Esc)" if self._is_running else "Send (Enter)"
+        if why_not and not self._is_running:
+            says = f"You cannot send now. {why_not}"
+        self.action.setAccessibleName(says)
+        self.action.setToolTip(says)
+        colors = self._theme.colors
+        color = colors.on_accent if self.action.isEnabled() else colors.faint
+        side, size = self._theme.px(_SEND_PX), self._theme.px(_SEND_ICON_PX)
+        self.action.setFixedSize(side, side)
+        self.action.setIconSize(QSize(size, size))
+        self.action.setIcon(icons.icon("square" if self._is_running else "send", color, size))
+
+    def show_drop(self, is_hovering: bool) -> None:
+        """Show that files can be dropped here."""
+        restyle(self, "focused", is_hovering or self.input.hasFocus())
+
+    def _show_focus(self, has_focus: bool) -> None:
+        restyle(self, "focused", has_focus)
+
+
+def _line_ends(text: str) -> int:
+    """Return the number of line ends at the end of a text."""
+    return len(text) - len(text.rstrip("\n"))

@@ -1,0 +1,282 @@
+"""The tools that the model may use in a conversation, in a small card. Main thread."""
+
+from functools import partial
+
+from PySide6.QtCore import QPoint, Qt, QTimer, Signal
+from PySide6.QtWidgets import (
+    QFrame,
+    QHBoxLayout,
+    QPushButton,
+    QScrollArea,
+    QVBoxLayout,
+    QWidget,
+)
+
+from ui.kit.background.tasks import Tasks
+from ui.kit.controls.check_box import CheckBox
+from ui.kit.controls.popping_up import move_within_screen
+from ui.kit.controls.reading_order import move_focus
+from ui.kit.look.theme import Theme
+from ui.kit.system.menus import add_entry, empty_menu, literal, passing_menu
+from ui.kit.text.labels import clear_layout_of, label
+from ui.records.tools import (
+    PromptInfo,
+    ResourceInfo,
+    ServerStage,
+    ServerState,
+    ToolInfo,
+    ToolsInUse,
+    approval_of,
+)
+from ui.tools.server_words import stage_words
+from ui.tools.tool_host import ToolsRefused
+from ui.tools.toolbox import Toolbox
+
+# The tools that the model may use in a conversation, in a small card. Main thread.
+
+# The list keeps its height while it is open, so it needs room for tools from the start.
+_LEAST_HEIGHT_PX, _MOST_HEIGHT_PX = 220, 340
+_WIDTH_PX = 360
+_INDENT_PX = 24
+# The width of the card's edges and the scroll bar.
+_SIDES_PX = 46
+_BETWEEN_SERVERS_PX, _WITHIN_SERVER_PX = 11, 4
+
+
+class ToolsPopover(QFrame):
+    """Switches servers and their tools on and off.
+
+    Signals:
+        edited: A person changed which tools may be used; carries the ``ToolsInUse``.
+        servers_wanted: A person wants to see the window of tool servers.
+        resource_wanted: A person wants to attach a resource; carries the ``ResourceInfo``.
+        prompt_wanted: A person wants to insert a prompt; carries the ``PromptInfo``.
+    """
+
+    edited = Signal(object)
+    servers_wanted = Signal()
+    resource_wanted = Signal(object)
+    prompt_wanted = Signal(object)
+
+    def __init__(self, theme: Theme, parent: QWidget, toolbox: Toolbox, tasks: Tasks) -> None:
+        super().__init__(parent, Qt.WindowType.Popup | Qt.WindowType.FramelessWindowHint)
+        self.setObjectName("popover")
+        self._theme = theme
+        self._toolbox = toolbox
+        self._tasks = tasks
+        self._choice = ToolsInUse()
+        self._can_call = True
+        self.boxes: dict[tuple[str, ...], CheckBox] = {}
+        self.approved: dict[tuple[str, str], QPushButton] = {}
+        self._shown: object = None
+        self._hint = label("", "muted", 0.92, is_wrapped=True)
+        self._list = QWidget()
+        self._list.setObjectName("scrolled")
+        column = QVBoxLayout(self._list)
+        column.setContentsMargins(0, 0, 4, 0)
+        column.setSpacing(_BETWEEN_SERVERS_PX)
+        self._scroll = QScrollArea()
+        self._scroll.setWidgetResizable(True)
+        self._scroll.setFrameShape(QFrame.Shape.NoFrame)
+        self._scroll.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self._scroll.setWidget(self._list)
+        self._scroll.setAccessibleName("Servers and tools")
+        self._scroll.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+        self.attach = QPushButton("Attach…")
+        self.attach.setAccessibleName("Attach a resource or a prompt of a tool server")
+        self.attach.clicked.connect(self._offer)
+        self.manage = QPushButton("Tool Servers…")
+        self.manage.setAccessibleName("Show the tool servers")
+        self.manage.clicked.connect(self._manage)
+        foot = QHBoxLayout()
+        foot.addWidget(self.attach)
+        foot.addStretch(1)
+        foot.addWidget(self.manage)
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(16, 14, 16, 14)
+        layout.setSpacing(9)
+        layout.addWidget(label("Tools in this conversation", "title"))
+        layout.addWidget(self._hint)
+        layout.addWidget(self._scroll)
+        layout.addLayout(foot)
+        toolbox.changed.connect(self._refresh)
+
+    def show_choice(self, choice: ToolsInUse, can_call: bool) -> None:
+        """Show which tools may be used, and whether the model can call tools at all."""
+        self._choice, self._can_call = choice, can_call
+        self._shown = None
+        self._refresh()
+
+    def pop_up(self, anchor: QWidget) -> None:
+        """Appear above a widget."""
+        self._place(anchor.mapToGlobal(QPoint(0, -8)), anchor)
+        self.show()
+        first = next((box for box in self.boxes.values() if box.isEnabled()), None)
+        (first or self.manage).setFocus()
+        # Start the servers now, so that the person can see and attach what they offer.
+        known = (one for one in self._toolbox.servers if one.name in self._choice.servers)
+        stopped = [one.name for one in known if one.stage is ServerStage.STOPPED]
+        if stopped:
+            self._tasks.start(self._start(stopped), "start tool servers")
+
+    def focusNextPrevChild(self, is_next: bool) -> bool:  # noqa: N802 - Qt's name
+        """Move the focus by Tab in reading order."""
+        return move_focus(self, is_next)
+
+    # -- inside ----------------------------------------------------------------------------
+
+    def _place(self, above: QPoint, anchor: QWidget) -> None:
+        width = self._theme.px(_WIDTH_PX)
+        self.setFixedWidth(width)
+        column = self._list.layout()
+        assert column is not None
+        column.activate()
+        # Wrapped text has its height only at this width; the stretch at the end takes the rest.
+        wanted = column.totalHeightForWidth(width - _SIDES_PX)
+        least, most = self._theme.px(_LEAST_HEIGHT_PX), self._theme.px(_MOST_HEIGHT_PX)
+        self._scroll.setFixedHeight(min(most, max(least, wanted)))
+        self.adjustSize()
+        move_within_screen(self, above - QPoint(0, self.height()), self.size(), anchor)
+
+    def _refresh(self) -> None:
+        servers = self._toolbox.servers
+        shown = (servers, self._choice, self._can_call)
+        if shown == self._shown:
+            return
+        self._shown = shown
+        focused = next((key for key, box in self.boxes.items() if box.hasFocus()), None)
+        bottom = self.geometry().bottom()
+        had_list, scrolled = self._scroll.isVisible(), self._scroll.verticalScrollBar().value()
+        self._hint.setText(self._hint_words(servers))
+        self._hint.setVisible(bool(self._hint.text()))
+        self.boxes.clear()
+        self.approved.clear()
+        clear_layout_of(self._list)
+        for server in servers:
+            self._add_server(server)
+        column = self._list.layout()
+        assert isinstance(column, QVBoxLayout)
+        column.addStretch(1)
+        self._scroll.setVisible(bool(servers))
+        in_use = [one for one in servers if one.name in self._choice.servers]
+        self.attach.setVisible(any(one.resources or one.prompts for one in in_use))
+        if self.isVisible():
+            # New boxes have no size and get no keys before the event loop has shown them.
+            place = None if had_list == bool(servers) else bottom + 1
+            QTimer.singleShot(0, self, partial(self._settle, place, scrolled, focused))
+
+    def _settle(self, bottom: int | None, scrolled: int, focused: tuple[str, ...] | None) -> None:
+        """Keep each server at its place under the pointer, and restore the focus."""
+        if bottom is not None:
+            self._place(QPoint(self.x(), bottom), self)
+        self._scroll.verticalScrollBar().setValue(scrolled)
+        if focused is not None and focused in self.boxes:
+            self.boxes[focused].setFocus()
+
+    def _hint_words(self, servers: tuple[ServerState, ...]) -> str:
+        if not servers:
+            return (
+                "There are no tool servers yet. Add one, for example by pasting the mcpServers "
+                "JSON from its page."
+            )
+        if not self._can_call:
+            return "This model has no format for tool calls, so it is not given any tools."
+        return ""
+
+    def _add_server(self, server: ServerState) -> None:
+        outer = self._list.layout()
+        assert outer is not None
+        group = QWidget()
+        outer.addWidget(group)
+        column = QVBoxLayout(group)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.setSpacing(_WITHIN_SERVER_PX)
+        is_used = server.name in self._choice.servers
+        words = stage_words(server)
+        box = CheckBox(self._theme, server.name)
+        box.setAccessibleName(f"{server.name}, {words}")
+        box.setChecked(is_used)
+        box.setEnabled(server.config.is_on or is_used)
+        box.toggled.connect(partial(self._use_server, server.name))
+        self.boxes[(server.name,)] = box
+        column.addWidget(box)
+        said = label(words, "fault" if server.problem else "faint", 0.9, is_wrapped=True)
+        said.setContentsMargins(_INDENT_PX, 0, 0, 0)
+        # Its minimum height is that of its narrowest shape; what counts is the one at this width.
+        said.setMinimumHeight(1)
+        column.addWidget(said)
+        if not is_used:
+            return
+        for tool in server.tools:
+            inner = CheckBox(self._theme, tool.title)
+            inner.setStyleSheet(f"margin-left: {_INDENT_PX}px")
+            inner.setAccessibleName(f"{tool.title} of {server.name}")
+            inner.setToolTip(tool.description[:300])
+            inner.setChecked(self._choice.uses(tool))
+            inner.toggled.connect(
+                lambda is_on, one=tool: self._take(self._choice.with_tool(one, is_on))
+            )
+            self.boxes[tool.key] = inner
+            if approval_of(tool) in self._choice.approved:
+                column.addLayout(self._with_approval(tool, inner))
+            else:
+                column.addWidget(inner)
+
+    def _with_approval(self, tool: ToolInfo, box: CheckBox) -> QHBoxLayout:
+        """Return the row of a tool that runs here without asking, and a button that revokes it."""
+        again = self.approved[tool.key] = QPushButton("Ask Again")
+        again.setProperty("kind", "link")
+        again.setToolTip("It is allowed in this conversation and runs without asking.")
+        again.setAccessibleName(f"Ask again before running {tool.title} of {tool.server}")
+        again.clicked.connect(lambda: self._ask_again(tool))
+        row = QHBoxLayout()
+        row.addWidget(box, 1)
+        row.addWidget(again)
+        return row
+
+    def _ask_again(self, tool: ToolInfo) -> None:
+        # The button disappears, so the tool's check box gets the focus.
+        self.boxes[tool.key].setFocus()
+        self._take(self._choice.without_approval(tool))
+
+    def _use_server(self, name: str, is_on: bool) -> None:
+        self._take(self._choice.with_server(name, is_on))
+        if is_on:
+            self._tasks.start(self._start([name]), "start a tool server")
+
+    async def _start(self, names: list[str]) -> None:
+        try:
+            await self._toolbox.host.ready(names)
+        except ToolsRefused:
+            return  # the program is ending
+
+    def _take(self, choice: ToolsInUse) -> None:
+        self._choice = choice
+        self.edited.emit(choice)
+        self._refresh()
+
+    def _offer(self) -> None:
+        menu = passing_menu(self, "What can be attached")
+        empty_menu(menu)
+        for server in self._toolbox.servers:
+            if server.name not in self._choice.servers:
+                continue
+            for resource in server.resources:
+                words = literal(f"{resource.title}  ({server.name})")
+                add_entry(menu, words, partial(self._want_resource, resource))
+            for prompt in server.prompts:
+                words = literal(f"Prompt: {prompt.title}  ({server.name})")
+                add_entry(menu, words, partial(self._want_prompt, prompt))
+        menu.popup(self.attach.mapToGlobal(QPoint(0, self.attach.height())))
+
+    def _want_resource(self, resource: ResourceInfo) -> None:
+        self.hide()
+        self.resource_wanted.emit(resource)
+
+    def _want_prompt(self, prompt: PromptInfo) -> None:
+        self.hide()
+        self.prompt_wanted.emit(prompt)
+
+    def _manage(self) -> None:
+        self.hide()
+        self.servers_wanted.emit()

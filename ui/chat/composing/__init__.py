@@ -1,1 +1,0 @@
-"""The next message: its text, files, settings and presets."""

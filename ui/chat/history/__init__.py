@@ -1,1 +1,0 @@
-"""The list of conversations, and the search in all messages."""

@@ -1,0 +1,365 @@
+"""Finds a text in the open conversation. Main thread."""
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+
+from PySide6.QtCore import QEvent, QObject, Qt, QTimer, Signal
+from PySide6.QtGui import QKeyEvent
+from PySide6.QtWidgets import QFrame, QHBoxLayout, QLineEdit, QToolButton, QWidget
+
+from ui.chat.messages.message_column import MessageColumn, Query
+from ui.chat.messages.message_menu import MessageTexts
+from ui.chat.session.open_conversations import OpenConversation
+from ui.chat.session.workspace import Workspace
+from ui.kit.controls.buttons import IconButton
+from ui.kit.look.theme import Theme, restyle
+from ui.kit.text.labels import label
+from ui.records.messages import ConversationMessage
+
+# Finds a text in all messages of the open conversation, a few milliseconds at a time.
+#
+# Main thread.
+
+# The search may delay the painting of the window by this time.
+_SLICE_S = 0.008
+# A running answer is searched again at this interval.
+_RECOUNT_MS = 300
+
+Place = tuple[ConversationMessage, int]
+
+
+class TextFinder(QObject):
+    """Counts the places of a query, and goes from one to the next.
+
+    Signals:
+        changed: The count or the current place has changed.
+        marked: The places to highlight have changed.
+        place_chosen: A place should be scrolled to; carries its message.
+    """
+
+    changed = Signal()
+    marked = Signal()
+    place_chosen = Signal(object)
+
+    def __init__(
+        self,
+        texts: MessageTexts,
+        messages: Callable[[], Sequence[ConversationMessage]],
+        begins_at: Callable[[], int],
+        parent: QObject,
+    ) -> None:
+        super().__init__(parent)
+        self._texts = texts
+        self._messages = messages
+        self._begins_at = begins_at
+        self.query: Query | None = None
+        self.current: Place | None = None
+        self._listed: list[ConversationMessage] = []
+        self._counts: dict[str, int] = {}
+        self._waiting: Iterator[ConversationMessage] = iter(())
+        self._is_counting = False
+        self._slices = QTimer(self, singleShot=True, interval=0)
+        self._slices.timeout.connect(self._count_on)
+        self._again = QTimer(self, singleShot=True, interval=_RECOUNT_MS)
+        self._again.timeout.connect(self.look_again)
+
+    @property
+    def count(self) -> int:
+        """How many places were found so far."""
+        return sum(self._counts.values())
+
+    @property
+    def number(self) -> int:
+        """The number of the current place, from 1; 0 for none."""
+        if self.current is None:
+            return 0
+        message, place = self.current
+        before = 0
+        for one in self._listed:
+            if one is message:
+                return before + place + 1
+            before += self._counts.get(one.id, 0)
+        return 0
+
+    @property
+    def is_counting(self) -> bool:
+        """Whether some messages have not been searched yet."""
+        return self._is_counting
+
+    def look_for(self, text: str, has_case: bool) -> None:
+        """Search for a text, beginning at the messages on the screen; white space finds nothing."""
+        self.query = Query(text, has_case) if text.strip() else None
+        self.current = None
+        self._begin(self._begins_at())
+
+    def look_again(self) -> None:
+        """Count again, because the messages have changed."""
+        if self.query is not None:
+            shown = self._messages()
+            if self.current is not None and self.current[0] not in shown:
+                self.current = None
+            self._begin(self._begins_at() if self.current is None else 0)
+
+    def look_again_soon(self) -> None:
+        """Count again in a moment, because an answer grows."""
+        if self.query is not None and not self._again.isActive():
+            self._again.start()
+
+    def end(self) -> None:
+        """Stop searching."""
+        self.look_for("", False)
+        self._again.stop()
+        self._texts.forget()
+
+    def step(self, by: int) -> None:
+        """Go to the next (1) or previous (-1) place; after the last place comes the first."""
+        self._finish_counting()
+        found = self.count
+        if found:
+            number = self.number - 1 if self.current is not None else (-1 if by > 0 else 0)
+            self._choose(self._place_at((number + by) % found))
+
+    def _begin(self, first: int) -> None:
+        self._counts = {}
+        self._listed = list(self._messages()) if self.query is not None else []
+        self._waiting = iter((*self._listed[first:], *self._listed[:first]))
+        self._is_counting = self.query is not None
+        self.marked.emit()
+        if self._is_counting:
+            self._count_on()
+        else:
+            self._slices.stop()
+            self.changed.emit()
+
+    def _count_on(self) -> None:
+        until = time.monotonic() + _SLICE_S
+        while self._is_counting and time.monotonic() < until:
+            self._count_next()
+        if self._is_counting:
+            self._slices.start()
+        self.changed.emit()
+
+    def _finish_counting(self) -> None:
+        while self._is_counting:
+            self._count_next()
+
+    def _count_next(self) -> None:
+        message = next(self._waiting, None)
+        if message is None or self.query is None:
+            self._is_counting = False
+            self._settle()
+            return
+        pattern = self.query.pattern
+        found = sum(len(pattern.findall(text)) for text in self._texts.blocks(message))
+        if found:
+            self._counts[message.id] = found
+            if self.current is None:
+                self._choose((message, 0))
+
+    def _settle(self) -> None:
+        """Forget the current place if it no longer exists."""
+        if self.current is not None:
+            message, place = self.current
+            found = self._counts.get(message.id, 0)
+            if place >= found:
+                self.current = (message, found - 1) if found else None
+                self.marked.emit()
+
+    def _place_at(self, number: int) -> Place:
+        for message in self._listed:
+            found = self._counts.get(message.id, 0)
+            if number < found:
+                return message, number
+            number -= found
+        raise IndexError(number)
+
+    def _choose(self, place: Place) -> None:
+        self.current = place
+        self.marked.emit()
+        self.changed.emit()
+        self.place_chosen.emit(place[0])
+
+
+# The bar that finds text in the open conversation. Main thread.
+
+_FIELD_CHARS = 26
+
+
+class FindBar(QFrame):
+    """A field with count, next, previous and match case; hidden until a person opens it.
+
+    Return goes to the next place, Shift+Return to the previous one, Escape closes the bar.
+
+    Signals:
+        closed: The bar was closed; the composer gets the focus.
+    """
+
+    closed = Signal()
+
+    def __init__(self, theme: Theme, finder: TextFinder) -> None:
+        super().__init__()
+        self.setObjectName("find_bar")
+        self._finder = finder
+        self.field = QLineEdit()
+        self.field.setPlaceholderText("Find in this conversation")
+        self.field.setAccessibleName("Find in this conversation")
+        theme.follow(self.field, self._fit_field)
+        self.case = QToolButton()
+        self.case.setText("Aa")
+        self.case.setCheckable(True)
+        self.case.setAccessibleName("Match case")
+        self.case.setToolTip("Match case")
+        self.count = label("", "muted", 0.95)
+        self.earlier = IconButton(theme, "up", "Previous place (Shift+Enter)")
+        self.later = IconButton(theme, "down", "Next place (Enter)")
+        self.close_button = IconButton(theme, "close", "Close the find bar (Esc)")
+        row = QHBoxLayout(self)
+        row.setContentsMargins(16, 6, 10, 6)
+        row.setSpacing(6)
+        row.addWidget(self.field, 3)
+        row.addWidget(self.case)
+        row.addWidget(self.count)
+        row.addWidget(self.earlier)
+        row.addWidget(self.later)
+        row.addStretch(1)
+        row.addWidget(self.close_button)
+        self.field.textChanged.connect(self._look)
+        self.case.toggled.connect(self._look)
+        self.earlier.clicked.connect(lambda: finder.step(-1))
+        self.later.clicked.connect(lambda: finder.step(1))
+        self.close_button.clicked.connect(self.put_away)
+        finder.changed.connect(self._show_count)
+        self.hide()
+        self._show_count()
+
+    def begin(self, text: str = "") -> None:
+        """Show the bar with the caret in its field; search for a given text."""
+        is_new = self.isHidden()
+        self.show()
+        self.field.setFocus()
+        if text and text != self.field.text():
+            self.field.setText(text)
+        elif is_new:
+            self._look()  # search for the text of the last time
+        self.field.selectAll()
+
+    def step(self, by: int) -> None:
+        """Go to the next (1) or previous (-1) place; open the bar if there is no text to find."""
+        if self.isHidden() or not self.field.text():
+            self.begin()
+        if self.field.text():
+            self._finder.step(by)
+
+    def put_away(self) -> None:
+        """Hide the bar and remove the highlights."""
+        if not self.isHidden():
+            self.hide()
+            self._finder.end()
+            self.closed.emit()
+
+    def event(self, event: QEvent) -> bool:
+        """Keep Escape for the bar; otherwise it would stop the running answer."""
+        if (
+            event.type() == QEvent.Type.ShortcutOverride
+            and isinstance(event, QKeyEvent)
+            and event.key() == Qt.Key.Key_Escape
+        ):
+            event.accept()
+            return True
+        return super().event(event)
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        """Step with Return, leave with Escape."""
+        if event.key() == Qt.Key.Key_Escape:
+            self.put_away()
+        elif event.key() in (Qt.Key.Key_Return, Qt.Key.Key_Enter):
+            is_back = bool(event.modifiers() & Qt.KeyboardModifier.ShiftModifier)
+            self._finder.step(-1 if is_back else 1)
+        else:
+            super().keyPressEvent(event)
+
+    def _look(self) -> None:
+        if not self.isHidden():
+            self._finder.look_for(self.field.text(), self.case.isChecked())
+
+    def _show_count(self) -> None:
+        finder = self._finder
+        found, is_wanted = finder.count, finder.query is not None
+        if not is_wanted:
+            words = ""
+        elif found:
+            words = f"{finder.number:,} of {found:,}{'…' if finder.is_counting else ''}"
+        else:
+            words = "Searching…" if finder.is_counting else "Not found"
+        self.count.setText(words)
+        self.field.setAccessibleDescription(words)
+        is_missing = is_wanted and not found and not finder.is_counting
+        restyle(self.field, "invalid", is_missing)
+        for button in (self.earlier, self.later):
+            button.setEnabled(bool(found))
+
+    def _fit_field(self) -> None:
+        width = self.field.fontMetrics().averageCharWidth() * _FIELD_CHARS
+        self.field.setMaximumWidth(width * 2)
+
+
+# Connects the find bar, the finder and the column of messages. Main thread.
+
+
+class FindingText(QObject):
+    """Finds text in the open conversation.
+
+    Args:
+        theme: The look.
+        workspace: What the window shows.
+        column: The messages of the open conversation.
+        parent: The chat.
+
+    Attributes:
+        bar: The bar, hidden until a person opens it.
+        finder: The query and its places.
+    """
+
+    def __init__(
+        self, theme: Theme, workspace: Workspace, column: MessageColumn, parent: QWidget
+    ) -> None:
+        super().__init__(parent)
+        self._column = column
+        self._opened: OpenConversation | None = None
+        self.finder = TextFinder(
+            MessageTexts(theme),
+            lambda: workspace.current.conversation.messages,
+            lambda: column.first_seen,
+            self,
+        )
+        self.bar = FindBar(theme, self.finder)
+        self.finder.marked.connect(self._mark)
+        self.finder.place_chosen.connect(column.go_to_message)
+        workspace.opened.connect(self._follow)
+        self._follow(workspace.current)
+
+    def _follow(self, opened: OpenConversation) -> None:
+        """Search in the conversation that is open now."""
+        finder = self.finder
+        if self._opened is not None:
+            session = self._opened.session
+            session.message_appended.disconnect(self._look_again)
+            session.path_changed.disconnect(self._look_again)
+            for grown in (session.text_appended, session.thinking_appended, session.run_changed):
+                grown.disconnect(self._look_again_soon)
+        self._opened = opened
+        session = opened.session
+        session.message_appended.connect(self._look_again)
+        session.path_changed.connect(self._look_again)
+        for grown in (session.text_appended, session.thinking_appended, session.run_changed):
+            grown.connect(self._look_again_soon)
+        finder.look_again()
+
+    def _look_again(self, _: ConversationMessage | int) -> None:
+        self.finder.look_again()
+
+    def _look_again_soon(self, *_: object) -> None:
+        self.finder.look_again_soon()
+
+    def _mark(self) -> None:
+        self._column.show_query(self.finder.query, self.finder.current)

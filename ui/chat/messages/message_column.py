@@ -1,0 +1,414 @@
+"""The scrolling column of a conversation's messages. Main thread."""
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from PySide6.QtCore import QSize, Qt, Signal, SignalInstance
+from PySide6.QtGui import QResizeEvent, QShowEvent, QWheelEvent
+from PySide6.QtWidgets import QApplication, QButtonGroup, QFrame, QPushButton, QScrollArea, QWidget
+
+from ui.chat.messages.answer_view import AnswerView
+from ui.chat.messages.message_slots import MessageSlot, NearViews, ReadersPlace, SlotStack
+from ui.chat.messages.question_view import QuestionView
+from ui.chat.session.open_conversations import OpenConversation
+from ui.kit.look import icons
+from ui.kit.look.colors import Colors
+from ui.kit.look.theme import Theme, restyle
+from ui.kit.text.flow_text import Highlight
+from ui.kit.text.places import words_pattern
+from ui.records.messages import ConversationMessage
+from ui.records.runs import Run
+
+# A text to find in the messages of a conversation.
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """A text to find."""
+
+    text: str
+    has_case: bool = False
+
+    @property
+    def pattern(self) -> re.Pattern[str]:
+        """The pattern that matches the text."""
+        return words_pattern((self.text,), self.has_case)
+
+    def highlight(self, colors: Colors, current: int | None = None) -> Highlight:
+        """Return the highlight of its places; ``current`` is the number of the current one."""
+        return Highlight(
+            (self.text,),
+            colors.found,
+            colors.text,
+            self.has_case,
+            current,
+            colors.accent,
+            colors.on_accent,
+        )
+
+
+# The highlights of searched words in the messages. Main thread.
+#
+# The search of all conversations highlights words in one message; the find bar highlights a text
+# in all messages, with one current place.
+
+
+class FoundMarks:
+    """Highlights words in the messages that have views."""
+
+    def __init__(self, theme: Theme) -> None:
+        self._theme = theme
+        self._found: tuple[ConversationMessage, tuple[str, ...]] | None = None
+        self._query: Query | None = None
+        self._current: tuple[ConversationMessage, int] | None = None
+        self._are_shown = False
+
+    def forget_found(self) -> None:
+        """Stop highlighting the words of a search."""
+        self._found = None
+
+    def choose_found(self, message: ConversationMessage, words: Sequence[str]) -> None:
+        """Highlight the words of a search in one message."""
+        self._found = message, tuple(words)
+
+    def choose_query(
+        self, query: Query | None, current: tuple[ConversationMessage, int] | None
+    ) -> None:
+        """Highlight a query in every message."""
+        self._found, self._query, self._current = None, query, current
+
+    def mark(self, slot: MessageSlot) -> int | None:
+        """Highlight the places in a message."""
+        self._are_shown = self._are_shown or self._query is not None or self._found is not None
+        if self._query is not None:
+            message, place = self._current or (None, None)
+            current = place if slot.message is message else None
+            return slot.highlight(self._query.highlight(self._theme.colors, current))
+        if self._found is None or slot.message is not self._found[0]:
+            return None
+        return slot.show_found(self._found[1])
+
+    def mark_all(self, slots: Iterable[MessageSlot]) -> None:
+        """Highlight the places in messages again, and remove outdated highlights."""
+        if self._query is not None or self._found is not None:
+            for slot in slots:
+                self.mark(slot)
+        elif self._are_shown:
+            self._are_shown = False
+            for slot in slots:
+                slot.show_found(())
+
+    def unfold_current(self, slot: MessageSlot) -> None:
+        """Unfold the part with the current place of a message."""
+        if self._query is not None and self._current is not None:
+            current = self._current[1] if self._current[0] is slot.message else None
+            slot.unfold_place(self._query.highlight(self._theme.colors, current))
+
+
+# The button over the messages that scrolls to the end of the conversation. Main thread.
+
+_ICON_PX = 15
+_ABOVE_FOOT_PX = 12
+_LATEST, _NEW_TEXT = "Jump to Latest", "New Text Below"
+
+
+class JumpButton(QPushButton):
+    """Floats at the bottom of its parent while the end is out of sight.
+
+    Its shortcut belongs to the menu; clicking it does not move the focus.
+    """
+
+    def __init__(self, theme: Theme, parent: QWidget) -> None:
+        super().__init__(parent)
+        self._theme = theme
+        self._around = parent
+        self._has_news = False
+        self.setProperty("kind", "jump")
+        self.setFocusPolicy(Qt.FocusPolicy.TabFocus)
+        self.setCursor(Qt.CursorShape.PointingHandCursor)
+        theme.changed.connect(self._say)
+        self._say()
+        self.hide()
+
+    @property
+    def has_news(self) -> bool:
+        """Whether text was added below the visible part."""
+        return self._has_news
+
+    def show_place(self, is_end_seen: bool) -> None:
+        """Show the button, or hide it once the reader is at the end."""
+        if is_end_seen:
+            self._tell(has_news=False)
+        if self.isHidden() != is_end_seen:
+            self.setVisible(not is_end_seen)
+            self.raise_()
+
+    def tell_of_news(self) -> None:
+        """Show that there is new text, if the end is out of sight."""
+        if not self.isHidden():
+            self._tell(has_news=True)
+
+    def place(self) -> None:
+        """Move to the bottom of the parent."""
+        around = self._around
+        size = self.sizeHint()
+        self.resize(size)
+        self.move(
+            (around.width() - size.width()) // 2,
+            around.height() - size.height() - self._theme.gap(_ABOVE_FOOT_PX),
+        )
+
+    def _tell(self, has_news: bool) -> None:
+        if has_news != self._has_news:
+            self._has_news = has_news
+            restyle(self, "has_news", has_news)
+            self._say()
+
+    def _say(self) -> None:
+        words = _NEW_TEXT if self._has_news else _LATEST
+        self.setText(f"\u2009{words}")
+        self.setAccessibleName("New text below: jump to the latest" if self._has_news else words)
+        self.setToolTip("Jump to the latest message (Ctrl+J)")
+        colors, size = self._theme.colors, self._theme.px(_ICON_PX)
+        color = colors.on_accent if self._has_news else colors.muted
+        self.setIconSize(QSize(size, size))
+        self.setIcon(icons.icon("down", color, size))
+        self.place()
+
+
+# The scrolling column of a conversation's messages. Main thread.
+#
+# Follows the session of the shown conversation. ``slot_stack`` has a slot for each message,
+# ``near_views`` creates the views of those near the screen, ``found_marks`` highlights searched
+# words, and ``readers_place`` scrolls for the reader.
+
+
+class MessageColumn(QScrollArea):
+    """Shows messages.
+
+    Signals:
+        view_made: A message near the screen got a view; carries the ``QuestionView`` or
+            ``AnswerView``, whose signals say what a person wants.
+    """
+
+    view_made = Signal(object)
+
+    def __init__(self, theme: Theme) -> None:
+        super().__init__()
+        self._theme = theme
+        self._opened: OpenConversation | None = None
+        self._shown_run: Run | None = None
+        self._reasons = QButtonGroup(self)
+        self.setFrameShape(QFrame.Shape.NoFrame)
+        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self.setAccessibleName("Messages")
+        self._stack = SlotStack(theme)
+        self.setWidget(self._stack)
+        self._marks = FoundMarks(theme)
+        self._place = ReadersPlace(self, self._stack, self._marks.mark)
+        self._near = NearViews(self, self._stack, self._made_view)
+        self._near.filled.connect(self._greet_view)
+        self.jump = JumpButton(theme, self)
+        self.jump.clicked.connect(self.jump_to_latest)
+        self._place.moved.connect(self._near.fill_near)
+        self._place.moved.connect(self._show_place)
+        self._place.grown.connect(self._show_place)
+        theme.changing.connect(self._place.hold)
+        theme.changing.connect(self._near.drop_unseen)
+        theme.changed.connect(self._fit)
+        theme.changed.connect(self._mark_again)
+
+    # -- what is shown ---------------------------------------------------------------------
+
+    def show_conversation(self, opened: OpenConversation) -> None:
+        """Show another conversation's messages, beginning at its end."""
+        if self._opened is not None:
+            for signal, slot in self._connections(self._opened):
+                signal.disconnect(slot)
+        self._opened = opened
+        self._marks.forget_found()
+        self._place.follow_end()
+        self._stack.take_from(0)
+        self._add_all(opened.conversation.messages)
+        for signal, slot in self._connections(opened):
+            signal.connect(slot)
+
+    def show_run(self, run: Run | None) -> None:
+        """Mark the answer that the stop panel shows."""
+        self._shown_run = run
+        for view in self.views:
+            if isinstance(view, AnswerView):
+                view.mark_shown(view.message.run is run)
+
+    def show_message(self, message: ConversationMessage, words: Sequence[str] = ()) -> None:
+        """Scroll to a message and highlight words in it, or all of it if it shows none of them."""
+        self.forget_found()
+        slot = self._stack.slot_of(message)
+        if slot is None:
+            return
+        self._near.fill(slot)
+        self._marks.choose_found(message, words)
+        if slot.show_found(words) is None:
+            self._stack.mark(slot)
+        self._place.go_to(slot)
+
+    def jump_to_latest(self) -> None:
+        """Scroll to the end, and stay there while the answer grows."""
+        self._place.go_to_end()
+
+    def forget_found(self) -> None:
+        """Remove the highlights of found words."""
+        self._marks.forget_found()
+        self._mark_again()
+
+    def show_query(
+        self, query: Query | None, current: tuple[ConversationMessage, int] | None = None
+    ) -> None:
+        """Highlight a query in every message."""
+        self._marks.choose_query(query, current)
+        self._mark_again()
+
+    def go_to_message(self, message: ConversationMessage) -> None:
+        """Scroll to a message, or to the current place in it, and unfold the part with it."""
+        slot = self._stack.slot_of(message)
+        if slot is not None:
+            self._near.fill(slot)
+            self._marks.unfold_current(slot)
+            self._place.go_to(slot)
+
+    @property
+    def first_seen(self) -> int:
+        """The index of the first message on the screen."""
+        return self._stack.first_at(self.verticalScrollBar().value())
+
+    @property
+    def views(self) -> list[QuestionView | AnswerView]:
+        """The messages that have views now, from the first to the last."""
+        return [slot.view for slot in self._stack.slots if slot.view is not None]
+
+    def answer_view(self, run: Run) -> AnswerView | None:
+        """Return the view of a run's answer; None while it is far from the screen."""
+        slot = self._stack.slot_of_run(run)
+        view = None if slot is None else slot.view
+        return view if isinstance(view, AnswerView) else None
+
+    def question_view(self, message: ConversationMessage) -> QuestionView | None:
+        """Return the view of a question; create it if the question is far from the screen."""
+        slot = self._stack.slot_of(message)
+        if slot is None:
+            return None
+        self._near.fill(slot)
+        return slot.view if isinstance(slot.view, QuestionView) else None
+
+    def focusNextPrevChild(self, is_next: bool) -> bool:  # noqa: N802 - Qt's name
+        """Move the focus by Tab, and scroll only to the widget that gets it.
+
+        Qt's own way also follows the focus that a button loses when it is disabled or disappears:
+        it scrolls to the widget that had the focus here before.
+        """
+        if not QWidget.focusNextPrevChild(self, is_next):
+            return False
+        focused = QApplication.focusWidget()
+        if focused is not None and self.isAncestorOf(focused):
+            self.ensureWidgetVisible(focused)
+        return True
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        """Keep the column centered and no wider than is readable."""
+        super().resizeEvent(event)
+        if event.size().width() != event.oldSize().width():
+            self._place.hold()
+        self._fit()
+        self.jump.place()
+
+    def showEvent(self, event: QShowEvent) -> None:
+        """Create the views that are seen now."""
+        super().showEvent(event)
+        self._fit()
+
+    def _fit(self) -> None:
+        self._stack.fit(self.viewport().width(), self.viewport().height())
+        self._near.fill_near()
+
+    # -- slots and views -------------------------------------------------------------------
+
+    def _add_all(self, messages: Sequence[ConversationMessage]) -> None:
+        self.setUpdatesEnabled(False)
+        self._stack.add(messages)
+        self._near.fill_near()
+        self.setUpdatesEnabled(True)
+
+    def _made_view(self, message: ConversationMessage) -> QuestionView | AnswerView:
+        view: QuestionView | AnswerView
+        if message.run is None:
+            view = QuestionView(self._theme, message, self._stack)
+        else:
+            view = AnswerView(self._theme, message, self._reasons, self._stack)
+            view.mark_shown(message.run is self._shown_run)
+        if self._opened is not None:
+            versions = self._opened.conversation.tree.versions(message)
+            view.action_row.show_versions(versions.index(message) + 1, len(versions))
+            view.show_busy(self._opened.session.is_running)
+        return view
+
+    def _greet_view(self, slot: MessageSlot) -> None:
+        self._marks.mark(slot)
+        self.view_made.emit(slot.view)
+
+    def _mark_again(self) -> None:
+        self._marks.mark_all(self._stack.filled)
+
+    # -- signals of the session ------------------------------------------------------------
+
+    def _connections(
+        self, opened: OpenConversation
+    ) -> Iterator[tuple[SignalInstance, Callable[..., None]]]:
+        session = opened.session
+        yield session.message_appended, self._append
+        yield session.path_changed, self._show_from
+        yield session.text_appended, self._append_text
+        yield session.thinking_appended, self._append_thinking
+        yield session.run_changed, self._refresh
+        yield session.run_finished, self._refresh
+        yield session.is_running_changed, self._show_busy
+
+    def _append(self, message: ConversationMessage) -> None:
+        if message.role == "user":
+            self._place.follow_end()  # a person who sends a message wants to see the answer
+        self._add_all([message])
+        self._near.fill(self._stack.slots[-1])
+        self._stack.lay_out()
+
+    def _show_from(self, index: int) -> None:
+        """Show other versions of the messages from an index on."""
+        if self._opened is not None:
+            self._place.forget_wanted()
+            self._stack.take_from(index)
+            self._add_all(self._opened.conversation.messages[index:])
+
+    def _show_place(self) -> None:
+        self.jump.show_place(self._place.is_end_seen)
+
+    def _append_text(self, run: Run, text: str) -> None:
+        self.jump.tell_of_news()
+        if (view := self.answer_view(run)) is not None:
+            view.append_text(text)
+
+    def _append_thinking(self, run: Run, text: str) -> None:
+        self.jump.tell_of_news()
+        if (view := self.answer_view(run)) is not None:
+            view.append_thinking(text)
+
+    def _refresh(self, run: Run) -> None:
+        if (view := self.answer_view(run)) is not None:
+            view.refresh()
+
+    def _show_busy(self, is_busy: bool) -> None:
+        for view in self.views:
+            view.show_busy(is_busy)
+
+    def wheelEvent(self, event: QWheelEvent) -> None:
+        """Let the reader scroll freely."""
+        self._place.forget_wanted()
+        super().wheelEvent(event)

@@ -1,0 +1,460 @@
+"""What can be done with a message: its menu, and the changes that can be undone. Main thread."""
+
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
+
+from PySide6.QtCore import QObject, QPoint, Qt, QUrl, Signal
+from PySide6.QtGui import QTextDocument, QUndoCommand
+from PySide6.QtWidgets import QApplication, QMenu, QWidget
+
+from engine import counted
+from ui.chat.composer.attachments import shown_text
+from ui.chat.composer.composer import Composer
+from ui.chat.messages.answer_view import AnswerView
+from ui.chat.messages.message_column import MessageColumn
+from ui.chat.messages.question_view import QuestionView
+from ui.chat.messages.tool_cards import call_lines
+from ui.chat.session.open_conversations import OpenConversation
+from ui.chat.session.workspace import Workspace
+from ui.kit.look.theme import Theme
+from ui.kit.markdown.view.themed_style import markdown_style
+from ui.kit.markdown.writing.growing_text import GrowingText
+from ui.kit.system.boxes import report_failure
+from ui.kit.system.clipboard import copy_text
+from ui.kit.system.links import ask_about_picture
+from ui.kit.system.menus import add_entry, passing_menu
+from ui.kit.system.speech import Speech
+from ui.kit.text.editing import selected_text
+from ui.kit.text.flow_text import FlowText
+from ui.kit.text.places import block_texts
+from ui.kit.text.undo_bar import UndoBar
+from ui.records.attachments import Attachment
+from ui.records.conversations import Conversation
+from ui.records.messages import ConversationMessage, copied, question, runs_of
+from ui.records.runs import Run, RunState
+from ui.words.visible import lines_of
+
+# The text of messages as the screen shows it, even if they are folded or far from the screen.
+#
+# Main thread. Markdown is written into a hidden document; the texts are kept, so that each
+# message is written only once.
+
+# The text does not depend on the width of the view.
+_ROOM_PX = 700.0
+
+
+class MessageTexts:
+    """Returns the lines, paragraphs and cells of messages."""
+
+    def __init__(self, theme: Theme) -> None:
+        self._theme = theme
+        self._document: QTextDocument | None = None
+        self._writer: GrowingText | None = None
+        self._kept: dict[str, tuple[str, list[str]]] = {}
+
+    def blocks(self, message: ConversationMessage) -> list[str]:
+        """Return the text of a message, block by block, in the order of its parts on the screen."""
+        run = message.run
+        if run is None:
+            return self._once(message.id, message.text, lambda: _asked(message))
+        said = self._once(message.id, message.said, lambda: self._written(message.said))
+        thought = lines_of(run.thinking) if run.thinking else []
+        return [*thought, *said, *call_lines(run), *(picture.name for picture in run.pictures)]
+
+    def forget(self) -> None:
+        """Drop the kept texts."""
+        self._kept.clear()
+        self._document = self._writer = None
+
+    def _once(self, key: str, source: str, make: Callable[[], list[str]]) -> list[str]:
+        kept = self._kept.get(key)
+        if kept is None or kept[0] != source:
+            kept = self._kept[key] = source, make()
+        return kept[1]
+
+    def _written(self, source: str) -> list[str]:
+        if self._document is None or self._writer is None:
+            self._document = QTextDocument()
+            style = markdown_style(self._theme, QApplication.font())
+            self._writer = GrowingText(self._document, style, lambda: _ROOM_PX)
+        self._writer.show(source)
+        return block_texts(self._document)
+
+
+def _asked(message: ConversationMessage) -> list[str]:
+    lines: list[str] = []
+    for file in message.files:
+        text = [] if file.picture_file else lines_of(shown_text(file.text))
+        lines += [file.name, *text]
+    return [*lines, *lines_of(message.typed)]
+
+
+# Changes single messages: add, rewrite, delete with undo, branch. Main thread.
+#
+# Nothing here generates an answer; the session does that.
+
+DELETION = "delete message"  # its name on the undo stack
+
+
+class MessageChanges(QObject):
+    """Changes the messages of the open conversation.
+
+    Signals:
+        deleted: Messages were deleted; carries the name of the action. The conversation's undo
+            stack can restore them.
+        restored: Deleted messages were restored.
+    """
+
+    deleted = Signal(str)
+    restored = Signal()
+
+    def __init__(self, workspace: Workspace, parent: QObject) -> None:
+        super().__init__(parent)
+        self._workspace = workspace
+
+    def add(self, text: str, files: Sequence[Attachment] = ()) -> bool:
+        """Add a question without generating an answer; return whether it was added."""
+        current = self._workspace.current
+        added = question(text, files)
+        if current.is_busy or not added.text.strip():
+            return False
+        conversation = current.conversation
+        conversation.add(added)
+        current.session.message_appended.emit(added)
+        title = text if text.strip() else ", ".join(file.name for file in files)
+        self._workspace.conversations.name_after(conversation, title)
+        self._workspace.conversations.touch(conversation)
+        self._workspace.store.save_messages(conversation, [added])
+        self._workspace.show_run(current.shown_run)
+        return True
+
+    def rewrite(self, answer: ConversationMessage, text: str) -> bool:
+        """Replace an answer's text; the old text stays as a version."""
+        current = self._workspace.current
+        if current.is_busy or answer.run is None or not text.strip() or text == answer.text:
+            return False
+        tree = current.conversation.tree
+        run = Run(state=RunState.WRITTEN, text=text, pictures=answer.run.pictures)
+        message = ConversationMessage("assistant", text, run)
+        followers = tree.copied_after(answer, message)
+        tree.add(message, answer.parent)
+        for one in followers:
+            tree.add(one, one.parent)
+        index = current.conversation.messages.index(message)
+        self._workspace.traces.copy(runs_of(followers), current.conversation.id)
+        self._workspace.store.save_messages(current.conversation, [message, *followers])
+        current.session.path_changed.emit(index)
+        self._workspace.show_run(run)
+        self._workspace.conversations.touch(current.conversation)
+        return True
+
+    def delete(self, message: ConversationMessage) -> bool:
+        """Delete a message with the messages after it; return whether it was deleted.
+
+        If there is another version of it, that is shown. The undo stack can restore all of them.
+        """
+        current = self._workspace.current
+        if current.is_busy or current.conversation.tree.get(message.id) is not message:
+            return False
+        current.stops.undo_stack.push(_Deletion(self, current, message))
+        return True
+
+    def branch(self, message: ConversationMessage) -> None:
+        """Begin a new conversation with the messages up to a message."""
+        source = self._workspace.current.conversation
+        twin = Conversation(
+            f"{source.title} (branch)", settings=source.settings, stops=source.stops
+        )
+        twin.model, twin.tools = source.model, source.tools
+        twin.updated_at = time.time()
+        path = source.tree.path_to(message)
+        twin.tree.fill(copied(one for one in path if one.is_settled))
+        self._workspace.traces.copy(runs_of(twin.tree), twin.id)
+        self._workspace.take_in(twin)
+
+    def remove(self, opened: OpenConversation, message: ConversationMessage) -> "_Removed":
+        """Remove a message from its conversation; the undo stack calls this."""
+        conversation, workspace = opened.conversation, self._workspace
+        index = _place(conversation, message)
+        removed = conversation.tree.remove(message)
+        workspace.store.delete_messages(conversation, removed)
+        workspace.traces.delete(_run_ids(removed))
+        workspace.forget_read(conversation)
+        self._show(opened, index)
+        words = counted(len(removed), "message")
+        self.deleted.emit(f"Deleted {words}")
+        return removed
+
+    def put_back(self, opened: OpenConversation, removed: "_Removed") -> None:
+        """Restore messages; the undo stack calls this."""
+        conversation = opened.conversation
+        conversation.tree.put_back(removed)
+        self._workspace.traces.restore(_run_ids(removed))
+        self._workspace.store.save_messages(conversation, removed)
+        running = [one for one in conversation.tree if not one.is_settled]
+        for one in running:  # a running answer stays visible
+            changed = conversation.tree.show(one)
+            self._workspace.store.save_messages(conversation, changed)
+        if not running:
+            self._show(opened, _place(conversation, removed[0]))
+        self.restored.emit()
+
+    def _show(self, opened: OpenConversation, index: int) -> None:
+        """Update the shown messages from an index on."""
+        opened.session.path_changed.emit(index)
+        answers = [one.run for one in opened.conversation.messages if one.run is not None]
+        shown = answers[-1] if answers else None
+        if opened is self._workspace.current:
+            self._workspace.show_run(shown)
+        else:
+            opened.shown_run = shown
+        self._workspace.conversations.changed(opened.conversation)
+
+
+_Removed = list[ConversationMessage]
+
+
+class _Deletion(QUndoCommand):
+    """One deletion. It is not redone while an answer is running."""
+
+    def __init__(
+        self, changes: MessageChanges, opened: OpenConversation, message: ConversationMessage
+    ) -> None:
+        super().__init__(DELETION)
+        self._changes, self._opened, self._message = changes, opened, message
+        self._removed: _Removed = []
+
+    def redo(self) -> None:
+        """Delete."""
+        if self._opened.is_busy:
+            self.setObsolete(True)
+        else:
+            self._removed = self._changes.remove(self._opened, self._message)
+
+    def undo(self) -> None:
+        """Restore the deleted messages."""
+        removed, self._removed = self._removed, []
+        if removed:
+            self._changes.put_back(self._opened, removed)
+
+
+def _run_ids(messages: _Removed) -> frozenset[str]:
+    return frozenset(run.id for run in runs_of(messages))
+
+
+def _place(conversation: Conversation, message: ConversationMessage) -> int:
+    """Return the index from which on a changed message affects the shown ones."""
+    shown = conversation.messages
+    return shown.index(message) if message in shown else max(0, len(shown) - 1)
+
+
+# The menu of one message: copy, quote, edit, branch, speak, delete. Main thread.
+
+MessageView = QuestionView | AnswerView
+
+
+class MessageMenu(QObject):
+    """Shows the actions for a message.
+
+    Signals:
+        quoted: A person wants to quote a part of a message; carries its text.
+        answer_wanted: A person wants an answer to an unanswered question; carries its message.
+    """
+
+    quoted = Signal(str)
+    answer_wanted = Signal(object)
+
+    def __init__(self, workspace: Workspace, changes: MessageChanges, parent: QWidget) -> None:
+        super().__init__(parent)
+        self._workspace = workspace
+        self._changes = changes
+        self._parent = parent
+        self.speech = Speech(self)
+        self.speech.failed.connect(partial(report_failure, parent))
+
+    def show_at(self, view: MessageView, place: QPoint) -> None:
+        """Open the menu of a message at a place of the screen."""
+        menu = passing_menu(self._parent, "Message")
+        self.fill(menu, view, place)
+        menu.popup(place)
+
+    def fill(self, menu: QMenu, view: MessageView, place: QPoint | None = None) -> None:
+        """Add the entries."""
+        message, current = view.message, self._workspace.current
+        is_free, is_over = not current.is_busy, message.is_settled
+        chosen = selection_of(view)
+        link = "" if place is None else link_at(view, place)
+        shown = plain_text_of(view)
+        copied = chosen or shown
+        add = _adder(menu)
+        add("Copy", lambda: copy_text(copied), bool(copied))
+        add("Copy as Markdown", lambda: copy_text(markdown_of(view)), bool(message.said))
+        if link:
+            add("Copy Link", lambda: copy_text(link))
+        quote = chosen or shown
+        words = "Quote the Selection" if chosen else "Quote"
+        add(words, lambda: self.quoted.emit(quote), bool(quote.strip()))
+        menu.addSeparator()
+        if is_unanswered(view, self._workspace):
+            can_answer = is_free and self._workspace.answering.can_answer
+            add("Generate an Answer", lambda: self.answer_wanted.emit(message), can_answer)
+        add("Edit…", view.begin_editing, is_free and is_over)
+        add("Branch to a New Conversation", lambda: self._changes.branch(message), is_over)
+        if self.speech.is_speaking:
+            add("Stop Speaking", self.speech.stop)
+        else:
+            spoken = chosen or shown
+            add("Speak", lambda: self.speech.speak(spoken), bool(spoken.strip()))
+        menu.addSeparator()
+        is_last = current.conversation.messages[-1:] == [message]
+        words = "Delete" if is_last else "Delete This and All Below"
+        add(words, lambda: self._changes.delete(message), is_free and is_over)
+
+
+def _adder(menu: QMenu) -> Callable[..., None]:
+    def add(words: str, intent: Callable[[], object], is_enabled: bool = True) -> None:
+        add_entry(menu, words, intent).setEnabled(is_enabled)
+
+    return add
+
+
+def is_unanswered(view: MessageView, workspace: Workspace) -> bool:
+    """Return whether a message is a question at the end, without an answer."""
+    shown = workspace.current.conversation.messages
+    return isinstance(view, QuestionView) and shown[-1:] == [view.message]
+
+
+def plain_text_of(view: MessageView) -> str:
+    """Return the text of a message as the screen shows it."""
+    if isinstance(view, QuestionView):
+        return view.message.typed
+    return view.text_view.shown_text()
+
+
+def markdown_of(view: MessageView) -> str:
+    """Return the text of a message as it was written, with its files."""
+    return view.message.said
+
+
+def selection_of(view: MessageView) -> str:
+    """Return the selected text of a message; empty for none."""
+    found = (selected_text(text) for text in view.findChildren(FlowText) if text.isVisible())
+    return next((text for text in found if text), "")
+
+
+def link_at(view: MessageView, place: QPoint) -> str:
+    """Return the target of the link at a place of the screen; empty for none."""
+    for text in view.findChildren(FlowText):
+        inside = text.viewport().mapFromGlobal(place)
+        if text.isVisible() and text.viewport().rect().contains(inside):
+            url = QUrl(text.anchorAt(inside))
+            return url.toString() if url.scheme() in ("http", "https", "mailto") else ""
+    return ""
+
+
+def quotation(text: str) -> str:
+    """Return a text as a quotation in Markdown, followed by an empty line."""
+    lines = text.strip("\n").split("\n")
+    return "\n".join(f"> {line}".rstrip() for line in lines) + "\n\n"
+
+
+def defer_menus(view: MessageView) -> None:
+    """Let the message open the menu, not each text in it."""
+    for text in view.findChildren(FlowText):
+        text.setContextMenuPolicy(Qt.ContextMenuPolicy.NoContextMenu)
+
+
+# Connects the shown messages with their menu, changes and undo. Main thread.
+
+
+class MessageHandling(QObject):
+    """Does the actions of the messages' menus."""
+
+    def __init__(
+        self,
+        theme: Theme,
+        workspace: Workspace,
+        column: MessageColumn,
+        composer: Composer,
+        parent: QWidget,
+    ) -> None:
+        super().__init__(parent)
+        self._workspace = workspace
+        self._column = column
+        self._composer = composer
+        self.changes = MessageChanges(workspace, self)
+        self.menu = MessageMenu(workspace, self.changes, parent)
+        self.undo_bar = UndoBar()
+        theme.follow(self.undo_bar, lambda: self.undo_bar.setMaximumWidth(theme.px(420)))
+        column.view_made.connect(self._follow)
+        self.menu.quoted.connect(self.quote)
+        self.menu.answer_wanted.connect(self._answer)
+        self.changes.deleted.connect(self.undo_bar.offer)
+        self.changes.restored.connect(self.undo_bar.hide)
+        self.undo_bar.button.clicked.connect(self._undo)
+        workspace.opened.connect(self._leave)
+
+    def quote(self, text: str) -> None:
+        """Quote a text in the composer."""
+        if text.strip():
+            self._composer.quote(quotation(text))
+
+    def quote_selection(self) -> None:
+        """Quote what is selected in a message."""
+        self.quote(self.selection)
+
+    @property
+    def selection(self) -> str:
+        """What is selected in a message, first in the one that has the keyboard."""
+        focused = QApplication.focusWidget()
+        views = sorted(
+            self._column.views,
+            key=lambda view: focused is None or not view.isAncestorOf(focused),
+        )
+        return next(filter(None, map(selection_of, views)), "")
+
+    def add_written(self) -> None:
+        """Add the text in the composer as a message, without generating an answer."""
+        composer = self._composer
+        if composer.attachments.is_reading:
+            return
+        if self.changes.add(composer.text, composer.attachments.files):
+            composer.clear()
+            composer.input.setFocus()
+
+    def _follow(self, view: MessageView) -> None:
+        defer_menus(view)
+        view.menu_wanted.connect(partial(self._show_menu, view))
+        if isinstance(view, AnswerView):
+            view.rewritten.connect(partial(self._rewrite, view.message))
+            view.left.connect(self._composer.input.setFocus)
+        view.picture_wanted.connect(partial(self._show_picture, view))
+
+    def _show_menu(self, view: MessageView, place: QPoint) -> None:
+        self.menu.show_at(view, place)
+
+    def _show_picture(self, view: QWidget, picture: Attachment) -> None:
+        folder = self._workspace.store.pictures_folder
+        if folder is not None:
+            ask_about_picture(view, picture.name, folder / picture.picture_file)
+
+    def _rewrite(self, message: ConversationMessage, text: str) -> None:
+        self.changes.rewrite(message, text)
+        self._composer.input.setFocus()
+
+    def _answer(self, message: ConversationMessage) -> None:
+        self._workspace.answer(message)
+        self._composer.input.setFocus()
+
+    def _undo(self) -> None:
+        """Bring back what was deleted last, unless something else was changed since."""
+        stack = self._workspace.current.stops.undo_stack
+        if stack.undoText() == DELETION:
+            stack.undo()
+        self.undo_bar.hide()
+        self._composer.input.setFocus()
+
+    def _leave(self, _: OpenConversation) -> None:
+        self.undo_bar.hide()
+        self.menu.speech.stop()

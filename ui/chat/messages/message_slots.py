@@ -1,0 +1,500 @@
+"""The places of a conversation's messages, with the views near the screen. Main thread."""
+
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Sequence
+
+import shiboken6
+from PySide6.QtCore import QCoreApplication, QEvent, QObject, QPoint, QRectF, QTimer, Signal
+from PySide6.QtGui import QColor, QPainter, QPaintEvent, QTextCursor
+from PySide6.QtWidgets import QApplication, QScrollArea, QWidget
+
+from ui.chat.messages.answer_view import AnswerView
+from ui.chat.messages.question_view import QuestionView
+from ui.kit.look.theme import Theme
+from ui.kit.text.flow_text import FlowText, Highlight
+from ui.kit.text.searched import mark_parts, unfold_place
+from ui.records.messages import ConversationMessage
+from ui.records.runs import Run
+
+# The slot of one message in the column: its height, and its view while that is near the screen.
+#
+# A slot is no widget: thousands of messages far from the screen cost no more than their numbers.
+# Main thread.
+
+_CHARS_A_LINE = 88
+# The height around the text: the edge of a bubble; the line below an answer.
+_QUESTION_PX, _ANSWER_PX = 22, 54
+
+
+class MessageSlot:
+    """A message's place in the column."""
+
+    __slots__ = ("_theme", "height", "message", "top", "view")
+
+    def __init__(self, theme: Theme, message: ConversationMessage, line_px: int) -> None:
+        self.message = message
+        self.view: QuestionView | AnswerView | None = None
+        self.top = 0
+        self.height = estimated_height(message, line_px)
+        self._theme = theme
+
+    @property
+    def can_be_emptied(self) -> bool:
+        """Whether the view is not in use, and the message no longer grows."""
+        if self.view is None:
+            return False
+        focused = QApplication.focusWidget()
+        is_used = focused is not None and self.view.isAncestorOf(focused)
+        return self.message.is_settled and not is_used and self.view.editor is None
+
+    def show_found(self, words: Sequence[str]) -> int | None:
+        """Highlight words in the text of the message; an empty list removes the highlights."""
+        colors = self._theme.colors
+        return self.highlight(Highlight(tuple(words), colors.found, colors.text))
+
+    def highlight(self, wanted: Highlight) -> int | None:
+        """Highlight words in the text of the message."""
+        if self.view is None:
+            return None
+        return mark_parts(self.view.searched_parts(), wanted, self.view)
+
+    def unfold_place(self, wanted: Highlight) -> None:
+        """Unfold the part with the current place: thinking, a result, a file."""
+        if self.view is not None:
+            unfold_place(self.view.searched_parts(), wanted)
+
+
+def estimated_height(message: ConversationMessage, line_px: int) -> int:
+    """Return an estimate of a message's height, in pixels, before it is laid out."""
+    text = message.said if message.run is not None else message.typed
+    lines = 1 + text.count("\n") + len(text) // _CHARS_A_LINE
+    if message.attached_chars:
+        lines += 2 * len(message.files)
+    around_px = _QUESTION_PX if message.run is None else _ANSWER_PX
+    return round(lines * line_px * 1.2) + around_px
+
+
+# The slots of a conversation's messages, one below another, with the views near the screen.
+#
+# Main thread. Knows the place of each message, but nothing about its content. Only views are laid
+# out; a slot without one is a number in a sum.
+
+_WIDEST_PX = 760
+_LEAST_SIDE_PX = 26
+_ABOVE_PX, _BELOW_PX, _BETWEEN_PX = 24, 18, 14
+_MARKED_MS = 1600
+# A view needs a round of layouts for each level of widgets whose height follows from their width.
+_MOST_ROUNDS = 8
+
+
+class SlotStack(QWidget):
+    """The column of slots.
+
+    Signals:
+        laid_out: Heights changed, and all views have their places; carries the height in the column
+            that has to be at the top of the screen for what is seen to stay there.
+    """
+
+    laid_out = Signal(int)
+
+    def __init__(self, theme: Theme) -> None:
+        super().__init__()
+        self.setObjectName("scrolled")
+        self.slots: list[MessageSlot] = []
+        self.filled: set[MessageSlot] = set()
+        self.marked: MessageSlot | None = None
+        self.is_changing = False
+        self._theme = theme
+        self._line_px = self.fontMetrics().lineSpacing()
+        self._side_px = _LEAST_SIDE_PX
+        self._room_px = 0
+        self._unmarking = QTimer(self, singleShot=True, interval=_MARKED_MS)
+        self._unmarking.timeout.connect(lambda: self.mark(None))
+        theme.changed.connect(self._estimate_again)
+
+    # -- slots ------------------------------------------------------------------------------
+
+    def add(self, messages: Iterable[ConversationMessage]) -> None:
+        """Add an empty slot for each message at the end."""
+        at = len(self.slots)
+        self.slots += [MessageSlot(self._theme, one, self._line_px) for one in messages]
+        self._place_from(at)
+
+    def take_from(self, index: int) -> None:
+        """Remove the slots from an index on."""
+        gone, self.slots = self.slots[index:], self.slots[:index]
+        for slot in gone:
+            self.empty(slot)
+            if slot is self.marked:
+                self.mark(None)
+        self._place_from(index)
+
+    def fill(self, slot: MessageSlot, view: QuestionView | AnswerView) -> None:
+        """Show the view of a message, a child of the stack; ``lay_out`` gives it its height."""
+        slot.view = view
+        self.filled.add(slot)
+        # Laid out at its final width from the start, so that its height is right at once.
+        view.setGeometry(self._side_px, slot.top, self._inner_px, slot.height)
+        view.show()
+
+    def empty(self, slot: MessageSlot, *, now: bool = False) -> None:
+        """Drop the view of a message, if it has one; the slot keeps its height."""
+        view, slot.view = slot.view, None
+        self.filled.discard(slot)
+        if view is not None and now:
+            shiboken6.delete(view)
+        elif view is not None:
+            view.hide()
+            view.deleteLater()
+
+    def slot_of(self, message: ConversationMessage) -> MessageSlot | None:
+        """Return the slot of a message; None for a message that is not shown."""
+        return next((slot for slot in reversed(self.slots) if slot.message is message), None)
+
+    def slot_of_run(self, run: Run) -> MessageSlot | None:
+        """Return the slot of a run's answer; None for an answer that is not shown."""
+        return next((slot for slot in reversed(self.slots) if slot.message.run is run), None)
+
+    def first_at(self, top: int) -> int:
+        """Return the index of the slot at a height; 0 above the first one."""
+        return max(0, bisect_right(self.slots, top, key=lambda slot: slot.top) - 1)
+
+    def within(self, top: int, bottom: int) -> list[MessageSlot]:
+        """Return the slots that are at least partly between two heights."""
+        last = bisect_right(self.slots, bottom, key=lambda slot: slot.top)
+        return self.slots[self.first_at(top) : last]
+
+    def mark(self, slot: MessageSlot | None) -> None:
+        """Highlight a whole message for a moment, or none."""
+        self.marked = slot
+        self.update()
+        if slot is not None:
+            self._unmarking.start()
+
+    # -- layout -----------------------------------------------------------------------------
+
+    def fit(self, width: int, height: int) -> None:
+        """Center the slots in the visible part of the column, no wider than is readable."""
+        self._side_px = max(_LEAST_SIDE_PX, (width - self._theme.px(_WIDEST_PX)) // 2)
+        self._room_px = height
+        if width != self.width():
+            self.resize(width, self.height())
+        self._take_heights()
+        self.lay_out()
+
+    def lay_out(self) -> None:
+        """Give each view its height and its place now."""
+        for _ in range(_MOST_ROUNDS):
+            QCoreApplication.sendPostedEvents(None, int(QEvent.Type.LayoutRequest))
+            if all(slot.height == _height_of(slot.view, self._inner_px) for slot in self.filled):
+                break
+            self._take_heights()
+
+    def event(self, event: QEvent) -> bool:
+        """Follow the heights that views want."""
+        if event.type() == QEvent.Type.LayoutRequest:
+            self._take_heights()
+        return super().event(event)
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        """Draw the highlight."""
+        if self.marked is not None:
+            painter = QPainter(self)
+            painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+            painter.setPen(QColor(self._theme.colors.accent))
+            painter.setBrush(QColor(self._theme.colors.accent_soft))
+            top, height = self.marked.top, self.marked.height
+            area = QRectF(self._side_px, top, self._inner_px, height)
+            painter.drawRoundedRect(area.adjusted(0.5, 0.5, -0.5, -0.5), 10, 10)
+            painter.end()
+
+    @property
+    def _inner_px(self) -> int:
+        return max(0, self.width() - 2 * self._side_px)
+
+    def _take_heights(self) -> None:
+        """Read the heights that views want, and move what is below them."""
+        seen_px = keep_px = -self.y()
+        changed: list[int] = []
+        for slot in self.filled:
+            height = _height_of(slot.view, self._inner_px)
+            if height != slot.height:
+                changed.append(slot.top)
+                # Whatever happens above the screen, what is seen stays.
+                if slot.top + slot.height <= seen_px:
+                    keep_px += height - slot.height
+                slot.height = height
+        self._place_from(self.first_at(min(changed)) if changed else len(self.slots), keep_px)
+
+    def _place_from(self, index: int, keep_px: int | None = None) -> None:
+        """Place the slots from an index on, whose heights or number changed."""
+        keep_px = -self.y() if keep_px is None else keep_px
+        top = _ABOVE_PX
+        if index > 0 and self.slots:
+            before = self.slots[index - 1]
+            top = before.top + before.height + _BETWEEN_PX
+        for slot in self.slots[index:]:
+            slot.top = top
+            top += slot.height + _BETWEEN_PX
+        self.is_changing = True
+        for slot in self.filled:
+            if slot.view is not None:
+                slot.view.setGeometry(self._side_px, slot.top, self._inner_px, slot.height)
+        height = max(self._room_px, top - _BETWEEN_PX + _BELOW_PX)
+        is_new = height != self.height() or keep_px != -self.y()
+        self.resize(self.width(), height)
+        self.is_changing = False
+        if is_new:
+            self.laid_out.emit(keep_px)
+
+    def _estimate_again(self) -> None:
+        """Give the slots without views the heights of text in its new size."""
+        line_px, before_px = self.fontMetrics().lineSpacing(), self._line_px
+        if line_px == before_px:
+            return
+        self._line_px = line_px
+        for slot in self.slots:
+            if slot.view is None:
+                slot.height = round(slot.height * line_px / before_px)
+        self._place_from(0)
+
+
+def _height_of(view: QWidget | None, width: int) -> int:
+    """Return the height that a view needs."""
+    layout = None if view is None else view.layout()
+    if layout is None:
+        return 0
+    if layout.hasHeightForWidth():
+        return layout.totalHeightForWidth(width)
+    return layout.totalSizeHint().height()
+
+
+# Creates the views of messages near the screen, and drops those far from it. Main thread.
+
+# In heights of the screen: views nearer than this are created, and views beyond are dropped.
+_MADE_WITHIN, _KEPT_WITHIN = 0.75, 1.75
+
+
+class NearViews(QObject):
+    """The views of the messages near the screen.
+
+    What is seen is created at once; what is near follows, a view in each round of the event loop.
+
+    Signals:
+        filled: A slot got a view; carries the slot.
+    """
+
+    filled = Signal(object)
+
+    def __init__(
+        self,
+        area: QScrollArea,
+        stack: SlotStack,
+        make_view: Callable[[ConversationMessage], QuestionView | AnswerView],
+    ) -> None:
+        super().__init__(area)
+        self._area = area
+        self._stack = stack
+        self._make_view = make_view
+        self._is_filling = False
+        self._filling = QTimer(self, singleShot=True, interval=0)
+        self._filling.timeout.connect(self._fill_next)
+
+    def fill(self, slot: MessageSlot) -> None:
+        """Create the view of a message, unless it has one."""
+        if slot.view is None:
+            self._stack.fill(slot, self._make_view(slot.message))
+            self.filled.emit(slot)
+
+    def fill_near(self) -> None:
+        """Create the views that are seen, and drop those far from the screen."""
+        if self._is_filling or not self._area.isVisible():
+            return
+        self._is_filling = True
+        # A message that is lower than estimated leaves room for others beside it.
+        while empty := self._empty_within(0):
+            for slot in empty:
+                self.fill(slot)
+            self._stack.lay_out()
+        self._drop_beyond(_KEPT_WITHIN)
+        self._is_filling = False
+        if self._empty_within(_MADE_WITHIN):
+            self._filling.start()
+
+    def drop_unseen(self) -> None:
+        """Drop the views beyond the screen: all that is left is going to be laid out again."""
+        self._drop_beyond(0, now=True)
+
+    def _fill_next(self) -> None:
+        """Create the view next to the screen."""
+        seen_px = self._area.verticalScrollBar().value() + self._area.viewport().height() // 2
+        empty = self._empty_within(_MADE_WITHIN)
+        if empty and self._area.isVisible():
+            self.fill(min(empty, key=lambda slot: abs(slot.top + slot.height // 2 - seen_px)))
+            self._stack.lay_out()
+            self.fill_near()
+
+    def _empty_within(self, screens: float) -> list[MessageSlot]:
+        return [slot for slot in self._near(screens) if slot.view is None]
+
+    def _drop_beyond(self, screens: float, *, now: bool = False) -> None:
+        kept = set(self._near(screens))
+        for slot in [one for one in self._stack.filled if one not in kept and one.can_be_emptied]:
+            self._stack.empty(slot, now=now)
+
+    def _near(self, screens: float) -> list[MessageSlot]:
+        top, height = self._area.verticalScrollBar().value(), self._area.viewport().height()
+        around = round(height * screens)
+        return self._stack.within(top - around, top + height + around)
+
+
+# The reader's place in the column of messages: at its end, at a wanted message, or elsewhere.
+#
+# Main thread. Keeps a reader at the end while the column grows. For a reader elsewhere, scrolling
+# makes up for changed heights above the screen, so that the visible text stays; while the size or
+# the width of all text changes, the line at the top of the screen stays.
+
+_NEAR_END_PX = 12
+# A reader nearer to the end than this sees the last lines.
+_END_SEEN_PX = 80
+_ABOVE_WANTED_PX = 40
+_ARRIVING_MS = 500
+
+
+class ReadersPlace(QObject):
+    """Scrolls a column for its reader.
+
+    Signals:
+        moved: Another part of the column is visible.
+        grown: The height of the column has changed.
+    """
+
+    moved = Signal()
+    grown = Signal()
+
+    def __init__(
+        self,
+        area: QScrollArea,
+        stack: SlotStack,
+        found_in: Callable[[MessageSlot], int | None],
+    ) -> None:
+        super().__init__(area)
+        self._area = area
+        self._stack = stack
+        self._found_in = found_in
+        self._is_at_end = True
+        self._is_scrolling = False
+        # Where the column has to be scrolled to, as long as heights are not settled.
+        self._wanted: Callable[[], int] | None = None
+        self._arriving = QTimer(self, singleShot=True, interval=_ARRIVING_MS)
+        self._arriving.timeout.connect(self.forget_wanted)
+        self._bar = area.verticalScrollBar()
+        self._bar.valueChanged.connect(self._notice_place)
+        stack.laid_out.connect(self._keep_place)
+
+    @property
+    def is_end_seen(self) -> bool:
+        """Whether the end of the column is on the screen, or nearly."""
+        return self._is_at_end or self._bar.value() >= self._bar.maximum() - _END_SEEN_PX
+
+    def go_to_end(self) -> None:
+        """Scroll to the end of the column and stay there."""
+        self.follow_end()
+        self._scroll(self._bar.maximum())
+
+    def follow_end(self) -> None:
+        """Stay at the end of the column from now on."""
+        self.forget_wanted()
+        self._is_at_end = True
+
+    def go_to(self, slot: MessageSlot) -> None:
+        """Scroll to a message, and stay with it until the heights around it are settled."""
+        self._want(lambda: self._top_for(slot))
+        self._stack.lay_out()
+        self._arrive()
+
+    def hold(self) -> None:
+        """Keep the line at the top of the screen there while sizes change."""
+        if self._is_at_end or self._wanted is not None or not self._stack.slots:
+            return
+        slot = self._stack.slots[self._stack.first_at(self._bar.value())]
+        self._want(self._line_in(slot) or self._share_of(slot))
+
+    def forget_wanted(self) -> None:
+        """Let the reader scroll freely."""
+        self._arriving.stop()
+        self._wanted = None
+
+    # -- places ----------------------------------------------------------------------------
+
+    def _top_for(self, slot: MessageSlot) -> int:
+        """Return the place at which a message or the found words in it are seen."""
+        down = self._found_in(slot) or 0
+        height = self._area.viewport().height()
+        # The top of the message, unless the found words would then be out of sight.
+        return slot.top - _ABOVE_WANTED_PX if down < height // 2 else slot.top + down - height // 3
+
+    def _line_in(self, slot: MessageSlot) -> Callable[[], int] | None:
+        """Return where the text line at the top of the screen is; None if none is there."""
+        view = slot.view
+        if view is None:
+            return None
+        spot = QPoint(view.width() // 2, self._bar.value() - slot.top)
+        part = view.childAt(spot)
+        while part is not None and not isinstance(part, FlowText):
+            part = part.parentWidget()
+        if part is None:
+            return None
+        text, viewport = part, part.viewport()
+        spot = viewport.mapFrom(view, spot)
+        position = text.cursorForPosition(QPoint(0, spot.y())).position()
+
+        def line() -> QPoint:
+            cursor = QTextCursor(text.document())
+            cursor.setPosition(min(position, text.document().characterCount() - 1))
+            return text.cursorRect(cursor).topLeft()
+
+        above = spot.y() - line().y()
+        return lambda: slot.top + viewport.mapTo(view, line()).y() + above
+
+    def _share_of(self, slot: MessageSlot) -> Callable[[], int]:
+        """Return the place with as much of a message above the screen as now."""
+        share = (self._bar.value() - slot.top) / max(1, slot.height)
+        return lambda: slot.top + round(share * slot.height)
+
+    # -- scrolling -------------------------------------------------------------------------
+
+    def _want(self, place: Callable[[], int]) -> None:
+        self._is_at_end = False
+        self._wanted = place
+        self._arriving.start()
+
+    def _arrive(self) -> None:
+        """Scroll to the wanted place; views that are made on the way change the heights again."""
+        if self._wanted is not None:
+            self._arriving.start()
+            self._scroll(max(0, self._wanted()))
+
+    def _scroll(self, value: int) -> None:
+        is_at_end = self._is_at_end
+        self._is_scrolling = True
+        self._bar.setValue(value)
+        self._is_scrolling = False
+        self._is_at_end = is_at_end
+        self.moved.emit()
+
+    def _notice_place(self, value: int) -> None:
+        """Follow a reader who scrolls."""
+        if not self._is_scrolling and not self._stack.is_changing:
+            self.forget_wanted()
+            self._is_at_end = value >= self._bar.maximum() - _NEAR_END_PX
+            self.moved.emit()
+
+    def _keep_place(self, top: int) -> None:
+        if self._wanted is not None:
+            self._arrive()
+        elif self._is_at_end:
+            self._scroll(self._bar.maximum())
+        else:
+            self._scroll(top)
+        self.grown.emit()

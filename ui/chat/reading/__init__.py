@@ -1,1 +1,0 @@
-"""Finding text in a conversation, and the actions for a single message."""

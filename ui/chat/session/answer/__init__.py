@@ -1,1 +1,0 @@
-"""A running answer: requests it, collects it, shows it at a readable pace, and saves it."""

@@ -1,0 +1,287 @@
+"""Runs the tool calls of a conversation's answers, one after another. Main thread."""
+
+import asyncio
+import contextlib
+import json
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from engine import StopKind, Tool, ToolCall
+from ui.kit.background.tasks import Tasks
+from ui.records.conversations import Conversation
+from ui.records.messages import ConversationMessage
+from ui.records.runs import Run
+from ui.records.tools import (
+    CallProgress,
+    CallResult,
+    CallState,
+    Decision,
+    ServerStage,
+    ToolInfo,
+    approval_of,
+)
+from ui.tools.offering import engine_tools, named, tools_in_use
+from ui.tools.tool_host import ToolsRefused
+from ui.tools.toolbox import Toolbox
+
+# Runs the tool calls of a conversation's answers, one after another. Main thread.
+
+# How often the shown duration of a running call is updated.
+_SHOWN_EVERY_S = 0.5
+_MOST_NAMES_CHARS = 400
+
+
+class ToolLoop:
+    """Runs the calls of one conversation."""
+
+    def __init__(
+        self,
+        conversation: Conversation,
+        toolbox: Toolbox,
+        *,
+        tell: Callable[[Run], None],
+        keep: Callable[[ConversationMessage], None],
+        keep_conversation: Callable[[], None],
+    ) -> None:
+        self._conversation = conversation
+        self._toolbox = toolbox
+        self._tell = tell
+        self._keep = keep
+        self._keep_conversation = keep_conversation
+        self._asked: dict[str, asyncio.Future[Decision]] = {}
+        self._allowed_calls = 0
+
+    async def offered(self, run: Run) -> tuple[Tool, ...]:
+        """Start the servers of the conversation, and return the tools that the model may call."""
+        if not self._conversation.tools.servers:
+            return ()
+        try:
+            await self._start_servers(run)
+        except ToolsRefused:
+            return ()  # the program is ending
+        return engine_tools(self._named())
+
+    def takes(self, run: Run) -> bool:
+        """Return whether a run ended with calls that can be run here."""
+        ending = run.finished
+        is_call = ending is not None and ending.stop.kind is StopKind.TOOL_CALL
+        return is_call and bool(run.tool_calls) and bool(self._conversation.tools.servers)
+
+    def note_cut_off(self) -> None:
+        """Note calls of the last answer that nobody ran, so that the person can have them run."""
+        messages = self._conversation.messages
+        run = messages[-1].run if messages else None
+        if run is not None and self.takes(run) and not (run.is_calling or run.paused_at):
+            run.is_cut_off = any(run.result_of(call.id) is None for call in run.tool_calls)
+
+    def begin(self, answer: ConversationMessage, *, is_continued: bool = False) -> None:
+        """Note that the calls of an answer are about to run."""
+        assert answer.run is not None
+        if is_continued or self._count(answer) == 0:
+            self._allowed_calls = self._count(answer) + self._toolbox.most_calls
+        answer.run.is_calling, answer.run.paused_at, answer.run.is_cut_off = True, 0, False
+
+    async def carry_out(self, answer: ConversationMessage) -> bool:
+        """Run the calls of an answer; return whether the model continues with the results."""
+        run = answer.run
+        assert run is not None
+        try:
+            # Calls of an earlier day are continued with servers that nobody has started yet.
+            with contextlib.suppress(ToolsRefused):
+                await self._start_servers(run)
+            for call in run.tool_calls:
+                if run.result_of(call.id) is not None:
+                    continue
+                if self._count(answer) >= self._allowed_calls:
+                    run.paused_at = self._toolbox.most_calls
+                    return False
+                run.results.append(await self._result(run, call))
+                self._keep(answer)
+                self._tell(run)
+        except asyncio.CancelledError:
+            self._stop_rest(run)
+            return False
+        finally:
+            run.progress.clear()
+            run.is_calling = False
+            self._asked.clear()
+        return True
+
+    def decide(self, call_id: str, decision: Decision) -> None:
+        """Allow or deny a call that waits for permission."""
+        asked = self._asked.get(call_id)
+        if asked is not None and not asked.done():
+            asked.set_result(decision)
+
+    # -- inside ----------------------------------------------------------------------------
+
+    async def _start_servers(self, run: Run) -> None:
+        """Start the servers of the conversation; a run shows which ones it waits for."""
+        wanted = self._conversation.tools.servers
+        waiting = (ServerStage.STOPPED, ServerStage.STARTING)
+        run.starting = tuple(
+            one.name for one in self._toolbox.servers if one.name in wanted and one.stage in waiting
+        )
+        if run.starting:
+            self._tell(run)
+        try:
+            await self._toolbox.host.ready(wanted)
+        finally:
+            if run.starting:
+                run.starting = ()
+                self._tell(run)
+
+    def _named(self) -> dict[str, ToolInfo]:
+        return named(tools_in_use(self._toolbox.servers, self._conversation.tools))
+
+    def _count(self, answer: ConversationMessage) -> int:
+        """Return the number of calls since the last question."""
+        count = 0
+        for message in reversed(self._conversation.tree.path_to(answer)):
+            if message.run is None:
+                break
+            count += len(message.run.results)
+        return count
+
+    async def _result(self, run: Run, call: ToolCall) -> CallResult:
+        tools = self._named()
+        tool = tools.get(call.name)
+        if tool is None:
+            return CallResult(call.id, CallState.FAILED, self._unknown(call.name, list(tools)))
+        try:
+            arguments = json.loads(call.arguments or "{}")
+        except (ValueError, RecursionError):
+            arguments = None
+        if not isinstance(arguments, dict):
+            words = "The arguments are not a JSON object. The call was not run."
+            return CallResult(call.id, CallState.FAILED, words, tool.server, tool.name)
+        decision = await self._decision(run, call, tool)
+        if decision.permission == "denied":
+            reason = f" Reason: {decision.reason.strip()}" if decision.reason.strip() else ""
+            words = f"The user did not allow this call.{reason}"
+            return CallResult(call.id, CallState.DENIED, words, tool.server, tool.name)
+        return await self._run_call(run, call, tool, arguments)
+
+    def _unknown(self, name: str, known: list[str]) -> str:
+        lost = [
+            one
+            for one in self._toolbox.servers
+            if one.name in self._conversation.tools.servers and one.stage is ServerStage.FAILED
+        ]
+        if lost:
+            return " ".join(one.problem for one in lost)
+        names = ", ".join(known)[:_MOST_NAMES_CHARS] or "none"
+        return f"There is no tool called {name[:80]}. The tools are: {names}."
+
+    async def _decision(self, run: Run, call: ToolCall, tool: ToolInfo) -> Decision:
+        approval = approval_of(tool)
+        if self._toolbox.is_allowed(tool) or approval in self._conversation.tools.approved:
+            return Decision("once")
+        asked: asyncio.Future[Decision] = asyncio.get_running_loop().create_future()
+        self._asked[call.id] = asked
+        run.progress[call.id] = CallProgress(tool.server, tool.title, asks=True)
+        self._tell(run)
+        try:
+            decision = await asked
+        finally:
+            self._asked.pop(call.id, None)
+            run.progress.pop(call.id, None)
+        if decision.permission == "always":
+            self._toolbox.allow(tool)
+        elif decision.permission == "conversation":
+            tools = self._conversation.tools.with_approval(approval)
+            self._conversation.tools = tools
+            self._keep_conversation()
+        return decision
+
+    async def _run_call(
+        self, run: Run, call: ToolCall, tool: ToolInfo, arguments: dict[str, Any]
+    ) -> CallResult:
+        began_s = time.monotonic()
+        run.progress[call.id] = CallProgress(tool.server, tool.title)
+        self._tell(run)
+
+        def note(done: float, total: float | None, message: str) -> None:
+            if call.id in run.progress:
+                now = run.progress[call.id]
+                run.progress[call.id] = replace(now, done=done, total=total, message=message)
+
+        calling = asyncio.ensure_future(self._toolbox.host.call(tool, arguments, note))
+        try:
+            while not (await asyncio.wait({calling}, timeout=_SHOWN_EVERY_S))[0]:
+                running_s = time.monotonic() - began_s
+                run.progress[call.id] = replace(run.progress[call.id], running_s=running_s)
+                self._tell(run)
+            text, is_error = calling.result()
+            state = CallState.FAILED if is_error else CallState.DONE
+        except ToolsRefused as refused:
+            text, state = str(refused), CallState.FAILED
+        except asyncio.CancelledError:
+            calling.cancel()
+            words = "The user stopped this call while it was running."
+            took_s = time.monotonic() - began_s
+            stopped = CallState.CANCELLED
+            run.results.append(CallResult(call.id, stopped, words, tool.server, tool.name, took_s))
+            raise
+        finally:
+            run.progress.pop(call.id, None)
+        took_s = time.monotonic() - began_s
+        sent = text.encode(errors="replace")[: self._toolbox.most_result_bytes]
+        chars = len(sent.decode(errors="ignore"))
+        sent_chars = chars if chars < len(text) else None
+        return CallResult(call.id, state, text, tool.server, tool.name, took_s, sent_chars)
+
+    def _stop_rest(self, run: Run) -> None:
+        """Record that the person stopped the calls that were not run."""
+        for call in run.tool_calls:
+            if run.result_of(call.id) is None:
+                words = "The user stopped this call before it was run."
+                run.results.append(CallResult(call.id, CallState.CANCELLED, words))
+
+
+# The background task that runs a conversation's tool calls. Main thread.
+
+
+class CarryingOut:
+    """Runs the calls of one answer at a time; reports the end once, also after a cancel."""
+
+    def __init__(self, tasks: Tasks, ended: Callable[[ConversationMessage, bool], None]) -> None:
+        self._tasks = tasks
+        self._ended = ended
+        self._task: asyncio.Task[None] | None = None
+
+    @property
+    def is_running(self) -> bool:
+        """Whether calls are running."""
+        return self._task is not None
+
+    def begin(
+        self, loop: ToolLoop, answer: ConversationMessage, *, is_continued: bool = False
+    ) -> None:
+        """Begin to run the calls of an answer."""
+        loop.begin(answer, is_continued=is_continued)
+        task = self._task = self._tasks.start(self._carry_out(loop, answer), "carry out calls")
+        # A task that is cancelled before its first step never runs its own ending.
+        task.add_done_callback(lambda done: self._end(answer, done, goes_on=False))
+
+    def cancel(self) -> None:
+        """Cancel the running calls, also on their server."""
+        if self._task is not None:
+            self._task.cancel()
+
+    async def _carry_out(self, loop: ToolLoop, answer: ConversationMessage) -> None:
+        goes_on = False
+        try:
+            goes_on = await loop.carry_out(answer)
+        finally:
+            self._end(answer, asyncio.current_task(), goes_on=goes_on)
+
+    def _end(
+        self, answer: ConversationMessage, task: asyncio.Task[None] | None, *, goes_on: bool
+    ) -> None:
+        if self._task is not task:
+            return  # the end was reported already
+        self._task = None
+        self._ended(answer, goes_on)

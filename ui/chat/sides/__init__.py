@@ -1,1 +1,0 @@
-"""One question answered twice, in two columns: the settings that differ, and both answers."""

@@ -1,0 +1,426 @@
+"""The conversations in their folders, in their order: the list's data. Main thread."""
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from enum import IntEnum
+from typing import Any
+
+from PySide6.QtCore import (
+    QAbstractListModel,
+    QModelIndex,
+    QObject,
+    QPersistentModelIndex,
+    Qt,
+    Signal,
+)
+
+from engine import counted
+from ui.records.conversations import (
+    UNTITLED,
+    Conversation,
+    ConversationFolder,
+    ConversationSettings,
+    ListOrder,
+    Placement,
+    title_of,
+)
+from ui.records.store import ConversationStore
+
+# The values of a conversation's row, by role, and its sort key. Main thread.
+
+
+class ConversationRole(IntEnum):
+    """The roles of a row, besides Qt's own ones."""
+
+    TITLE = int(Qt.ItemDataRole.UserRole) + 1
+    UPDATED_AT = int(Qt.ItemDataRole.UserRole) + 2
+    PREVIEW = int(Qt.ItemDataRole.UserRole) + 3
+    IS_RUNNING = int(Qt.ItemDataRole.UserRole) + 4
+    IS_PINNED = int(Qt.ItemDataRole.UserRole) + 5
+    TAGS = int(Qt.ItemDataRole.UserRole) + 6
+
+
+def row_value(conversation: Conversation, role: int) -> Any:
+    """Return the value of a role for a conversation; None for a role that rows do not have."""
+    show = _SHOWN.get(role)
+    return None if show is None else show(conversation)
+
+
+def sort_key(conversation: Conversation, order: ListOrder) -> tuple[bool, float, str]:
+    """Return the sort key of a conversation; pinned ones come first in each order."""
+    by_title = order is ListOrder.TITLE
+    key = {
+        ListOrder.RECENT: -conversation.updated_at,
+        ListOrder.CREATED: -conversation.created_at,
+        ListOrder.OLDEST: conversation.created_at,
+        ListOrder.TITLE: 0.0,
+    }[order]
+    title = conversation.title.casefold() if by_title else ""
+    return (not conversation.is_pinned, key, title)
+
+
+def _title(conversation: Conversation) -> str:
+    return conversation.title
+
+
+def _spoken(conversation: Conversation) -> str:
+    """Return what a screen reader says about a row."""
+    pinned = ", pinned" if conversation.is_pinned else ""
+    running = ", answering" if conversation.is_running else ""
+    tags = "".join(f", {tag}" for tag in conversation.placement.tags)
+    return f"Conversation {conversation.title}{pinned}{running}{tags}"
+
+
+_SHOWN: dict[int, Callable[[Conversation], Any]] = {
+    int(Qt.ItemDataRole.DisplayRole): _title,
+    int(Qt.ItemDataRole.EditRole): _title,
+    int(Qt.ItemDataRole.ToolTipRole): _title,
+    int(Qt.ItemDataRole.AccessibleTextRole): _spoken,
+    ConversationRole.TITLE: _title,
+    ConversationRole.UPDATED_AT: lambda conversation: conversation.updated_at,
+    ConversationRole.PREVIEW: lambda conversation: conversation.preview,
+    ConversationRole.IS_RUNNING: lambda conversation: conversation.is_running,
+    ConversationRole.IS_PINNED: lambda conversation: conversation.is_pinned,
+    ConversationRole.TAGS: lambda conversation: conversation.placement.tags,
+}
+
+
+# The folders of conversations, by name. Main thread.
+
+_FROM_FOLDER = "folder:"
+
+
+class FolderList(QObject):
+    """All folders; each conversation's placement names its folder.
+
+    Signals:
+        changed: A folder was added, changed or removed.
+    """
+
+    changed = Signal()
+
+    def __init__(self, store: ConversationStore, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self._store = store
+        self._folders = {folder.id: folder for folder in store.load_folders()}
+
+    def all(self) -> list[ConversationFolder]:
+        """Return the folders in the order of their names."""
+        return sorted(self._folders.values(), key=lambda one: (one.name.casefold(), one.id))
+
+    def get(self, folder_id: str) -> ConversationFolder | None:
+        """Return a folder by its id."""
+        return self._folders.get(folder_id)
+
+    def of(self, conversation: Conversation) -> ConversationFolder | None:
+        """Return the folder that a conversation is in."""
+        return self.get(conversation.placement.folder_id)
+
+    def create(self, name: str) -> ConversationFolder:
+        """Return a new folder."""
+        folder = ConversationFolder(name)
+        self.keep(folder)
+        return folder
+
+    def keep(self, folder: ConversationFolder) -> None:
+        """Save a folder; one of the same id is replaced."""
+        if self._folders.get(folder.id) != folder:
+            self._folders[folder.id] = folder
+            self._store.save_folder(folder)
+            self.changed.emit()
+
+    def delete(self, folder: ConversationFolder) -> None:
+        """Delete a folder; the conversations in it stay."""
+        if self._folders.pop(folder.id, None) is not None:
+            self._store.delete_folder(folder.id)
+            self.changed.emit()
+
+    def take_found(self, folders: Iterable[ConversationFolder]) -> None:
+        """Add folders that were found later; existing ones stay unchanged."""
+        for folder in folders:
+            self._folders.setdefault(folder.id, folder)
+        self.changed.emit()
+
+    def begin(self, conversation: Conversation, folder: ConversationFolder) -> None:
+        """Give a new conversation the settings of its folder."""
+        if folder.system_prompt.strip():
+            settings = replace(conversation.settings, system_prompt=folder.system_prompt)
+            conversation.settings = settings
+        if folder.stops:
+            conversation.stops = list(folder.stops)
+            conversation.stops_from = f"{_FROM_FOLDER}{folder.id}"
+        conversation.placement = replace(conversation.placement, folder_id=folder.id)
+
+    def source_of(self, conversation: Conversation) -> ConversationFolder | None:
+        """Return the folder that a conversation's stop list came from."""
+        kind, _, name = conversation.stops_from.partition(":")
+        return self.get(name) if f"{kind}:" == _FROM_FOLDER else None
+
+
+# All conversations in their order, and actions on one or several of them. Main thread.
+
+Index = QModelIndex | QPersistentModelIndex
+
+
+class ConversationList(QAbstractListModel):
+    """All conversations, pinned ones first; an action on several is undone in one step.
+
+    Signals:
+        renamed: A conversation has another title; carries the ``Conversation``.
+        placed: Conversations changed their folder or tags, or were archived or unarchived.
+        undoable: An action was done that can be undone; carries its name.
+        undone: The last action was undone.
+        restored: A deleted conversation is back; carries the ``Conversation``.
+    """
+
+    renamed = Signal(object)
+    placed = Signal()
+    undoable = Signal(str)
+    undone = Signal()
+    restored = Signal(object)
+
+    def __init__(self, store: ConversationStore, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self._store = store
+        self._order = ListOrder.RECENT
+        self._items = sorted(store.load_all(), key=self._key)
+        self._undos: list[Callable[[], None]] = []
+        self.folders = FolderList(store, self)
+        self.new_settings = ConversationSettings()  # the settings of a new conversation
+
+    # -- reading ---------------------------------------------------------------------------
+
+    def rowCount(self, parent: Index = QModelIndex()) -> int:  # noqa: B008 - Qt's signature
+        """Return the number of conversations."""
+        return 0 if parent.isValid() else len(self._items)
+
+    def data(self, index: Index, role: int = int(Qt.ItemDataRole.DisplayRole)) -> Any:
+        """Return a title, a time, a preview, or whether an answer is running."""
+        if not index.isValid() or index.row() >= len(self._items):
+            return None
+        return row_value(self._items[index.row()], role)
+
+    def flags(self, index: Index) -> Qt.ItemFlag:
+        """Titles are edited in place."""
+        flags = super().flags(index)
+        return flags | Qt.ItemFlag.ItemIsEditable if index.isValid() else flags
+
+    def at(self, row: int) -> Conversation:
+        """Return the conversation of a row."""
+        return self._items[row]
+
+    def row_of(self, conversation: Conversation) -> int:
+        """Return the row of a conversation, -1 if it is not in the list."""
+        return next((row for row, c in enumerate(self._items) if c is conversation), -1)
+
+    def with_id(self, conversation_id: str) -> Conversation | None:
+        """Return a conversation by its id."""
+        return next((c for c in self._items if c.id == conversation_id), None)
+
+    def every(self) -> list[Conversation]:
+        """Return all conversations in their order."""
+        return list(self._items)
+
+    def tags(self) -> list[str]:
+        """Return all tags that are in use, in the order of their names."""
+        used = {tag for one in self._items for tag in one.placement.tags}
+        return sorted(used, key=lambda tag: (tag.casefold(), tag))
+
+    @property
+    def order(self) -> ListOrder:
+        """The order of the list."""
+        return self._order
+
+    # -- intents ---------------------------------------------------------------------------
+
+    def create(self, folder: ConversationFolder | None = None) -> Conversation:
+        """Return an empty conversation: the present one if it is unused, else a new one.
+
+        An unused one that begins in another way than its folder says by now is left as it is.
+        """
+        fresh = Conversation(settings=self.new_settings)
+        if folder is not None:
+            self.folders.begin(fresh, folder)
+        for conversation in self._items:
+            is_free = conversation.is_unused and not conversation.is_pinned
+            begins_alike = folder is None or (
+                conversation.stops == fresh.stops
+                and conversation.settings.system_prompt == fresh.settings.system_prompt
+            )
+            if is_free and begins_alike and conversation.placement == fresh.placement:
+                conversation.model = None  # the model that is loaded now will answer it
+                self.touch(conversation)
+                return conversation
+        self.insert(fresh)
+        return fresh
+
+    def sort_by(self, order: ListOrder) -> None:
+        """Sort the list in another order."""
+        if order is self._order:
+            return
+        self._order = order
+        self.beginResetModel()
+        self._items.sort(key=self._key)
+        self.endResetModel()
+
+    def place(
+        self,
+        conversations: Iterable[Conversation],
+        change: Callable[[Placement], Placement],
+        words: Callable[[str], str],
+    ) -> None:
+        """Change the folder or tags of conversations, or archive them."""
+        before = [(one, one.placement) for one in conversations]
+        changed = [(one, old) for one, old in before if change(old) != old]
+        if not changed:
+            return
+        self._place_all((one, change(old)) for one, old in changed)
+        self._undos.append(lambda: self._place_all(changed))
+        self.undoable.emit(words(named([one for one, _ in changed])))
+
+    def _place_all(self, places: Iterable[tuple[Conversation, Placement]]) -> None:
+        for conversation, place in places:
+            conversation.placement = place
+            self.changed(conversation)
+        self.placed.emit()
+
+    def delete_folder(self, folder: ConversationFolder) -> None:
+        """Delete a folder; the conversations in it stay, without a folder."""
+        inside = [one for one in self._items if one.placement.folder_id == folder.id]
+        self._place_all((one, replace(one.placement, folder_id="")) for one in inside)
+        self.folders.delete(folder)
+
+        def undo() -> None:
+            self.folders.keep(folder)
+            self._place_all((one, replace(one.placement, folder_id=folder.id)) for one in inside)
+
+        self._undos.append(undo)
+        self.undoable.emit(f"Deleted the folder “{folder.name}”; its conversations stay")
+
+    def insert(self, conversation: Conversation) -> None:
+        """Add a new conversation to the list, and save its messages."""
+        self.add(conversation)
+        self._store.save_messages(conversation, list(conversation.tree))
+
+    def add(self, conversation: Conversation) -> None:
+        """Add a new conversation to the list; the caller saves its messages."""
+        self._insert(conversation)
+        self._store.save(conversation)
+
+    def setData(self, index: Index, value: Any, role: int = int(Qt.ItemDataRole.EditRole)) -> bool:
+        """Rename a conversation; an empty title is ignored."""
+        if role != Qt.ItemDataRole.EditRole or not index.isValid():
+            return False
+        title = str(value).strip()
+        if not title:
+            return False
+        self.rename(self._items[index.row()], title)
+        return True
+
+    def rename(self, conversation: Conversation, title: str) -> None:
+        """Change the title of a conversation."""
+        conversation.title = title
+        self._put_in_place(conversation)
+        self.changed(conversation)
+        self.renamed.emit(conversation)
+
+    def pin(self, conversation: Conversation, is_pinned: bool) -> None:
+        """Pin a conversation to the top, or unpin it."""
+        if conversation.is_pinned != is_pinned:
+            conversation.is_pinned = is_pinned
+            self._put_in_place(conversation)
+            self.changed(conversation)
+
+    def delete(self, *conversations: Conversation) -> None:
+        """Delete conversations; ``undo_last`` restores all of them."""
+        gone = [one for one in conversations if self.row_of(one) >= 0]
+        for conversation in gone:
+            row = self.row_of(conversation)
+            self.beginRemoveRows(QModelIndex(), row, row)
+            del self._items[row]
+            self.endRemoveRows()
+            self._store.delete(conversation)
+        if gone:
+            self._undos.append(lambda: self._restore(gone))
+            self.undoable.emit(f"Deleted {named(gone)}")
+
+    @property
+    def can_undo(self) -> bool:
+        """Whether there is an action to undo."""
+        return bool(self._undos)
+
+    def undo_last(self) -> None:
+        """Undo the last action: deleting, moving, tagging or archiving conversations."""
+        if self._undos:
+            self._undos.pop()()
+            self.undone.emit()
+
+    def _restore(self, conversations: Sequence[Conversation]) -> None:
+        for conversation in conversations:
+            self._insert(conversation)
+            self._store.restore(conversation)
+        self.restored.emit(conversations[0])
+
+    def name_after(self, conversation: Conversation, question: str) -> None:
+        """Title an untitled conversation after its first question."""
+        if conversation.title == UNTITLED and question.strip():
+            self.rename(conversation, title_of(question))
+
+    def touch(self, conversation: Conversation) -> None:
+        """Move a conversation to the top of its group, because it has a new message."""
+        conversation.updated_at = time.time()
+        self._put_in_place(conversation)
+        self.changed(conversation)
+
+    def changed(self, conversation: Conversation) -> None:
+        """Save a conversation and repaint its row."""
+        if self.row_of(conversation) >= 0:
+            self._store.save(conversation)
+            self.repaint(conversation)
+
+    def repaint(self, conversation: Conversation) -> None:
+        """Repaint a conversation's row."""
+        row = self.row_of(conversation)
+        if row >= 0:
+            self.dataChanged.emit(self.index(row), self.index(row))
+
+    def take_found(self, conversations: Iterable[Conversation]) -> None:
+        """Add conversations that the store found later."""
+        self.folders.take_found(self._store.load_folders())
+        for conversation in conversations:
+            if self.with_id(conversation.id) is None:
+                self._insert(conversation)
+
+    # -- inside ----------------------------------------------------------------------------
+
+    def _insert(self, conversation: Conversation) -> None:
+        row = self._row_for(conversation)
+        self.beginInsertRows(QModelIndex(), row, row)
+        self._items.insert(row, conversation)
+        self.endInsertRows()
+
+    def _put_in_place(self, conversation: Conversation) -> None:
+        row = self.row_of(conversation)
+        target = self._row_for(conversation)
+        if row < 0 or row == target:
+            return
+        below = target + 1 if target > row else target
+        self.beginMoveRows(QModelIndex(), row, row, QModelIndex(), below)
+        self._items.insert(target, self._items.pop(row))
+        self.endMoveRows()
+
+    def _row_for(self, conversation: Conversation) -> int:
+        """Return the row where a conversation belongs among the others."""
+        key = self._key(conversation)
+        return sum(self._key(other) < key for other in self._items if other is not conversation)
+
+    def _key(self, conversation: Conversation) -> tuple[bool, float, str]:
+        return sort_key(conversation, self._order)
+
+
+def named(conversations: Sequence[Conversation]) -> str:
+    """Return the title of a single conversation, or the number of several."""
+    if len(conversations) == 1:
+        return f"“{conversations[0].title}”"
+    return counted(len(conversations), "conversation")
