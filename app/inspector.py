@@ -25,7 +25,7 @@ from api.conformance.probe.values import Access, CheckResult, ProbeFailed, Probe
 from api.dialects.shared.asking import own_object
 from api.dialects.shared.dialect import Dialect
 from api.server.routes import DIALECTS
-from api.server.thread import ServerThread
+from api.server.server import ServerThread
 from api.transport.config import ServerConfig
 from app.settings.serve import DEFAULT_HOST
 from engine import (
@@ -75,7 +75,7 @@ from ui.preferences.groups import DEFAULT_PORT
 
 
 class RecordedEngine:
-    """Answers every request with the same events. See ``api.transport.served_engine``."""
+    """Answers every request with the same events. See ``api.transport.service``."""
 
     def __init__(
         self, model_id: str, events: Sequence[Event], vocabulary: Vocabulary | None = None

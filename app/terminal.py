@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from prompt_toolkit import PromptSession
 
     from api.transport.config import ServerConfig
-    from api.transport.metrics.counting import Metrics
+    from api.transport.metrics import Metrics
 
 # Shows one answer as it is generated, and lets Ctrl-C end it.
 #

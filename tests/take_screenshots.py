@@ -16,7 +16,7 @@ import qasync
 from PySide6.QtGui import QFont, QFontDatabase
 from PySide6.QtWidgets import QApplication, QWidget
 
-from api.server.thread import ServerThread
+from api.server.server import ServerThread
 from api.transport.config import ServerConfig
 from app.inspector import ApiTools
 from app.paths import library_folders

@@ -1,12 +1,15 @@
 """Answers the requests of every dialect: read, run, write. Runs on the server's loop."""
 
 import asyncio
+import logging
+import math
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager, suppress
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from types import TracebackType
+from typing import Any, NamedTuple, Self
 
 from aiohttp import web
 
@@ -14,27 +17,350 @@ from api.dialects.shared.dialect import EVENTS, Addressed, AnswerRoute, Dialect,
 from api.dialects.shared.parameters.tools import left_out_tools
 from api.dialects.shared.reading import read, read_as_asked
 from api.dialects.shared.requested import Asked
-from api.transport.bodies.request_body import body_of
-from api.transport.config import ImageRule
-from api.transport.context import (
-    IMAGES_HEADER,
-    LEFT_OUT,
+from api.transport.answer_text import StreamEncoder, StreamFrame, json_text, long_json_text
+from api.transport.bodies import (
+    FREE_BYTES,
+    BodyRoom,
+    LargeBodies,
+    SentBody,
+    encoding_of,
+    too_large,
+)
+from api.transport.config import ImageRule, ServerConfig
+from api.transport.errors import ApiError, ErrorKind, from_engine, is_permanent
+from api.transport.observation import (
+    AnswerForm,
+    ServedAnswer,
+    note_failure,
+    note_form,
+    note_stream_delivered,
+    note_streamed,
+    note_wanted,
+)
+from api.transport.service import (
     Service,
     addressed,
+    batches_of,
+    collected,
     loaded_model,
     model_name,
     new_id,
-    request_id_of,
-    service_of,
+    running,
+    takes_tools,
 )
-from api.transport.errors import ApiError, ErrorKind, from_engine
-from api.transport.json_text import json_text, long_json_text
-from api.transport.listing import takes_tools
-from api.transport.observing import AnswerForm, note_form, note_wanted
-from api.transport.running import batches_of, collected, running
-from api.transport.served_engine import ServedAnswer
-from api.transport.sse import Begun, stream
-from engine import EngineError, Event, GenerationRequest, PromptScores
+from engine import EngineError, Event, GenerationRequest, ModelInfo, PromptScores
+
+SERVICE = web.AppKey("service", Service)
+# Anthropic's name and OpenAI's.
+REQUEST_ID_HEADERS = ("request-id", "x-request-id")
+REQUEST_ID = web.RequestKey("request_id", str)
+# The types of the tools that a request was read without, and the header that names them.
+LEFT_OUT = web.RequestKey("left_out", tuple)
+IMAGES_HEADER = "x-fullstop-images"
+LEFT_OUT_HEADER = "x-fullstop-tools-left-out"
+# Set once the end of a stream has been written: a client that disconnects then has the whole
+# answer.
+DELIVERED = web.RequestKey("delivered", bool)
+
+
+def service_of(request: web.Request) -> Service:
+    """Return the service of the request's server."""
+    return request.app[SERVICE]
+
+
+def request_id_of(request: web.Request) -> str:
+    """Return the id under which this request is answered and logged."""
+    return request[REQUEST_ID]
+
+
+# How many of the largest bodies may be held at the same time.
+_AT_ONCE = 3
+
+
+class BodyReader:
+    """Receives the bodies of one server's requests.
+
+    Args:
+        config: The limits.
+        helper: Reads the large ones.
+        model: Returns the loaded model; None if no model is loaded.
+    """
+
+    def __init__(
+        self,
+        config: ServerConfig,
+        helper: LargeBodies,
+        model: Callable[[], ModelInfo | None] = lambda: None,
+    ) -> None:
+        self._config = config
+        self._model = model
+        self.helper = helper
+        self._room = BodyRoom(_AT_ONCE * config.max_body_bytes, config.max_body_bytes)
+
+    @asynccontextmanager
+    async def received(self, request: web.Request) -> AsyncIterator[None]:
+        """Wait for the whole body, or give up; handlers then get the body from ``body_of``.
+
+        Raises:
+            ApiError: It is too large or too slow, or it is small and cannot be decompressed.
+        """
+        encoding = encoding_of(",".join(request.headers.getall("Content-Encoding", ())))
+        most_bytes = self._config.max_body_bytes
+        if (request.content_length or 0) > most_bytes:
+            request.protocol.close()  # refuse it before the rest arrives
+            raise too_large(most_bytes)
+        body = request[_BODY] = SentBody(encoding, most_bytes, self.helper)
+        try:
+            await self._receive(request, body)
+            body.settle()
+            body.model = self._model()
+            yield
+        finally:
+            body.drop()
+
+    async def _receive(self, request: web.Request, body: SentBody) -> None:
+        timeout_s = self._config.body_timeout_s
+        try:
+            async with asyncio.timeout(timeout_s):
+                await self._receive_parts(request, body)
+        except TimeoutError:
+            request.protocol.close()
+            raise ApiError(
+                ErrorKind.TIMEOUT, f"the body did not arrive within {timeout_s:g} seconds"
+            ) from None
+        except web.RequestPayloadError:
+            request.protocol.close()
+            raise ApiError(ErrorKind.INVALID_REQUEST, "the body is not valid HTTP") from None
+        except ApiError:
+            request.protocol.close()
+            raise
+
+    async def _receive_parts(self, request: web.Request, body: SentBody) -> None:
+        """Receive a body as long as there is room for it.
+
+        Its beginning is not counted, so that ordinary requests always find room.
+        """
+        client, held = request.remote or "", 0
+
+        def leave() -> None:
+            nonlocal held
+            self._room.leave(client, held)
+            held = 0
+
+        body.on_drop = leave
+        while part := await request.content.readany():
+            body.add(part)
+            if body.size_bytes > body.most_bytes:
+                raise too_large(body.most_bytes)
+            counted = body.size_bytes - FREE_BYTES - held
+            if counted > 0:
+                self._room.take(client, counted)
+                held += counted
+
+
+BODIES = web.AppKey("bodies", BodyReader)
+_BODY = web.RequestKey("body", SentBody)
+
+
+def body_of(request: web.Request) -> SentBody:
+    """Return the body of a request; an empty body if it has none."""
+    body: SentBody | None = request.get(_BODY)
+    return body or SentBody(None, 0, request.app[BODIES].helper, small=b"", is_large=False)
+
+
+# The vendors' clients follow this header: https://github.com/openai/openai-python
+# (``_should_retry``).
+SHOULD_RETRY = "x-should-retry"
+
+
+def failure_response(
+    dialect: Dialect, error: ApiError, request_id: str, *, status: int | None = None
+) -> web.Response:
+    """Return the answer to a request that failed.
+
+    Its headers tell clients whether a retry can succeed, and when.
+    """
+    usual, body = dialect.render_error(error, request_id)
+    response = web.json_response(body, status=status or usual, dumps=json_text)
+    if error.retry_after_s is not None:
+        response.headers["Retry-After"] = str(math.ceil(error.retry_after_s))
+    if is_permanent(response.status):
+        response.headers[SHOULD_RETRY] = "false"
+    return response
+
+
+# Writes a stream of events or lines, with keepalives while nothing happens.
+
+_log = logging.getLogger(__name__)
+
+
+class StreamWriter:
+    """One open stream. The response's headers are sent with the first bytes.
+
+    These may be a keepalive. Until then a failure can still be answered with its own status.
+    """
+
+    def __init__(
+        self, request: web.Request, keepalive: str, silence_s: float, content_type: str
+    ) -> None:
+        self.response = web.StreamResponse(
+            headers={
+                "Content-Type": content_type,
+                "Cache-Control": "no-cache",
+                "X-Accel-Buffering": "no",
+            }
+        )
+        self._request = request
+        self._keepalive = keepalive.encode()
+        self._silence_s = silence_s
+        self._patience_s = service_of(request).config.write_timeout_s
+        self._loop = asyncio.get_running_loop()
+        self._begun_at = self._written_at = self._loop.time()
+        self._lock = asyncio.Lock()
+        self._clock: asyncio.Task[None] | None = None
+
+    @property
+    def has_started(self) -> bool:
+        """Whether the headers have been sent."""
+        return self.response.prepared
+
+    async def __aenter__(self) -> Self:
+        self._clock = asyncio.create_task(self._keep_alive())
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._clock is not None:
+            self._clock.cancel()
+            await asyncio.wait((self._clock,))
+
+    async def write(self, events: Sequence[StreamFrame]) -> None:
+        """Write some events together; waits while the client reads too slowly."""
+        if events:
+            await self._write("".join([event.frame() for event in events]).encode())
+
+    async def finish(self) -> None:
+        """End the stream."""
+        async with self._lock:
+            self._begun_at = self._loop.time()
+            await self.response.write_eof()
+            self._request[DELIVERED] = True
+            note_stream_delivered()
+
+    async def _write(self, data: bytes) -> None:
+        async with self._lock:
+            self._begun_at = self._loop.time()
+            if not self.response.prepared:
+                await self.response.prepare(self._request)
+            # Returns at once while the client has less than some 64 kB unread.
+            await self.response.write(data)
+            self._written_at = self._loop.time()
+            note_streamed(data)
+
+    async def _keep_alive(self) -> None:
+        """Send keepalives, and give up a client that has stopped reading.
+
+        One task watches, because a timer for each write would cost more than the write.
+        """
+        with suppress(ConnectionError, TimeoutError):
+            while True:
+                now = self._loop.time()
+                if self._lock.locked():
+                    # The client is slow, not the server: it has unread bytes.
+                    if now - self._begun_at >= self._patience_s:
+                        break
+                    await asyncio.sleep(min(self._silence_s, self._patience_s))
+                elif now - self._written_at < self._silence_s:
+                    left_s = self._silence_s - (now - self._written_at)
+                    await asyncio.sleep(min(left_s, self._patience_s))
+                else:
+                    async with asyncio.timeout(self._patience_s):
+                        await self._write(self._keepalive)
+        if self._request.transport is not None:
+            self._request.transport.abort()
+
+
+class Begun(NamedTuple):
+    """A stream whose generations have been accepted.
+
+    Attributes:
+        batches: Yields batches of events, each with the index of its choice, as they arrive.
+        encoder: Renders them.
+    """
+
+    batches: AsyncGenerator[tuple[int, list[Event]], None]
+    encoder: StreamEncoder
+
+
+async def stream(
+    request: web.Request,
+    begin: Callable[[], AbstractAsyncContextManager[Begun]],
+    waiting: StreamEncoder,
+    refused: Callable[[EngineError], ApiError],
+    *,
+    silence_s: float,
+    content_type: str,
+) -> web.StreamResponse:
+    """Write the events of generations as they arrive; return the response.
+
+    Keepalives are also sent while the generations wait to be accepted, for example for a model that
+    is being loaded. A refusal before the first keepalive has its own status.
+
+    Args:
+        request: The client's request.
+        begin: Starts the generations and ends them.
+        waiting: Encodes what is sent before they start.
+        refused: Turns a refusal by the engine into an error for the client.
+        silence_s: A keepalive is sent after this many seconds of silence.
+        content_type: The media type of the stream.
+
+    Raises:
+        EngineError: The generations were refused, and nothing has been written yet.
+        ApiError: The first event was a failure, and nothing has been written yet.
+    """
+    encoder = waiting
+    async with StreamWriter(request, waiting.keepalive(), silence_s, content_type) as writer:
+        try:
+            async with begin() as begun, aclosing(begun.batches) as source:
+                encoder = begun.encoder
+                async for choice, batch in source:
+                    frames = encoder.encode(batch, choice)
+                    if encoder.failure is not None and not writer.has_started:
+                        raise encoder.failure
+                    await writer.write(frames)
+                    if encoder.failure is not None:
+                        note_failure(encoder.failure.kind)
+                        writer.response.force_close()
+                        break
+        except ConnectionError:
+            raise
+        except Exception as error:
+            if not writer.has_started:
+                raise
+            failure = _failure(error, refused)
+            note_failure(failure.kind)
+            await writer.write(encoder.fail(failure))
+            del failure  # its traceback keeps this frame alive
+            writer.response.force_close()
+        await writer.finish()
+    return writer.response
+
+
+def _failure(error: Exception, refused: Callable[[EngineError], ApiError]) -> ApiError:
+    """Return the error that a client receives after its stream has begun."""
+    match error:
+        case ApiError():
+            return error
+        case EngineError():
+            return refused(error)
+        case _:
+            _log.error("a stream broke off", exc_info=error)
+            return ApiError(ErrorKind.INTERNAL, "internal error")
+
 
 # The deltas of an answer are merged, so many events mean an answer with traced tokens.
 _FEW_EVENTS = 200

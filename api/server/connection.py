@@ -6,16 +6,68 @@ server's loop.
 """
 
 import asyncio
+import errno
+import logging
+import time
 from dataclasses import dataclass
 from typing import Any
 
 from aiohttp import StreamReader, web
 from aiohttp.http import RawRequestMessage
 
-from api.server.failures import failure_response
+from api.server.answering import REQUEST_ID_HEADERS, failure_response
 from api.server.routes import dialect_of
-from api.transport.context import REQUEST_ID_HEADERS, new_id
 from api.transport.errors import ApiError, ErrorKind
+from api.transport.service import new_id
+
+# Logs once a minute at most that the server cannot accept connections.
+#
+# asyncio reports every failed ``accept`` with a traceback, once for each connection in its
+# backlog: 500 times a second. It keeps trying even after the listener has been closed.
+
+_log = logging.getLogger(__name__)
+_OUT_OF_RESOURCES = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
+_QUIET_S = 60.0
+
+
+class AcceptFailures:
+    """Handles failed ``accept`` calls; passes on the loop's other exceptions."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._before = loop.get_exception_handler()
+        self._told_at_s: float | None = None
+        self._has_ended = False
+
+    def watch(self) -> None:
+        """Handle the loop's exceptions from now on."""
+        self._loop.set_exception_handler(self._handle)
+
+    def end(self) -> None:
+        """Note that the listener is closed, so that attempts still scheduled may fail."""
+        self._has_ended = True
+
+    def _handle(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        error = context.get("exception")
+        is_accept = "socket" in context
+        if is_accept and isinstance(error, OSError) and error.errno in _OUT_OF_RESOURCES:
+            self._tell(error)
+        elif self._has_ended and "_start_serving" in str(context.get("message")):
+            return
+        elif self._before is not None:
+            self._before(loop, context)
+        else:
+            loop.default_exception_handler(context)
+
+    def _tell(self, error: OSError) -> None:
+        now_s = time.monotonic()
+        if self._told_at_s is None or now_s - self._told_at_s >= _QUIET_S:
+            self._told_at_s = now_s
+            _log.warning(
+                "new connections wait: %s. Close some, or allow more open files (ulimit -n).",
+                error.strerror,
+            )
+
 
 # Beyond this multiple of the limit, connections are closed without an answer.
 _TOLD = 2
@@ -54,7 +106,7 @@ class Connection(web.RequestHandler):
             server,
             loop=asyncio.get_running_loop(),
             keepalive_timeout=limits.idle_timeout_s,
-            # Bodies are unpacked by ``api.transport.bodies.request_body``, within bounds.
+            # Bodies are unpacked by ``api.transport.bodies``, within bounds.
             auto_decompress=False,
             **options,
         )

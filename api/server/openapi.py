@@ -18,8 +18,8 @@ from pydantic.json_schema import JsonSchemaMode
 from api.dialects.chat.dialect import DIALECT as CHAT
 from api.dialects.shared.dialect import Dialect
 from api.server.routes import ROUTES, Route
+from api.transport.answer_text import json_text
 from api.transport.errors import ApiError, ErrorKind
-from api.transport.json_text import json_text
 from engine.processes.frames import read_frame, write_frame
 from engine.processes.own_limits import give_way
 

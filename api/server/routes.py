@@ -1,13 +1,17 @@
-"""The table of routes: those of the dialects, and the server's own. Runs on no thread of its own.
+"""The table of routes: those of the dialects, and the server's own. Runs on the server's loop.
 
 To add a dialect, add one entry to ``DIALECTS``.
 """
 
+import asyncio
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from datetime import UTC, datetime
+from typing import Annotated, Any, Literal
 
 from aiohttp import web
+from pydantic import Field
+from typing_extensions import TypedDict
 
 from api.dialects.anthropic.dialect import DIALECT as MESSAGES
 from api.dialects.chat.dialect import DIALECT as CHAT
@@ -17,8 +21,208 @@ from api.dialects.responses.dialect import DIALECT as RESPONSES
 from api.dialects.sglang.dialect import DIALECT as GENERATE
 from api.dialects.shared.body import WireModel
 from api.dialects.shared.dialect import Dialect
-from api.server import documents, health, models
-from api.server.answering import Handler, answering, replying
+from api.server.answering import Handler, answering, replying, service_of
+from api.transport.answer_text import json_text
+from api.transport.errors import ApiError, ErrorKind
+from api.transport.metrics import exposition
+from api.transport.service import ListedModel, listed_model, listed_models, shown_name
+from engine.processes.helper_process import (
+    HelperClosed,
+    HelperDied,
+    HelperNotStarted,
+    HelperProcess,
+)
+
+_Word = Literal["ok", "no_model", "loading", "failed"]
+_WORDS: dict[str, _Word] = {
+    "ready": "ok",
+    "none": "no_model",
+    "loading": "loading",
+    "failed": "failed",
+}
+
+
+class Health(TypedDict):
+    """``GET /health``."""
+
+    status: _Word
+    running: int
+    waiting: int
+
+
+async def health(request: web.Request) -> web.StreamResponse:
+    """Answer ``GET /health``: 200 once requests are answered, 503 until then."""
+    service = service_of(request)
+    status, models = service.engine.status, service.engine.models
+    if status.state == "failed":
+        # Clients that wait for a healthy server send no request that would load the model: start
+        # loading now.
+        service.try_again()
+    # With several models, each is loaded when it is needed, and one that failed fails alone.
+    can_load = status.state == "none" and service.engine.is_choosing and bool(models)
+    goes_on = status.state == "failed" and any(
+        one.state == "ready" or (one.state == "unloaded" and one.info is not None) for one in models
+    )
+    word = "ok" if can_load or goes_on else _WORDS[status.state]
+    body: Health = {
+        "status": word,
+        "running": sum(one.running for one in models) if models else status.running,
+        "waiting": sum(one.waiting for one in models) if models else status.waiting,
+    }
+    return web.json_response(body, status=200 if word == "ok" else 503, dumps=json_text)
+
+
+async def root(request: web.Request) -> web.StreamResponse:
+    """Answer ``GET /`` and ``HEAD /``, which clients use to check that a server is running."""
+    return web.Response(text="Fullstop is running\n")
+
+
+# The routes that list the models, in one object for both vendors. Server's loop.
+
+
+class ModelObject(TypedDict):
+    """``GET /v1/models/{id}``: a model that requests may name."""
+
+    id: str
+    object: Literal["model"]
+    created: int
+    owned_by: str
+    type: Literal["model"]
+    display_name: str
+    created_at: str
+    lifecycle: Literal["active"]
+    max_input_tokens: int
+    max_tokens: int
+    max_model_len: int
+    context_length: int
+    draft_model: Annotated[
+        str | None, Field(description="the draft model that is loaded beside it")
+    ]
+    loaded: Annotated[
+        bool, Field(description="whether it is in memory; if not, the first request loads it")
+    ]
+    size_bytes: Annotated[int, Field(description="size of its weight files")]
+
+
+class ModelList(TypedDict):
+    """``GET /v1/models``: the models that requests may name."""
+
+    object: Literal["list"]
+    data: list[ModelObject]
+    has_more: bool
+    first_id: str | None
+    last_id: str | None
+
+
+def model_to_wire(model: ListedModel) -> ModelObject:
+    """Return a model with the fields that clients of both vendors and of open servers read."""
+    return {
+        "id": model.id,
+        # OpenAI's
+        "object": "model",
+        "created": model.since,
+        "owned_by": "fullstop",
+        # Anthropic's
+        "type": "model",
+        "display_name": model.id,
+        "created_at": datetime.fromtimestamp(model.since, UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        "lifecycle": "active",
+        "max_input_tokens": model.context_length,
+        "max_tokens": model.context_length,
+        # Open servers'
+        "max_model_len": model.context_length,
+        "context_length": model.context_length,
+        # Ours
+        "draft_model": model.draft,
+        "loaded": model.is_loaded,
+        "size_bytes": model.size_bytes,
+    }
+
+
+async def list_models(request: web.Request) -> web.StreamResponse:
+    """Answer ``GET /v1/models``."""
+    data = [model_to_wire(one) for one in listed_models(service_of(request))]
+    body: ModelList = {
+        "object": "list",
+        "data": data,
+        "has_more": False,
+        "first_id": data[0]["id"] if data else None,
+        "last_id": data[-1]["id"] if data else None,
+    }
+    return web.json_response(body, dumps=json_text)
+
+
+async def retrieve_model(request: web.Request) -> web.StreamResponse:
+    """Answer ``GET /v1/models/{id}``."""
+    asked = request.match_info["id"]
+    model = listed_model(service_of(request), asked)
+    if model is None:
+        raise ApiError(
+            ErrorKind.NOT_FOUND,
+            f"no model named {shown_name(asked)} is loaded; GET /v1/models lists what is",
+            code="model_not_found",
+        )
+    return web.json_response(model_to_wire(model), dumps=json_text)
+
+
+# The routes for machines: metrics and the OpenAPI document.
+
+_MAKER = "api.server.openapi"
+_PATIENCE_S = 120.0
+_QUESTION = b"\n"
+
+
+class OpenApiText:
+    """The OpenAPI document, made by another process when it is first asked for.
+
+    Making it takes some 200 ms; in this process it would stall the server's loop and every stream.
+    Loop's thread.
+    """
+
+    def __init__(self) -> None:
+        self._process = HelperProcess(_MAKER)
+        self._making: asyncio.Task[str] | None = None
+
+    async def text(self) -> str:
+        """Return the document as JSON."""
+        if self._making is None or (self._making.done() and self._making.exception()):
+            self._making = asyncio.create_task(asyncio.to_thread(self._made))
+        # Other requests wait for it, too.
+        return await asyncio.shield(self._making)
+
+    def close(self) -> None:
+        """End the process, if it is running."""
+        self._process.close()
+
+    def _made(self) -> str:
+        self._process.start()
+        text = self._process.ask(len(_QUESTION), [_QUESTION], _PATIENCE_S)
+        self._process.rest()
+        return text.decode()
+
+
+# Set by the application.
+OPENAPI = web.AppKey("openapi", OpenApiText)
+
+
+async def metrics(request: web.Request) -> web.StreamResponse:
+    """Answer ``GET /metrics`` in Prometheus' text format."""
+    service = service_of(request)
+    body, content_type = exposition(service.metrics, service.engine.status)
+    return web.Response(body=body, headers={"Content-Type": content_type})
+
+
+async def openapi(request: web.Request) -> web.StreamResponse:
+    """Answer ``GET /openapi.json``."""
+    try:
+        text = await request.app[OPENAPI].text()
+    except HelperClosed as error:
+        raise ApiError(ErrorKind.UNAVAILABLE, "the server is shutting down") from error
+    except (HelperNotStarted, HelperDied) as error:
+        why = "the document could not be made; try again"
+        raise ApiError(ErrorKind.UNAVAILABLE, why) from error
+    return web.Response(text=text, content_type="application/json")
+
 
 DIALECTS: tuple[Dialect, ...] = (MESSAGES, CHAT, COMPLETIONS, RESPONSES, GENERATE, OLLAMA)
 
@@ -75,39 +279,37 @@ ROUTES: tuple[Route, ...] = (
     Route(
         "GET",
         "/v1/models",
-        models.list_models,
+        list_models,
         "The models that requests may name, for clients of Anthropic and OpenAI",
-        answer=models.ModelList,
+        answer=ModelList,
     ),
     Route(
         "GET",
         "/v1/models/{id}",
-        models.retrieve_model,
+        retrieve_model,
         "One model by its name",
-        answer=models.ModelObject,
+        answer=ModelObject,
     ),
     Route(
         "GET",
         "/health",
-        health.health,
+        health,
         "Whether a model is ready, and how much is running",
         needs_key=False,
-        answer=health.Health,
-        other_answers={503: health.Health},
+        answer=Health,
+        other_answers={503: Health},
     ),
-    Route("GET", "/metrics", documents.metrics, "Metrics for Prometheus", media_type="text/plain"),
-    Route("GET", "/openapi.json", documents.openapi, "These routes as an OpenAPI 3.1 document"),
+    Route("GET", "/metrics", metrics, "Metrics for Prometheus", media_type="text/plain"),
+    Route("GET", "/openapi.json", openapi, "These routes as an OpenAPI 3.1 document"),
     Route(
         "GET",
         "/",
-        health.root,
+        root,
         "Whether a server is running",
         needs_key=False,
         media_type="text/plain",
     ),
-    Route(
-        "HEAD", "/", health.root, "Whether a server is running", needs_key=False, media_type=None
-    ),
+    Route("HEAD", "/", root, "Whether a server is running", needs_key=False, media_type=None),
 )
 
 _DIALECTS = {route.path: route.dialect for route in ROUTES if route.dialect is not None}

@@ -15,12 +15,12 @@ from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import fields
 from typing import Any
 
-from api.server.access import tls
+from api.server.access import context_of
 from api.server.server import ApiServer, CannotListen
-from api.server.telemetry.starting import telemetry_for
+from api.server.telemetry import telemetry_for
 from api.transport.config import ConfigError, ServerConfig
-from api.transport.response_folder import prepared
-from api.transport.served_engine import ServedEngine
+from api.transport.response_store import prepared
+from api.transport.service import ServedEngine
 from app import __version__, exits, logs, paths
 from app.composition import (
     ServedModels,
@@ -83,7 +83,7 @@ def _run(options: ServeOptions) -> int:
             keeps_prompts=options.disk_cache_bytes is not None,
             **_shared(options, ServerConfig),
         )
-        tls.context_of(config)  # before anything is loaded
+        context_of(config)  # before anything is loaded
         if config.kept_responses_folder is not None:
             prepared(config.kept_responses_folder)
     except ConfigError as error:

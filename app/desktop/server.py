@@ -14,8 +14,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from api.transport.bodies.kept_bodies import Body
-from api.transport.observing import EVERYTHING, Content, ObservedRun, RequestBegan, RequestEnded
+from api.transport.observation import (
+    EVERYTHING,
+    Body,
+    Content,
+    ObservedRun,
+    RequestBegan,
+    RequestEnded,
+)
 from app import __version__
 from app.composition import offered_models
 from app.settings.serve import DEFAULT_HOST
@@ -307,11 +313,11 @@ class SharedModels:
 # loop, which it never blocks; imports the web framework when the server is first started.
 
 if TYPE_CHECKING:
-    from api.server.telemetry.recording import Telemetry
-    from api.server.thread import ServerThread
+    from api.server.server import ServerThread
+    from api.server.telemetry import Telemetry
     from api.transport.config import ServerConfig
-    from api.transport.observing import RequestObserver
-    from api.transport.served_engine import ServedEngine
+    from api.transport.observation import RequestObserver
+    from api.transport.service import ServedEngine
 
 NETWORK_HOST = "0.0.0.0"
 _REPLAY_TIMEOUT_S = 600.0
@@ -376,11 +382,10 @@ class LocalServer:
         await asyncio.to_thread(self._send, entry, self._url, self._key)
 
     def _start(self, wanted: ServerPreferences, key: str | None) -> str:
-        from api.server.observed import Observers
-        from api.server.server import PortTaken
-        from api.server.telemetry.starting import telemetry_for
-        from api.server.thread import ServerThread
+        from api.server.server import PortTaken, ServerThread
+        from api.server.telemetry import telemetry_for
         from api.transport.config import ConfigError
+        from api.transport.observation import Observers
 
         try:
             config = self._config(wanted, key)

@@ -132,7 +132,7 @@ async def _demo_model(engine: Engine) -> str:
 
 
 async def _served(engine: Engine, problem_of: Callable[[str, str, str, str], str | None]) -> str:
-    from api.server.thread import ServerThread
+    from api.server.server import ServerThread
     from api.transport.config import ServerConfig
 
     server = ServerThread(engine, ServerConfig(port=0))

@@ -11,10 +11,9 @@ from typing import Any
 
 import pytest
 
-from api.server.thread import ServerThread
-from api.transport.address import Address
-from api.transport.config import ServerConfig
-from api.transport.events import SseEvent
+from api.server.server import ServerThread
+from api.transport.answer_text import SseEvent
+from api.transport.config import Address, ServerConfig
 from engine.scheduling.limits import Limits
 from engine.scheduling.service import Engine
 from tests.api.scenarios import SCENARIOS, Scenario, is_raw

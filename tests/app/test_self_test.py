@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from api.server.thread import ServerThread
+from api.server.server import ServerThread
 from api.transport.config import ServerConfig
 from app.cli import main
 from app.self_test.answers import COUNT, COUNTED, STOP, stop_checks

@@ -11,7 +11,7 @@ import pytest
 
 from api.conformance.captures.values import WireDialect
 from api.conformance.probe.values import CheckOutcome, CheckResult, Report
-from api.server.thread import ServerThread
+from api.server.server import ServerThread
 from api.transport.config import ServerConfig
 from engine.scheduling.service import Engine
 from tests.benchmarks.compare import Plan, compare, counter, taking_part

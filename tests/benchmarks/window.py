@@ -35,7 +35,7 @@ from mlx import nn
 from mlx_lm.models.cache import KVCache
 
 import app.desktop.window
-from api.server.thread import ServerThread
+from api.server.server import ServerThread
 from api.transport.config import ServerConfig
 from app import paths
 from app.composition import open_engine

@@ -31,10 +31,9 @@ from api.dialects.shared.answers.errors import not_an_ending
 from api.dialects.shared.answers.report import report_to_wire
 from api.dialects.shared.dialect import Collected, Head
 from api.dialects.shared.requested import Asked
-from api.transport.context import Service, addressed, check_model
+from api.transport.answer_text import SseEvent, json_text
 from api.transport.errors import ApiError
-from api.transport.events import SseEvent
-from api.transport.json_text import json_text
+from api.transport.service import Service, addressed, check_model
 from engine import (
     Event,
     Finished,

@@ -20,9 +20,9 @@ from api.dialects.shared.dialect import QueryRoute
 from api.dialects.shared.parameters.extension import FullstopOptions
 from api.dialects.shared.parameters.fields import ModelName
 from api.dialects.shared.requested import Asked
-from api.transport.context import Service, addressed, check_model, engine_name, loaded_model
+from api.transport.answer_text import long_json_text
 from api.transport.errors import invalid, unsupported
-from api.transport.json_text import long_json_text
+from api.transport.service import Service, addressed, check_model, engine_name, loaded_model
 from engine import GenerationRequest
 
 # This many ids are encoded so fast that no stream is delayed.

@@ -32,7 +32,7 @@ from api.dialects.openai.prompt_logprobs import prompt_logprobs_to_wire
 from api.dialects.shared.answers.said import reasoning_of, text_of
 from api.dialects.shared.dialect import Collected, Head
 from api.dialects.shared.parameters.extension import is_report_wanted
-from api.transport.json_text import json_text
+from api.transport.answer_text import json_text
 from engine import (
     Event,
     Finished,

@@ -16,8 +16,7 @@ from api.dialects.ollama.wire import ModelParams
 from api.dialects.shared.dialect import QueryRoute
 from api.dialects.shared.embeddings import vectors_answer
 from api.dialects.shared.parameters.content import TextOr
-from api.transport.context import Service
-from api.transport.running import embedded
+from api.transport.service import Service, embedded
 from engine import EmbeddingRequest, Embeddings
 
 _NS = 1_000_000_000

@@ -4,7 +4,7 @@ import hashlib
 from datetime import UTC, datetime
 
 from api.dialects.ollama.wire import Ability, OllamaDetails, OllamaListed, OllamaModel
-from api.transport.listing import Abilities, ListedModel
+from api.transport.service import Abilities, ListedModel
 from engine import ModelInfo
 
 # Clients ask for the version to learn what they may send; we follow the reference of this version.

@@ -16,9 +16,16 @@ from api.dialects.ollama.wire import (
 )
 from api.dialects.ollama.write import ChatLineEncoder, PromptLineEncoder
 from api.dialects.shared.dialect import Head
-from api.transport.context import Service, check_model, engine_name, loaded_model
 from api.transport.errors import invalid
-from api.transport.listing import abilities_of, listed_model, listed_models
+from api.transport.service import (
+    Service,
+    abilities_of,
+    check_model,
+    engine_name,
+    listed_model,
+    listed_models,
+    loaded_model,
+)
 from engine import NoModel
 
 

@@ -31,8 +31,8 @@ from api.dialects.shared.answers.report import report_to_wire
 from api.dialects.shared.answers.said import raw_text_of, reasoning_of, text_of
 from api.dialects.shared.dialect import Collected, Head
 from api.dialects.shared.parameters.extension import is_report_wanted
+from api.transport.answer_text import json_text
 from api.transport.errors import ApiError
-from api.transport.json_text import json_text
 from engine import Event, Finished, StopInfo, StopKind, TokenTrace, ToolCallCompleted
 
 _NS = 1_000_000_000

@@ -12,9 +12,8 @@ from api.dialects.openai.endings import usage_to_wire
 from api.dialects.openai.errors import error_to_wire
 from api.dialects.openai.logprobs import answer_tokens
 from api.dialects.shared.answers.encoder import AnswerEncoder
+from api.transport.answer_text import DONE, SseEvent, json_text
 from api.transport.errors import ApiError
-from api.transport.events import DONE, SseEvent
-from api.transport.json_text import json_text
 from engine import Finished, PromptProgress, TokenSpan, TokenTrace
 
 

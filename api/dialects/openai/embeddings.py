@@ -22,8 +22,7 @@ from api.dialects.shared.parameters.refusing import (
     refuse,
     with_refused,
 )
-from api.transport.context import Service, check_model
-from api.transport.running import embedded
+from api.transport.service import Service, check_model, embedded
 from engine import EmbeddingRequest, Embeddings
 
 # Parameters of vLLM that would change the vectors.

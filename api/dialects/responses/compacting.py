@@ -19,8 +19,7 @@ from api.dialects.responses.wire import CompactParams
 from api.dialects.responses.write import usage_to_wire
 from api.dialects.shared.answers.said import text_of
 from api.dialects.shared.requested import Asked
-from api.transport.context import Service, addressed, new_id
-from api.transport.running import collected, running
+from api.transport.service import Service, addressed, collected, new_id, running
 
 
 class SummaryItem(TypedDict):

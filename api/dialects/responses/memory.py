@@ -17,11 +17,10 @@ from api.dialects.responses.replay import replayed
 from api.dialects.responses.wire import Item, ItemReference, ResponseParams
 from api.dialects.shared.dialect import Addressed, KeepAnswer
 from api.dialects.shared.requested import Asked
-from api.transport.context import Service, addressed, asker, check_model, new_id, shown_name
+from api.transport.answer_text import SseEvent
 from api.transport.errors import ApiError, ErrorKind, invalid
-from api.transport.events import SseEvent
-from api.transport.kept_responses import KeptResponses
-from api.transport.response_folder import KeptResponse
+from api.transport.response_store import KeptResponse, KeptResponses
+from api.transport.service import Service, addressed, asker, check_model, new_id, shown_name
 
 _ITEMS: TypeAdapter[list[Item]] = TypeAdapter(list[Item])
 _LISTED = 20

@@ -10,8 +10,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from api.transport.events import SseEvent
-from api.transport.json_text import json_text
+from api.transport.answer_text import SseEvent, json_text
 
 # For the kinds of a part: the names of its events, and the field with its index.
 _PARTS = {

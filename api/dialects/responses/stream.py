@@ -30,9 +30,8 @@ from api.dialects.responses.write import (
 )
 from api.dialects.shared.answers.encoder import AnswerEncoder
 from api.dialects.shared.dialect import Head
+from api.transport.answer_text import SseEvent, json_text, json_with
 from api.transport.errors import ApiError, ErrorKind
-from api.transport.events import SseEvent
-from api.transport.json_text import json_text, json_with
 from engine import (
     Event,
     Finished,

@@ -16,7 +16,7 @@ from api.dialects.responses.write import (
     summary_part,
     text_part,
 )
-from api.transport.json_text import GrowingList, json_text
+from api.transport.answer_text import GrowingList, json_text
 
 TextKind = Literal["output_text", "reasoning_text", "reasoning_summary_text"]
 Stage = Literal["added", "done"]

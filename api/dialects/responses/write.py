@@ -43,7 +43,7 @@ from api.dialects.shared.answers.report import report_to_wire
 from api.dialects.shared.answers.said import reasoning_of, text_of
 from api.dialects.shared.dialect import Collected, Head
 from api.dialects.shared.parameters.sampling import sent
-from api.transport.json_text import json_text
+from api.transport.answer_text import json_text
 from engine import (
     Channel,
     Event,

@@ -3,8 +3,7 @@
 from importlib.metadata import version
 
 from api.dialects.sglang.wire import FlushedCache, SglangModel, SglangServer
-from api.transport.context import Service, asker, loaded_model
-from api.transport.running import collected, running
+from api.transport.service import Service, asker, collected, loaded_model, running
 from engine import CacheOwner, GenerationRequest, StopRules, counted
 
 

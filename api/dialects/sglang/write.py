@@ -24,9 +24,15 @@ from api.dialects.shared.answers.report import report_to_wire
 from api.dialects.shared.answers.said import raw_text_of
 from api.dialects.shared.dialect import Collected, Head
 from api.dialects.shared.parameters.extension import is_report_wanted
+from api.transport.answer_text import (
+    DONE,
+    GrowingJsonText,
+    GrowingList,
+    SseEvent,
+    json_text,
+    json_with,
+)
 from api.transport.errors import ApiError
-from api.transport.events import DONE, SseEvent
-from api.transport.json_text import GrowingJsonText, GrowingList, json_text, json_with
 from engine import Event, Finished, PromptProgress, PromptScores, StopKind, TokenTrace
 
 

@@ -26,7 +26,7 @@ from typing import Any
 from api.dialects.shared.body import WireModel
 from api.dialects.shared.examining import check_text_memory, examined
 from api.dialects.shared.requested import asked_by
-from api.transport.bodies.unpacking import unpacked
+from api.transport.bodies import unpacked
 from api.transport.errors import ApiError, ContextOverflow, ErrorKind, invalid
 from engine.processes.frames import read_frame, write_frame
 from engine.processes.freed_memory import return_freed_memory

@@ -11,9 +11,9 @@ from typing import Any, Generic, Literal, Protocol, TypeVar
 from api.dialects.shared.body import WireModel
 from api.dialects.shared.parameters.vendors import Vendor
 from api.dialects.shared.requested import ReadRequest
-from api.transport.context import Service, check_model
+from api.transport.answer_text import StreamEncoder
 from api.transport.errors import ApiError
-from api.transport.events import StreamEncoder
+from api.transport.service import Service, check_model
 from engine import Event, Finished, GenerationRequest, Vocabulary
 
 EVENTS = "text/event-stream; charset=utf-8"

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable
 from typing import TypeVar
 
-from api.transport.json_text import long_json_text
+from api.transport.answer_text import long_json_text
 from engine import Embeddings
 
 _Answer = TypeVar("_Answer")

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 from api.dialects.shared.body import WireModel, parsed
 from api.dialects.shared.requested import Asked, ReadRequest, asked_by
-from api.transport.bodies.request_body import SentBody
+from api.transport.bodies import SentBody
 from api.transport.config import ImageRule
 from api.transport.errors import ApiError, ContextOverflow, ErrorKind, invalid
 from engine import GenerationRequest

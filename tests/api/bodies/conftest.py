@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from api.dialects.shared import reading
-from api.transport.bodies.large_bodies import LargeBodies
+from api.transport.bodies import LargeBodies
 from engine import Engine
 from tests.api.conftest import LONG, Site, serving
 from tests.support.scripted import Stage

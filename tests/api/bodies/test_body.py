@@ -8,8 +8,8 @@ from pydantic import Field
 from api.dialects.anthropic.wire import MessageCreateParams
 from api.dialects.chat.wire import ChatCompletionParams
 from api.dialects.shared.body import WireModel, parsed
+from api.transport.answer_text import json_text
 from api.transport.errors import ApiError, ErrorKind
-from api.transport.json_text import json_text
 from tests.support.random_cases import cases
 
 

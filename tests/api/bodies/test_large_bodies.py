@@ -16,7 +16,7 @@ from api.dialects.ollama.wire import ChatParams
 from api.dialects.responses.wire import ResponseParams
 from api.dialects.sglang.wire import GenerateParams
 from api.dialects.shared.body import WireModel, parsed
-from api.transport.bodies.request_body import BodyRoom
+from api.transport.bodies import BodyRoom
 from api.transport.errors import ApiError, ErrorKind
 
 ASK: dict[str, Any] = {

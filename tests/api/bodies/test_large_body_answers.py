@@ -13,8 +13,7 @@ import pytest
 
 from api.dialects.anthropic.wire import MessageCreateParams
 from api.dialects.shared import reading
-from api.transport.bodies.large_bodies import LargeBodies
-from api.transport.bodies.request_body import SMALL_BYTES, SentBody
+from api.transport.bodies import SMALL_BYTES, LargeBodies, SentBody
 from engine import Engine
 from engine.scheduling.queue.preparing import prompts_size
 from tests.api.bodies.large import ANSWERS, ASK, PADDING, helpers, overflow_words, padded

@@ -17,8 +17,7 @@ import pytest
 
 from api.dialects.completions.wire import CompletionParams
 from api.dialects.shared import reading
-from api.transport.bodies.large_bodies import LargeBodies
-from api.transport.bodies.request_body import SentBody
+from api.transport.bodies import LargeBodies, SentBody
 from api.transport.errors import ApiError, ContextOverflow, ErrorKind
 from engine import Engine
 from engine.processes.helper_process import HelperDied, HelperProcess
@@ -129,7 +128,7 @@ def test_a_client_that_leaves_while_its_body_is_read_delays_nobody(
 def test_a_body_beyond_the_length_of_the_queue_is_refused(
     bodies: Callable[..., LargeBodies], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("api.transport.bodies.large_bodies._MOST_WAITING", 2)
+    monkeypatch.setattr("api.transport.bodies._MOST_WAITING", 2)
     helper = bodies()
 
     async def run() -> list[Any]:
@@ -221,7 +220,7 @@ def test_a_process_that_cannot_start_is_reported_in_words(
 def test_an_unused_process_ends_and_a_new_one_starts_when_needed(
     bodies: Callable[..., LargeBodies], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("api.transport.bodies.large_bodies._REST_AFTER_S", 0.01)
+    monkeypatch.setattr("api.transport.bodies._REST_AFTER_S", 0.01)
     helper = bodies()
 
     async def run() -> Any:
@@ -243,7 +242,7 @@ def test_a_process_that_keeps_much_memory_is_replaced_before_the_next_body(
     async def run() -> list[int]:
         starts = []
         for most in (1 << 30, 1 << 30, 1, 1):
-            monkeypatch.setattr("api.transport.bodies.large_bodies._MOST_KEPT_BYTES", most)
+            monkeypatch.setattr("api.transport.bodies._MOST_KEPT_BYTES", most)
             assert (await asked(helper, "x")).prompt == ["x"]
             starts.append(helper.process.starts)
         assert helper.process.pid is None

@@ -10,8 +10,8 @@ import pytest
 from api.dialects.shared.dialect import AnswerRoute, Dialect, Head
 from api.server import openapi
 from api.server.routes import DIALECTS, ROUTES
+from api.transport.answer_text import json_text
 from api.transport.errors import ApiError, ErrorKind
-from api.transport.json_text import json_text
 from engine import (
     Event,
     Finished,

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from api.server.access import auth
+from api.server.access import hmac
 from api.server.routes import ROUTES
 
 ASK = {"model": "m", "max_tokens": 2, "messages": [{"role": "user", "content": "Hi"}]}
@@ -290,13 +290,13 @@ def test_keys_are_compared_in_constant_time(
     serve: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     compared: list[tuple[bytes, bytes]] = []
-    real = auth.hmac.compare_digest
+    real = hmac.compare_digest
 
     def noted(one: bytes, other: bytes) -> bool:
         compared.append((one, other))
         return real(one, other)
 
-    monkeypatch.setattr(auth.hmac, "compare_digest", noted)
+    monkeypatch.setattr(hmac, "compare_digest", noted)
     site = serve(api_key=KEY)
     tried = ["", "c", KEY[:-1], KEY + "x", "x" * 5000, KEY]
     statuses = [site.send("GET", "/v1/models", headers={"x-api-key": key}).status for key in tried]

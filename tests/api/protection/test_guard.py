@@ -4,9 +4,14 @@ from typing import Any
 import pytest
 from multidict import CIMultiDict
 
-from api.server.access import guard
-from api.server.access.auth import check_key
-from api.server.access.guard import check_host, check_origin, cors_headers, is_from_here
+from api.server.access import (
+    check_host,
+    check_key,
+    check_origin,
+    cors_headers,
+    is_from_here,
+    socket,
+)
 from api.transport.config import ServerConfig
 from api.transport.errors import ApiError, ErrorKind
 
@@ -68,7 +73,7 @@ def test_only_a_program_on_this_computer_is_from_here(
 def own_name(monkeypatch: pytest.MonkeyPatch) -> str:
     """The name that the test gives to this computer."""
     name = "Studio.corp.example"
-    monkeypatch.setattr(guard.socket, "gethostname", lambda: name)
+    monkeypatch.setattr(socket, "gethostname", lambda: name)
     return name
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from api.server.access import tls
+from api.server.access import context_of
 from api.transport.config import ConfigError, ServerConfig
 from tests.api.conftest import LONG
 from tests.support.outside.certificates import CertificateFiles, write_certificate
@@ -112,7 +112,7 @@ def test_a_client_that_hangs_up_ends_its_answer_over_tls(
 
 def complaint(cert: Path, key: Path | None) -> ConfigError:
     with pytest.raises(ConfigError) as refused:
-        tls.context_of(ServerConfig(tls_cert=cert, tls_key=key))
+        context_of(ServerConfig(tls_cert=cert, tls_key=key))
     assert "\n" not in str(refused.value)
     return refused.value
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from api.transport import sse
+from api.server.answering import note_streamed
 from tests.api.conftest import LONG
 
 ASK = {
@@ -25,13 +25,13 @@ COMPLETIONS, RESPONSES = "/v1/completions", "/v1/responses"
 def begun(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
     """Set once a stream has written something: only then can it break off."""
     event = threading.Event()
-    noted = sse.note_streamed
+    noted = note_streamed
 
     def note(data: bytes) -> None:
         noted(data)
         event.set()
 
-    monkeypatch.setattr(sse, "note_streamed", note)
+    monkeypatch.setattr("api.server.answering.note_streamed", note)
     return event
 
 

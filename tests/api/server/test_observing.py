@@ -11,13 +11,18 @@ from typing import Any
 
 import pytest
 
-from api.server.observed import Untold, _Ending
-from api.server.redaction import HIDDEN, safe_body, safe_headers, safe_path
-from api.server.thread import ServerThread
-from api.transport.address import Address
-from api.transport.bodies.kept_bodies import KeptBytes
-from api.transport.config import ServerConfig
-from api.transport.observing import EVERYTHING, Content, Observation, RequestBegan, RequestEnded
+from api.server.access import HIDDEN, safe_body, safe_headers, safe_path
+from api.server.application import Untold, _Ending
+from api.server.server import ServerThread
+from api.transport.config import Address, ServerConfig
+from api.transport.observation import (
+    EVERYTHING,
+    Content,
+    KeptBytes,
+    Observation,
+    RequestBegan,
+    RequestEnded,
+)
 from engine.scheduling.generation import Generation
 from engine.scheduling.service import Engine
 from engine.stopping.record import StopInfo, StopKind

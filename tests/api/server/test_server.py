@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 
 from api.server.routes import ROUTES
-from api.server.server import ApiServer, CannotListen, PortTaken
-from api.server.thread import ServerThread
+from api.server.server import ApiServer, CannotListen, PortTaken, ServerThread
 from api.transport.config import ServerConfig
 from engine.scheduling.service import Engine
 

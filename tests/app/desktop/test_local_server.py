@@ -7,7 +7,7 @@ import urllib.request
 
 import pytest
 
-from api.transport.observing import EVERYTHING, Content, RequestBegan, RequestEnded
+from api.transport.observation import EVERYTHING, Content, RequestBegan, RequestEnded
 from app.desktop.server import LocalServer, own_address
 from engine.scheduling.service import Engine
 from engine.values.request import TraceLevel

@@ -1,8 +1,7 @@
 import asyncio
 import threading
 
-from api.transport.bodies.kept_bodies import Body
-from api.transport.observing import ObservedRun, RequestBegan, RequestEnded
+from api.transport.observation import Body, ObservedRun, RequestBegan, RequestEnded
 from app.desktop.server import RequestFeed, entry_of
 from engine.scheduling.generation import Generation
 from engine.stopping.record import StopInfo, StopKind

@@ -23,7 +23,7 @@ from PySide6.QtWidgets import (
 )
 
 from api.conformance.probe.values import ProbeOptions
-from api.server.thread import ServerThread
+from api.server.server import ServerThread
 from api.transport.config import ServerConfig
 from app import inspector
 from app.desktop.window import server_window

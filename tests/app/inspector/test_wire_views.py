@@ -17,7 +17,7 @@ from api.dialects.chat.dialect import DIALECT as CHAT
 from api.dialects.shared.body import parsed
 from api.dialects.shared.dialect import Dialect
 from api.server.routes import DIALECTS
-from api.server.thread import ServerThread
+from api.server.server import ServerThread
 from api.transport.config import ServerConfig
 from app.inspector import body_of, wire_views
 from engine.scheduling.service import Engine

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from api.transport.config import ServerConfig
-from api.transport.metrics.counting import Metrics
+from api.transport.metrics import Metrics
 from app.terminal import live_line, load_words, server_banner
 from engine.library.models import EosToken, ModelInfo
 from engine.scheduling.thread.commands import EngineStatus

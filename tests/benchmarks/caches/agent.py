@@ -18,7 +18,7 @@ import urllib.request
 from pathlib import Path
 from typing import Any
 
-from api.server.thread import ServerThread
+from api.server.server import ServerThread
 from engine.scheduling.service import Engine
 from tests.benchmarks.measuring import MODEL, pin, report
 

@@ -5,7 +5,7 @@ import json
 from collections.abc import Iterable
 from typing import Any, Protocol, TypeVar
 
-from api.transport.events import SseEvent
+from api.transport.answer_text import SseEvent
 from engine.values.events import Event
 
 Out = TypeVar("Out", covariant=True)

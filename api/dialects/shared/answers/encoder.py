@@ -8,8 +8,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Generic, TypeVar, assert_never
 
+from api.transport.answer_text import COMMENT, StreamFrame
 from api.transport.errors import ApiError, failure_of
-from api.transport.events import COMMENT, StreamFrame
 from engine import (
     Event,
     Finished,

@@ -7,8 +7,8 @@ from api.dialects.anthropic.wire import CountTokensParams, MessageCreateParams
 from api.dialects.anthropic.write import stop_to_wire, usage_to_wire, write_message
 from api.dialects.shared.body import parsed
 from api.dialects.shared.dialect import Head
+from api.transport.answer_text import json_text
 from api.transport.errors import ApiError
-from api.transport.json_text import json_text
 from engine.errors import InvalidRequest
 from engine.stopping.record import StopInfo, StopKind
 from engine.stopping.rules import StopScope

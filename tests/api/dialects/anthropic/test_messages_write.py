@@ -7,8 +7,8 @@ import pytest
 from api.dialects.anthropic.wire import MessageCreateParams
 from api.dialects.anthropic.write import MessageEncoder
 from api.dialects.shared.dialect import Head
+from api.transport.answer_text import SseEvent
 from api.transport.errors import ApiError, ErrorKind
-from api.transport.events import SseEvent
 from engine.values.events import Event
 from tests.support.answers.encoding import written
 

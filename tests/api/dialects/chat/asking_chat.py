@@ -5,7 +5,7 @@ from typing import Any
 from api.dialects.chat.read import requests_from_wire
 from api.dialects.chat.wire import ChatCompletionParams
 from api.dialects.shared.body import parsed
-from api.transport.json_text import json_text
+from api.transport.answer_text import json_text
 from engine.values.request import GenerationRequest
 
 

@@ -5,7 +5,7 @@ from typing import Any
 from api.dialects.chat.wire import ChatCompletionParams
 from api.dialects.chat.write import ChatEncoder
 from api.dialects.shared.dialect import Head
-from api.transport.events import SseEvent
+from api.transport.answer_text import SseEvent
 from engine.values.events import Event
 from tests.support.answers.encoding import chunks, written
 

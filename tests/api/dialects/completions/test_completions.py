@@ -9,9 +9,8 @@ from api.dialects.completions.wire import CompletionParams
 from api.dialects.completions.write import CompletionEncoder, write_completion
 from api.dialects.shared.body import parsed
 from api.dialects.shared.dialect import Head
+from api.transport.answer_text import SseEvent, json_text
 from api.transport.errors import ApiError
-from api.transport.events import SseEvent
-from api.transport.json_text import json_text
 from engine.values.events import Event
 from engine.values.request import GenerationRequest, TraceLevel
 from engine.values.tokens import PromptScoring

@@ -22,7 +22,7 @@ from api.dialects.ollama.write import (
     write_chat,
 )
 from api.dialects.shared.dialect import Head
-from api.transport.events import SseEvent
+from api.transport.answer_text import SseEvent
 from engine.values.events import Event
 from tests.api.conftest import LONG
 from tests.support.answers.encoding import written

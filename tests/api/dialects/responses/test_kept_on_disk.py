@@ -9,10 +9,9 @@ from typing import Any
 
 import pytest
 
-from api.transport import response_folder
+from api.transport import response_store
 from api.transport.config import ConfigError
-from api.transport.kept_responses import KeptResponses
-from api.transport.response_folder import KeptResponse, ResponseFolder, prepared
+from api.transport.response_store import KeptResponse, KeptResponses, ResponseFolder, prepared
 from engine.inference.cache.folder import CacheFolder
 
 URL = "/v1/responses"
@@ -38,7 +37,7 @@ def written(folder: Path, responses: Sequence[KeptResponse]) -> list[Path]:
     kept.close()
     known = {folder / name for name in os.listdir(folder)}
     for response in responses:
-        prefix = response_folder._name_of(response.id, "")[:41]
+        prefix = response_store._name_of(response.id, "")[:41]
         files += [one for one in known if one.name.startswith(prefix)]
     assert len(files) == len(responses)
     return files
@@ -61,9 +60,9 @@ def test_foreign_files_with_our_names_neither_stop_nor_break_a_server(
 ) -> None:
     circle = [made("a", "b"), made("b", "a")]
     written(tmp_path, circle)
-    (tmp_path / response_folder._name_of("folder", "")).mkdir()
+    (tmp_path / response_store._name_of("folder", "")).mkdir()
     for text in ("[" * 100_000, '["c", 5, [], []]\n{}', '["d", "", [1], []]\n{}\n{}', "null"):
-        (tmp_path / response_folder._name_of("c", text)).write_text(text)
+        (tmp_path / response_store._name_of("c", text)).write_text(text)
     kept = opened(tmp_path)
     assert kept.chain("", "a") is None
     assert kept.get("", "b") == circle[1]
@@ -150,9 +149,9 @@ def test_unfinished_files_of_a_killed_server_are_deleted_and_other_files_are_not
 def test_answers_that_a_full_disk_refused_are_written_once_there_is_room(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(response_folder, "_TRIED_AGAIN_AFTER_S", 0.01)
+    monkeypatch.setattr(response_store, "_TRIED_AGAIN_AFTER_S", 0.01)
     with monkeypatch.context() as patch:
-        patch.setattr(response_folder, "_LEFT_FREE_BYTES", 1 << 60)
+        patch.setattr(response_store, "_LEFT_FREE_BYTES", 1 << 60)
         kept = opened(tmp_path)
         for its_id in "abc":
             kept.keep(made(its_id))
@@ -196,7 +195,7 @@ def test_files_that_others_could_read_become_private(tmp_path: Path) -> None:
 def test_a_full_disk_leaves_answers_in_memory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(response_folder, "_LEFT_FREE_BYTES", 1 << 60)
+    monkeypatch.setattr(response_store, "_LEFT_FREE_BYTES", 1 << 60)
     kept = opened(tmp_path)
     kept.keep(made("a"))
     kept.keep(made("b"))

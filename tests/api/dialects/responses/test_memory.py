@@ -8,8 +8,7 @@ from typing import Any
 import openai
 import pytest
 
-from api.transport.kept_responses import KeptResponses
-from api.transport.response_folder import KeptResponse
+from api.transport.response_store import KeptResponse, KeptResponses
 from tests.api.dialects.documented import check, event_schema
 from tests.support.answers.watched import watched
 

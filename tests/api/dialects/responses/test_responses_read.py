@@ -6,8 +6,8 @@ from api.dialects.responses.read import requests_from_wire
 from api.dialects.responses.wire import ResponseParams
 from api.dialects.responses.write import status_of
 from api.dialects.shared.body import parsed
+from api.transport.answer_text import json_text
 from api.transport.errors import ApiError
-from api.transport.json_text import json_text
 from engine.stopping.record import StopInfo, StopKind
 from engine.values.chat import Message, Tool, ToolCall
 from engine.values.request import GenerationRequest, OutputConstraint, ToolChoice, TraceLevel

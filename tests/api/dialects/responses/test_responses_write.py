@@ -6,8 +6,7 @@ from api.dialects.responses.stream import ResponseEncoder
 from api.dialects.responses.wire import ResponseParams
 from api.dialects.shared.body import parsed
 from api.dialects.shared.dialect import Head
-from api.transport.events import SseEvent
-from api.transport.json_text import json_text
+from api.transport.answer_text import SseEvent, json_text
 from engine.values.events import Event
 from tests.support.answers.encoding import written
 

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from api.dialects.sglang.wire import GenerateParams
 from api.dialects.sglang.write import GenerateEncoder
 from api.dialects.shared.dialect import Head
-from api.transport import json_text as module
-from api.transport.json_text import (
+from api.transport.answer_text import (
     GrowingJsonText,
     GrowingList,
     json_text,
@@ -150,7 +149,7 @@ def test_no_frame_encodes_the_content_of_earlier_frames_again(monkeypatch: Any) 
         sizes.append(len(encoded))
         return encoded
 
-    monkeypatch.setattr(module, "json_text", noted)
+    monkeypatch.setattr("api.transport.answer_text.json_text", noted)
     monkeypatch.setattr("api.dialects.sglang.write.json_text", noted)
     asked = {"text": "Hi", "return_logprob": True, "top_logprobs_num": 20}
     encoder = GenerateEncoder(GenerateParams.model_validate(asked), Head("1", 0, "m"))

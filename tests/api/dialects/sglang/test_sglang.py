@@ -13,9 +13,8 @@ from api.dialects.sglang.read import requests_from_wire
 from api.dialects.sglang.wire import GenerateAnswer, GenerateParams
 from api.dialects.sglang.write import GenerateEncoder
 from api.dialects.shared.dialect import Head
+from api.transport.answer_text import SseEvent, json_text
 from api.transport.errors import ApiError
-from api.transport.events import SseEvent
-from api.transport.json_text import json_text
 from engine.errors import InvalidRequest
 from engine.stopping.record import Channel
 from engine.values.events import Event, TextDelta, TokenTrace

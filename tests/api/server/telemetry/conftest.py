@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from api.server.telemetry.starting import telemetry_for
-from api.server.thread import ServerThread
+from api.server.server import ServerThread
+from api.server.telemetry import telemetry_for
 from api.transport.config import ServerConfig
 from engine.scheduling.service import Engine
 from tests.api.conftest import Site

@@ -6,10 +6,8 @@ from typing import Any
 
 import pytest
 
-from api.server.telemetry.complaints import Complaints
-from api.server.telemetry.starting import telemetry_for
-from api.server.telemetry.variables import wanted_by
-from api.server.thread import ServerThread
+from api.server.server import ServerThread
+from api.server.telemetry import Complaints, telemetry_for, wanted_by
 from api.transport.config import ServerConfig
 from engine.scheduling.service import Engine
 from tests.api.conftest import Site
@@ -71,7 +69,7 @@ def test_a_value_that_cannot_be_honoured_is_reported_in_one_line_with_its_variab
 def test_variables_without_the_extra_name_the_remedy(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.delitem(sys.modules, "api.server.telemetry.providers", raising=False)
+    monkeypatch.delitem(sys.modules, "api.server.telemetry", raising=False)
     monkeypatch.setitem(sys.modules, "opentelemetry.exporter.otlp.proto.http", None)
     monkeypatch.delitem(
         sys.modules, "opentelemetry.exporter.otlp.proto.http.metric_exporter", raising=False

@@ -6,26 +6,66 @@ body is kept. Knows no web framework; runs on the server's loop.
 """
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from enum import Flag, auto
 from typing import Protocol
 
-from api.transport.bodies.kept_bodies import Body, KeptBytes
 from api.transport.errors import ErrorKind
-from api.transport.served_engine import ServedAnswer
 from engine import (
     EmbeddingRequest,
     Event,
     Finished,
     GenerationRequest,
+    RunSetting,
     TextDelta,
     ThinkingDelta,
     TokenTrace,
     ToolCallCompleted,
     TraceLevel,
+    Vocabulary,
 )
+
+KEPT_BYTES = 256 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Body:
+    """The kept part of a body.
+
+    Attributes:
+        text: Its first part, decoded.
+        size_bytes: The size of the whole body.
+        is_whole: Whether ``text`` is all of it.
+    """
+
+    text: str = ""
+    size_bytes: int = 0
+    is_whole: bool = True
+
+
+class KeptBytes:
+    """The first bytes of a body that may be long."""
+
+    def __init__(self, most_bytes: int = KEPT_BYTES) -> None:
+        self._most_bytes = most_bytes
+        self._kept = bytearray()
+        self.size_bytes = 0
+
+    def add(self, data: bytes) -> None:
+        """Add the next bytes of the body."""
+        self.size_bytes += len(data)
+        room = self._most_bytes - len(self._kept)
+        if room > 0:
+            self._kept += data[:room]
+
+    def body(self, clean: Callable[[str], str]) -> Body:
+        """Return the kept part, with secrets removed."""
+        text = self._kept.decode("utf-8", "replace")
+        is_whole = len(self._kept) == self.size_bytes
+        return Body(clean(text if is_whole else text.rstrip("\ufffd")), self.size_bytes, is_whole)
+
 
 MOST_TOKENS = 20_000
 
@@ -70,6 +110,38 @@ class RequestBegan:
     route: str = ""
     operation: str = ""
     server: tuple[str, int] | None = None
+
+
+class ServedAnswer(Protocol):
+    """One answer that is being generated. ``engine.Generation`` says what each part means.
+
+    A recorded answer has the same parts.
+    """
+
+    request: GenerationRequest
+    prompt_tokens: int
+    setting: RunSetting
+    vocabulary: Vocabulary | None
+    finished: Finished | None
+
+    def cancel(self) -> None:
+        """End the answer within one step."""
+
+    def listen(self, listener: Callable[[list[Event]], None], *, hides_traces: bool) -> None:
+        """Pass the events to a listener as well, as they are read.
+
+        Args:
+            listener: Called with each batch of events.
+            hides_traces: Whether traces of tokens are hidden from the reader.
+        """
+
+    def batches(self) -> AsyncIterator[list[Event]]:
+        """Yield the events as they arrive; ends after ``Finished``."""
+        ...
+
+    async def ended(self) -> Finished:
+        """Wait until the end has been read, and return it."""
+        ...
 
 
 @dataclass(eq=False, slots=True)
@@ -328,3 +400,40 @@ def note_stream_delivered() -> None:
     observation = _current.get()
     if observation is not None:
         observation.is_delivered = True
+
+
+class Observers:
+    """Several observers that are told as one.
+
+    Args:
+        observers: The observers; each receives whatever any of them asked for.
+    """
+
+    def __init__(self, observers: Sequence[RequestObserver]) -> None:
+        self._observers = tuple(observers)
+
+    def wanted_trace(self) -> tuple[TraceLevel, int]:
+        """Return the most detailed token trace that any of them wants."""
+        levels = list(TraceLevel)
+        return max(
+            (one.wanted_trace() for one in self._observers),
+            key=lambda wanted: (levels.index(wanted[0]), wanted[1]),
+            default=(TraceLevel.OFF, 0),
+        )
+
+    def wanted_content(self) -> Content:
+        """Return the content that any of them wants to have kept."""
+        found = Content.NONE
+        for one in self._observers:
+            found |= one.wanted_content()
+        return found
+
+    def request_began(self, began: RequestBegan) -> None:
+        """Tell all of them."""
+        for one in self._observers:
+            one.request_began(began)
+
+    def request_ended(self, ended: RequestEnded) -> None:
+        """Tell all of them."""
+        for one in self._observers:
+            one.request_ended(ended)

@@ -1,1 +1,0 @@
-"""Who may use the server: addresses, origins, keys, certificates."""
