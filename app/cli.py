@@ -22,7 +22,7 @@ from app.settings.options import (
     check_guessing,
 )
 from engine import InvalidRequest, checked_strings
-from ui.words.visible import unescaped
+from ui.words import unescaped
 
 RUN_ENDING = ".fullstop-run"
 

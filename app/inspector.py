@@ -66,7 +66,7 @@ from ui.inspector.shown_run import (
     ShownRun,
     WireView,
 )
-from ui.preferences.groups import DEFAULT_PORT
+from ui.preferences.preferences import DEFAULT_PORT
 
 # An engine that answers every request with one recorded answer.
 #

@@ -45,8 +45,7 @@ from engine.library.downloads import download
 from engine.recording.recorder import Recorder
 from engine.recording.replay import Recording
 from ui.models.model_words import download_words, percent
-from ui.words.failures import failure_words
-from ui.words.visible import unescaped
+from ui.words import failure_words, unescaped
 
 if TYPE_CHECKING:
     from prompt_toolkit import PromptSession

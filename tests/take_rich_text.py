@@ -20,7 +20,7 @@ from tests.support.looks.rich_text import RICH
 from tests.take_screenshots import take_all
 from ui.chat.messages.answer_view import AnswerView
 from ui.chat.messages.question_view import QuestionView
-from ui.kit.look.theme import Theme
+from ui.kit.theme import Theme
 from ui.records.messages import ConversationMessage
 
 WIDTHS = {"wide": 760, "narrow": 400}

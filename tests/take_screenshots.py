@@ -25,7 +25,7 @@ from engine.values.request import TraceLevel
 from tests.support.hub import Hub
 from tests.support.looks.pictured_models import PIECE_S, begin_downloads, pictured_models
 from tests.support.shown import main_window
-from ui.kit.look.theme import Theme
+from ui.kit.theme import Theme
 from ui.models.models_window import ModelsWindow
 from ui.window.main_window import MainWindow
 

@@ -34,7 +34,7 @@ from tests.support.looks.pictured_runs import LastingRuns
 from tests.support.outside.documents import pdf
 from tests.support.shown import main_window, shown
 from tests.take_screenshots import ROOT, SIZE, save, take_all, until
-from ui.kit.look.theme import Theme
+from ui.kit.theme import Theme
 from ui.preferences.preferences import TEXT_PERCENTS
 from ui.preferences.preferences_dialog import PreferencesDialog
 from ui.records.conversations import Conversation, ConversationSettings, StopEntry

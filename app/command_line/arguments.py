@@ -18,8 +18,7 @@ from app.command_line.serve_arguments import add_serve
 from app.command_line.setting_arguments import add_setting, whole_number
 from app.settings.serve import DRAFT_HELP, MODEL_HELP, PLAIN_HELP
 from engine import STOP_OPTIONS, StopOption, StopOptions
-from ui.preferences.declaring import Declaration, declared
-from ui.preferences.groups import NewConversation
+from ui.preferences.preferences import Declaration, NewConversation, declared
 
 Command = Callable[[argparse.Namespace], int]
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from app.command_line.setting_arguments import whole_number
-from ui.preferences.declaring import Declaration
+from ui.preferences.preferences import Declaration
 
 Command = Callable[[argparse.Namespace], int]
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from app.command_line.setting_arguments import add_setting
 from app.settings.serve import API_KEY_VARIABLE, ServeOptions
-from ui.preferences.declaring import declared
+from ui.preferences.preferences import declared
 
 Command = Callable[[argparse.Namespace], int]
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from types import UnionType
 from typing import Any, Literal, TypeVar, get_args, get_origin
 
-from ui.preferences.declaring import Declaration, Declared
+from ui.preferences.preferences import Declaration, Declared
 
 T = TypeVar("T", int, float)
 

@@ -17,8 +17,8 @@ from app import paths
 from app.paths import made_private
 from engine.files.causes import os_cause
 from engine.files.whole_file import write_whole
-from ui.kit.background.tasks import Tasks
-from ui.kit.system.boxes import BoxButton, ask
+from ui.kit.dialogs import BoxButton, ask
+from ui.kit.tasks import Tasks
 from ui.records.conversations import Conversation
 from ui.records.exchange.archive import conversations_json
 from ui.records.store import ConversationStore

@@ -36,8 +36,8 @@ from app.store.traces import TraceFiles
 from engine import DiskCache, Engine, Limits, StopScope
 from ui.chat.session.traces import TraceKeeper
 from ui.inspector.shown_run import InspectorTools
-from ui.kit.look.theme import Theme
-from ui.kit.system.boxes import report_failure
+from ui.kit.dialogs import report_failure
+from ui.kit.theme import Theme
 from ui.preferences.preferences_state import PreferencesState
 from ui.records.conversations import Conversation, ConversationSettings, StopEntry
 from ui.records.store import ConversationStore, MemoryConversationStore

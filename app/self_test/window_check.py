@@ -18,7 +18,7 @@ from app.desktop.window import kept_conversations, server_window
 from app.self_test.answers import COUNT, STOP
 from app.settings.settings_file import StoredPreferences
 from engine import Engine
-from ui.kit.look.theme import Theme
+from ui.kit.theme import Theme
 from ui.preferences.preferences_state import PreferencesState
 from ui.window.main_window import MainWindow
 

@@ -15,7 +15,7 @@ from typing import Protocol, TypeVar
 from app.paths import made_private
 from engine.files.bounded import read_bounded
 from engine.files.whole_file import write_whole
-from ui.preferences.groups import KeyPlace
+from ui.preferences.preferences import KeyPlace
 
 SERVICE = "fullstop"
 USER = "api-key"

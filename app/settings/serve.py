@@ -16,8 +16,7 @@ from app.settings.settings_file import checks_of, made
 from engine import Limits
 from engine.files.bounded import read_bounded
 from engine.files.causes import os_cause
-from ui.preferences.declaring import declare, declared
-from ui.preferences.groups import DEFAULT_PORT
+from ui.preferences.preferences import DEFAULT_PORT, declare, declared
 
 # Every setting of ``fullstop serve``, each declared once.
 #

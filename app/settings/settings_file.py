@@ -20,8 +20,7 @@ from app.paths import made_private, set_aside
 from engine.files.bounded import read_bounded
 from engine.files.causes import os_cause
 from engine.files.whole_file import write_whole
-from ui.preferences.declaring import Declaration, Declared, declare, declared
-from ui.preferences.preferences import Preferences
+from ui.preferences.preferences import Declaration, Declared, Preferences, declare, declared
 
 if TYPE_CHECKING:
     from pydantic import BaseModel

@@ -35,7 +35,7 @@ from tests.benchmarks.measuring import report
 from tests.support.scripted import Stage
 from tests.support.shown import main_window
 from tests.ui.driving import eventually
-from ui.kit.look.theme import Theme
+from ui.kit.theme import Theme
 
 BEAT_MS = 5
 WORDS = [

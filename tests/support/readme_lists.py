@@ -20,8 +20,8 @@ from api.server.routes import ROUTES
 from app.command_line.arguments import parser
 from app.settings.settings_file import Settings
 from tests.support.parameter_lists import PARAMETERS
-from ui.preferences.declaring import Declaration, Declared, declared
-from ui.preferences.pages import PAGES as PREFERENCES_PAGES
+from ui.preferences.preferences import PAGES as PREFERENCES_PAGES
+from ui.preferences.preferences import Declaration, Declared, declared
 
 ROOT = Path(__file__).parents[2]
 README = ROOT / "README.md"
@@ -126,7 +126,7 @@ def shortcuts() -> str:
     from app.desktop.window import server_window
     from engine.scheduling.service import Engine
     from tests.support.kept import preferences_state
-    from ui.kit.look.theme import Theme
+    from ui.kit.theme import Theme
     from ui.records.store import MemoryConversationStore
     from ui.window.other_windows import plain, shortcuts_of
 

@@ -13,9 +13,8 @@ from tests.support.kept import preferences_state
 from tests.support.outside.tool_hosts import NoTools
 from ui.chat.session.traces import TraceKeeper
 from ui.inspector.shown_run import InspectorTools
-from ui.kit.look.theme import Theme
-from ui.preferences.groups import KeyPlace
-from ui.preferences.preferences import Preferences
+from ui.kit.theme import Theme
+from ui.preferences.preferences import KeyPlace, Preferences
 from ui.preferences.preferences_state import PreferencesState
 from ui.records.store import ConversationStore, MemoryConversationStore
 from ui.server.requests import RequestEntry, RequestLog

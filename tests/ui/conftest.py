@@ -12,7 +12,7 @@ import qasync
 from PySide6.QtWidgets import QApplication
 
 from tests.ui.driving import RunOnLoop, ScriptedEngine
-from ui.kit.look.theme import Theme
+from ui.kit.theme import Theme
 
 
 def pytest_configure(config: pytest.Config) -> None:

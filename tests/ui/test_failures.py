@@ -22,8 +22,7 @@ from engine.errors import (
 from engine.files.causes import os_cause
 from engine.stopping.record import StopInfo, StopKind
 from engine.values.events import Finished, Timing, Usage
-from ui.words.failures import failure_words
-from ui.words.verdicts import verdict
+from ui.words import failure_words, verdict
 
 UI = Path(__file__).parents[2] / "ui"
 

@@ -20,14 +20,9 @@ from PySide6.QtWidgets import (
 from engine import counted, visible
 from ui.inspector.pages import align, reading_page
 from ui.inspector.shown_run import CaptureFinding, CaptureView, InspectorTools
-from ui.kit.background.files import FileRefused, read_text
-from ui.kit.background.tasks import Tasks
-from ui.kit.controls.own_window import OwnWindow
-from ui.kit.look.colors import Colors
-from ui.kit.look.theme import Theme, fixed_font
-from ui.kit.system.clipboard import copied_text, copy_from
-from ui.kit.system.file_dialogs import choose_file
-from ui.kit.text.html import (
+from ui.kit.colors import Colors
+from ui.kit.dialogs import choose_file
+from ui.kit.html import (
     BREAK,
     SPACE,
     Html,
@@ -41,8 +36,12 @@ from ui.kit.text.html import (
     visible_lines,
     with_code_spans,
 )
-from ui.kit.text.labels import label
-from ui.words.visible import unescaped
+from ui.kit.labels import label
+from ui.kit.menus import copied_text, copy_from
+from ui.kit.tasks import FileRefused, Tasks, read_text
+from ui.kit.theme import Theme, fixed_font
+from ui.kit.windows import OwnWindow
+from ui.words import unescaped
 
 # Each row takes time to lay out, so a long stream shows only both ends and the faulty events.
 FIRST_EVENTS, LAST_EVENTS, MOST_WRONG = 24, 16, 16

@@ -10,10 +10,10 @@ from engine import TokenTrace, acceptance, counted, quoted
 from ui.inspector.inspector import Inspector
 from ui.inspector.pages import reading_page
 from ui.inspector.shown_run import RunSource, ShownRun, ended_words, when_words
-from ui.kit.controls.choice import Choice
-from ui.kit.look.theme import Theme
-from ui.kit.text.html import Html, cell, code, colored, joined, paragraph, table, visible_breaks
-from ui.kit.text.labels import label
+from ui.kit.buttons import Choice
+from ui.kit.html import Html, cell, code, colored, joined, paragraph, table, visible_breaks
+from ui.kit.labels import label
+from ui.kit.theme import Theme
 from ui.records.runs import Run
 
 _AROUND_CHARS = 160

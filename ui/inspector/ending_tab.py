@@ -19,8 +19,8 @@ from PySide6.QtWidgets import QVBoxLayout, QWidget
 from engine.recording.run_trace import RunTrace
 from ui.inspector.shown_run import ShownRun
 from ui.inspector.tape import percent
-from ui.kit.look.theme import Theme
-from ui.kit.text.labels import label
+from ui.kit.labels import label
+from ui.kit.theme import Theme
 
 LIKELY = 0.2
 MAX_PLACES = 50

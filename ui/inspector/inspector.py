@@ -34,15 +34,13 @@ from ui.inspector.shown_run import (
     shown_answer,
     shown_recording,
 )
-from ui.kit.background.files import FileRefused, read_text, write_text
-from ui.kit.background.tasks import Tasks
+from ui.kit.tasks import FileRefused, Tasks, read_text, write_text
 from ui.records.conversations import StopEntry
 from ui.records.messages import ConversationMessage
 from ui.records.runs import Run
 from ui.server.requests import RequestEntry
 from ui.stops.stop_list import StopListModel
-from ui.words.failures import failure_words
-from ui.words.visible import unescaped
+from ui.words import failure_words, unescaped
 
 _SHORT_CHARS = 40
 # More than anybody looks through; each run is a row of the database.

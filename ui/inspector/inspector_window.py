@@ -36,15 +36,14 @@ from ui.inspector.tape_view import TapeLegend, TapeView
 from ui.inspector.timing_tab import TimingTab
 from ui.inspector.tokens_tab import TokensTab
 from ui.inspector.what_if_tab import WhatIfTab
-from ui.kit.controls.buttons import IconBadge
-from ui.kit.controls.choice import Choice
-from ui.kit.controls.own_window import OwnWindow
-from ui.kit.look.theme import Theme
-from ui.kit.system.clipboard import copy_from
-from ui.kit.system.file_dialogs import choose_file, choose_target
-from ui.kit.text.labels import ElidedLabel, label
+from ui.kit.buttons import Choice, IconBadge
+from ui.kit.dialogs import choose_file, choose_target
+from ui.kit.labels import ElidedLabel, label
+from ui.kit.menus import copy_from
+from ui.kit.theme import Theme
+from ui.kit.windows import OwnWindow
 from ui.records.runs import Run, RunState, markdown_report, progress_words
-from ui.words.tones import Tone
+from ui.words import Tone
 
 _LEVELS = (
     (TraceLevel.OFF, "The Reason Only", "No tokens are recorded"),

@@ -12,10 +12,10 @@ from engine.recording.run_trace import RunTrace
 from ui.inspector.pages import reading_page
 from ui.inspector.shown_run import ShownRun
 from ui.inspector.tape import CHANNEL_NAMES, Tape
-from ui.kit.background.tasks import Tasks
-from ui.kit.look.theme import Theme
-from ui.kit.text.html import BREAK, SPACE, Html, code, colored, joined, paragraph, strong
-from ui.kit.text.labels import label
+from ui.kit.html import BREAK, SPACE, Html, code, colored, joined, paragraph, strong
+from ui.kit.labels import label
+from ui.kit.tasks import Tasks
+from ui.kit.theme import Theme
 
 # The text is searched, not the matcher's recorded states: that also finds a beginning that
 # appeared and was ruled out within one token.

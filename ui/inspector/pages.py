@@ -30,8 +30,8 @@ from PySide6.QtWidgets import (
     QTextEdit,
 )
 
-from ui.kit.look.theme import fixed_font
-from ui.kit.system.clipboard import copy_text
+from ui.kit.menus import copy_text
+from ui.kit.theme import fixed_font
 
 TEXT_MARGIN_PX = 12
 # A plain text's frame has this much padding in the style sheet, where a page has two pixels.

@@ -26,15 +26,10 @@ from ui.inspector.shown_run import (
     ProbeRow,
     ProbeTarget,
 )
-from ui.kit.background.files import FileRefused, write_text
-from ui.kit.background.tasks import Tasks
-from ui.kit.controls.choice import Choice
-from ui.kit.controls.own_window import OwnWindow
-from ui.kit.look.colors import Colors
-from ui.kit.look.theme import Theme
-from ui.kit.system.clipboard import copy_from
-from ui.kit.system.file_dialogs import choose_target
-from ui.kit.text.html import (
+from ui.kit.buttons import Choice
+from ui.kit.colors import Colors
+from ui.kit.dialogs import choose_target
+from ui.kit.html import (
     Html,
     badge,
     cell,
@@ -46,8 +41,12 @@ from ui.kit.text.html import (
     table,
     with_code_spans,
 )
-from ui.kit.text.labels import label
-from ui.preferences.groups import DEFAULT_PORT
+from ui.kit.labels import label
+from ui.kit.menus import copy_from
+from ui.kit.tasks import FileRefused, Tasks, write_text
+from ui.kit.theme import Theme
+from ui.kit.windows import OwnWindow
+from ui.preferences.preferences import DEFAULT_PORT
 
 _WORDS = {
     "held": "Passed",

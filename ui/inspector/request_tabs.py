@@ -20,12 +20,12 @@ from engine import Usage, counted
 from ui.inspector.inspector import Inspector
 from ui.inspector.pages import align
 from ui.inspector.shown_run import InspectorTools, ShownRun, WireView
-from ui.kit.background.tasks import Tasks
-from ui.kit.controls.choice import Choice
-from ui.kit.look.theme import Theme, fixed_font
-from ui.kit.system.clipboard import copy_from
-from ui.kit.text.labels import label
-from ui.words.failures import failure_words
+from ui.kit.buttons import Choice
+from ui.kit.labels import label
+from ui.kit.menus import copy_from
+from ui.kit.tasks import Tasks
+from ui.kit.theme import Theme, fixed_font
+from ui.words import failure_words
 
 MAX_TOKENS = 20_000
 

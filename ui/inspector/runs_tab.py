@@ -19,8 +19,8 @@ from PySide6.QtWidgets import QAbstractItemView, QHBoxLayout, QPushButton, QVBox
 from ui.inspector.inspector import Inspector
 from ui.inspector.pages import RowsView
 from ui.inspector.shown_run import RunSource, ShownRun, ended_words, when_words
-from ui.kit.background.tasks import Tasks
-from ui.kit.text.labels import label
+from ui.kit.labels import label
+from ui.kit.tasks import Tasks
 
 Index = QModelIndex | QPersistentModelIndex
 _HEADS = ("When", "Conversation", "Question", "Model", "Ended", "Tokens")

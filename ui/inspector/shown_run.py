@@ -15,7 +15,7 @@ from engine.recording.run_trace import RunTrace, trace_of
 from engine.recording.saved_run import to_json
 from ui.records.runs import Run, RunState
 from ui.server.requests import RequestAnswer, RequestEntry
-from ui.words.days import day_words
+from ui.words import day_words
 
 
 class RunSource(StrEnum):

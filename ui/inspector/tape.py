@@ -19,7 +19,7 @@ from engine import (
     visible,
 )
 from engine.recording.run_trace import RunTrace
-from ui.words.guesses import ORIGIN_WORDS
+from ui.words import ORIGIN_WORDS
 
 CHANNEL_NAMES = {
     Channel.TEXT: "Answer",

@@ -29,11 +29,11 @@ from engine import Channel, TokenOrigin, TokenTrace, counted, visible
 from engine.recording.run_trace import RunTrace
 from ui.inspector.pages import align
 from ui.inspector.tape import CHANNEL_NAMES, Span, Tape, TokenMark
-from ui.kit.controls.flow_layout import FlowLayout
-from ui.kit.look.colors import Colors
-from ui.kit.look.theme import Theme, fixed_font
-from ui.kit.text.labels import rescale
-from ui.words.guesses import ORIGIN_WORDS
+from ui.kit.colors import Colors
+from ui.kit.labels import rescale
+from ui.kit.layouts import FlowLayout
+from ui.kit.theme import Theme, fixed_font
+from ui.words import ORIGIN_WORDS
 
 # Marks: bars, hatching, outlines, and lines above the letters. Nothing lies behind or over a
 # letter, so that each stays as readable as plain text.

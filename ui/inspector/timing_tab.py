@@ -7,9 +7,9 @@ from PySide6.QtWidgets import QVBoxLayout, QWidget
 from engine import RunPhase, phases, seconds
 from ui.chat.session.traces import held_words
 from ui.inspector.shown_run import ShownRun
-from ui.kit.look.theme import Theme, fixed_font
-from ui.kit.text.labels import label
-from ui.words.guesses import guess_words
+from ui.kit.labels import label
+from ui.kit.theme import Theme, fixed_font
+from ui.words import guess_words
 
 _LINES, _NAME_CHARS, _TIME_CHARS = 2.4, 11, 9
 _MIDDLE = int(Qt.AlignmentFlag.AlignVCenter)

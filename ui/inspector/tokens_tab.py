@@ -19,9 +19,9 @@ from engine.recording.run_trace import RunTrace
 from ui.inspector.pages import RowsView
 from ui.inspector.shown_run import ShownRun
 from ui.inspector.tape import CHANNEL_NAMES, chip_text, percent
-from ui.kit.system.clipboard import copy_from
-from ui.kit.text.labels import label
-from ui.words.guesses import ORIGIN_NAMES
+from ui.kit.labels import label
+from ui.kit.menus import copy_from
+from ui.words import ORIGIN_NAMES
 
 # New tokens are added when the table is told to, not one by one. It shows only the newest rows of a
 # long run, because each row that a view has measured costs time from then on.

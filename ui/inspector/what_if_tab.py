@@ -14,9 +14,9 @@ from PySide6.QtWidgets import (
 from ui.inspector.inspector import Inspector
 from ui.inspector.pages import align
 from ui.inspector.shown_run import ShownRun
-from ui.kit.look.theme import Theme
-from ui.kit.system.file_dialogs import choose_target
-from ui.kit.text.labels import label
+from ui.kit.dialogs import choose_target
+from ui.kit.labels import label
+from ui.kit.theme import Theme
 from ui.stops.stop_list_editor import StopListEditor
 
 MAX_SHOWN_CHARS = 20_000

@@ -15,7 +15,7 @@ from engine import ModelLoadFailed
 from engine.library.discovery import ModelFolders, discover
 from engine.library.found import FoundModel, Origin
 from engine.library.memory import Fit, Memory, MemoryNeed, memory, need
-from ui.kit.background.tasks import Tasks
+from ui.kit.tasks import Tasks
 from ui.models.downloads import Downloads
 from ui.models.model_state import ModelState
 from ui.preferences.preferences_state import PreferencesState

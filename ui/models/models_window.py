@@ -3,29 +3,286 @@
 The window is created when it is first opened; it scans the disks each time it is shown.
 """
 
+import asyncio
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from PySide6.QtCore import Qt, Signal
-from PySide6.QtGui import QKeySequence, QShortcut, QShowEvent
-from PySide6.QtWidgets import QTabWidget, QVBoxLayout, QWidget
+from PySide6.QtCore import QObject, Qt, Signal
+from PySide6.QtGui import QFont, QKeySequence, QShortcut, QShowEvent
+from PySide6.QtWidgets import (
+    QFrame,
+    QHBoxLayout,
+    QProgressBar,
+    QPushButton,
+    QTabWidget,
+    QVBoxLayout,
+    QWidget,
+)
 
-from engine import as_sentence, counted
+from engine import ModelLoadFailed, as_sentence, counted, size_in_words
 from engine.library.found import FoundModel
-from engine.library.memory import Fit
+from engine.library.memory import Fit, Memory, need
 from engine.library.removing import Removal
-from ui.kit.controls.own_window import OwnWindow
-from ui.kit.look.theme import Theme
-from ui.models.finding.find_view import FindView
-from ui.models.finding.loading_after import LoadingAfter
-from ui.models.finding.offers import Offer, fit_sentence
-from ui.models.loaded_model import LoadedModel
+from ui.kit.buttons import Choice
+from ui.kit.labels import ElidedLabel, StatusPill, label
+from ui.kit.tasks import Tasks
+from ui.kit.theme import Theme
+from ui.kit.windows import OwnWindow
+from ui.models.find_view import FindView
+from ui.models.finder import Offer, fit_sentence
 from ui.models.local_models import LocalModels
 from ui.models.model_library import LibraryModel, ModelLibrary
-from ui.models.model_words import deletion_question, fit_words, removal_question
-from ui.models.question_bar import QuestionBar
+from ui.models.model_words import (
+    RESTART,
+    STUCK,
+    deletion_question,
+    fit_words,
+    loading_words,
+    percent,
+    removal_question,
+)
 from ui.models.upkeep import Upkeep
+from ui.preferences.preferences import declaration
+from ui.words import Tone
+
+# A question inside a window, with its answers as buttons. Main thread.
+
+
+class QuestionBar(QFrame):
+    """Asks a question or shows a message; hidden otherwise."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.setObjectName("question_bar")
+        self.words = label("", "", 1.0, is_wrapped=True)
+        self._row = QHBoxLayout(self)
+        self._row.setContentsMargins(14, 9, 10, 9)
+        self._row.setSpacing(8)
+        self._row.addWidget(self.words, 1)
+        self.buttons: list[QPushButton] = []
+        self.hide()
+
+    def ask(
+        self,
+        question: str,
+        answers: list[tuple[str, Callable[[], None]]],
+        *,
+        prefers_cancel: bool = False,
+    ) -> None:
+        """Ask a question; each answer, and Cancel, hides the bar."""
+        self._show(question, [*answers, ("Cancel", _nothing)])
+        self.buttons[-1 if prefers_cancel else 0].setFocus()
+
+    def offer(self, words: str, answer: tuple[str, Callable[[], None]]) -> None:
+        """Show a message with one action; leaves the focus where it is."""
+        self._show(words, [answer, ("Close", _nothing)])
+
+    def tell(self, words: str, *, takes_focus: bool = True) -> None:
+        """Show a message that a person closes with OK."""
+        self._show(words, [("OK", _nothing)])
+        if takes_focus:
+            self.buttons[0].setFocus()
+
+    def _show(self, words: str, answers: list[tuple[str, Callable[[], None]]]) -> None:
+        for button in self.buttons:
+            button.hide()
+            button.deleteLater()
+        self.buttons = []
+        self.words.setText(words)
+        for says, act in answers:
+            button = QPushButton(says)
+            button.clicked.connect(self.hide)
+            button.clicked.connect(act)
+            self._row.addWidget(button)
+            self.buttons.append(button)
+        self.show()
+
+
+def _nothing() -> None:
+    pass
+
+
+# The loaded model, or the one being loaded: state, progress, actions. Main thread.
+
+
+class LoadedModel(QFrame):
+    """The top of the models window."""
+
+    def __init__(self, theme: Theme, library: ModelLibrary) -> None:
+        super().__init__()
+        self.setObjectName("chat_header")
+        self._library = library
+        self.pill = StatusPill(theme, "Model")
+        self.name = ElidedLabel()
+        font = QFont(self.name.font())
+        font.setWeight(QFont.Weight.DemiBold)
+        self.name.setFont(font)
+        self.words = label("", "muted", 0.95, is_wrapped=True)
+        self.bar = QProgressBar()
+        self.bar.setTextVisible(False)
+        self.bar.setFixedHeight(4)
+        self.bar.setAccessibleName("Loading of the model")
+        self.cancel = QPushButton("Cancel")
+        self.cancel.setAccessibleName("Cancel loading")
+        self.again = QPushButton("Try Again")
+        self.unload = QPushButton("Unload")
+        self.unload.setAccessibleName("Unload the model")
+        idle, minutes = declaration("models.rests_after_min"), library.rests_after_min
+        offered = {minutes: f"Unload After {minutes} min"} | dict(idle.choices)
+        choices = [(str(after), offered[after]) for after in sorted(offered)]
+        self.idle_unload = Choice(theme, idle.label, choices)
+        self.idle_unload.choose(str(minutes))
+        self.idle_unload.setToolTip("The next request loads it again")
+        self._lay_out()
+        self.cancel.clicked.connect(library.model.cancel_load)
+        self.again.clicked.connect(lambda: library.model.load_again())
+        self.idle_unload.currentIndexChanged.connect(
+            lambda row: library.change_idle_minutes(int(self.idle_unload.itemData(row)))
+        )
+        library.model.changed.connect(self._refresh)
+        library.model.progressed.connect(self._refresh)
+        self._refresh()
+
+    def _lay_out(self) -> None:
+        row = QHBoxLayout()
+        row.setSpacing(10)
+        row.addWidget(self.pill)
+        row.addWidget(self.name, 1)
+        for widget in (self.idle_unload, self.cancel, self.again, self.unload):
+            row.addWidget(widget)
+        column = QVBoxLayout(self)
+        column.setContentsMargins(20, 12, 20, 12)
+        column.setSpacing(7)
+        column.addLayout(row)
+        column.addWidget(self.words)
+        column.addWidget(self.bar)
+
+    def _refresh(self) -> None:
+        model = self._library.model
+        stage = model.stage
+        states = {
+            "none": ("No model", "mark", Tone.QUIET),
+            "loading": ("Loading", "spinner", Tone.BUSY),
+            "ready": ("Ready", "check", Tone.DONE),
+            "failed": (STUCK if model.is_stuck else "Failed", "fault", Tone.FAULT),
+        }
+        unloaded = ("Unloaded", "clock", Tone.QUIET)
+        self.pill.show_state(*(unloaded if model.is_unloaded else states[stage]))
+        self.name.setText(model.name or "Choose one below")
+        self.words.setText(self._words())
+        self.words.setVisible(bool(self.words.text()))
+        progress = model.progress
+        self.bar.setVisible(stage == "loading")
+        if stage == "loading" and progress is not None and progress.phase == "weights":
+            self.bar.setRange(0, 100)
+            self.bar.setValue(percent(progress.done_bytes, progress.total_bytes))
+        else:
+            self.bar.setRange(0, 0)
+        self.cancel.setVisible(stage == "loading")
+        self.again.setText(RESTART if model.is_stuck else "Try Again")
+        self.again.setVisible(stage == "failed" and model.path is not None)
+        self.unload.setVisible(stage == "ready")
+
+    def _words(self) -> str:
+        model = self._library.model
+        if model.stage == "loading":
+            return loading_words(model.progress, model.loading_s, model.in_memory.answers_under_way)
+        info = model.info
+        if info is None:
+            return as_sentence(model.message)
+        # A load that failed or was cancelled left the previous model in place.
+        before = f"{as_sentence(model.message)} " if model.message else ""
+        if model.is_unloaded:
+            if before:
+                return f"{before}The next request loads {model.name} again."
+            return "Unloaded to free its memory. The next request loads it again."
+        drafted = "" if info.draft is None else f"  ·  draft model: {info.draft.id}"
+        return (
+            f"{before}{info.architecture}  ·  {size_in_words(info.size_bytes)}  ·  "
+            f"{counted(info.context_length, 'token')} of context{drafted}"
+        )
+
+
+# Loads a model after its download, if a person asked for that. Main thread.
+
+
+class LoadingAfter(QObject):
+    """Waits for the newest download that a person wants to chat with.
+
+    A model is not loaded if the person has chosen another one meanwhile, or if it does not fit.
+
+    Signals:
+        ready: The model is loaded; carries its name.
+        not_loaded: The model is here, but is not loaded; carries its name and the reason in words.
+    """
+
+    ready = Signal(str)
+    not_loaded = Signal(str, str)
+
+    def __init__(self, library: ModelLibrary, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self._library = library
+        self._tasks = Tasks()
+        self._wanted = ""
+        self._asked_before: Path | None = None
+        self._loading: tuple[Path, str] | None = None
+        library.downloads.arrived.connect(self._arrive)
+        library.model.changed.connect(self._follow_load)
+
+    def want(self, repository: str) -> None:
+        """Load this model when it arrives; earlier ones are only downloaded."""
+        self._wanted = repository
+        self._asked_before = self._library.model.path
+
+    async def finish(self) -> None:
+        """Wait until the background work has ended."""
+        self._wanted = ""
+        await self._tasks.finish()
+
+    def _arrive(self, folder: Path) -> None:
+        repository = next(
+            (one.repository for one in self._library.downloads.items if one.folder == folder), ""
+        )
+        if repository and repository == self._wanted:
+            self._wanted = ""
+            self._tasks.start(self._load(folder, repository), "load what was downloaded")
+
+    async def _load(self, folder: Path, repository: str) -> None:
+        memory = await self._library.memory_now()
+        trouble = await asyncio.to_thread(_trouble, folder, memory)
+        state = self._library.model
+        if trouble:
+            self.not_loaded.emit(repository, trouble)
+        elif state.path != self._asked_before:
+            self.not_loaded.emit(repository, "Another model was chosen meanwhile.")
+        else:
+            self._loading = folder, repository
+            # No conversation uses it yet: the open one keeps its own model.
+            state.begin_to_load(folder)
+
+    def _follow_load(self) -> None:
+        state = self._library.model
+        if self._loading is None or state.stage == "loading":
+            return
+        (folder, repository), self._loading = self._loading, None
+        if state.stage == "ready" and state.is_at(folder):
+            self.ready.emit(repository)
+
+
+def _trouble(folder: Path, memory: Memory) -> str:
+    """Return why a model should not be loaded without asking first; empty if it can be."""
+    try:
+        wanted = need(folder)
+    except (ModelLoadFailed, OSError):
+        return ""  # loading the model reports what is wrong
+    fit = wanted.fit(memory)
+    return fit_words(wanted, fit, memory) if fit is Fit.TOO_LARGE else ""
+
+
+# The window of models: the loaded one above, those that are here, and those to find. Main thread.
+#
+# The window is created when it is first opened; it scans the disks each time it is shown.
 
 
 class ModelsWindow(OwnWindow):

@@ -16,9 +16,9 @@ from engine.library.hub.asking import Hub
 from engine.library.hub.hub_model import HubModel
 from engine.library.hub_failures import HubCancelled
 from engine.library.removing import Removal, removal_of, remove, remove_replaced_revision
-from ui.kit.background.tasks import Tasks
+from ui.kit.tasks import Tasks
 from ui.models.model_library import ModelLibrary
-from ui.words.failures import failure_words
+from ui.words import failure_words
 
 _log = logging.getLogger(__name__)
 

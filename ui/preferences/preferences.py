@@ -5,18 +5,332 @@ The settings file, the dialog, the defaults, some command-line options and the t
 thread.
 """
 
-from dataclasses import dataclass, field
-from typing import Literal
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field, fields, is_dataclass
+from typing import Any, Literal, TypeVar, get_type_hints
 
-from ui.kit.look.theme_mode import ThemeMode
-from ui.preferences.declaring import Declaration, declare, declared
-from ui.preferences.groups import (
-    ModelPreferences,
-    NewConversation,
-    ServerPreferences,
-    ToolPreferences,
-)
-from ui.preferences.pages import GENERAL, SERVER, STORAGE
+from ui.kit.colors import ThemeMode
+from ui.records.conversations import ConversationSettings
+
+# Where preferences are changed: the pages of the dialog, and other windows.
+
+# Where a preference is changed: a page of the dialog, or another window.
+GENERAL, SERVER, NEW_CONVERSATIONS = "General", "Server", "New Conversations"
+STORAGE = "Storage"
+TOOLS = "Tools"
+PAGES = {
+    GENERAL: "",
+    SERVER: "While the server is on, the tray icon brings the window back. Quit ends everything. "
+    "Port, network, key and origins are set in the server window.",
+    NEW_CONVERSATIONS: "",
+    TOOLS: "Servers are added and switched on in the Tool Servers window. In each conversation, "
+    "Tools says which of them the model may use.",
+    STORAGE: "The prompts that the model has read for your conversations are kept on this "
+    "computer’s disk, so that it does not read them again after a restart. The recorded tokens of "
+    "the answers are kept for the inspector. Only you can open these files. Nothing is kept of the "
+    "requests of other apps.",
+}
+# The dialog shows beside these how much is kept now.
+KEPT_PROMPTS, KEPT_TRACES = "kept_prompts_gb", "kept_traces_mb"
+SERVER_WINDOW, MODELS_WINDOW = "the Server window", "the Models window"
+
+
+# Declares each setting once: its field gives name, type and default; ``Declaration`` the rest.
+#
+# Files, dialogs, command lines and tables of documentation are made from the declarations.
+
+T = TypeVar("T")
+
+_KEY = "setting"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Declaration:
+    """The facts about a setting that its field does not contain.
+
+    Attributes:
+        help: Its effect, in one phrase without a full stop.
+        least: The smallest number that is allowed.
+        most: The greatest number that is allowed.
+        excludes_least: Whether the number must be greater than ``least``.
+        metavar: The name of the value on the command line; empty for a switch.
+        example: A value that shows the notation, if the default does not show it.
+        option: Its option on the command line; empty for none, or for one of the field's name.
+        place: Where a person changes it in the window, or its group of options.
+        label: Its name there.
+        says: Its accessible name, if the label alone does not say enough.
+        choices: The values that are offered, with their words.
+        unset: The words for None.
+        step: The difference that one step up or down makes.
+        unit: The unit of the number.
+    """
+
+    help: str = ""
+    least: float | None = None
+    most: float | None = None
+    excludes_least: bool = False
+    metavar: str = ""
+    example: Any = None
+    option: str = ""
+    place: str = ""
+    label: str = ""
+    says: str = ""
+    choices: Mapping[Any, str] = field(default_factory=dict)
+    unset: str = ""
+    step: float = 1
+    unit: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Declared:
+    """One setting.
+
+    Attributes:
+        path: Its name, with those of the sections around it: ``server.port``.
+        kind: The type of its value.
+        default: Its value if nobody chose one.
+        setting: The rest of its declaration.
+    """
+
+    path: str
+    kind: Any
+    default: Any
+    setting: Declaration
+
+    @property
+    def name(self) -> str:
+        """The name of the field alone."""
+        return self.path.rpartition(".")[2]
+
+
+def declare(default: T, **said: Any) -> T:
+    """Return a dataclass's field with a default; ``said`` are fields of ``Declaration``."""
+    return field(default=default, metadata={_KEY: Declaration(**said)})
+
+
+def declared(kind: type, prefix: str = "") -> Iterator[Declared]:
+    """Return the settings of a dataclass and of the dataclasses inside it, in their order."""
+    usual = kind()
+    hints = get_type_hints(kind)
+    for one in fields(kind):
+        inner = hints[one.name]
+        if is_dataclass(inner) and isinstance(inner, type):
+            yield from declared(inner, f"{prefix}{one.name}.")
+        else:
+            setting = one.metadata.get(_KEY, Declaration())
+            yield Declared(f"{prefix}{one.name}", inner, getattr(usual, one.name), setting)
+
+
+# The preferences that belong together: the server's, the models', the tools', new conversations'.
+
+ServerAtLaunch = Literal["as_left", "on", "off"]
+KeyPlace = Literal["none", "keychain", "file"]
+"""Where the server's API key is kept."""
+
+DEFAULT_PORT = 8642
+MOST_TOKENS = 2**31 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class ServerPreferences:
+    """How other programs are served. The API key is kept elsewhere."""
+
+    port: int = declare(
+        DEFAULT_PORT,
+        help="port to listen on",
+        least=1,
+        most=65_535,
+        place=SERVER_WINDOW,
+        label="Port",
+    )
+    is_on_network: bool = declare(
+        False,
+        help="whether other computers can reach the server; they need the API key",
+        place=SERVER_WINDOW,
+        label="Visible on your network",
+    )
+    is_key_required: bool = declare(
+        False,
+        help="whether programs on this computer need the API key too",
+        place=SERVER_WINDOW,
+        label="Require the key on this computer too",
+    )
+    is_model_chosen: bool = declare(
+        True,
+        help="whether requests choose the model by its name; else the one loaded last answers all",
+        place=SERVER_WINDOW,
+        label="Requests choose the model by its name",
+    )
+    allowed_origins: tuple[str, ...] = declare(
+        (),
+        help="web origins whose pages may call the server, such as https://example.org",
+        place=SERVER_WINDOW,
+        label="Web pages that may call it",
+    )
+    at_launch: ServerAtLaunch = declare(
+        "as_left",
+        help="whether the server is turned on when Fullstop starts",
+        place=SERVER,
+        label="At launch",
+        says="The server at launch",
+        choices={"as_left": "As Last Time", "on": "Always On", "off": "Always Off"},
+    )
+    was_on: bool = declare(False, help="whether the server was on when Fullstop ended")
+
+    @property
+    def starts_on(self) -> bool:
+        """Whether to turn the server on when the program starts."""
+        return self.was_on if self.at_launch == "as_left" else self.at_launch == "on"
+
+
+@dataclass(frozen=True, slots=True)
+class ModelPreferences:
+    """Where the models are, and when they are unloaded."""
+
+    folders: tuple[str, ...] = declare(
+        (), help="folders that are searched for models", place=MODELS_WINDOW, label="Add a Folder…"
+    )
+    rests_after_min: int = declare(
+        0,
+        help="minutes without a request after which the model is unloaded; 0 for never",
+        least=0,
+        most=1_440,
+        place=MODELS_WINDOW,
+        label="When the model is idle",
+        choices={
+            0: "Keep It Loaded",
+            5: "Unload After 5 min",
+            15: "Unload After 15 min",
+            60: "Unload After 1 h",
+        },
+    )
+    drafts: tuple[tuple[str, str], ...] = declare(
+        (),
+        help="folder of a model, and of the draft model that is loaded beside it",
+        place=MODELS_WINDOW,
+        label="Draft Model",
+    )
+    last_used: tuple[tuple[str, float], ...] = declare(
+        (), help="folder and Unix time of the models that were loaded, oldest first"
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class ToolPreferences:
+    """Limits for the use of tools. The tool servers are kept elsewhere."""
+
+    most_calls: int = declare(
+        20,
+        help="calls of tools that one question may lead to before you are asked",
+        least=1,
+        most=1_000,
+        place=TOOLS,
+        label="Calls for one question",
+        says="Calls of tools that one question may lead to before you are asked",
+        unit="calls",
+    )
+    time_out_s: int = declare(
+        120,
+        help="seconds that a call of a tool may take",
+        least=1,
+        most=86_400,
+        place=TOOLS,
+        label="Longest call",
+        says="Seconds that a call of a tool may take",
+        unit="s",
+    )
+    most_result_kb: int = declare(
+        64,
+        help="kilobytes of a tool's result that the model is given",
+        least=1,
+        most=16_000,
+        place=TOOLS,
+        label="Longest result",
+        says="Kilobytes of a tool's result that the model is given",
+        unit="kB",
+    )
+    allowed: tuple[tuple[str, str, str], ...] = declare(
+        (),
+        help="tools that may run without asking, as server, tool and fingerprint",
+        place=TOOLS,
+        label="Allowed always",
+        says="Tools that may run without asking",
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class NewConversation:
+    """The settings of a new conversation; the fields are those of ``ConversationSettings``."""
+
+    system_prompt: str = declare(
+        "",
+        help="system prompt",
+        metavar="S",
+        option="--system",
+        place=NEW_CONVERSATIONS,
+        label="System prompt",
+        says="System prompt of new conversations",
+        unset="Instructions that the model reads before the conversation",
+    )
+    temperature: float | None = declare(
+        None,
+        help="0 always takes the likeliest token (default: the model's own setting)",
+        least=0,
+        most=2,
+        metavar="T",
+        option="--temperature",
+        place=NEW_CONVERSATIONS,
+        label="Temperature",
+        says="Temperature of new conversations",
+        unset="Model default",
+        step=0.05,
+    )
+    max_tokens: int | None = declare(
+        None,
+        help="end the answer after N tokens",
+        least=1,
+        most=MOST_TOKENS,
+        metavar="N",
+        option="--max-tokens",
+        place=NEW_CONVERSATIONS,
+        label="Longest answer",
+        says="Longest answer of new conversations, in tokens",
+        unset="No limit",
+        step=64,
+        unit="tokens",
+    )
+    is_thinking: bool = declare(
+        False,
+        help="let the model reason before it answers",
+        option="--thinking",
+        place=NEW_CONVERSATIONS,
+        label="Thinking",
+        says="Let the model reason first, if it can",
+    )
+    thinking_budget: int | None = declare(
+        None,
+        help="end the reasoning after N tokens, so that the answer begins",
+        least=0,
+        most=MOST_TOKENS,
+        metavar="N",
+        option="--thinking-budget",
+        place=NEW_CONVERSATIONS,
+        label="Thinking budget",
+        says="Thinking budget of new conversations, in tokens",
+        unset="No limit",
+        step=64,
+        unit="tokens",
+    )
+
+    def settings(self) -> ConversationSettings:
+        """Return the settings of a new conversation."""
+        return ConversationSettings(**asdict(self))
+
+
+# The preferences of the whole program, each declared once.
+#
+# The settings file, the dialog, the defaults, some command-line options and the table in
+# ``.github/OPTIONS.md`` are made from these declarations.
 
 # The values of ``ui.records.conversations.ListOrder``.
 ListOrderName = Literal["recent", "created", "oldest", "title"]

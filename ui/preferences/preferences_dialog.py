@@ -1,36 +1,174 @@
-"""The dialog of the preferences: a page for each group, a control for each preference.
+"""The dialog of preferences, and the menu that chooses the appearance. Main thread."""
 
-It is made from the declarations. Main thread.
-"""
+import asyncio
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from functools import partial
+from typing import Any, Protocol, get_origin
 
-from collections.abc import Callable
-from typing import Any, get_origin
-
-from PySide6.QtCore import Qt, QTimer
-from PySide6.QtGui import QHideEvent
+from PySide6.QtCore import QObject, Qt, QTimer
+from PySide6.QtGui import QAction, QActionGroup, QHideEvent, QShowEvent
 from PySide6.QtWidgets import (
     QDialog,
     QDialogButtonBox,
     QGridLayout,
+    QHBoxLayout,
+    QMenu,
     QPlainTextEdit,
+    QPushButton,
     QTabWidget,
     QVBoxLayout,
     QWidget,
 )
 
-from ui.kit.controls.check_box import CheckBox
-from ui.kit.controls.choice import Choice
-from ui.kit.controls.growing_input import never_sideways
-from ui.kit.controls.number_field import NumberField
-from ui.kit.controls.reading_order import move_focus
-from ui.kit.look.theme import Theme
-from ui.kit.text.labels import label
-from ui.preferences.declaring import Declared, declared
-from ui.preferences.kept_prompts import KeptPrompts, KeptPromptsRow
-from ui.preferences.pages import KEPT_PROMPTS, KEPT_TRACES, PAGES
-from ui.preferences.preferences import Preferences
+from engine import size_in_words
+from ui.kit.buttons import CheckBox, Choice
+from ui.kit.colors import ThemeMode
+from ui.kit.fields import NumberField, never_sideways
+from ui.kit.labels import ElidedLabel, clear_layout_of, label
+from ui.kit.menus import add_entry
+from ui.kit.tasks import Tasks
+from ui.kit.theme import Theme
+from ui.kit.windows import move_focus
+from ui.preferences.preferences import (
+    KEPT_PROMPTS,
+    KEPT_TRACES,
+    PAGES,
+    TEXT_PERCENTS,
+    Declared,
+    Preferences,
+    declaration,
+    declared,
+)
 from ui.preferences.preferences_state import PreferencesState
-from ui.preferences.removable_rows import RemovableRows
+
+# A list whose entries can be removed, each by a button. Main thread.
+
+
+class RemovableRows(QWidget):
+    """A row for each entry, with a button that removes it."""
+
+    def __init__(
+        self,
+        says: str,
+        entries: Callable[[], Sequence[tuple[str, ...]]],
+        words: Callable[[tuple[str, ...]], str],
+        change: Callable[[tuple[tuple[str, ...], ...]], None],
+    ) -> None:
+        super().__init__()
+        self.setAccessibleName(says)
+        self._entries = entries
+        self._words = words
+        self._change = change
+        self.buttons: list[QPushButton] = []
+        column = QVBoxLayout(self)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.setSpacing(6)
+        self.refresh()
+
+    def refresh(self) -> None:
+        """Show the entries as they are now."""
+        clear_layout_of(self)
+        self.buttons = []
+        column = self.layout()
+        assert column is not None
+        for entry in self._entries():
+            row = QWidget()
+            line = QHBoxLayout(row)
+            line.setContentsMargins(0, 0, 0, 0)
+            line.addWidget(ElidedLabel(self._words(entry)), 1)
+            button = QPushButton("Remove")
+            button.setAutoDefault(False)
+            button.setAccessibleName(f"Remove {self._words(entry)}")
+            button.clicked.connect(lambda _=False, gone=entry: self._remove(gone))
+            line.addWidget(button)
+            self.buttons.append(button)
+            column.addWidget(row)
+        if not self.buttons:
+            column.addWidget(label("None", "muted"))
+
+    def _remove(self, gone: tuple[str, ...]) -> None:
+        self._change(tuple(one for one in self._entries() if one != gone))
+        self.refresh()
+        if self.buttons:
+            self.buttons[0].setFocus()
+
+
+# Shows how much disk space cached prompts or recorded tokens take. Main thread.
+
+
+class KeptPrompts(Protocol):
+    """The files that are kept on disk: cached prompts, or recorded tokens."""
+
+    def measured(self) -> "Future[int]":
+        """Return their size in bytes, after all earlier calls are done."""
+        ...
+
+    def forget_all(self) -> object:
+        """Delete them, before any later call is done."""
+        ...
+
+
+class KeptPromptsRow(QWidget):
+    """The size of the kept files, and a button that deletes them. Reads the disk while visible."""
+
+    def __init__(
+        self,
+        kept: KeptPrompts,
+        preferences: PreferencesState,
+        what: str,
+    ) -> None:
+        super().__init__()
+        self._kept = kept
+        self._tasks = Tasks()
+        self._looking: asyncio.Task[None] | None = None
+        self.said = label("…", "muted")
+        self._what = what.replace("&", "")
+        self.forget = QPushButton(f"Forget {what}")
+        self.forget.setAccessibleName(f"Forget {self._what} of conversations")
+        self.forget.setEnabled(False)
+        self.forget.clicked.connect(self._forget)
+        layout = QHBoxLayout(self)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.setSpacing(14)
+        layout.addWidget(self.said)
+        layout.addWidget(self.forget)
+        layout.addStretch(1)
+        preferences.changed.connect(self._refresh)
+
+    def showEvent(self, event: QShowEvent) -> None:
+        """Read the size from the disk."""
+        super().showEvent(event)
+        self._refresh()
+
+    def hideEvent(self, event: QHideEvent) -> None:
+        """Stop reading the disk: the widget may be deleted now."""
+        super().hideEvent(event)
+        if self._looking is not None:
+            self._looking.cancel()
+
+    def _forget(self) -> None:
+        self._kept.forget_all()
+        self._refresh()
+
+    def _refresh(self) -> None:
+        if not self.isVisible():
+            return
+        if self._looking is not None:
+            self._looking.cancel()
+        self._looking = self._tasks.start(self._look(), "look at what is kept on disk")
+
+    async def _look(self) -> None:
+        self.forget.setEnabled(False)
+        size = await asyncio.wrap_future(self._kept.measured())
+        self.said.setText(size_in_words(size))
+        self.said.setAccessibleName(f"{self._what} on Disk: {size_in_words(size)}")
+        self.forget.setEnabled(size > 0)
+
+
+# The dialog of the preferences: a page for each group, a control for each preference.
+#
+# It is made from the declarations. Main thread.
 
 _NAMES_PX = 150
 _FIELD_PX = 190
@@ -237,3 +375,45 @@ class _Page(QWidget):
         """Add an explanation."""
         row = self._grid.rowCount()
         self._grid.addWidget(label(words, "faint", 0.92, is_wrapped=True), row, 0, 1, 2)
+
+
+# The menu for the appearance (light, dark, or as the system) and the text size. Main thread.
+
+
+class AppearanceMenu(QObject):
+    """Fills a menu, and keeps the check mark at the present choice.
+
+    Args:
+        menu: The menu.
+        theme: The look.
+        preferences: What a person chose for the whole program.
+    """
+
+    def __init__(self, menu: QMenu, theme: Theme, preferences: PreferencesState) -> None:
+        super().__init__(menu)
+        self._theme = theme
+        self._preferences = preferences
+        self._actions: dict[ThemeMode, QAction] = {}
+        group = QActionGroup(menu)
+        for mode, words in declaration("theme").choices.items():
+            choose = partial(preferences.change, theme=mode)
+            action = add_entry(menu, words, choose, is_checked=False)
+            group.addAction(action)
+            self._actions[mode] = action
+        menu.addSeparator()
+        self._larger = self._add_size(menu, "&Larger Text", 1, "Ctrl++", "Ctrl+=")
+        self._smaller = self._add_size(menu, "&Smaller Text", -1, "Ctrl+-")
+        self._usual = self._add_size(menu, "&Default Text Size", 0, "Ctrl+0")
+        preferences.changed.connect(self._mark)
+        theme.changed.connect(self._mark)
+        self._mark()
+
+    def _add_size(self, menu: QMenu, words: str, step: int, *keys: str) -> QAction:
+        return add_entry(menu, words, lambda: self._preferences.resize_text(step), *keys)
+
+    def _mark(self) -> None:
+        percent = self._preferences.now.text_percent
+        self._larger.setEnabled(percent < TEXT_PERCENTS[-1])
+        self._smaller.setEnabled(percent > TEXT_PERCENTS[0])
+        self._usual.setEnabled(percent != 100)
+        self._actions[self._theme.mode].setChecked(True)

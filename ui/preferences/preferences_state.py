@@ -10,7 +10,7 @@ from typing import Any, Protocol
 from PySide6.QtCore import QObject, Signal
 
 from engine.files.causes import os_cause
-from ui.kit.background.tasks import Tasks
+from ui.kit.tasks import Tasks
 from ui.preferences.preferences import TEXT_PERCENTS, Preferences
 
 _TRIED_AGAIN_AFTER_S = 5.0

@@ -34,13 +34,7 @@ from engine import (
 )
 from ui.records.attachments import Attachment
 from ui.records.tools import CallProgress, CallResult
-from ui.words.verdicts import (
-    UNRECORDED_VERDICT,
-    WRITTEN_VERDICT,
-    Verdict,
-    interrupted_verdict,
-    verdict,
-)
+from ui.words import UNRECORDED_VERDICT, WRITTEN_VERDICT, Verdict, interrupted_verdict, verdict
 
 # Long enough to be steady, short enough to follow a slowdown.
 _WINDOW_S = 3.0

@@ -17,12 +17,10 @@ from PySide6.QtWidgets import (
 )
 
 from engine import counted, figures, seconds, sentence
-from ui.kit.controls.buttons import IconButton
-from ui.kit.controls.copy_button import CopyButton
-from ui.kit.look.theme import Theme, fixed_font
-from ui.kit.system.clipboard import copy_from
-from ui.kit.text.facts import FactTable
-from ui.kit.text.labels import ElidedLabel, label
+from ui.kit.buttons import CopyButton, IconButton
+from ui.kit.labels import ElidedLabel, FactTable, label
+from ui.kit.menus import copy_from
+from ui.kit.theme import Theme, fixed_font
 from ui.server.requests import (
     CLIENT_LEFT,
     Headers,

@@ -32,14 +32,12 @@ from PySide6.QtWidgets import (
 )
 
 from engine import counted, escaped, figure, seconds, sentence
-from ui.kit.background.files import FileRefused, write_text
-from ui.kit.background.tasks import Tasks
-from ui.kit.controls.buttons import ChipButton, IconButton
-from ui.kit.controls.choice import Choice
-from ui.kit.controls.clear_button import add_clear_button
-from ui.kit.look.theme import Theme
-from ui.kit.system.file_dialogs import choose_target
-from ui.kit.text.labels import label, rescale
+from ui.kit.buttons import ChipButton, Choice, IconButton
+from ui.kit.dialogs import choose_target
+from ui.kit.fields import add_clear_button
+from ui.kit.labels import label, rescale
+from ui.kit.tasks import FileRefused, Tasks, write_text
+from ui.kit.theme import Theme
 from ui.server.requests import RequestEntry, RequestLog, as_jsonl, stop_words
 
 # It computes nothing while no view shows it.

@@ -11,16 +11,14 @@ from PySide6.QtCore import QObject, Signal
 from PySide6.QtWidgets import QMenu, QWidget
 
 from engine import ModelInfo
-from ui.kit.background.tasks import Tasks
-from ui.kit.system.boxes import report_failure, tell
-from ui.kit.system.clipboard import copy_text
-from ui.kit.system.menus import add_entry, literal
-from ui.preferences.groups import KeyPlace
-from ui.preferences.preferences import Preferences
+from ui.kit.dialogs import report_failure, tell
+from ui.kit.menus import add_entry, copy_text, literal
+from ui.kit.tasks import Tasks
+from ui.preferences.preferences import KeyPlace, Preferences
 from ui.preferences.preferences_state import PreferencesState
 from ui.server.requests import RequestEntry, RequestLog
 from ui.server.server_switch import ServerSwitch
-from ui.words.failures import failure_words
+from ui.words import failure_words
 
 
 class KeyKeeper(Protocol):

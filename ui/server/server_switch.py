@@ -11,13 +11,11 @@ from PySide6.QtCore import QObject, Signal
 from PySide6.QtGui import QFont
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QPushButton, QVBoxLayout
 
-from ui.kit.background.tasks import Tasks
-from ui.kit.controls.buttons import ToggleSwitch
-from ui.kit.controls.copy_button import CopyButton
-from ui.kit.look.theme import Theme, fixed_font, restyle
-from ui.kit.text.labels import ElidedLabel, label
-from ui.words.failures import failure_words
-from ui.words.tones import Tone
+from ui.kit.buttons import CopyButton, ToggleSwitch
+from ui.kit.labels import ElidedLabel, label
+from ui.kit.tasks import Tasks
+from ui.kit.theme import Theme, fixed_font, restyle
+from ui.words import Tone, failure_words
 
 _log = logging.getLogger(__name__)
 

@@ -22,14 +22,11 @@ from PySide6.QtWidgets import (
 )
 
 from engine.files.causes import os_cause
-from ui.kit.background.tasks import Tasks
-from ui.kit.controls.buttons import IconButton, ToggleSwitch
-from ui.kit.controls.check_box import CheckBox
-from ui.kit.controls.copy_button import CopyButton
-from ui.kit.controls.own_window import OwnWindow
-from ui.kit.look.theme import Theme, fixed_font, restyle
-from ui.kit.text.labels import ElidedLabel, clear_layout_of, label
-from ui.kit.text.pill import StatusPill
+from ui.kit.buttons import CheckBox, CopyButton, IconButton, ToggleSwitch
+from ui.kit.labels import ElidedLabel, StatusPill, clear_layout_of, label
+from ui.kit.tasks import Tasks
+from ui.kit.theme import Theme, fixed_font, restyle
+from ui.kit.windows import OwnWindow
 from ui.preferences.preferences import declaration
 from ui.server.request_detail import RequestDetail
 from ui.server.request_log import RequestLogPanel

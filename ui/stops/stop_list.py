@@ -11,7 +11,7 @@ from PySide6.QtGui import QUndoCommand, QUndoStack
 from engine import InvalidRequest, StopScope, checked_strings, quoted
 from ui.records.conversations import StopEntry
 from ui.stops.stop_rows import Index, StopColumn, StopRows
-from ui.words.visible import unescaped
+from ui.words import unescaped
 
 # Reads a stop sequence that a person typed, or says why it is invalid.
 

@@ -18,16 +18,12 @@ from PySide6.QtWidgets import (
 )
 
 from engine import ModelInfo, visible
-from ui.kit.background.files import FileRefused, read_text, write_text
-from ui.kit.background.tasks import Tasks
-from ui.kit.controls.buttons import ChipButton, IconButton
-from ui.kit.look.theme import Theme, fixed_font, restyle
-from ui.kit.system.boxes import ask_number
-from ui.kit.system.clipboard import copied_text, copy_text
-from ui.kit.system.file_dialogs import choose_file, choose_target
-from ui.kit.system.menus import add_entry
-from ui.kit.text.elided import ElidedButton, ElidedChip
-from ui.kit.text.labels import ElidedLabel, clear_layout_of, label, rescale
+from ui.kit.buttons import ChipButton, IconButton
+from ui.kit.dialogs import ask_number, choose_file, choose_target
+from ui.kit.labels import ElidedButton, ElidedChip, ElidedLabel, clear_layout_of, label, rescale
+from ui.kit.menus import add_entry, copied_text, copy_text
+from ui.kit.tasks import FileRefused, Tasks, read_text, write_text
+from ui.kit.theme import Theme, fixed_font, restyle
 from ui.stops.stop_list import (
     MOST_BYTES,
     StopListModel,

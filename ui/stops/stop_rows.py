@@ -18,10 +18,10 @@ from PySide6.QtCore import (
 )
 
 from engine import EngineError, StopKind, StopScope, counted, escaped, quoted, visible
-from ui.kit.background.tasks import Tasks
+from ui.kit.tasks import Tasks
 from ui.records.conversations import Conversation, StopEntry
 from ui.records.runs import Run
-from ui.words.visible import needs_escapes, unescaped
+from ui.words import needs_escapes, unescaped
 
 # Counts what the stop sequences of a conversation did in its answers.
 #

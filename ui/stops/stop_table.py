@@ -26,9 +26,9 @@ from PySide6.QtWidgets import (
 )
 
 from engine import StopScope, counted
-from ui.kit.look import icons
-from ui.kit.look.theme import Theme, fixed_font
-from ui.kit.system.menus import add_entry, passing_menu
+from ui.kit import icons
+from ui.kit.menus import add_entry, passing_menu
+from ui.kit.theme import Theme, fixed_font
 from ui.stops.stop_list import StopListModel
 from ui.stops.stop_rows import SCOPE_WORDS, StopColumn
 

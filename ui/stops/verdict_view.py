@@ -24,15 +24,14 @@ from engine import (
     tokens_per_s,
     visible,
 )
-from ui.kit.controls.buttons import IconBadge
-from ui.kit.look.theme import Theme, fixed_font
-from ui.kit.system.clipboard import copy_from
-from ui.kit.text.facts import FactTable, FigureTile
-from ui.kit.text.html import colored, element, joined
-from ui.kit.text.labels import breakable, clear_layout_of, label
+from ui.kit.buttons import IconBadge
+from ui.kit.html import colored, element, joined
+from ui.kit.labels import FactTable, FigureTile, breakable, clear_layout_of, label
+from ui.kit.menus import copy_from
+from ui.kit.theme import Theme, fixed_font
 from ui.models.model_state import ModelState
 from ui.records.runs import Run, RunState, markdown_report, progress_words
-from ui.words.tones import Tone
+from ui.words import Tone
 
 _TAIL_CHARS = 60
 _CUT_CHARS = 240

@@ -1,9 +1,16 @@
-"""The interface of what runs tool servers. Main thread; knows no MCP and no process."""
+"""What the window knows of tool servers, and which tools a conversation offers.
 
-from collections.abc import Callable, Sequence
+Knows no Qt.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Protocol
 
-from ui.records.tools import ServerState, ToolInfo, ToolServerConfig
+from engine import Tool, counted
+from ui.records.tools import ServerStage, ServerState, ToolInfo, ToolServerConfig, ToolsInUse
+
+# The interface of what runs tool servers. Main thread; knows no MCP and no process.
 
 OnProgress = Callable[[float, float | None, str], None]
 """Called with the progress of a call, its total (None if it is not known), and a message."""
@@ -103,3 +110,92 @@ class ToolHost(Protocol):
 
     async def finish(self) -> None:
         """End all servers with their processes."""
+
+
+# The tools of a conversation, as a request to the engine names them.
+
+_MOST_NAME_CHARS = 64
+_FOREIGN = re.compile(r"[^A-Za-z0-9_-]+")
+
+
+def tools_in_use(servers: Iterable[ServerState], choice: ToolsInUse) -> list[ToolInfo]:
+    """Return the tools that the model may call: those of running servers that are on here."""
+    return [
+        tool
+        for server in servers
+        if server.stage is ServerStage.READY
+        for tool in server.tools
+        if choice.uses(tool)
+    ]
+
+
+def named(tools: Iterable[ToolInfo]) -> dict[str, ToolInfo]:
+    """Return the tools by unique names that models and their templates can write.
+
+    If two servers have a tool of the same name, the server's name is added.
+    """
+    listed = list(tools)
+    plain = [_writable(tool.name) for tool in listed]
+    found: dict[str, ToolInfo] = {}
+    for tool, name in zip(listed, plain, strict=True):
+        if plain.count(name) > 1:
+            name = f"{_writable(tool.server)[:24]}__{name}"[:_MOST_NAME_CHARS]
+        free, number = name, 2
+        while free in found:
+            free = f"{name[: _MOST_NAME_CHARS - 4]}_{number}"
+            number += 1
+        found[free] = tool
+    return found
+
+
+def engine_tools(tools: dict[str, ToolInfo]) -> tuple[Tool, ...]:
+    """Return the tools as a request to the engine has them."""
+    return tuple(Tool(name, one.description, one.parameters) for name, one in tools.items())
+
+
+def _writable(name: str) -> str:
+    return _FOREIGN.sub("_", name).strip("_")[:_MOST_NAME_CHARS] or "tool"
+
+
+# The states of tool servers, in words.
+
+
+def stage_words(server: ServerState) -> str:
+    """Return the state of a server in a few words, or the sentences about its problem."""
+    match server.stage:
+        case ServerStage.OFF:
+            return "switched off"
+        case ServerStage.STOPPED:
+            return "starts when it is needed"
+        case ServerStage.STARTING:
+            return "starting…"
+        case ServerStage.READY:
+            return f"running, {counted(len(server.tools), 'tool')}"
+        case ServerStage.FAILED:
+            return server.problem
+
+
+def no_tools_words(server: ServerState) -> str:
+    """Return why no tools of a server are listed."""
+    match server.stage:
+        case ServerStage.OFF:
+            return "Its tools are listed here once it is switched on."
+        case ServerStage.STOPPED | ServerStage.STARTING:
+            return "Its tools are listed here once it has started."
+        case ServerStage.READY:
+            return "It offers no tools."
+        case ServerStage.FAILED:
+            return "It is not running, so its tools are not known. Its log may say why."
+
+
+def chip_words(servers: tuple[ServerState, ...], choice: ToolsInUse) -> tuple[str, str]:
+    """Return the words of the Tools button, and its accessible name."""
+    used = [one for one in servers if one.name in choice.servers]
+    lost = [one for one in used if one.stage is ServerStage.FAILED]
+    if lost:
+        return "Tools ⚠", f"Tools: {lost[0].problem}"
+    if not used:
+        return "Tools", "Tools: none in this conversation"
+    count = sum(choice.uses(tool) for one in used for tool in one.tools)
+    names = ", ".join(one.name for one in used)
+    return f"Tools {len(used)}", f"Tools of {names}: {counted(count, 'tool')} known"

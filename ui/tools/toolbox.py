@@ -6,8 +6,7 @@ from engine import Tool
 from ui.preferences.preferences_state import PreferencesState
 from ui.records.conversations import Conversation
 from ui.records.tools import ServerState, ToolInfo, approval_of
-from ui.tools.offering import engine_tools, named, tools_in_use
-from ui.tools.tool_host import ToolHost
+from ui.tools.tool_host import ToolHost, engine_tools, named, tools_in_use
 
 
 class Toolbox(QObject):

@@ -29,13 +29,8 @@ from ui.chat.messages.find_bar import FindingText
 from ui.chat.session.open_conversations import OpenConversation
 from ui.chat.session.side_by_side import Side
 from ui.chat.session.workspace import AskingTwice, Workspace
-from ui.kit.controls.own_window import bring_forward
-from ui.kit.look.theme import Theme
-from ui.kit.system.boxes import tell
-from ui.kit.system.clipboard import copied_text, copy_text
-from ui.kit.system.file_dialogs import choose_folder
-from ui.kit.system.menus import add_entry, literal
-from ui.kit.text.editing import (
+from ui.kit.dialogs import choose_folder, tell
+from ui.kit.flow_text import (
     TextWidget,
     can_redo,
     can_undo,
@@ -45,8 +40,11 @@ from ui.kit.text.editing import (
     selected_text,
     text_widget_of,
 )
+from ui.kit.menus import add_entry, copied_text, copy_text, literal
+from ui.kit.theme import Theme
+from ui.kit.windows import bring_forward
 from ui.models.model_library import ModelLibrary
-from ui.preferences.appearance_menu import AppearanceMenu
+from ui.preferences.preferences_dialog import AppearanceMenu
 from ui.preferences.preferences_state import PreferencesState
 from ui.records.conversations import ListOrder, Variant
 from ui.records.runs import Run

@@ -18,10 +18,9 @@ from ui.chat.session.traces import TraceKeeper
 from ui.chat.session.workspace import Workspace
 from ui.inspector.inspector import Inspector
 from ui.inspector.shown_run import InspectorTools
-from ui.kit.controls.own_window import bring_forward
-from ui.kit.controls.reading_order import move_focus
-from ui.kit.look import icons
-from ui.kit.look.theme import Theme
+from ui.kit import icons
+from ui.kit.theme import Theme
+from ui.kit.windows import bring_forward, move_focus
 from ui.models.model_library import ModelLibrary
 from ui.preferences.preferences_state import PreferencesState
 from ui.records.conversations import Conversation, ListOrder

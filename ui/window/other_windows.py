@@ -25,14 +25,12 @@ from PySide6.QtWidgets import (
 
 from ui.inspector.inspector import Inspector
 from ui.inspector.shown_run import InspectorTools
-from ui.kit.controls.own_window import bring_forward
-from ui.kit.controls.reading_order import move_focus
-from ui.kit.look.theme import Theme
-from ui.kit.system.boxes import tell
-from ui.kit.text.labels import label
+from ui.kit.dialogs import tell
+from ui.kit.labels import label
+from ui.kit.theme import Theme
+from ui.kit.windows import bring_forward, move_focus
 from ui.models.model_library import ModelLibrary
-from ui.preferences.kept_prompts import KeptPrompts
-from ui.preferences.preferences_dialog import PreferencesDialog
+from ui.preferences.preferences_dialog import KeptPrompts, PreferencesDialog
 from ui.preferences.preferences_state import PreferencesState
 from ui.records.runs import Run
 from ui.server.requests import RequestEntry

@@ -8,10 +8,9 @@ from collections.abc import Callable
 from PySide6.QtCore import QObject
 from PySide6.QtWidgets import QMenu, QSystemTrayIcon
 
-from ui.kit.look import icons
-from ui.kit.look.theme import Theme
-from ui.kit.system.clipboard import copy_text
-from ui.kit.system.menus import add_entry
+from ui.kit import icons
+from ui.kit.menus import add_entry, copy_text
+from ui.kit.theme import Theme
 from ui.server.server_switch import ServerSwitch, pill_of
 
 _SIZE = 22

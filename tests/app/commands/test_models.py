@@ -19,7 +19,7 @@ from app.settings.settings_file import Settings, SettingsFile
 from engine.library.hub import searching
 from engine.library.hub.suggestions import SUGGESTIONS
 from tests.support.hub import Hub, hub
-from ui.preferences.groups import ModelPreferences
+from ui.preferences.preferences import ModelPreferences
 
 REPOSITORY = Path(__file__).parents[3]
 NAME = "makers/demo-model"

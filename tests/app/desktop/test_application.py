@@ -17,7 +17,7 @@ from engine.values.request import TraceLevel
 from tests.support.asking import request, run
 from tests.support.shown import main_window
 from tests.ui.driving import eventually
-from ui.kit.look.theme import Theme
+from ui.kit.theme import Theme
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ from app.settings.settings_file import StoredPreferences
 from engine.scheduling.service import Engine
 from tests.support.kept import preferences_state
 from tests.support.shown import SilentServer, main_window
-from ui.kit.look.theme import Theme
+from ui.kit.theme import Theme
 from ui.window.main_window import MainWindow
 
 

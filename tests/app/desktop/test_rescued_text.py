@@ -13,7 +13,7 @@ from app.desktop.rescued_text import RescuedText, rescue, rescued_files
 from engine.scheduling.service import Engine
 from tests.support.shown import main_window
 from tests.ui.driving import eventually
-from ui.kit.look.theme import Theme
+from ui.kit.theme import Theme
 from ui.records.conversations import Conversation
 from ui.records.messages import ConversationMessage
 from ui.records.store import MemoryConversationStore, StoreProblem

@@ -35,7 +35,7 @@ from tests.support.kept import preferences_state
 from tests.ui.driving import eventually
 from ui.inspector.capture_window import CaptureWindow
 from ui.inspector.probe_window import ProbeWindow
-from ui.kit.look.theme import Theme
+from ui.kit.theme import Theme
 from ui.records.store import MemoryConversationStore
 
 LEAK = """curl http://x/v1/chat/completions -d '{"stop": ["END"]}'

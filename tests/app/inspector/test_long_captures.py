@@ -19,7 +19,7 @@ from tests.api.conformance.captures.opening.saved import flow, netstring, stream
 from tests.ui.driving import eventually
 from ui.inspector.capture_window import SHOWN_CHARS, CaptureWindow
 from ui.inspector.shown_run import CaptureView
-from ui.kit.look.theme import Theme
+from ui.kit.theme import Theme
 
 Run = Callable[[Coroutine[Any, Any, Any]], Any]
 COUNT = 3_000

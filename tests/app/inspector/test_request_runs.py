@@ -18,7 +18,7 @@ from tests.support.kept import preferences_state
 from tests.support.scripted import Stage
 from tests.ui.driving import eventually
 from ui.inspector.inspector_window import InspectorWindow
-from ui.kit.look.theme import Theme
+from ui.kit.theme import Theme
 from ui.records.store import MemoryConversationStore
 from ui.window.main_window import MainWindow
 

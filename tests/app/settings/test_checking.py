@@ -8,7 +8,7 @@ import pytest
 from pydantic import ValidationError
 
 from app.settings.settings_file import checks_of, made
-from ui.preferences.declaring import declare
+from ui.preferences.preferences import declare
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from app.settings.settings_file import FILE_NAME, StoredPreferences
-from ui.preferences.groups import ModelPreferences, NewConversation, ServerPreferences
-from ui.preferences.preferences import Preferences
+from ui.preferences.preferences import (
+    ModelPreferences,
+    NewConversation,
+    Preferences,
+    ServerPreferences,
+)
 
 EARLIER = Path(__file__).parent / "earlier" / "settings-1.json"
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from app.settings.settings_file import FILE_NAME, Settings, SettingsFile, migrated
-from ui.preferences.groups import ServerPreferences
+from ui.preferences.preferences import ServerPreferences
 
 
 def broken(folder: Path) -> list[Path]:

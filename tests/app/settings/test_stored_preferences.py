@@ -8,8 +8,7 @@ import pytest
 
 from app.settings.settings_file import FILE_NAME, StoredPreferences
 from ui.preferences import preferences_state
-from ui.preferences.groups import NewConversation, ServerPreferences
-from ui.preferences.preferences import Preferences
+from ui.preferences.preferences import NewConversation, Preferences, ServerPreferences
 from ui.preferences.preferences_state import PreferencesState
 
 

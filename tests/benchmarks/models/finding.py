@@ -33,8 +33,8 @@ from tests.benchmarks.inspector import Beats
 from tests.benchmarks.measuring import report
 from tests.support.shown import main_window
 from tests.ui.driving import eventually
-from ui.kit.look.theme import Theme
-from ui.models.finding.find_view import FindView
+from ui.kit.theme import Theme
+from ui.models.find_view import FindView
 
 _HUB = """
 import sys

@@ -27,7 +27,7 @@ from tests.benchmarks.inspector import Beats
 from tests.benchmarks.measuring import report
 from tests.support.shown import main_window
 from tests.ui.driving import eventually
-from ui.kit.look.theme import Theme
+from ui.kit.theme import Theme
 from ui.window.main_window import MainWindow
 
 DEMO = Path(__file__).parents[3] / "assets" / "demo-model"

@@ -20,7 +20,7 @@ from engine.scheduling.limits import Limits
 from engine.stopping.record import StopKind
 from tests.endurance.soaking.cases import CASES, Case
 from tests.ui.driving import eventually
-from ui.kit.look.theme import Theme
+from ui.kit.theme import Theme
 from ui.preferences.preferences_state import PreferencesState
 from ui.records.conversations import ConversationSettings, StopEntry
 

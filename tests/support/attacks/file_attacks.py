@@ -30,7 +30,7 @@ from tests.support.answers.said import conversation, finished_run
 from tests.support.attacks.damage import damaged
 from ui.chat.storage.conversation_list import ConversationList, ConversationRole
 from ui.inspector.shown_run import shown_recording
-from ui.kit.background.files import FileRefused, read_text
+from ui.kit.tasks import FileRefused, read_text
 from ui.records.codec import Preset, presets_from_json, presets_json
 from ui.records.conversations import Conversation, ConversationSettings, StopEntry
 from ui.records.exchange.archive import (

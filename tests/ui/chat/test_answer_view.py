@@ -20,8 +20,8 @@ from engine.values.events import (
 from tests.support.answers.said import FINISHED, finished_run
 from ui.chat.messages.answer_view import AnswerView
 from ui.chat.messages.tool_cards import GrowingCard, pretty
-from ui.kit.look.theme import Theme
-from ui.kit.text.flow_text import FlowText
+from ui.kit.flow_text import FlowText
+from ui.kit.theme import Theme
 from ui.records.messages import ConversationMessage
 from ui.records.runs import Run, RunState, progress_words
 

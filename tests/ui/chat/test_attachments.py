@@ -16,7 +16,7 @@ from tests.support.shown import main_window, shown
 from tests.ui.driving import MODEL, RunOnLoop, eventually
 from ui.chat.composer.composer import Composer, full_words
 from ui.chat.session.context_meter import ContextMeter, Count, Counted
-from ui.kit.look.theme import Theme
+from ui.kit.theme import Theme
 from ui.records.attachments import Attachment, PageRange, with_attachments
 from ui.records.conversations import Conversation
 

@@ -5,7 +5,7 @@ from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
 from ui.chat.composer.composer import Composer
-from ui.kit.look.theme import Theme
+from ui.kit.theme import Theme
 
 
 @pytest.fixture

@@ -19,8 +19,8 @@ from ui.chat.messages.message_slots import estimated_height
 from ui.chat.messages.question_view import QuestionView
 from ui.chat.session.open_conversations import OpenConversation
 from ui.chat.session.traces import Traces
-from ui.kit.look.theme import Theme
-from ui.kit.text.flow_text import FlowText
+from ui.kit.flow_text import FlowText
+from ui.kit.theme import Theme
 from ui.records.conversations import Conversation
 from ui.records.messages import ConversationMessage
 from ui.records.store import MemoryConversationStore

@@ -4,7 +4,7 @@ from PySide6.QtWidgets import QApplication, QWidget
 from pytestqt.qtbot import QtBot
 
 from ui.chat.messages.question_view import QuestionView
-from ui.kit.look.theme import Theme
+from ui.kit.theme import Theme
 from ui.records.messages import ConversationMessage
 
 

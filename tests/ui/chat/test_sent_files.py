@@ -12,7 +12,7 @@ from app.store.conversation_store import open_store
 from engine import Finished, StopInfo, StopKind, TextDelta, Timing, Usage
 from tests.ui.driving import RunOnLoop, ScriptedEngine, eventually, session
 from ui.chat.messages.question_view import QuestionView
-from ui.kit.look.theme import Theme
+from ui.kit.theme import Theme
 from ui.records.attachments import (
     Attachment,
     PageRange,

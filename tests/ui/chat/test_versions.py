@@ -16,7 +16,7 @@ from tests.support.shown import main_window
 from tests.support.shown import shown as shown_window
 from tests.ui.driving import RunOnLoop, ScriptedEngine, eventually, session
 from ui.chat.session.conversation_session import ConversationSession
-from ui.kit.look.theme import Theme
+from ui.kit.theme import Theme
 from ui.records.codec import run_from, run_values
 from ui.records.conversations import Conversation, ConversationSettings, StopEntry
 from ui.records.messages import ConversationMessage, MessageTree, copied

@@ -9,7 +9,7 @@ from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
 from ui.chat.columns.welcome import Welcome
-from ui.kit.look.theme import Theme
+from ui.kit.theme import Theme
 
 
 class Ready(QObject):

@@ -17,7 +17,7 @@ from tests.ui.driving import RunOnLoop
 from tests.ui.inspector.inspecting import Steps, Use
 from ui.chat.session.traces import Traces
 from ui.inspector.shown_run import ShownRun
-from ui.kit.look.theme import Theme
+from ui.kit.theme import Theme
 from ui.records.runs import Run
 
 Record = Callable[..., ShownRun]

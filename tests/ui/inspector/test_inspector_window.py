@@ -16,7 +16,7 @@ from tests.ui.inspector.inspecting import COUNT, Use, ask
 from ui.inspector.inspector_window import InspectorWindow
 from ui.inspector.matcher_tab import MatcherTab, RuleReport, rule_reports
 from ui.inspector.tape import Tape
-from ui.kit.look.theme import Theme
+from ui.kit.theme import Theme
 from ui.window.main_window import MainWindow
 
 

@@ -10,8 +10,8 @@ from engine.library.discovery import ModelFolders
 from engine.scheduling.service import Engine
 from tests.support.shown import main_window
 from tests.ui.driving import eventually
-from ui.kit.look.theme import Theme
-from ui.models.model_card import ModelCard
+from ui.kit.theme import Theme
+from ui.models.local_models import ModelCard
 from ui.models.models_window import ModelsWindow
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ui.models.finding.card_text import card_text
+from ui.models.finder import card_text
 
 
 @pytest.mark.parametrize(

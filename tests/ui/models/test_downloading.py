@@ -13,7 +13,7 @@ from engine.library.memory import Memory
 from tests.support.hub import COMMIT, Hub, hub
 from tests.ui.driving import RunOnLoop, eventually
 from tests.ui.models.opened import OpenedModels
-from ui.kit.look.theme import Theme
+from ui.kit.theme import Theme
 from ui.models.downloads import Download
 
 REPOSITORY = "makers/demo-model"

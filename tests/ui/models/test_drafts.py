@@ -9,8 +9,8 @@ from PySide6.QtWidgets import QMenu, QToolButton
 from tests.support.several.draft_models import swap_tokens, write_draft
 from tests.ui.driving import RunOnLoop, eventually
 from tests.ui.models.test_models import OpenedModels
-from ui.kit.look.theme import Theme
-from ui.models.model_card import ModelCard
+from ui.kit.theme import Theme
+from ui.models.local_models import ModelCard
 from ui.models.model_library import ModelLibrary
 
 

@@ -17,9 +17,9 @@ from engine.scheduling.service import Engine
 from tests.support.scripted import Stage
 from tests.ui.driving import RunOnLoop, eventually
 from tests.ui.models.opened import OpenedModels
-from ui.kit.look.theme import Theme
-from ui.kit.text.pill import StatusPill
-from ui.models.model_card import ModelCard
+from ui.kit.labels import StatusPill
+from ui.kit.theme import Theme
+from ui.models.local_models import ModelCard
 from ui.models.model_library import LibraryModel
 from ui.models.model_words import (
     facts,

@@ -11,8 +11,8 @@ from engine.values.request import GenerationRequest
 from tests.support.several.draft_models import write_draft
 from tests.ui.chat.switching.several import SeveralModels
 from tests.ui.driving import RunOnLoop, eventually
-from ui.kit.look.theme import Theme
-from ui.models.model_card import ModelCard
+from ui.kit.theme import Theme
+from ui.models.local_models import ModelCard
 from ui.models.models_window import ModelsWindow
 
 

@@ -8,11 +8,16 @@ from pytestqt.qtbot import QtBot
 
 from tests.support.kept import preferences_state
 from tests.ui.driving import RunOnLoop
-from ui.kit.look.theme import Theme
-from ui.preferences.declaring import Declared, declare, declared
-from ui.preferences.groups import NewConversation
-from ui.preferences.pages import PAGES
-from ui.preferences.preferences import Preferences, declaration
+from ui.kit.theme import Theme
+from ui.preferences.preferences import (
+    PAGES,
+    Declared,
+    NewConversation,
+    Preferences,
+    declaration,
+    declare,
+    declared,
+)
 from ui.preferences.preferences_dialog import PreferencesDialog
 from ui.records.conversations import ConversationSettings
 

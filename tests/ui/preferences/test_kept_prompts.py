@@ -9,8 +9,8 @@ from pytestqt.qtbot import QtBot
 from engine import CacheOwner, DiskCache
 from tests.support.kept import preferences_state
 from tests.ui.driving import RunOnLoop, eventually
-from ui.kit.look.theme import Theme
-from ui.preferences.pages import STORAGE
+from ui.kit.theme import Theme
+from ui.preferences.preferences import STORAGE
 from ui.preferences.preferences_dialog import PreferencesDialog
 from ui.preferences.preferences_state import PreferencesState
 

@@ -8,15 +8,12 @@ from pytestqt.qtbot import QtBot
 from tests.support.kept import preferences_state
 from tests.support.looks.contrast import contrast
 from tests.ui.driving import RunOnLoop
-from ui.kit.controls.check_box import CheckBox
-from ui.kit.controls.choice import Choice
-from ui.kit.controls.number_field import NumberField
-from ui.kit.look.colors import DARK, LIGHT, strengthened
-from ui.kit.look.theme import Theme
-from ui.preferences.groups import ServerPreferences, ToolPreferences
-from ui.preferences.preferences import Preferences
-from ui.preferences.preferences_dialog import PreferencesDialog
-from ui.preferences.removable_rows import RemovableRows
+from ui.kit.buttons import CheckBox, Choice
+from ui.kit.colors import DARK, LIGHT, strengthened
+from ui.kit.fields import NumberField
+from ui.kit.theme import Theme
+from ui.preferences.preferences import Preferences, ServerPreferences, ToolPreferences
+from ui.preferences.preferences_dialog import PreferencesDialog, RemovableRows
 from ui.server.server_window import origin_problem
 
 Control = TypeVar("Control", bound=QWidget)

@@ -13,10 +13,9 @@ from tests.support.asking import other_stop_options
 from tests.support.kept import preferences_state
 from ui.chat.composer.settings_popover import SettingsPopover, settings_words
 from ui.chat.storage.presets import PresetList
-from ui.kit.controls.number_field import NumberField
-from ui.kit.look.theme import Theme
-from ui.preferences.groups import NewConversation
-from ui.preferences.preferences import Preferences
+from ui.kit.fields import NumberField
+from ui.kit.theme import Theme
+from ui.preferences.preferences import NewConversation, Preferences
 from ui.preferences.preferences_dialog import PreferencesDialog
 from ui.records.conversations import ConversationSettings
 from ui.records.store import MemoryConversationStore

@@ -11,7 +11,7 @@ from pytestqt.qtbot import QtBot
 from engine.stopping.record import StopInfo, StopKind
 from engine.values.events import Finished, Timing, Usage
 from engine.values.request import GenerationRequest
-from ui.kit.look.theme import Theme
+from ui.kit.theme import Theme
 from ui.server.request_log import INTERVAL_MS, RequestColumn, RequestLogPanel, RequestTable, cell
 from ui.server.requests import (
     RequestAnswer,

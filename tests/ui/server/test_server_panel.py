@@ -8,9 +8,8 @@ from PySide6.QtWidgets import QAbstractButton, QLabel
 from tests.support.kept import preferences_state
 from tests.ui.driving import RunOnLoop, eventually
 from tests.ui.server.test_request_log import began, ended
-from ui.kit.look.theme import Theme
-from ui.preferences.groups import KeyPlace, ServerPreferences
-from ui.preferences.preferences import Preferences
+from ui.kit.theme import Theme
+from ui.preferences.preferences import KeyPlace, Preferences, ServerPreferences
 from ui.server.requests import RequestEntry, RequestLog
 from ui.server.server_panel import ApiKeyState, ServerPanel
 from ui.server.server_switch import ServerSwitch, pill_of

@@ -13,7 +13,7 @@ from engine.values.events import Finished, Timing, Usage
 from tests.support.answers.said import FINISHED
 from tests.support.shown import main_window
 from tests.ui.driving import MODEL, RunOnLoop, ScriptedEngine, eventually
-from ui.kit.look.theme import Theme
+from ui.kit.theme import Theme
 from ui.records.codec import settings_from, settings_values
 from ui.records.conversations import ConversationSettings
 from ui.records.requests import stop_rules

@@ -11,7 +11,7 @@ from PySide6.QtWidgets import QApplication, QMenu
 from engine.files.fields import Fields
 from engine.stopping.rules import StopRules, StopScope
 from tests.ui.driving import RunOnLoop, ScriptedEngine, eventually
-from ui.kit.look.theme import Theme
+from ui.kit.theme import Theme
 from ui.records.codec import stops_from, stops_values
 from ui.records.conversations import StopEntry, rules_of
 from ui.stops.stop_list import EMPTY_MESSAGE, StopListModel

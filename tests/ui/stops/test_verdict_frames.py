@@ -10,8 +10,8 @@ from pytestqt.qtbot import QtBot
 from tests.support.answers.said import conversation, finished_run
 from tests.support.shown import main_window, shown
 from tests.ui.driving import MODEL, RunOnLoop, ScriptedEngine, eventually
-from ui.kit.look.theme import Theme
-from ui.kit.text.facts import FactTable
+from ui.kit.labels import FactTable
+from ui.kit.theme import Theme
 from ui.models.model_state import ModelState
 from ui.records.conversations import ChosenModel, StopEntry
 from ui.records.runs import Run, RunState

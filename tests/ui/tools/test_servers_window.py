@@ -14,8 +14,8 @@ from tests.support.outside.tool_hosts import ADD, SUMS, DictatedHost
 from tests.support.shown import main_window, shown
 from tests.ui.driving import RunOnLoop, eventually
 from ui.chat.composer.tools_popover import ToolsPopover
-from ui.kit.background.tasks import Tasks
-from ui.kit.look.theme import Theme
+from ui.kit.tasks import Tasks
+from ui.kit.theme import Theme
 from ui.records.tools import (
     NamedValue,
     PromptInfo,
@@ -26,9 +26,8 @@ from ui.records.tools import (
     ToolsInUse,
     approval_of,
 )
-from ui.tools.server_detail import ServerDetail
 from ui.tools.server_dialogs import PasteDialog, ServerForm
-from ui.tools.servers_window import ToolServersWindow
+from ui.tools.servers_window import ServerDetail, ToolServersWindow
 from ui.tools.tool_host import ToolsRefused
 from ui.tools.toolbox import Toolbox
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from ui.kit.look.theme import Theme
+from ui.kit.theme import Theme
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from tests.support.shown import main_window, shown
 from tests.ui.driving import RunOnLoop
 from ui.chat.composer.preset_menus import PresetButton
 from ui.chat.storage.presets import PresetList
-from ui.kit.look.theme import Theme
+from ui.kit.theme import Theme
 from ui.records.codec import Preset
 from ui.records.conversations import ConversationSettings, StopEntry
 from ui.records.store import MemoryConversationStore

@@ -16,18 +16,16 @@ from ui.chat.composer.composer import Composer
 from ui.chat.messages.answer_view import ReasonLine
 from ui.chat.messages.question_view import QuestionView
 from ui.chat.session.context_meter import Count
-from ui.kit.controls.buttons import ChipButton, IconBadge, IconButton, ToggleSwitch
-from ui.kit.controls.check_box import CheckBox
-from ui.kit.controls.clear_button import add_clear_button, add_leading_icon
-from ui.kit.look import sizes
-from ui.kit.look.stylesheet import stylesheet
-from ui.kit.look.theme import Theme, restyle
-from ui.kit.text.labels import label
-from ui.kit.text.pill import StatusPill
+from ui.kit.buttons import CheckBox, ChipButton, IconBadge, IconButton, ToggleSwitch
+from ui.kit.colors import of_glyphs
+from ui.kit.fields import add_clear_button, add_leading_icon
+from ui.kit.labels import StatusPill, label
+from ui.kit.stylesheet import stylesheet
+from ui.kit.theme import Theme, restyle
 from ui.records.messages import question
 from ui.server.request_log import RequestLogPanel
 from ui.server.requests import RequestLog
-from ui.words.tones import Tone
+from ui.words import Tone
 
 SIZES = (100, 150, 200)
 WIDTH, HEIGHT = 1280, 900
@@ -130,7 +128,7 @@ def test_the_style_sheet_grows_all_but_hairlines(sized: Theme) -> None:
 
 
 def test_no_text_is_so_small_that_controls_become_tiny() -> None:
-    assert sizes.of_glyphs(70) >= 0.9
+    assert of_glyphs(70) >= 0.9
 
 
 def test_a_field_keeps_its_size_when_it_is_marked_as_wrong(

@@ -21,9 +21,9 @@ from tests.support.kept import preferences_state
 from tests.support.shown import Use, main_window, shown
 from tests.ui.driving import RunOnLoop, eventually
 from ui.chat.composer.attachments import FileChip
-from ui.kit.look.colors import LIGHT
-from ui.kit.look.stylesheet import stylesheet
-from ui.kit.look.theme import Theme
+from ui.kit.colors import LIGHT
+from ui.kit.stylesheet import stylesheet
+from ui.kit.theme import Theme
 from ui.preferences.preferences_dialog import PreferencesDialog
 from ui.records.attachments import Attachment
 from ui.window.main_window import MainWindow

@@ -17,10 +17,16 @@ from tests.support.answers.said import finished_run
 from tests.support.shown import SilentServer, Use, main_window, shown
 from tests.ui.driving import RunOnLoop, eventually
 from ui.chat.messages.question_view import PlainBubble
-from ui.kit.look.theme import Theme
-from ui.kit.text.elided import ElidedButton, ElidedChip
-from ui.kit.text.facts import FactTable
-from ui.kit.text.labels import WrappedLabel, breakable, label, plain_tool_tip
+from ui.kit.labels import (
+    ElidedButton,
+    ElidedChip,
+    FactTable,
+    WrappedLabel,
+    breakable,
+    label,
+    plain_tool_tip,
+)
+from ui.kit.theme import Theme
 from ui.records.conversations import Conversation, StopEntry
 from ui.records.messages import ConversationMessage
 from ui.window.main_window import MainWindow

@@ -23,7 +23,7 @@ from engine.scheduling.service import Engine
 from tests.support.kept import preferences_state
 from tests.support.shown import shown
 from tests.ui.driving import RunOnLoop, eventually
-from ui.kit.look.theme import Theme
+from ui.kit.theme import Theme
 from ui.preferences.preferences_dialog import PreferencesDialog
 from ui.records.store import MemoryConversationStore
 from ui.window.main_window import MainWindow

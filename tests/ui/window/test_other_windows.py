@@ -12,7 +12,7 @@ from app.inspector import ApiTools
 from engine.scheduling.service import Engine
 from tests.support.shown import Use, main_window, shown
 from tests.ui.driving import RunOnLoop, eventually
-from ui.kit.look.theme import Theme
+from ui.kit.theme import Theme
 from ui.window.main_window import MainWindow
 
 

@@ -27,7 +27,7 @@ from engine.values.request import TraceLevel
 from tests.support.kept import preferences_state
 from tests.support.shown import Use, shown
 from tests.ui.driving import RunOnLoop, eventually
-from ui.kit.look.theme import Theme
+from ui.kit.theme import Theme
 from ui.preferences.preferences_dialog import PreferencesDialog
 from ui.records.attachments import Attachment
 from ui.records.store import MemoryConversationStore

@@ -13,7 +13,7 @@ from engine.scheduling.service import Engine
 from tests.support.shown import SilentServer, Use, main_window, shown
 from tests.ui.driving import RunOnLoop, eventually
 from ui.chat.messages.question_view import QuestionView
-from ui.kit.look.theme import Theme
+from ui.kit.theme import Theme
 from ui.records.attachments import Attachment
 from ui.records.runs import RunState
 from ui.window.main_window import MainWindow

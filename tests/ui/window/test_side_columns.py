@@ -14,7 +14,7 @@ from PySide6.QtWidgets import (
 from engine.scheduling.service import Engine
 from tests.support.shown import SilentServer, Use, main_window, shown
 from tests.ui.driving import RunOnLoop, eventually
-from ui.kit.look.theme import Theme
+from ui.kit.theme import Theme
 from ui.window.main_window import MainWindow, readable_px
 
 SIZES = (100, 150, 200)

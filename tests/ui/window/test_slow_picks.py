@@ -9,7 +9,7 @@ from PySide6.QtTest import QTest
 from tests.support.shown import main_window, shown
 from tests.ui.driving import RunOnLoop, ScriptedEngine, eventually
 from tests.ui.keyboard import click, keyboard, row
-from ui.kit.look.theme import Theme
+from ui.kit.theme import Theme
 from ui.records.conversations import Conversation
 from ui.records.messages import ConversationMessage
 from ui.records.store import MemoryConversationStore

@@ -12,7 +12,7 @@ from engine.stopping.record import StopKind
 from tests.support.scripted import Stage
 from tests.support.shown import main_window, shown
 from tests.ui.driving import RunOnLoop, eventually
-from ui.kit.look.theme import Theme
+from ui.kit.theme import Theme
 
 
 class NeverAgain:

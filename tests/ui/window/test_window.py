@@ -25,7 +25,7 @@ from tests.support.answers.said import sentence_of_stop
 from tests.support.shown import SilentServer, Use, main_window, shown
 from tests.ui.driving import RunOnLoop, eventually
 from ui.chat.messages.answer_view import AnswerView, ReasonLine
-from ui.kit.look.theme import Theme
+from ui.kit.theme import Theme
 from ui.window.main_window import MainWindow
 
 

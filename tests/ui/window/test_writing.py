@@ -18,8 +18,8 @@ from tests.support.shown import Use, main_window, shown
 from tests.ui.driving import RunOnLoop, ScriptedEngine, eventually
 from tests.ui.keyboard import click, keyboard, row
 from ui.chat.messages.question_view import QuestionView
-from ui.kit.controls.growing_input import GrowingInput
-from ui.kit.look.theme import Theme
+from ui.kit.fields import GrowingInput
+from ui.kit.theme import Theme
 from ui.stops.stop_rows import StopColumn
 from ui.window.main_window import MainWindow
 

@@ -2,7 +2,7 @@
 
 from datetime import datetime
 
-from ui.words.days import day_words
+from ui.words import day_words
 
 
 def test_the_year_is_named_where_it_is_another_one() -> None:

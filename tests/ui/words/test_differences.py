@@ -2,7 +2,7 @@
 
 import pytest
 
-from ui.words.differences import differences
+from ui.words import differences
 
 
 def parts(text: str, spans: list[tuple[int, int]]) -> list[str]:

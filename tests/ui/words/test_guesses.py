@@ -4,7 +4,7 @@ import pytest
 
 from engine import acceptance
 from engine.values.events import Speculation
-from ui.words.guesses import guess_words
+from ui.words import guess_words
 
 
 def test_an_answer_without_guesses_says_so() -> None:

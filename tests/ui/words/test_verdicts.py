@@ -4,9 +4,8 @@ from engine import AnswerContext, figures
 from engine.stopping.record import Channel, StopInfo, StopKind
 from engine.stopping.verdict import position, verdict_words
 from engine.values.events import Finished, Timing, Usage
-from ui.kit.look import icons
-from ui.words.tones import Tone
-from ui.words.verdicts import verdict
+from ui.kit import icons
+from ui.words import Tone, verdict
 
 USAGE = Usage(prompt_tokens=30, cached_tokens=12, output_tokens=143)
 TIMING = Timing(first_token_s=0.38, decode_s=142 / 41, total_s=4)

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine import escaped, quoted, visible
-from ui.words.visible import needs_escapes, unescaped, with_control_pictures
+from ui.words import needs_escapes, unescaped, with_control_pictures
 
 
 @given(st.text())

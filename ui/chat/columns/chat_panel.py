@@ -33,14 +33,12 @@ from ui.chat.messages.question_view import QuestionView
 from ui.chat.session.answering_model import AnsweringModel
 from ui.chat.session.open_conversations import OpenConversation
 from ui.chat.session.workspace import Workspace
-from ui.kit.background.tasks import Tasks
-from ui.kit.controls.buttons import IconButton
-from ui.kit.controls.file_drops import FileDrops
-from ui.kit.controls.typing import is_typed_text
-from ui.kit.look.theme import HEAD_PX, Theme
-from ui.kit.system.boxes import ask_text
-from ui.kit.system.links import ask_about_link
-from ui.kit.text.labels import ElidedLabel, rescale
+from ui.kit.buttons import IconButton
+from ui.kit.dialogs import ask_about_link, ask_text
+from ui.kit.fields import FileDrops, is_typed_text
+from ui.kit.labels import ElidedLabel, rescale
+from ui.kit.tasks import Tasks
+from ui.kit.theme import HEAD_PX, Theme
 from ui.records.attachments import Attachment
 from ui.records.codec import Preset
 from ui.records.conversations import ConversationSettings
@@ -48,8 +46,7 @@ from ui.records.messages import ConversationMessage
 from ui.records.runs import Run, StopChange
 from ui.records.store import StoreProblem, words_of
 from ui.records.tools import Decision, PromptInfo, ResourceInfo
-from ui.tools.server_words import chip_words
-from ui.tools.tool_host import ToolsRefused
+from ui.tools.tool_host import ToolsRefused, chip_words
 from ui.tools.toolbox import Toolbox
 
 # The line above a conversation: its title, the model, and buttons for the side columns.

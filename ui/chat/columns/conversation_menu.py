@@ -33,14 +33,13 @@ from ui.chat.columns.sidebar import Sidebar
 from ui.chat.session.workspace import Workspace
 from ui.chat.storage.conversation_imports import ImportPreview
 from ui.chat.storage.conversation_list import named
-from ui.kit.background.tasks import Tasks
-from ui.kit.controls.check_box import CheckBox, CheckDelegate
-from ui.kit.controls.reading_order import move_focus
-from ui.kit.look.theme import Theme
-from ui.kit.system.boxes import report_failure
-from ui.kit.system.file_dialogs import choose_file, choose_folder, choose_target
-from ui.kit.system.menus import add_entry, empty_menu
-from ui.kit.text.labels import label
+from ui.kit.buttons import CheckBox, CheckDelegate
+from ui.kit.dialogs import choose_file, choose_folder, choose_target, report_failure
+from ui.kit.labels import label
+from ui.kit.menus import add_entry, empty_menu
+from ui.kit.tasks import Tasks
+from ui.kit.theme import Theme
+from ui.kit.windows import move_focus
 from ui.records.conversations import Conversation, ListOrder
 from ui.records.exchange.archive import OURS
 from ui.records.exchange.contents import ListedConversation

@@ -29,18 +29,16 @@ from PySide6.QtWidgets import (
 from engine import counted, size_in_words
 from engine.library.memory import Fit
 from ui.chat.session.answering_model import AnsweringModel, AnsweringStage
-from ui.kit.controls.buttons import IconButton
-from ui.kit.controls.clear_button import add_clear_button, add_leading_icon
-from ui.kit.controls.popping_up import move_within_screen
-from ui.kit.controls.reading_order import move_focus
-from ui.kit.look import icons
-from ui.kit.look.row_ground import draw_row_ground
-from ui.kit.look.theme import Theme
-from ui.kit.text.elided import ElidedButton
-from ui.kit.text.labels import label
+from ui.kit import icons
+from ui.kit.buttons import IconButton
+from ui.kit.fields import add_clear_button, add_leading_icon
+from ui.kit.icons import draw_row_ground
+from ui.kit.labels import ElidedButton, label
+from ui.kit.theme import Theme
+from ui.kit.windows import move_focus, move_within_screen
 from ui.models.model_library import LibraryModel, ModelLibrary
 from ui.models.model_words import RESTART, fit_words, loading_words, percent, used
-from ui.words.tones import Tone
+from ui.words import Tone
 
 # The line above the chat when the folder of the conversation's model is gone. Main thread.
 

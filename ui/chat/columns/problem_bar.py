@@ -16,14 +16,13 @@ from PySide6.QtWidgets import (
 )
 
 from ui.chat.storage.conversation_imports import Transfers
-from ui.kit.background.tasks import Tasks
-from ui.kit.controls.buttons import IconBadge, IconButton
-from ui.kit.look.theme import Theme
-from ui.kit.system.boxes import BoxButton, ask
-from ui.kit.system.files_shown import show_in_files
-from ui.kit.text.labels import ElidedLabel, label
+from ui.kit.buttons import IconBadge, IconButton
+from ui.kit.dialogs import BoxButton, ask, show_in_files
+from ui.kit.labels import ElidedLabel, label
+from ui.kit.tasks import Tasks
+from ui.kit.theme import Theme
 from ui.records.store import ConversationStore, StoreProblem
-from ui.words.tones import Tone
+from ui.words import Tone
 
 # Keeps a window open while something that a person wrote is not saved. Main thread.
 

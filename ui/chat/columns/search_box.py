@@ -14,11 +14,10 @@ from PySide6.QtWidgets import (
 from engine import counted
 from ui.chat.columns.sidebar_rows import when_words
 from ui.chat.storage.search import Search
-from ui.kit.controls.clear_button import add_clear_button, add_leading_icon
-from ui.kit.controls.typing import is_typed_text
-from ui.kit.look.row_ground import draw_row_ground
-from ui.kit.look.theme import Theme
-from ui.kit.text.labels import label
+from ui.kit.fields import add_clear_button, add_leading_icon, is_typed_text
+from ui.kit.icons import draw_row_ground
+from ui.kit.labels import label
+from ui.kit.theme import Theme
 from ui.records.store import MOST_HITS, Hit
 
 # The field that searches all messages, and the list of results. Main thread.

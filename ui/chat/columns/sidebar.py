@@ -42,17 +42,14 @@ from ui.chat.columns.search_box import SearchField, SearchResults
 from ui.chat.columns.sidebar_rows import MIME, ConversationDelegate, FolderHead, SidebarRows
 from ui.chat.session.workspace import Workspace
 from ui.chat.storage.conversation_list import ConversationList
-from ui.kit.controls.buttons import IconButton
-from ui.kit.controls.flow_layout import FlowLayout
-from ui.kit.controls.growing_input import never_sideways
-from ui.kit.controls.reading_order import move_focus
-from ui.kit.controls.typing import is_typed_text
-from ui.kit.look.theme import HEAD_PX, Theme
-from ui.kit.system.boxes import ask_text
-from ui.kit.system.menus import add_entry, literal, passing_menu
-from ui.kit.text.elided import ElidedButton
-from ui.kit.text.labels import label
-from ui.kit.text.undo_bar import UndoBar
+from ui.kit.buttons import IconButton, UndoBar
+from ui.kit.dialogs import ask_text
+from ui.kit.fields import is_typed_text, never_sideways
+from ui.kit.labels import ElidedButton, label
+from ui.kit.layouts import FlowLayout
+from ui.kit.menus import add_entry, literal, passing_menu
+from ui.kit.theme import HEAD_PX, Theme
+from ui.kit.windows import move_focus
 from ui.records.conversations import Conversation, ConversationFolder, clean_tags, typed_tags
 from ui.records.store import Hit
 from ui.server.server_switch import ServerCard

@@ -23,11 +23,11 @@ from PySide6.QtWidgets import QStyle, QStyledItemDelegate, QStyleOptionViewItem,
 
 from engine import counted
 from ui.chat.storage.conversation_list import ConversationList, ConversationRole, row_value
-from ui.kit.look import icons
-from ui.kit.look.row_ground import draw_row_ground
-from ui.kit.look.theme import Theme
+from ui.kit import icons
+from ui.kit.icons import draw_row_ground
+from ui.kit.theme import Theme
 from ui.records.conversations import Conversation, ConversationFolder
-from ui.words.days import day_words
+from ui.words import day_words
 
 # The rows of the sidebar: folders with their conversations, then all other conversations.
 #

@@ -32,19 +32,16 @@ from ui.chat.composer.settings_popover import sampling_field
 from ui.chat.messages.answer_view import AnswerView
 from ui.chat.session.open_conversations import OpenConversation
 from ui.chat.session.side_by_side import Side, SideBySide
-from ui.kit.background.tasks import Tasks
-from ui.kit.controls.check_box import CheckBox
-from ui.kit.controls.choice import Choice
-from ui.kit.controls.growing_input import never_sideways
-from ui.kit.controls.number_field import NumberField
-from ui.kit.controls.reading_order import move_focus
-from ui.kit.look.theme import Theme
-from ui.kit.text.labels import label
+from ui.kit.buttons import CheckBox, Choice
+from ui.kit.fields import NumberField, never_sideways
+from ui.kit.labels import label
+from ui.kit.tasks import Tasks
+from ui.kit.theme import Theme
+from ui.kit.windows import move_focus
 from ui.records.conversations import ChosenModel, StopEntry, Variant, difference_words
 from ui.records.runs import Run, RunState
 from ui.stops.stop_list import refusal
-from ui.words.differences import Spans, differences
-from ui.words.visible import unescaped
+from ui.words import Spans, differences, unescaped
 
 # One of two answers in its column: its settings, the answer, and the button that keeps it.
 #

@@ -16,9 +16,9 @@ from PySide6.QtWidgets import (
 
 from ui.chat.session.open_conversations import OpenConversation
 from ui.chat.session.workspace import Workspace
-from ui.kit.controls.buttons import IconButton
-from ui.kit.look.theme import HEAD_PX, Theme
-from ui.kit.text.labels import label
+from ui.kit.buttons import IconButton
+from ui.kit.labels import label
+from ui.kit.theme import HEAD_PX, Theme
 from ui.records.conversations import StopEntry
 from ui.records.runs import Run
 from ui.stops.stop_list_editor import StopListEditor

@@ -17,10 +17,10 @@ from PySide6.QtWidgets import (
 
 from engine import visible
 from ui.chat.session.answering_model import AnsweringModel
-from ui.kit.controls.buttons import IconBadge
-from ui.kit.look.theme import Theme
-from ui.kit.text.labels import label
-from ui.words.tones import Tone
+from ui.kit.buttons import IconBadge
+from ui.kit.labels import label
+from ui.kit.theme import Theme
+from ui.words import Tone
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,20 +20,18 @@ from PySide6.QtWidgets import (
 )
 
 from engine import counted, size_in_words
-from ui.kit.background.tasks import Tasks
-from ui.kit.controls.buttons import IconButton
-from ui.kit.controls.flow_layout import FlowLayout
-from ui.kit.controls.popping_up import pop_up_above
-from ui.kit.controls.reading_order import move_focus
-from ui.kit.look import icons
-from ui.kit.look.theme import Theme, fixed_font
-from ui.kit.system.file_dialogs import choose_files
-from ui.kit.text.flow_text import FlowText
-from ui.kit.text.labels import ElidedLabel, clear_layout_of, label, plain_tool_tip, rescale
-from ui.kit.text.searched import SearchedLabel, SearchedPart, SearchedText
+from ui.kit import icons
+from ui.kit.buttons import IconButton
+from ui.kit.dialogs import choose_files
+from ui.kit.flow_text import FlowText, SearchedLabel, SearchedPart, SearchedText
+from ui.kit.labels import ElidedLabel, clear_layout_of, label, plain_tool_tip, rescale
+from ui.kit.layouts import FlowLayout
+from ui.kit.tasks import Tasks
+from ui.kit.theme import Theme, fixed_font
+from ui.kit.windows import move_focus, pop_up_above
 from ui.records.attachments import Attachment, AttachmentRefused
 from ui.records.documents import FileReader, ReadingEnded
-from ui.words.visible import lines_of
+from ui.words import lines_of
 
 # Reads files for a message on another thread. Main thread.
 

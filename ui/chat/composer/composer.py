@@ -16,11 +16,11 @@ from PySide6.QtWidgets import (
 from engine import counted
 from ui.chat.composer.attachments import AttachmentRow
 from ui.chat.session.context_meter import Count
-from ui.kit.controls.buttons import ChipButton, IconButton
-from ui.kit.controls.growing_input import GrowingInput
-from ui.kit.look import icons
-from ui.kit.look.theme import Theme, restyle
-from ui.kit.text.labels import label
+from ui.kit import icons
+from ui.kit.buttons import ChipButton, IconButton
+from ui.kit.fields import GrowingInput
+from ui.kit.labels import label
+from ui.kit.theme import Theme, restyle
 from ui.records.attachments import Attachment, with_attachments
 
 # Says how many tokens a message has and how full the model's context would be.

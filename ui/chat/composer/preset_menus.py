@@ -9,11 +9,10 @@ from PySide6.QtWidgets import QListWidget, QListWidgetItem, QMenu, QPushButton, 
 
 from ui.chat.composer.composer import Composer
 from ui.chat.storage.presets import PresetList
-from ui.kit.look import icons
-from ui.kit.look.theme import Theme
-from ui.kit.system.boxes import ask_text
-from ui.kit.system.file_dialogs import choose_file, choose_target
-from ui.kit.system.menus import add_entry, empty_menu, literal
+from ui.kit import icons
+from ui.kit.dialogs import ask_text, choose_file, choose_target
+from ui.kit.menus import add_entry, empty_menu, literal
+from ui.kit.theme import Theme
 from ui.records.codec import Preset
 
 # The button with the presets: choose, save, delete, import, export. Main thread.

@@ -21,13 +21,11 @@ from PySide6.QtWidgets import (
 from engine import SAMPLING_OPTIONS, STOP_OPTIONS, StopOption, counted
 from ui.chat.composer.preset_menus import PresetButton
 from ui.chat.storage.presets import PresetList
-from ui.kit.controls.check_box import CheckBox
-from ui.kit.controls.growing_input import never_sideways
-from ui.kit.controls.number_field import NumberField
-from ui.kit.controls.popping_up import pop_up_above
-from ui.kit.controls.reading_order import move_focus
-from ui.kit.look.theme import Theme
-from ui.kit.text.labels import label
+from ui.kit.buttons import CheckBox
+from ui.kit.fields import NumberField, never_sideways
+from ui.kit.labels import label
+from ui.kit.theme import Theme
+from ui.kit.windows import move_focus, pop_up_above
 from ui.records.conversations import ConversationSettings
 
 # A small card over the window that exists only while it is needed. Main thread.

@@ -12,13 +12,12 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from ui.kit.background.tasks import Tasks
-from ui.kit.controls.check_box import CheckBox
-from ui.kit.controls.popping_up import move_within_screen
-from ui.kit.controls.reading_order import move_focus
-from ui.kit.look.theme import Theme
-from ui.kit.system.menus import add_entry, empty_menu, literal, passing_menu
-from ui.kit.text.labels import clear_layout_of, label
+from ui.kit.buttons import CheckBox
+from ui.kit.labels import clear_layout_of, label
+from ui.kit.menus import add_entry, empty_menu, literal, passing_menu
+from ui.kit.tasks import Tasks
+from ui.kit.theme import Theme
+from ui.kit.windows import move_focus, move_within_screen
 from ui.records.tools import (
     PromptInfo,
     ResourceInfo,
@@ -28,8 +27,7 @@ from ui.records.tools import (
     ToolsInUse,
     approval_of,
 )
-from ui.tools.server_words import stage_words
-from ui.tools.tool_host import ToolsRefused
+from ui.tools.tool_host import ToolsRefused, stage_words
 from ui.tools.toolbox import Toolbox
 
 # The tools that the model may use in a conversation, in a small card. Main thread.

@@ -32,18 +32,17 @@ from engine import StopKind, figures, quoted, seconds, visible
 from ui.chat.composer.attachments import AttachedFile
 from ui.chat.composer.composer import MessageEditor
 from ui.chat.messages.tool_cards import ToolCards
-from ui.kit.controls.buttons import IconButton
-from ui.kit.look import icons
-from ui.kit.look.theme import Theme, fixed_font
-from ui.kit.markdown.view.markdown_view import MarkdownView
-from ui.kit.markdown.view.themed_style import markdown_style
-from ui.kit.system.clipboard import copy_text
-from ui.kit.text.flow_text import FlowText
-from ui.kit.text.labels import ElidedLabel, label, rescale
-from ui.kit.text.searched import SearchedPart, SearchedText
+from ui.kit import icons
+from ui.kit.buttons import IconButton
+from ui.kit.flow_text import FlowText, SearchedPart, SearchedText
+from ui.kit.labels import ElidedLabel, label, rescale
+from ui.kit.markdown.style import markdown_style
+from ui.kit.markdown.view import MarkdownView
+from ui.kit.menus import copy_text
+from ui.kit.theme import Theme, fixed_font
 from ui.records.messages import ConversationMessage
 from ui.records.runs import Run, RunState, progress_words
-from ui.words.tones import Tone
+from ui.words import Tone
 
 # The progress of an answer before its first word. Main thread.
 

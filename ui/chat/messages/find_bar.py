@@ -11,9 +11,9 @@ from ui.chat.messages.message_column import MessageColumn, Query
 from ui.chat.messages.message_menu import MessageTexts
 from ui.chat.session.open_conversations import OpenConversation
 from ui.chat.session.workspace import Workspace
-from ui.kit.controls.buttons import IconButton
-from ui.kit.look.theme import Theme, restyle
-from ui.kit.text.labels import label
+from ui.kit.buttons import IconButton
+from ui.kit.labels import label
+from ui.kit.theme import Theme, restyle
 from ui.records.messages import ConversationMessage
 
 # Finds a text in all messages of the open conversation, a few milliseconds at a time.

@@ -12,11 +12,10 @@ from ui.chat.messages.answer_view import AnswerView
 from ui.chat.messages.message_slots import MessageSlot, NearViews, ReadersPlace, SlotStack
 from ui.chat.messages.question_view import QuestionView
 from ui.chat.session.open_conversations import OpenConversation
-from ui.kit.look import icons
-from ui.kit.look.colors import Colors
-from ui.kit.look.theme import Theme, restyle
-from ui.kit.text.flow_text import Highlight
-from ui.kit.text.places import words_pattern
+from ui.kit import icons
+from ui.kit.colors import Colors
+from ui.kit.flow_text import Highlight, words_pattern
+from ui.kit.theme import Theme, restyle
 from ui.records.messages import ConversationMessage
 from ui.records.runs import Run
 

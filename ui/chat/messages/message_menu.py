@@ -17,23 +17,19 @@ from ui.chat.messages.question_view import QuestionView
 from ui.chat.messages.tool_cards import call_lines
 from ui.chat.session.open_conversations import OpenConversation
 from ui.chat.session.workspace import Workspace
-from ui.kit.look.theme import Theme
-from ui.kit.markdown.view.themed_style import markdown_style
-from ui.kit.markdown.writing.growing_text import GrowingText
-from ui.kit.system.boxes import report_failure
-from ui.kit.system.clipboard import copy_text
-from ui.kit.system.links import ask_about_picture
-from ui.kit.system.menus import add_entry, passing_menu
-from ui.kit.system.speech import Speech
-from ui.kit.text.editing import selected_text
-from ui.kit.text.flow_text import FlowText
-from ui.kit.text.places import block_texts
-from ui.kit.text.undo_bar import UndoBar
+from ui.kit.buttons import UndoBar
+from ui.kit.dialogs import ask_about_picture, report_failure
+from ui.kit.flow_text import FlowText, block_texts, selected_text
+from ui.kit.markdown.growing_text import GrowingText
+from ui.kit.markdown.style import markdown_style
+from ui.kit.menus import add_entry, copy_text, passing_menu
+from ui.kit.speech import Speech
+from ui.kit.theme import Theme
 from ui.records.attachments import Attachment
 from ui.records.conversations import Conversation
 from ui.records.messages import ConversationMessage, copied, question, runs_of
 from ui.records.runs import Run, RunState
-from ui.words.visible import lines_of
+from ui.words import lines_of
 
 # The text of messages as the screen shows it, even if they are folded or far from the screen.
 #

@@ -10,9 +10,8 @@ from PySide6.QtWidgets import QApplication, QScrollArea, QWidget
 
 from ui.chat.messages.answer_view import AnswerView
 from ui.chat.messages.question_view import QuestionView
-from ui.kit.look.theme import Theme
-from ui.kit.text.flow_text import FlowText, Highlight
-from ui.kit.text.searched import mark_parts, unfold_place
+from ui.kit.flow_text import FlowText, Highlight, mark_parts, unfold_place
+from ui.kit.theme import Theme
 from ui.records.messages import ConversationMessage
 from ui.records.runs import Run
 

@@ -10,10 +10,9 @@ from PySide6.QtWidgets import QFrame, QHBoxLayout, QVBoxLayout, QWidget
 from ui.chat.composer.attachments import AttachedFile
 from ui.chat.composer.composer import MessageEditor
 from ui.chat.messages.answer_view import MessageActions, below
-from ui.kit.look.theme import Theme
-from ui.kit.system.clipboard import copy_text
-from ui.kit.text.flow_text import FlowText
-from ui.kit.text.searched import SearchedPart, SearchedText
+from ui.kit.flow_text import FlowText, SearchedPart, SearchedText
+from ui.kit.menus import copy_text
+from ui.kit.theme import Theme
 from ui.records.attachments import Attachment
 from ui.records.messages import ConversationMessage
 

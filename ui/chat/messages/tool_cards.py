@@ -20,18 +20,16 @@ from PySide6.QtWidgets import (
 )
 
 from engine import seconds
-from ui.kit.controls.buttons import IconBadge
-from ui.kit.controls.copy_button import CopyButton
-from ui.kit.controls.flow_layout import FlowLayout
-from ui.kit.controls.own_window import OwnWindow
-from ui.kit.look.theme import Theme, fixed_font
-from ui.kit.text.flow_text import FlowText
-from ui.kit.text.labels import ElidedLabel, label, rescale
-from ui.kit.text.searched import SearchedLabel, SearchedPart, SearchedText
+from ui.kit.buttons import CopyButton, IconBadge
+from ui.kit.flow_text import FlowText, SearchedLabel, SearchedPart, SearchedText
+from ui.kit.labels import ElidedLabel, label, rescale
+from ui.kit.layouts import FlowLayout
+from ui.kit.theme import Theme, fixed_font
+from ui.kit.windows import OwnWindow
 from ui.records.runs import GrowingCall, Run
 from ui.records.tools import CallProgress, CallResult, CallState, Decision, Permission
-from ui.words.tones import Tone
-from ui.words.visible import (
+from ui.words import (
+    Tone,
     lines_of,
     with_control_pictures,
     with_directions_shown,

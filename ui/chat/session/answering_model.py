@@ -12,7 +12,7 @@ from typing import Literal, Protocol
 from PySide6.QtCore import QObject, QTimer, Signal
 
 from engine import LoadProgress, ModelInfo, as_sentence
-from ui.kit.background.tasks import Tasks
+from ui.kit.tasks import Tasks
 from ui.models.model_state import ModelState
 from ui.records.conversations import ChosenModel, Conversation
 

@@ -10,7 +10,7 @@ from typing import Protocol
 from PySide6.QtCore import QObject, QTimer, Signal
 
 from engine import EngineError, GenerationRequest, ModelInfo, PromptTooLong, Tool
-from ui.kit.background.tasks import Tasks
+from ui.kit.tasks import Tasks
 from ui.records.attachments import Attachment
 from ui.records.conversations import Conversation
 from ui.records.messages import question

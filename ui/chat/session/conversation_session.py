@@ -23,7 +23,7 @@ from ui.chat.session.running_answer import (
 )
 from ui.chat.session.tool_loop import CarryingOut, ToolLoop
 from ui.chat.session.traces import Traces
-from ui.kit.background.tasks import Tasks
+from ui.kit.tasks import Tasks
 from ui.records.attachments import Attachment
 from ui.records.conversations import Conversation
 from ui.records.messages import ConversationMessage, question, runs_of

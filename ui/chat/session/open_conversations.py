@@ -14,7 +14,7 @@ from ui.chat.session.running_answer import ModelsOnDemand
 from ui.chat.session.side_by_side import Side, SideBySide
 from ui.chat.session.traces import Traces
 from ui.chat.storage.conversation_list import ConversationList
-from ui.kit.background.tasks import Tasks
+from ui.kit.tasks import Tasks
 from ui.models.model_state import ModelState
 from ui.records.conversations import Conversation, Variant
 from ui.records.messages import ConversationMessage

@@ -36,12 +36,12 @@ from engine import (
 )
 from engine.recording.run_trace import RunTrace
 from ui.chat.session.traces import HeldText, Traces
-from ui.kit.background.tasks import Tasks
+from ui.kit.tasks import Tasks
 from ui.records.conversations import Conversation, ConversationSettings
 from ui.records.messages import ConversationMessage
 from ui.records.requests import Adapt, fitted
 from ui.records.runs import Run, RunState
-from ui.words.failures import failure_words
+from ui.words import failure_words
 
 # Loads the model of a conversation when a message needs it. Main thread.
 

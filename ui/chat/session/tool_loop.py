@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from engine import StopKind, Tool, ToolCall
-from ui.kit.background.tasks import Tasks
+from ui.kit.tasks import Tasks
 from ui.records.conversations import Conversation
 from ui.records.messages import ConversationMessage
 from ui.records.runs import Run
@@ -22,8 +22,7 @@ from ui.records.tools import (
     ToolInfo,
     approval_of,
 )
-from ui.tools.offering import engine_tools, named, tools_in_use
-from ui.tools.tool_host import ToolsRefused
+from ui.tools.tool_host import ToolsRefused, engine_tools, named, tools_in_use
 from ui.tools.toolbox import Toolbox
 
 # Runs the tool calls of a conversation's answers, one after another. Main thread.

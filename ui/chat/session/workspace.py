@@ -18,7 +18,7 @@ from ui.chat.storage.conversation_files import ConversationFiles, Recovery
 from ui.chat.storage.conversation_list import ConversationList
 from ui.chat.storage.presets import PresetList
 from ui.chat.storage.search import Search
-from ui.kit.background.tasks import Tasks
+from ui.kit.tasks import Tasks
 from ui.models.model_state import ModelState
 from ui.records.attachments import Attachment
 from ui.records.codec import Preset

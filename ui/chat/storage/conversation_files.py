@@ -22,7 +22,7 @@ from ui.chat.storage.conversation_imports import (
 )
 from ui.chat.storage.conversation_list import ConversationList, named
 from ui.chat.storage.presets import PresetList
-from ui.kit.background.tasks import Tasks
+from ui.kit.tasks import Tasks
 from ui.records.conversations import Conversation
 from ui.records.exchange.archive import (
     ARCHIVE_BEGIN,

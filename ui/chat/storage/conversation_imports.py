@@ -20,7 +20,7 @@ from engine.library.memory import memory
 from engine.recording.kept_trace import KeptTrace
 from ui.chat.storage.conversation_list import ConversationList
 from ui.chat.storage.presets import PresetList
-from ui.kit.background.tasks import Tasks
+from ui.kit.tasks import Tasks
 from ui.records.conversations import Conversation, ConversationFolder
 from ui.records.exchange.archive import OURS
 from ui.records.exchange.contents import (

@@ -7,8 +7,7 @@ from pathlib import Path
 from PySide6.QtCore import QObject, Signal
 
 from engine.files.fields import DamagedFile
-from ui.kit.background.files import FileRefused, read_text, write_text
-from ui.kit.background.tasks import Tasks
+from ui.kit.tasks import FileRefused, Tasks, read_text, write_text
 from ui.records.codec import Preset, presets_from_json, presets_json
 from ui.records.store import ConversationStore
 

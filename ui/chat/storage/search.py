@@ -12,7 +12,7 @@ from PySide6.QtCore import (
     Signal,
 )
 
-from ui.kit.background.tasks import Tasks
+from ui.kit.tasks import Tasks
 from ui.records.store import ConversationStore, Hit, words_of
 
 # Search in all messages: a query, and the list of its hits. Main thread.

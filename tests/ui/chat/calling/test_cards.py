@@ -10,7 +10,7 @@ from pytestqt.qtbot import QtBot
 
 from engine import Finished, StopInfo, StopKind, Timing, ToolCall, Usage
 from ui.chat.messages.tool_cards import ToolCard, ToolCards
-from ui.kit.look.theme import Theme
+from ui.kit.theme import Theme
 from ui.records.runs import Run, RunState
 from ui.records.tools import CallProgress, CallResult, CallState, Decision
 

@@ -8,7 +8,7 @@ import pytest
 from tests.support.shown import Use, main_window, shown
 from tests.ui.chat.reading.conversations import END
 from tests.ui.driving import RunOnLoop, ScriptedEngine, eventually, push
-from ui.kit.look.theme import Theme
+from ui.kit.theme import Theme
 from ui.window.main_window import MainWindow
 
 

@@ -265,7 +265,7 @@ def test_a_message_is_read_aloud_by_the_systems_program_until_it_is_stopped(
     voice.write_text(f'#!/bin/sh\ncat > "{said}.part"\nmv "{said}.part" "{said}"\nexec sleep 600\n')
     voice.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}/bin{os.pathsep}/usr/bin")
-    monkeypatch.setattr("ui.kit.system.speech._OTHERS", (("espeak-ng", "--stdin"),))
+    monkeypatch.setattr("ui.kit.speech._OTHERS", (("espeak-ng", "--stdin"),))
 
     async def steps(window: MainWindow) -> None:
         answer = (await talk(window))[-1]
@@ -302,8 +302,8 @@ def test_a_text_that_cannot_be_read_aloud_says_why(
         voice.write_text(f"#!/bin/sh\n{script}\n")
         voice.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}/nowhere")
-    monkeypatch.setattr("ui.kit.system.speech._OTHERS", (("espeak-ng", "--stdin"),))
-    monkeypatch.setattr("ui.kit.system.speech._MAC", (("espeak-ng", "--stdin"),))
+    monkeypatch.setattr("ui.kit.speech._OTHERS", (("espeak-ng", "--stdin"),))
+    monkeypatch.setattr("ui.kit.speech._MAC", (("espeak-ng", "--stdin"),))
 
     async def steps(window: MainWindow) -> None:
         choose(window, (await talk(window))[-1], "Speak")

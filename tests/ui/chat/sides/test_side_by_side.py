@@ -12,7 +12,7 @@ from engine.scheduling.service import Engine
 from tests.support.shown import Use, main_window, shown
 from tests.ui.driving import RunOnLoop, eventually
 from ui.chat.columns.sides import SideColumn, SidesSheet
-from ui.kit.look.theme import Theme
+from ui.kit.theme import Theme
 from ui.records.conversations import Conversation
 from ui.records.messages import ConversationMessage
 from ui.records.runs import Run, RunState

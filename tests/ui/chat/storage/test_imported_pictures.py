@@ -21,8 +21,8 @@ from ui.chat.messages.answer_view import AnswerView
 from ui.chat.messages.question_view import QuestionView
 from ui.chat.session.workspace import Workspace
 from ui.chat.storage.conversation_imports import ImportPreview
-from ui.kit.look.theme import Theme
-from ui.kit.system.links import ask_about_picture
+from ui.kit.dialogs import ask_about_picture
+from ui.kit.theme import Theme
 from ui.records.attachments import kept_picture
 from ui.records.conversations import Conversation
 from ui.records.exchange.archive import conversation_markdown

@@ -12,7 +12,7 @@ from engine.scheduling.service import Engine
 from tests.support.shown import main_window
 from tests.ui.driving import eventually
 from ui.chat.columns.model_switcher import ModelSwitcher
-from ui.kit.look.theme import Theme
+from ui.kit.theme import Theme
 from ui.records.runs import Run
 from ui.records.store import ConversationStore
 

@@ -15,7 +15,7 @@ from engine.scheduling.service import Engine
 from tests.ui.chat.switching.several import SeveralModels
 from tests.ui.driving import RunOnLoop, eventually
 from ui.chat.messages.answer_view import PromptProgressBar
-from ui.kit.look.theme import Theme
+from ui.kit.theme import Theme
 from ui.records.conversations import ChosenModel
 from ui.records.exchange.archive import conversations_from_json, conversations_json
 from ui.records.runs import RunState

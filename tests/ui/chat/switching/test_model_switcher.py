@@ -10,7 +10,7 @@ from PySide6.QtTest import QTest
 from engine.library.memory import Fit
 from tests.ui.chat.switching.several import SeveralModels
 from tests.ui.driving import RunOnLoop, eventually
-from ui.kit.look.theme import Theme
+from ui.kit.theme import Theme
 
 
 def test_typing_finds_a_model_and_return_loads_it(

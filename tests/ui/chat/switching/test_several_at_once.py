@@ -10,7 +10,7 @@ from engine.scheduling.service import Engine
 from tests.support.scripted import Stage
 from tests.ui.chat.switching.several import SeveralModels
 from tests.ui.driving import RunOnLoop, eventually
-from ui.kit.look.theme import Theme
+from ui.kit.theme import Theme
 from ui.records.runs import RunState
 
 

@@ -13,8 +13,8 @@ from engine.scheduling.limits import Limits
 from engine.scheduling.service import Engine
 from tests.ui.chat.switching.several import SeveralModels
 from tests.ui.driving import RunOnLoop, eventually
-from ui.kit.look.theme import Theme
-from ui.models.model_card import ModelCard
+from ui.kit.theme import Theme
+from ui.models.local_models import ModelCard
 from ui.records.runs import RunState
 
 

@@ -10,7 +10,7 @@ from engine.values.request import TraceLevel
 from tests.ui.inspector.conftest import Record
 from tests.ui.inspector.reading import columns
 from ui.inspector.ending_tab import EndingOdds, EndingTab, OddsCurve
-from ui.kit.look.theme import Theme
+from ui.kit.theme import Theme
 
 ODDS = EndingOdds((0.0, 0.5, 0.0, 0.25, 1.0), 10, (11, 13), "Words.", has_end=True)
 

@@ -18,7 +18,7 @@ from ui.inspector.inspector_window import why
 from ui.inspector.shown_run import ShownRun
 from ui.inspector.tape import Tape
 from ui.inspector.timing_tab import TimingTab
-from ui.kit.look.theme import Theme
+from ui.kit.theme import Theme
 from ui.models.model_state import ModelState
 from ui.records.runs import Run, RunState, markdown_report
 from ui.stops.verdict_view import VerdictView

@@ -24,7 +24,7 @@ from tests.ui.inspector.conftest import Record
 from tests.ui.inspector.inspecting import COUNT, ask
 from tests.ui.inspector.reading import THINK, trace_of
 from ui.inspector.tape import alternatives
-from ui.kit.look.theme import Theme
+from ui.kit.theme import Theme
 from ui.records.messages import runs_of
 
 

@@ -9,7 +9,7 @@ from ui.inspector.capture_window import (
 )
 from ui.inspector.probe_window import probe_page
 from ui.inspector.shown_run import CaptureFinding, CaptureView, ProbeFault, ProbeRow
-from ui.kit.look.colors import LIGHT
+from ui.kit.colors import LIGHT
 
 
 def test_a_fault_of_a_probe_is_a_sentence_with_code_spans_above_its_evidence() -> None:

@@ -14,7 +14,7 @@ from engine.values.tokens import TokenOrigin
 from tests.ui.inspector.conftest import Record
 from tests.ui.inspector.reading import trace_of
 from ui.inspector.tape_view import MarkKind, TapeLegend, TapeView, draw_mark
-from ui.kit.look.theme import Theme
+from ui.kit.theme import Theme
 
 LEFT, TOP, WIDTH, HEIGHT = 10, 20, 120, 18
 

@@ -5,7 +5,7 @@ from pytestqt.qtbot import QtBot
 
 from tests.ui.inspector.conftest import Record
 from ui.inspector.tape_view import TapeView
-from ui.kit.look.theme import Theme
+from ui.kit.theme import Theme
 
 
 def test_hatching_lies_below_the_letters_of_what_was_held(

@@ -9,9 +9,9 @@ from tests.ui.inspector.conftest import Record
 from tests.ui.inspector.reading import columns
 from ui.inspector.shown_run import ShownRun
 from ui.inspector.timing_tab import PhaseBars, TimingTab
-from ui.kit.look.theme import Theme
+from ui.kit.theme import Theme
 from ui.records.runs import Run
-from ui.words.guesses import guess_words
+from ui.words import guess_words
 
 
 @pytest.fixture

@@ -17,12 +17,12 @@ from PySide6.QtWidgets import (
 )
 from pytestqt.qtbot import QtBot
 
-from ui.kit.controls.choice import Choice
-from ui.kit.controls.clear_button import add_clear_button
-from ui.kit.controls.flow_layout import FlowLayout
-from ui.kit.look.colors import LIGHT
-from ui.kit.look.stylesheet import stylesheet
-from ui.kit.look.theme import Theme
+from ui.kit.buttons import Choice
+from ui.kit.colors import LIGHT
+from ui.kit.fields import add_clear_button
+from ui.kit.layouts import FlowLayout
+from ui.kit.stylesheet import stylesheet
+from ui.kit.theme import Theme
 
 
 def ink_of(button: QToolButton) -> QColor:

@@ -12,10 +12,9 @@ from PySide6.QtWidgets import QLineEdit, QPlainTextEdit
 from pytestqt.qtbot import QtBot
 
 from tests.support.looks.contrast import SHAPE, TEXT, contrast
-from ui.kit.look.colors import DARK, LIGHT, Colors, strengthened
-from ui.kit.look.stylesheet import _SHEET, stylesheet
-from ui.kit.look.theme import Theme
-from ui.kit.look.theme_mode import ThemeMode
+from ui.kit.colors import DARK, LIGHT, Colors, ThemeMode, strengthened
+from ui.kit.stylesheet import _SHEET, stylesheet
+from ui.kit.theme import Theme
 
 PALETTES = {
     "light": LIGHT,

@@ -5,11 +5,11 @@ from PySide6.QtGui import QColor, QPalette
 from PySide6.QtWidgets import QApplication
 
 from tests.support.looks.contrast import SHAPE, TEXT, contrast
-from ui.kit.look import icons
-from ui.kit.look.colors import DARK, LIGHT, Colors
-from ui.kit.look.stylesheet import stylesheet
-from ui.kit.look.theme import Theme
-from ui.words.tones import Tone
+from ui.kit import icons
+from ui.kit.colors import DARK, LIGHT, Colors
+from ui.kit.stylesheet import stylesheet
+from ui.kit.theme import Theme
+from ui.words import Tone
 
 
 @pytest.mark.parametrize("colors", [LIGHT, DARK], ids=["light", "dark"])

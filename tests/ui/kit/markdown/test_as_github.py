@@ -11,10 +11,10 @@ from tests.support.looks.rich_text import (
     described,
 )
 from tests.ui.kit.markdown.views import shown, streamed
-from ui.kit.look.colors import DARK, LIGHT
-from ui.kit.look.theme import Theme
-from ui.kit.markdown.view.markdown_view import MarkdownView
-from ui.kit.markdown.view.themed_style import markdown_style
+from ui.kit.colors import DARK, LIGHT
+from ui.kit.markdown.style import markdown_style
+from ui.kit.markdown.view import MarkdownView
+from ui.kit.theme import Theme
 
 
 def lines(view: MarkdownView) -> list[str]:

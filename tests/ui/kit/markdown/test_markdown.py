@@ -11,11 +11,11 @@ from PySide6.QtGui import QFont, QImage
 from PySide6.QtWidgets import QApplication
 
 from tests.support.random_cases import cases
-from ui.kit.look.theme import Theme
-from ui.kit.markdown.parsing.parser import closed_tokens, parse, prepared
-from ui.kit.markdown.view.markdown_view import MarkdownView
-from ui.kit.markdown.view.themed_style import markdown_style
-from ui.kit.markdown.writing.formulas import formula
+from ui.kit.markdown.inline_writer import formula
+from ui.kit.markdown.parser import closed_tokens, parse, prepared
+from ui.kit.markdown.style import markdown_style
+from ui.kit.markdown.view import MarkdownView
+from ui.kit.theme import Theme
 
 SNIPPETS = st.sampled_from(
     [

@@ -13,21 +13,19 @@ from PySide6.QtWidgets import QApplication, QWidget
 
 from tests.support.looks.rich_text import RICH
 from tests.support.random_cases import cases
-from ui.kit.look.theme import Theme
-from ui.kit.markdown.parsing import open_block
-from ui.kit.markdown.parsing.open_block import OpenBlock
-from ui.kit.markdown.parsing.parser import parse, prepared
-from ui.kit.markdown.view.markdown_view import MarkdownView
-from ui.kit.markdown.view.themed_style import markdown_style
-from ui.kit.markdown.writing import highlighting
-from ui.kit.markdown.writing.highlighting import (
+from ui.kit.flow_text import Highlight
+from ui.kit.markdown.parser import OpenBlock, parse, prepared
+from ui.kit.markdown.style import (
     LIGHT_CODE,
     CodeColors,
     OpenCode,
     Runs,
+    _lexed,
     highlighted_lines,
+    markdown_style,
 )
-from ui.kit.text.flow_text import Highlight
+from ui.kit.markdown.view import MarkdownView
+from ui.kit.theme import Theme
 
 TABLE = "| Name | Value |\n|:--|--:|\n" + "".join(f"| **row** `{n}` | {n} |\n" for n in range(60))
 CODE = "```python\n" + "".join(f"    value_{n} = 'text {n}'  # why\n" for n in range(60))
@@ -63,7 +61,7 @@ def test_of_a_long_block_only_the_newest_lines_are_parsed(
         parsed.append(len(text))
         return parse(text, notes)
 
-    monkeypatch.setattr(open_block, "parse", counted)
+    monkeypatch.setattr("ui.kit.markdown.parser.parse", counted)
     for end in range(0, len(text), 5):
         growing.parse(text[:end], ())
     assert max(parsed[-100:]) < 200
@@ -93,13 +91,13 @@ def test_a_piece_of_code_costs_no_colors_of_the_lines_above(
     code = "".join(f"    value_{n} = 'text {n}'  # why\n" for n in range(39))
     growing, lexed = OpenCode(), list[int]()
     growing.lines(code, "python", LIGHT_CODE)
-    lex = highlighting._lexed
+    lex = _lexed
 
     def counted(code: str, language: str, colors: CodeColors) -> tuple[Runs, ...]:
         lexed.append(len(code))
         return lex(code, language, colors)
 
-    monkeypatch.setattr(highlighting, "_lexed", counted)
+    monkeypatch.setattr("ui.kit.markdown.style._lexed", counted)
     for end in range(1, 30):
         growing.lines(code + "    another = call(1, 2, 'word')"[:end], "python", LIGHT_CODE)
     assert max(lexed) < 100
@@ -180,9 +178,9 @@ def test_one_more_word_repaints_none_of_the_text_above(theme: Theme, qapp: QAppl
 _FIRST_SIGN = """
 import sys, threading
 from PySide6.QtWidgets import QApplication
-from ui.kit.markdown.view.themed_style import markdown_style
-from ui.kit.look.theme import Theme
-from ui.kit.markdown.view.markdown_view import MarkdownView
+from ui.kit.markdown.style import markdown_style
+from ui.kit.theme import Theme
+from ui.kit.markdown.view import MarkdownView
 app = QApplication([])
 view = MarkdownView(markdown_style(Theme(app, "light"), app.font()))
 

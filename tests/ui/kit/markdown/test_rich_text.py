@@ -17,7 +17,7 @@ from tests.support.looks.rich_text import (
 )
 from tests.support.random_cases import cases
 from tests.ui.kit.markdown.views import GRID, shown, streamed
-from ui.kit.look.theme import Theme
+from ui.kit.theme import Theme
 
 
 @pytest.mark.parametrize("step", [1, 3, 50])

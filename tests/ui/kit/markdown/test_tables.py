@@ -15,8 +15,8 @@ from tests.support.looks.rich_text import (
     tables,
 )
 from tests.ui.kit.markdown.views import GRID, shown, streamed
-from ui.kit.look.theme import Theme
-from ui.kit.markdown.view.themed_style import markdown_style
+from ui.kit.markdown.style import markdown_style
+from ui.kit.theme import Theme
 
 CELLS = [
     ["Left", "Center", "Right", "Mixed"],

@@ -11,7 +11,7 @@ from tests.support.looks.rich_text import (
     block_of,
 )
 from tests.ui.kit.markdown.views import shown
-from ui.kit.look.theme import Theme
+from ui.kit.theme import Theme
 
 WIDE_TABLE = "|" + "unbreakable_heading|" * 9 + "\n|" + "-|" * 9 + "\n|" + "cell|" * 9 + "\n"
 

@@ -2,9 +2,9 @@
 
 from PySide6.QtWidgets import QApplication
 
-from ui.kit.look.theme import Theme
-from ui.kit.markdown.view.markdown_view import MarkdownView
-from ui.kit.markdown.view.themed_style import markdown_style
+from ui.kit.markdown.style import markdown_style
+from ui.kit.markdown.view import MarkdownView
+from ui.kit.theme import Theme
 
 
 def shown(theme: Theme, app: QApplication, text: str, width: int = 500) -> MarkdownView:

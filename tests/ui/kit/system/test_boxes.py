@@ -6,7 +6,7 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QMessageBox, QPushButton, QWidget
 from pytestqt.qtbot import QtBot
 
-from ui.kit.system.boxes import BoxButton, ask, ask_number, ask_text, report_failure, tell
+from ui.kit.dialogs import BoxButton, ask, ask_number, ask_text, report_failure, tell
 
 
 @pytest.fixture

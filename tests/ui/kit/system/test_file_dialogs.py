@@ -6,13 +6,12 @@ import pytest
 from PySide6.QtWidgets import QApplication, QFileDialog, QWidget
 from pytestqt.qtbot import QtBot
 
-from ui.kit.system import file_dialogs
-from ui.kit.system.file_dialogs import choose_file, choose_files, choose_folder, choose_target
+from ui.kit.dialogs import _LAST_FOLDER, choose_file, choose_files, choose_folder, choose_target
 
 
 @pytest.fixture
 def parent(qtbot: QtBot, qapp: QApplication) -> QWidget:
-    qapp.setProperty(file_dialogs._LAST_FOLDER, None)
+    qapp.setProperty(_LAST_FOLDER, None)
     widget = QWidget()
     qtbot.addWidget(widget)
     return widget
@@ -84,7 +83,7 @@ def test_a_dialog_begins_in_a_folder_that_exists(
     qapp: QApplication, parent: QWidget, tmp_path: Path
 ) -> None:
     for last, begun in ((tmp_path, tmp_path), (tmp_path / "deleted", Path.home())):
-        qapp.setProperty(file_dialogs._LAST_FOLDER, str(last))
+        qapp.setProperty(_LAST_FOLDER, str(last))
         dialog = choose_files(parent, "Attach", lambda _: None)
         assert Path(dialog.directory().absolutePath()) == begun
         assert dialog.selectedFiles() in ([], [str(begun)])

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from ui.kit.background.files import FileRefused, read_text
+from ui.kit.tasks import FileRefused, read_text
 
 
 def test_a_file_that_does_not_end_is_refused_in_words() -> None:

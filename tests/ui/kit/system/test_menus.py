@@ -5,8 +5,7 @@ from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QApplication, QMenu, QWidget
 from pytestqt.qtbot import QtBot
 
-from ui.kit.system.clipboard import copied_text, copy_text
-from ui.kit.system.menus import add_entry, empty_menu, literal, passing_menu
+from ui.kit.menus import add_entry, copied_text, copy_text, empty_menu, literal, passing_menu
 
 
 @pytest.fixture

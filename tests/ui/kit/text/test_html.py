@@ -1,6 +1,6 @@
 """HTML is built from elements: what is text stays text."""
 
-from ui.kit.text.html import (
+from ui.kit.html import (
     BREAK,
     Html,
     badge,

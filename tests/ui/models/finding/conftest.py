@@ -10,8 +10,8 @@ from PySide6.QtCore import Qt
 from engine.library.memory import Memory
 from tests.support.hub import Hub, hub
 from tests.ui.models.opened import OpenedModels
-from ui.kit.look.theme import Theme
-from ui.models.finding.find_view import FindView
+from ui.kit.theme import Theme
+from ui.models.find_view import FindView
 
 GIB = 1 << 30
 

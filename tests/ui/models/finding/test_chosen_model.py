@@ -14,7 +14,7 @@ from tests.support.hub import Hub
 from tests.ui.driving import RunOnLoop, eventually
 from tests.ui.models.finding.conftest import CONFIG, SMALL, spoken
 from tests.ui.models.opened import OpenedModels
-from ui.models.finding.offers import fit_state
+from ui.models.finder import fit_state
 
 CARD = b"---\nlicense: mit\n---\n# A card\n\n![logo](https://x/y.png) See [the paper](https://paper.test)."
 

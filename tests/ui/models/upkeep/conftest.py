@@ -12,7 +12,7 @@ from engine.library.downloads import download
 from tests.support.hub import Hub, hub
 from tests.ui.driving import eventually
 from tests.ui.models.opened import OpenedModels
-from ui.kit.look.theme import Theme
+from ui.kit.theme import Theme
 
 REPOSITORY = "makers/demo-model"
 

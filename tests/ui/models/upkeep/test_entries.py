@@ -24,7 +24,7 @@ def test_a_models_folder_is_shown_by_the_systems_file_manager(
     words: str,
 ) -> None:
     shown: list[str] = []
-    monkeypatch.setattr("ui.kit.system.files_shown.sys.platform", platform)
+    monkeypatch.setattr("ui.kit.dialogs.sys.platform", platform)
     monkeypatch.setattr(
         QDesktopServices, "openUrl", lambda url: shown.append(url.toLocalFile()) or True
     )

@@ -10,7 +10,7 @@ from app.store.conversation_store import open_store
 from engine.scheduling.service import Engine
 from tests.support.shown import Use, main_window, shown
 from tests.ui.driving import RunOnLoop
-from ui.kit.look.theme import Theme
+from ui.kit.theme import Theme
 from ui.window.main_window import MainWindow
 
 

@@ -19,7 +19,7 @@ from engine import (
 )
 from tests.support.shown import main_window, shown
 from tests.ui.driving import RunOnLoop, ScriptedEngine, eventually
-from ui.kit.look.theme import Theme
+from ui.kit.theme import Theme
 from ui.window.main_window import MainWindow
 
 LONG = "the quick brown fox jumps over the lazy dog and says hello. " * 8

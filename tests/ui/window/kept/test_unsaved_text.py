@@ -19,7 +19,7 @@ from engine.scheduling.service import Engine
 from tests.support.shown import Use, main_window, shown
 from tests.ui.driving import RunOnLoop, eventually
 from tests.ui.window.kept.driving_kept import COUNT, ask, button, press
-from ui.kit.look.theme import Theme
+from ui.kit.theme import Theme
 from ui.records.exchange.archive import conversations_from_json
 from ui.window.main_window import MainWindow
 

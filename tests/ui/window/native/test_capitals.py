@@ -18,7 +18,7 @@ from tests.support.looks.capitals import wrong_words
 from tests.support.shown import main_window, shown
 from tests.ui.driving import RunOnLoop, eventually
 from ui.chat.messages.answer_view import ReasonLine
-from ui.kit.look.theme import Theme
+from ui.kit.theme import Theme
 from ui.window.main_window import MainWindow
 
 

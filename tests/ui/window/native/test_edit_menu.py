@@ -10,9 +10,9 @@ from PySide6.QtWidgets import QApplication, QMenu
 
 from tests.support.shown import Use, main_window, shown
 from tests.ui.driving import RunOnLoop, ScriptedEngine, eventually
-from ui.kit.look.theme import Theme
-from ui.kit.system.clipboard import copy_text
-from ui.kit.text.flow_text import FlowText
+from ui.kit.flow_text import FlowText
+from ui.kit.menus import copy_text
+from ui.kit.theme import Theme
 from ui.window.main_window import MainWindow
 from ui.window.other_windows import plain
 

@@ -28,7 +28,7 @@ from engine.scheduling.service import Engine
 from engine.stopping.record import StopKind
 from tests.support.shown import Use, main_window, shown
 from tests.ui.driving import RunOnLoop, eventually
-from ui.kit.look.theme import Theme
+from ui.kit.theme import Theme
 from ui.window.main_window import MainWindow
 from ui.window.other_windows import ShortcutsDialog, keys_of, plain
 

@@ -3,7 +3,7 @@ from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QSystemTrayIcon
 
 from tests.ui.driving import RunOnLoop, eventually
-from ui.kit.look.theme import Theme
+from ui.kit.theme import Theme
 from ui.server.server_switch import ServerSwitch
 from ui.window.tray import Tray
 

@@ -12,7 +12,7 @@ from engine.values.events import Finished, TextDelta, Timing, Usage
 from tests.support.kept import preferences_state
 from tests.support.shown import Use, main_window, shown
 from tests.ui.driving import RunOnLoop, ScriptedEngine, eventually, push
-from ui.kit.look.theme import Theme
+from ui.kit.theme import Theme
 from ui.preferences.preferences import Preferences
 from ui.preferences.preferences_state import PreferencesState
 from ui.window.main_window import MainWindow

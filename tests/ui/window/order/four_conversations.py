@@ -8,7 +8,7 @@ from tests.support.answers.said import conversation
 from tests.support.shown import main_window, shown
 from tests.ui.driving import RunOnLoop
 from ui.chat.columns.sidebar_rows import FolderHead
-from ui.kit.look.theme import Theme
+from ui.kit.theme import Theme
 from ui.records.conversations import Conversation
 from ui.records.store import MemoryConversationStore
 from ui.window.main_window import MainWindow

@@ -11,7 +11,7 @@ from tests.ui.driving import RunOnLoop, eventually
 from tests.ui.window.order.four_conversations import NAMES, listed, one, used
 from ui.chat.columns.conversation_menu import ImportDialog
 from ui.chat.columns.problem_bar import TransferBar
-from ui.kit.look.theme import Theme
+from ui.kit.theme import Theme
 from ui.records.conversations import Placement
 from ui.window.main_window import MainWindow
 

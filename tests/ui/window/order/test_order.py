@@ -11,7 +11,7 @@ from engine.scheduling.service import Engine
 from tests.ui.driving import RunOnLoop, eventually
 from tests.ui.window.order.four_conversations import NAMES, listed, one, used
 from ui.chat.columns.sidebar import FolderDialog
-from ui.kit.look.theme import Theme
+from ui.kit.theme import Theme
 from ui.records.conversations import ConversationFolder, ListOrder, Placement, StopEntry
 from ui.window.main_window import MainWindow
 

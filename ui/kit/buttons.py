@@ -1,0 +1,381 @@
+"""Buttons, check boxes and lists to choose from, in the colors of the theme. Main thread."""
+
+from collections.abc import Callable, Sequence
+from typing import Literal
+
+from PySide6.QtCore import (
+    QModelIndex,
+    QObject,
+    QPersistentModelIndex,
+    QRect,
+    QRectF,
+    QSize,
+    Qt,
+    QTimer,
+)
+from PySide6.QtGui import QColor, QPainter, QPaintEvent, QPen
+from PySide6.QtWidgets import (
+    QAbstractButton,
+    QApplication,
+    QCheckBox,
+    QComboBox,
+    QFrame,
+    QHBoxLayout,
+    QLabel,
+    QPushButton,
+    QStyle,
+    QStyledItemDelegate,
+    QStyleOptionButton,
+    QStyleOptionViewItem,
+    QToolButton,
+    QVBoxLayout,
+    QWidget,
+)
+
+from ui.kit import icons
+from ui.kit.labels import ElidedLabel
+from ui.kit.menus import SAID_MS, copy_text
+from ui.kit.theme import Theme
+from ui.words import Tone
+
+# Buttons with our icons, which take the colors of the theme. Main thread.
+
+_CHIP_ICON = 16
+_SWITCH = 38, 22
+
+IconColor = Literal["text", "muted", "faint", "accent", "on_accent", "fault"]
+
+
+class IconButton(QToolButton):
+    """A small button with an icon; its tool tip is also its accessible name.
+
+    Args:
+        theme: The look.
+        name: The name of the icon.
+        says: What it does, in a few words.
+        color: The icon's color in the theme.
+        size: The icon's size in pixels.
+    """
+
+    def __init__(
+        self, theme: Theme, name: str, says: str, color: IconColor = "muted", size: int = 18
+    ) -> None:
+        super().__init__()
+        self._theme = theme
+        self._name = name
+        self._color = color
+        self._size = size
+        self.setAccessibleName(says)
+        self.setToolTip(says)
+        theme.changed.connect(self._tint)
+        self._tint()
+
+    def show_icon(self, name: str, says: str) -> None:
+        """Show another icon with another name."""
+        self._name = name
+        self.setAccessibleName(says)
+        self.setToolTip(says)
+        self._tint()
+
+    def _tint(self) -> None:
+        colors = self._theme.colors
+        color = getattr(colors, self._color)
+        size = self._theme.px(self._size)
+        self.setIconSize(QSize(size, size))
+        self.setIcon(icons.icon(self._name, color, size, disabled=colors.disabled))
+
+
+class ChipButton(QPushButton):
+    """A rounded button with an icon and a few words; may be a toggle.
+
+    Args:
+        theme: The look.
+        name: The name of the icon.
+        text: The words.
+        is_toggle: Whether it stays pressed.
+    """
+
+    def __init__(self, theme: Theme, name: str, text: str, is_toggle: bool = False) -> None:
+        super().__init__()
+        self._theme = theme
+        self._name = name
+        self._words = ""
+        self._is_compact = False
+        self.say(text, text)
+        self.setProperty("kind", "chip")
+        self.setCheckable(is_toggle)
+        theme.changed.connect(self._tint)
+        self.toggled.connect(self._tint)
+        self._tint()
+
+    def say(self, text: str, accessible_name: str) -> None:
+        """Show other words."""
+        self._words = f"\u2009{text}"  # Qt leaves too little between icon and text
+        self.setText("" if self._is_compact else self._words)
+        self.setAccessibleName(accessible_name)
+
+    def set_compact(self, is_compact: bool) -> None:
+        """Show only the icon, if there is no room for words."""
+        if is_compact != self._is_compact:
+            self._is_compact = is_compact
+            self.setText("" if is_compact else self._words)
+
+    @property
+    def saved_px(self) -> int:
+        """The width that is saved by showing only the icon."""
+        return self.fontMetrics().horizontalAdvance(self._words)
+
+    def _tint(self) -> None:
+        colors = self._theme.colors
+        color = colors.match if self.isChecked() else colors.muted
+        size = self._theme.px(_CHIP_ICON)
+        self.setIconSize(QSize(size, size))
+        self.setIcon(icons.icon(self._name, color, size))
+
+
+class IconBadge(QLabel):
+    """An icon in a soft square of its tone."""
+
+    def __init__(self, theme: Theme, size: int = 36) -> None:
+        super().__init__()
+        self._theme = theme
+        self._size = size
+        self._name = "chat"
+        self._tone = Tone.QUIET
+        theme.changed.connect(self._fit)
+        self._fit()
+
+    def show_icon(self, name: str, tone: Tone) -> None:
+        """Show another icon in another tone."""
+        self._name, self._tone = name, tone
+        self.update()
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        """Draw the square and the icon."""
+        color, soft = self._theme.colors.tone(self._tone)
+        painter = QPainter(self)
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        painter.setPen(Qt.PenStyle.NoPen)
+        painter.setBrush(QColor(soft))
+        size = self.width()
+        painter.drawRoundedRect(self.rect(), size * 0.28, size * 0.28)
+        inner = round(size * 0.58)
+        corner = (size - inner) / 2
+        icons.draw(painter, QRectF(corner, corner, inner, inner), self._name, color)
+        painter.end()
+
+    def _fit(self) -> None:
+        size = self._theme.px(self._size)
+        self.setFixedSize(size, size)
+        self.update()
+
+
+class ToggleSwitch(QAbstractButton):
+    """An on/off switch.
+
+    Args:
+        theme: The look.
+        says: Its accessible name.
+        parent: Owns this object.
+    """
+
+    def __init__(self, theme: Theme, says: str, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._theme = theme
+        self.setCheckable(True)
+        self.setAccessibleName(says)
+        self.setToolTip(says)
+        self.setCursor(Qt.CursorShape.PointingHandCursor)
+        self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
+        theme.changed.connect(self._fit)
+        self._fit()
+
+    def sizeHint(self) -> QSize:
+        """Return the size that goes with the text."""
+        return QSize(*(self._theme.px(side) for side in _SWITCH))
+
+    def _fit(self) -> None:
+        self.setFixedSize(self.sizeHint())
+        self.update()
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        """Draw the track and the knob."""
+        colors = self._theme.colors
+        painter = QPainter(self)
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        painter.scale(self.width() / _SWITCH[0], self.height() / _SWITCH[1])
+        painter.setPen(QPen(QColor(colors.text), 1.2) if self.hasFocus() else Qt.PenStyle.NoPen)
+        painter.setBrush(QColor(colors.accent if self.isChecked() else colors.control))
+        painter.drawRoundedRect(QRectF(1, 1, 36, 20), 10, 10)
+        painter.setPen(Qt.PenStyle.NoPen)
+        painter.setBrush(QColor(colors.on_accent if self.isChecked() else colors.knob))
+        painter.drawEllipse(QRectF(19 if self.isChecked() else 3, 3, 16, 16))
+        painter.end()
+
+
+# A button that copies a text and then shows "Copied". Main thread.
+
+
+class CopyButton(IconButton):
+    """Copies what ``text`` returns when it is pressed; None and empty text are not copied.
+
+    Args:
+        theme: The look.
+        says: Its accessible name.
+        text: Returns the text to copy.
+    """
+
+    def __init__(self, theme: Theme, says: str, text: Callable[[], str | None]) -> None:
+        super().__init__(theme, "copy", says)
+        self._says = says
+        self._text = text
+        self.clicked.connect(self._copy)
+
+    def _copy(self) -> None:
+        text = self._text()
+        if not text:
+            return
+        copy_text(text)
+        self.show_icon("tick", "Copied")
+        QTimer.singleShot(SAID_MS, self, lambda: self.show_icon("copy", self._says))
+
+
+# Check boxes in the colors of the theme, alone and in lists. Main thread.
+#
+# The style sheet draws the boxes; it cannot draw the ticks.
+
+_TICK = 13
+
+
+class CheckBox(QCheckBox):
+    """A check box with a tick."""
+
+    def __init__(self, theme: Theme, text: str) -> None:
+        super().__init__(text)
+        self._theme = theme
+        self.setAccessibleName(text)
+        theme.changed.connect(self.update)
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        """Draw the box, then its tick."""
+        super().paintEvent(event)
+        if not self.isChecked():
+            return
+        option = QStyleOptionButton()
+        self.initStyleOption(option)
+        box = self.style().subElementRect(QStyle.SubElement.SE_CheckBoxIndicator, option, self)
+        painter = QPainter(self)
+        _draw_tick(painter, self._theme, box, is_enabled=self.isEnabled())
+        painter.end()
+
+
+class CheckDelegate(QStyledItemDelegate):
+    """Draws the items of a list with check boxes that have ticks."""
+
+    def __init__(self, theme: Theme, parent: QObject) -> None:
+        super().__init__(parent)
+        self._theme = theme
+
+    def paint(
+        self,
+        painter: QPainter,
+        option: QStyleOptionViewItem,
+        index: QModelIndex | QPersistentModelIndex,
+    ) -> None:
+        """Draw the item, then the tick in its box."""
+        super().paint(painter, option, index)
+        state = index.data(Qt.ItemDataRole.CheckStateRole)
+        if state is None or Qt.CheckState(state) is not Qt.CheckState.Checked:
+            return
+        drawn = QStyleOptionViewItem(option)
+        self.initStyleOption(drawn, index)
+        style = drawn.widget.style() if drawn.widget is not None else QApplication.style()
+        element = QStyle.SubElement.SE_ItemViewItemCheckIndicator
+        box = style.subElementRect(element, drawn, drawn.widget)
+        _draw_tick(painter, self._theme, box, is_enabled=True)
+
+
+def _draw_tick(painter: QPainter, theme: Theme, box: QRect, *, is_enabled: bool) -> None:
+    """Draw a tick into a box."""
+    color = theme.colors.on_accent if is_enabled else theme.colors.muted
+    size = theme.px(_TICK)
+    place = QRectF(0, 0, size, size)
+    place.moveCenter(QRectF(box).center())
+    icons.draw(painter, place, "tick", color)
+
+
+# A drop-down list with an arrow in the colors of the theme. Main thread.
+
+_ARROW = 14
+_EDGE = 9
+
+
+class Choice(QComboBox):
+    """Lets a person choose one of several values, each shown as a few words.
+
+    Args:
+        theme: The look.
+        says: Its accessible name.
+        choices: The values, each with its words.
+    """
+
+    def __init__(self, theme: Theme, says: str, choices: Sequence[tuple[str, str]] = ()) -> None:
+        super().__init__()
+        self._theme = theme
+        self.setProperty("kind", "choice")
+        self.setAccessibleName(says)
+        for value, words in choices:
+            self.addItem(words, value)
+        theme.changed.connect(self.update)
+
+    def choose(self, value: str) -> None:
+        """Show a value."""
+        self.setCurrentIndex(self.findData(value))
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        """Draw the field, then the arrow that the style sheet leaves out."""
+        super().paintEvent(event)
+        size, edge = self._theme.px(_ARROW), self._theme.gap(_EDGE)
+        place = QRectF(self.width() - size - edge, (self.height() - size) / 2, size, size)
+        painter = QPainter(self)
+        icons.draw(painter, place, "chevron-down", self._theme.colors.muted)
+        painter.end()
+
+
+# A bar that names the last action, and offers for a while to undo it. Main thread.
+
+_SHOWN_MS = 10_000
+
+
+class UndoBar(QFrame):
+    """A message and the button "Undo"; hidden until there is something to undo.
+
+    Attributes:
+        button: The button.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        card = QFrame()
+        card.setObjectName("undo_bar")
+        self._words = ElidedLabel()
+        self.button = QPushButton("Undo")
+        self.button.setAccessibleName("Undo")
+        row = QHBoxLayout(card)
+        row.setContentsMargins(12, 6, 6, 6)
+        row.addWidget(self._words, 1)
+        row.addWidget(self.button)
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(10, 4, 10, 10)
+        layout.addWidget(card)
+        self._timer = QTimer(self, singleShot=True, interval=_SHOWN_MS)
+        self._timer.timeout.connect(self.hide)
+        self.hide()
+
+    def offer(self, words: str) -> None:
+        """Name an action, and offer to undo it for a while."""
+        self._words.setText(words)
+        self._words.setToolTip(words)
+        self.button.setAccessibleName(f"Undo: {words}")
+        self.show()
+        self._timer.start()

@@ -1,0 +1,346 @@
+"""Boxes that tell and ask, dialogs that choose files, and links out of the program. Main thread."""
+
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from PySide6.QtCore import QStandardPaths, Qt, QUrl
+from PySide6.QtGui import QDesktopServices
+from PySide6.QtWidgets import QApplication, QFileDialog, QInputDialog, QLabel, QMessageBox, QWidget
+
+# Boxes that show a message, report a failure, or ask a question.
+#
+# All of them show plain text, never block (``exec`` inside a task hangs if Qt and asyncio share
+# one loop), and are deleted when they are closed. Main thread.
+
+_PROGRAM = "Fullstop"
+_INPUT_CHARACTERS = 50
+
+
+@dataclass(frozen=True, slots=True)
+class BoxButton:
+    """A button that answers a question.
+
+    Attributes:
+        words: Its label.
+        act: Called when a person chooses it.
+        is_destructive: Whether it deletes something.
+    """
+
+    words: str
+    act: Callable[[], object]
+    is_destructive: bool = False
+
+
+def tell(parent: QWidget, text: str, detail: str = "", *, title: str = _PROGRAM) -> QMessageBox:
+    """Show a message that needs no answer.
+
+    Args:
+        parent: The widget that the box belongs to.
+        text: The message.
+        detail: More about it; empty for nothing.
+        title: The box's title.
+    """
+    return _open_box(_box(parent, text, detail, title))
+
+
+def report_failure(
+    parent: QWidget, text: str, detail: str = "", *, title: str = _PROGRAM
+) -> QMessageBox:
+    """Say that something went wrong, and why.
+
+    Args:
+        parent: The widget that the box belongs to.
+        text: What went wrong.
+        detail: Why.
+        title: The box's title.
+    """
+    box = _box(parent, text, detail, title)
+    box.setIcon(QMessageBox.Icon.Warning)
+    return _open_box(box)
+
+
+def ask(
+    parent: QWidget,
+    text: str,
+    detail: str = "",
+    *,
+    answers: Sequence[BoxButton],
+    title: str = _PROGRAM,
+    is_warning: bool = False,
+    prefers_cancel: bool = False,
+) -> QMessageBox:
+    """Ask a question; Cancel and the Escape key do nothing.
+
+    Args:
+        parent: The widget that the box belongs to.
+        text: The question.
+        detail: What a person needs to know to answer it.
+        answers: The answers beside Cancel; the first is the default.
+        title: The box's title.
+        is_warning: Whether something may be lost.
+        prefers_cancel: Whether Cancel is the default.
+    """
+    box = _box(parent, text, detail, title)
+    if is_warning:
+        box.setIcon(QMessageBox.Icon.Warning)
+    cancel = box.addButton(QMessageBox.StandardButton.Cancel)
+    box.setEscapeButton(cancel)
+    box.setDefaultButton(cancel)
+    roles = QMessageBox.ButtonRole
+    for place, answer in enumerate(answers):
+        role = roles.DestructiveRole if answer.is_destructive else roles.AcceptRole
+        button = box.addButton(answer.words, role)
+        button.clicked.connect(lambda _=False, act=answer.act: act())
+        if place == 0 and not prefers_cancel:
+            box.setDefaultButton(button)
+    return _open_box(box)
+
+
+def ask_text(
+    parent: QWidget, title: str, question: str, then: Callable[[str], object]
+) -> QInputDialog:
+    """Ask for one line of text; ``then`` gets it without the white space around it.
+
+    Nothing happens if a person types nothing.
+
+    Args:
+        parent: The widget that the dialog belongs to.
+        title: The dialog's title.
+        question: The question.
+        then: Called with the text.
+    """
+    dialog = _input(parent, title, question)
+
+    def take(typed: str) -> None:
+        if typed.strip():
+            then(typed.strip())
+
+    dialog.textValueSelected.connect(take)
+    dialog.open()
+    return dialog
+
+
+def ask_number(
+    parent: QWidget,
+    title: str,
+    question: str,
+    then: Callable[[int], object],
+    *,
+    least: int,
+    most: int,
+) -> QInputDialog:
+    """Ask for a whole number.
+
+    Args:
+        parent: The widget that the dialog belongs to.
+        title: The dialog's title.
+        question: The question.
+        then: Called with the number.
+        least: The smallest number that can be given.
+        most: The largest number that can be given.
+    """
+    dialog = _input(parent, title, question)
+    dialog.setInputMode(QInputDialog.InputMode.IntInput)
+    dialog.setIntRange(least, most)
+    dialog.intValueSelected.connect(then)
+    dialog.open()
+    return dialog
+
+
+def _input(parent: QWidget, title: str, question: str) -> QInputDialog:
+    dialog = QInputDialog(parent)
+    dialog.setWindowTitle(title)
+    dialog.setLabelText(question)
+    # Wide enough for its title and for some words; Qt's own is as wide as the two buttons.
+    # The dialog's layout sets the dialog's own least width anew, so its label has it.
+    (words,) = dialog.findChildren(QLabel)
+    words.setMinimumWidth(dialog.fontMetrics().averageCharWidth() * _INPUT_CHARACTERS)
+    dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+    return dialog
+
+
+def _box(parent: QWidget, text: str, detail: str, title: str) -> QMessageBox:
+    box = QMessageBox(parent)
+    box.setWindowTitle(title)
+    box.setTextFormat(Qt.TextFormat.PlainText)
+    box.setText(text)
+    box.setInformativeText(detail)
+    box.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+    return box
+
+
+def _open_box(box: QMessageBox) -> QMessageBox:
+    box.open()
+    return box
+
+
+# Dialogs that choose files and folders.
+#
+# Each function opens a dialog, returns it at once and calls ``then`` when a person has chosen. A
+# dialog never blocks: ``exec`` inside a task hangs if Qt and asyncio share one loop. Main thread.
+
+_ALL_FILES = "All files (*)"
+_LAST_FOLDER = "last_chosen_folder"
+
+
+def choose_file(
+    parent: QWidget, title: str, then: Callable[[Path], object], filters: Sequence[str] = ()
+) -> QFileDialog:
+    """Ask for one file to read.
+
+    Args:
+        parent: The widget that the dialog belongs to.
+        title: The dialog's title.
+        then: Called with the chosen file.
+        filters: Kinds of files, such as ``Presets (*.json)``; all files can always be shown.
+    """
+    dialog = _dialog(parent, title, QFileDialog.FileMode.ExistingFile)
+    if filters:
+        dialog.setNameFilters([*filters, _ALL_FILES])
+    return _open_file_dialog(dialog, lambda paths: then(paths[0]))
+
+
+def choose_files(parent: QWidget, title: str, then: Callable[[list[Path]], object]) -> QFileDialog:
+    """Ask for files to read; ``then`` is called with all of them.
+
+    Args:
+        parent: The widget that the dialog belongs to.
+        title: The dialog's title.
+        then: Called with all of the files.
+    """
+    return _open_file_dialog(_dialog(parent, title, QFileDialog.FileMode.ExistingFiles), then)
+
+
+def choose_folder(parent: QWidget, title: str, then: Callable[[Path], object]) -> QFileDialog:
+    """Ask for a folder.
+
+    Args:
+        parent: The widget that the dialog belongs to.
+        title: The dialog's title.
+        then: Called with the folder.
+    """
+    dialog = _dialog(parent, title, QFileDialog.FileMode.Directory)
+    return _open_file_dialog(dialog, lambda paths: then(paths[0]))
+
+
+def choose_target(
+    parent: QWidget,
+    title: str,
+    then: Callable[[Path], object],
+    *,
+    name: str,
+    filters: Sequence[str] = (),
+) -> QFileDialog:
+    """Ask where to save a file.
+
+    Args:
+        parent: The widget that the dialog belongs to.
+        title: The dialog's title.
+        then: Called with the chosen file, which need not exist.
+        name: The suggested name. A name typed without a suffix gets the suffix of this name or
+            of the chosen kind of file.
+        filters: Kinds of files, such as ``Markdown (*.md)``.
+    """
+    dialog = _dialog(parent, title, QFileDialog.FileMode.AnyFile)
+    dialog.setAcceptMode(QFileDialog.AcceptMode.AcceptSave)
+    if filters:
+        dialog.setNameFilters(list(filters))
+    dialog.setDefaultSuffix(Path(name).suffix)
+    dialog.selectFile(name)
+    dialog.filterSelected.connect(lambda kind: dialog.setDefaultSuffix(_suffix(kind)))
+    return _open_file_dialog(dialog, lambda paths: then(paths[0]))
+
+
+def _dialog(parent: QWidget, title: str, mode: QFileDialog.FileMode) -> QFileDialog:
+    app = QApplication.instance()
+    last = None if app is None else app.property(_LAST_FOLDER)
+    documents = QStandardPaths.StandardLocation.DocumentsLocation
+    folder = Path(last or QStandardPaths.writableLocation(documents))
+    if not folder.is_dir():  # Qt would offer its name as that of a file
+        folder = Path.home()
+    dialog = QFileDialog(parent, title, str(folder))
+    dialog.setFileMode(mode)
+    dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+    return dialog
+
+
+def _open_file_dialog(dialog: QFileDialog, then: Callable[[list[Path]], object]) -> QFileDialog:
+    def take(names: list[str]) -> None:
+        paths = [Path(name) for name in names]
+        app = QApplication.instance()
+        if app is not None:  # the next dialog opens in the folder of this choice
+            app.setProperty(_LAST_FOLDER, str(paths[0].parent))
+        then(paths)
+
+    dialog.filesSelected.connect(take)
+    dialog.open()
+    return dialog
+
+
+def _suffix(kind: str) -> str:
+    """Return the first suffix that a filter names: ``md`` of ``Markdown (*.md)``."""
+    return kind.partition("*.")[2].strip(")").partition(" ")[0]
+
+
+# Shows a folder in the system's own file manager. Main thread.
+
+_NAMES = {"darwin": "Finder", "win32": "Explorer"}
+
+
+def show_in_files_words() -> str:
+    """Return the words for a menu entry on this system."""
+    return f"Show in {_NAMES.get(sys.platform, 'File Manager')}"
+
+
+def show_in_files(parent: QWidget, folder: Path) -> None:
+    """Open a folder; say where it is if no program opens it."""
+    if not QDesktopServices.openUrl(QUrl.fromLocalFile(str(folder))):
+        words = "No program could show this folder."
+        tell(parent, words, str(folder), title=show_in_files_words())
+
+
+# Links and pictures that lead out of the program. Main thread.
+
+_OPENED = ("http", "https", "mailto")
+_TITLE = "Open Link"
+
+
+def ask_about_link(parent: QWidget, url: QUrl) -> None:
+    """Ask before a link is opened, so that the person sees its address first."""
+    if url.scheme() not in _OPENED:
+        words = "This link is not a web address, so it was not opened."
+        tell(parent, words, url.toString(), title=_TITLE)
+        return
+    ask(
+        parent,
+        "Open this link in your browser?",
+        url.toString(),
+        answers=[BoxButton("Open", lambda: QDesktopServices.openUrl(url))],
+        title=_TITLE,
+        prefers_cancel=True,
+    )
+
+
+def ask_about_picture(parent: QWidget, name: str, path: Path) -> None:
+    """Ask before another program opens a picture that came from elsewhere.
+
+    Args:
+        parent: The widget that the question belongs to.
+        name: The picture's name where it came from.
+        path: Its file.
+    """
+    title = "Open Picture"
+    if path.is_symlink() or not path.is_file():
+        tell(parent, "This picture is not on this computer.", name, title=title)
+        return
+    url = QUrl.fromLocalFile(str(path))
+    ask(
+        parent,
+        "Open this picture in another program?",
+        f"{name} was imported with this conversation.",
+        answers=[BoxButton("Open", lambda: QDesktopServices.openUrl(url))],
+        title=title,
+        prefers_cancel=True,
+    )

@@ -1,0 +1,407 @@
+"""Fields to type into: growing text, numbers, searches, and files that are dropped. Main thread."""
+
+import sys
+from collections.abc import Callable
+from decimal import Decimal
+from pathlib import Path
+
+from PySide6.QtCore import QEvent, QMimeData, QObject, QSignalBlocker, QSize, Qt, Signal
+from PySide6.QtGui import (
+    QDropEvent,
+    QFocusEvent,
+    QInputMethodEvent,
+    QKeyEvent,
+    QKeySequence,
+    QResizeEvent,
+)
+from PySide6.QtWidgets import (
+    QDoubleSpinBox,
+    QFrame,
+    QLabel,
+    QLineEdit,
+    QPlainTextEdit,
+    QSizePolicy,
+    QToolButton,
+    QWidget,
+)
+
+from ui.kit import icons
+from ui.kit.theme import Theme
+
+# Distinguishes typed text from other keys. Main thread.
+
+_HARMLESS = (
+    Qt.KeyboardModifier.ShiftModifier
+    | Qt.KeyboardModifier.KeypadModifier
+    | Qt.KeyboardModifier.GroupSwitchModifier
+)
+# On a Mac, Option types letters; elsewhere Alt opens menus.
+_WRITES = _HARMLESS | Qt.KeyboardModifier.AltModifier if sys.platform == "darwin" else _HARMLESS
+
+
+def is_typed_text(event: QKeyEvent) -> bool:
+    """Return whether a key types something visible; a space does not count: it presses buttons."""
+    text = event.text()
+    is_plain = not event.modifiers() & ~_WRITES
+    return is_plain and bool(text) and text.isprintable() and not text.isspace()
+
+
+# Accepts files that are dropped on a widget or anywhere inside it. Main thread.
+
+
+class FileDrops(QObject):
+    """Watches one widget; a child that accepts drops itself comes first.
+
+    Signals:
+        files_given: Files were dropped; carries their paths.
+        hovering: A drag of files entered or left the widget; carries whether it is over it.
+    """
+
+    files_given = Signal(list)
+    hovering = Signal(bool)
+
+    def __init__(self, watched: QWidget) -> None:
+        super().__init__(watched)
+        watched.setAcceptDrops(True)
+        watched.installEventFilter(self)
+
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:  # noqa: N802 - Qt's name
+        """Accept drags of files; leave all other events to the widget."""
+        kind = event.type()
+        if kind == QEvent.Type.DragLeave:
+            self.hovering.emit(False)
+            return False
+        if not isinstance(event, QDropEvent):  # the events of a drag are of this kind, too
+            return False
+        paths = local_paths(event.mimeData())
+        if not paths:
+            return False
+        event.acceptProposedAction()
+        if kind == QEvent.Type.Drop:
+            self.hovering.emit(False)
+            self.files_given.emit(paths)
+        elif kind == QEvent.Type.DragEnter:
+            self.hovering.emit(True)
+        return True
+
+
+def local_paths(source: QMimeData) -> list[Path]:
+    """Return the local files among dragged or copied data."""
+    return [Path(url.toLocalFile()) for url in source.urls() if url.isLocalFile()]
+
+
+# A text field that grows with its text and emits when it should be sent. Main thread.
+
+_MOST_LINES = 10
+
+
+def never_sideways(field: QPlainTextEdit) -> None:
+    """Prevent a field that wraps its lines from scrolling sideways.
+
+    Qt rounds the width of a line without spaces up and lets the field scroll by that pixel.
+    """
+    field.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+    bar = field.horizontalScrollBar()
+    bar.rangeChanged.connect(lambda: bar.setMaximum(0))
+
+
+class GrowingInput(QPlainTextEdit):
+    """Enter sends, and Shift+Enter breaks the line; an input method keeps its own Enter.
+
+    Signals:
+        submitted: Enter was pressed on finished text.
+        files_given: Files were dropped or pasted; carries their paths.
+        picture_given: A picture was dropped or pasted that is not a file.
+        edge_pressed: Up was pressed in the first line (-1), or Down in the last one (1).
+        focus_changed: The field got or lost the focus; carries whether it has it.
+    """
+
+    submitted = Signal()
+    edge_pressed = Signal(int)
+    focus_changed = Signal(bool)
+    files_given = Signal(list)
+    picture_given = Signal()
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._is_composing = False
+        self.setFrameShape(QFrame.Shape.NoFrame)
+        self.setTabChangesFocus(True)
+        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
+        self.setVerticalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        never_sideways(self)
+        self.document().setDocumentMargin(2)
+        self.textChanged.connect(self._fit)
+        self._fit()
+
+    def setPlaceholderText(self, text: str) -> None:  # noqa: N802 - Qt's name
+        """Show another placeholder; Qt does not repaint a visible one when it changes."""
+        super().setPlaceholderText(text)
+        self.viewport().update()
+
+    def event(self, event: QEvent) -> bool:
+        """Leave Undo to the menu while nothing that was typed can be undone."""
+        if (
+            event.type() == QEvent.Type.ShortcutOverride
+            and isinstance(event, QKeyEvent)
+            and event.matches(QKeySequence.StandardKey.Undo)
+            and not self.document().isUndoAvailable()
+        ):
+            event.ignore()
+            return False
+        return super().event(event)
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        """Send on a plain Enter; leave all other keys to the field."""
+        is_enter = event.key() in (Qt.Key.Key_Return, Qt.Key.Key_Enter)
+        modifiers = event.modifiers() & ~Qt.KeyboardModifier.KeypadModifier
+        if is_enter and modifiers == Qt.KeyboardModifier.NoModifier and not self._is_composing:
+            self.submitted.emit()
+            event.accept()
+        elif modifiers == Qt.KeyboardModifier.NoModifier and (edge := self._edge_of(event.key())):
+            event.accept()
+            self.edge_pressed.emit(edge)
+        else:
+            super().keyPressEvent(event)
+
+    def _edge_of(self, key: int) -> int:
+        """Return the edge of the text that a key would cross: -1 the upper, 1 the lower, 0 none."""
+        cursor = self.textCursor()
+        if cursor.hasSelection() or self._is_composing:
+            return 0
+        block = cursor.block()
+        line = block.layout().lineForTextPosition(cursor.positionInBlock()).lineNumber()
+        if key == Qt.Key.Key_Up and not block.previous().isValid() and line <= 0:
+            return -1
+        is_last = line >= block.layout().lineCount() - 1
+        if key == Qt.Key.Key_Down and not block.next().isValid() and is_last:
+            return 1
+        return 0
+
+    def inputMethodEvent(self, event: QInputMethodEvent) -> None:
+        """Notice whether an input method is composing."""
+        self._is_composing = bool(event.preeditString())
+        super().inputMethodEvent(event)
+
+    def canInsertFromMimeData(self, source: QMimeData) -> bool:  # noqa: N802 - Qt's name
+        """Accept files as well as text, and pictures so that the owner can explain the refusal."""
+        takes = bool(local_paths(source)) or source.hasImage()
+        return takes or super().canInsertFromMimeData(source)
+
+    def insertFromMimeData(self, source: QMimeData) -> None:
+        """Pass files on; insert everything else as plain text."""
+        paths = local_paths(source)
+        if paths:
+            self.files_given.emit(paths)
+        elif source.hasImage() and not source.hasText():
+            self.picture_given.emit()
+        else:
+            super().insertFromMimeData(source)
+
+    def focusInEvent(self, event: QFocusEvent) -> None:
+        """Emit ``focus_changed``."""
+        super().focusInEvent(event)
+        self.focus_changed.emit(True)
+
+    def focusOutEvent(self, event: QFocusEvent) -> None:
+        """Emit ``focus_changed``."""
+        super().focusOutEvent(event)
+        self.focus_changed.emit(False)
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        """Adapt the height, because the number of lines depends on the width."""
+        super().resizeEvent(event)
+        self._fit()
+
+    def sizeHint(self) -> QSize:
+        """Return one line's height."""
+        return QSize(200, self._height(1))
+
+    def minimumSizeHint(self) -> QSize:
+        """Return one line's height."""
+        return QSize(80, self._height(1))
+
+    def _fit(self) -> None:
+        lines = max(1, round(self.document().size().height()))
+        self.setFixedHeight(self._height(min(lines, _MOST_LINES)))
+        policy = Qt.ScrollBarPolicy
+        self.setVerticalScrollBarPolicy(
+            policy.ScrollBarAsNeeded if lines > _MOST_LINES else policy.ScrollBarAlwaysOff
+        )
+
+    def _height(self, lines: int) -> int:
+        return lines * self.fontMetrics().lineSpacing() + 8
+
+
+# A field for a number that may be unset. Main thread.
+
+# More decimals than anybody types; a number with fewer is shown as it is.
+_DECIMALS = 12
+
+
+class NumberField(QDoubleSpinBox):
+    """Shows a number with all its digits, and never changes it unless it was edited.
+
+    One step below the least number, the value is unset.
+
+    Args:
+        says: The tool tip and the name for screen readers.
+        unset: The words for no number.
+        least: The least number.
+        most: The greatest number that can be typed; a greater one that is shown stays.
+        step: The difference that one step up or down makes.
+        is_whole: Whether numbers are whole.
+
+    Signals:
+        number_edited: A person chose another number; carries it, or None.
+    """
+
+    number_edited = Signal(object)
+
+    def __init__(
+        self,
+        says: str,
+        unset: str,
+        least: float,
+        most: float,
+        step: float,
+        *,
+        is_whole: bool = False,
+    ) -> None:
+        super().__init__()
+        self._is_whole = is_whole
+        self._least, self._most = least, most
+        self._number: float | int | None = None
+        self.setAccessibleName(says)
+        self.setToolTip(says)
+        self.setDecimals(0 if is_whole else _DECIMALS)
+        self.setRange(least - (1 if is_whole else step), most)
+        self.setSingleStep(step)
+        self.setSpecialValueText(unset)
+        self.setKeyboardTracking(False)
+        # A styled spin box leaves no room before its text.
+        self.lineEdit().setTextMargins(8, 0, 8, 0)
+        self.setValue(self.minimum())
+        self.valueChanged.connect(self._edit)
+
+    @property
+    def number(self) -> float | int | None:
+        """The number, exactly as it was shown or typed; None if it is unset."""
+        return self._number
+
+    def show_number(self, number: float | int | None) -> None:
+        """Show a number without emitting ``number_edited``."""
+        with QSignalBlocker(self):
+            self.setMaximum(self._most if number is None else max(self._most, number))
+            self.setValue(self.minimum() if number is None else number)
+        self._number = number
+
+    def textFromValue(self, value: float) -> str:  # noqa: N802 - Qt's name
+        """Return a number without trailing zeros."""
+        if self._is_whole:
+            return str(round(value))
+        text = format(Decimal(repr(value)).normalize(), "f")
+        return text.replace(".", self.locale().decimalPoint())
+
+    def _edit(self, value: float) -> None:
+        number: float | int | None = round(value) if self._is_whole else round(value, _DECIMALS)
+        self._number = None if value < self._least else number
+        self.number_edited.emit(self._number)
+
+
+# Adds icons to text fields, in the theme's colors and in proportion to the text.
+#
+# Qt's own icons in fields have a fixed size, and its clear button has a fixed color. Main thread.
+
+_SIZE, _EDGE_PX, _GAP_PX = 16, 7, 4
+_FRAME_PX = 8  # padding and border of a field and of a tool button, from the style sheet
+
+
+def add_clear_button(theme: Theme, field: QLineEdit, says: str) -> QToolButton:
+    """Give a field a button that empties it, shown while there is text.
+
+    Args:
+        theme: The look.
+        field: The field.
+        says: The button's accessible name.
+    """
+    button = QToolButton(field)
+    button.setAccessibleName(says)
+    button.setToolTip(says)
+    button.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+    button.setCursor(Qt.CursorShape.ArrowCursor)
+    button.clicked.connect(field.clear)
+    button.setVisible(bool(field.text()))
+    field.textChanged.connect(lambda text: button.setVisible(bool(text)))
+
+    def tint() -> None:
+        size = theme.px(_SIZE)
+        button.setIconSize(QSize(size, size))
+        button.setIcon(icons.icon("close", theme.colors.muted, size))
+
+    _InField(theme, field, button, tint, is_at_end=True)
+    return button
+
+
+def add_leading_icon(theme: Theme, field: QLineEdit, name: str) -> QLabel:
+    """Show an icon before a field's text.
+
+    Args:
+        theme: The look.
+        field: The field.
+        name: The name of the icon.
+    """
+    picture = QLabel(field)
+    picture.setAttribute(Qt.WidgetAttribute.WA_TransparentForMouseEvents)
+
+    def tint() -> None:
+        size = theme.px(_SIZE)
+        icon = icons.icon(name, theme.colors.faint, size)
+        picture.setPixmap(icon.pixmap(QSize(size, size), field.devicePixelRatioF()))
+
+    _InField(theme, field, picture, tint, is_at_end=False)
+    return picture
+
+
+class _InField(QObject):
+    """Keeps a widget at an end of a field and the text beside it."""
+
+    def __init__(
+        self,
+        theme: Theme,
+        field: QLineEdit,
+        inner: QWidget,
+        tint: Callable[[], None],
+        *,
+        is_at_end: bool,
+    ) -> None:
+        super().__init__(field)
+        self._theme, self._field, self._inner = theme, field, inner
+        self._tint, self._is_at_end = tint, is_at_end
+        field.installEventFilter(self)
+        theme.follow(field, self._fit)
+
+    def eventFilter(  # noqa: N802 - Qt's name
+        self, watched: QObject, event: QEvent
+    ) -> bool:
+        """Follow the field's size."""
+        if event.type() in (QEvent.Type.Resize, QEvent.Type.Show):
+            self._place()
+        return False
+
+    def _fit(self) -> None:
+        self._tint()
+        room = self._theme.px(_SIZE) + _GAP_PX + _EDGE_PX - _FRAME_PX
+        margins = self._field.textMargins()
+        if self._is_at_end:
+            margins.setRight(room + _FRAME_PX)
+        else:
+            margins.setLeft(room)
+        self._field.setTextMargins(margins)
+        self._place()
+
+    def _place(self) -> None:
+        size = self._inner.sizeHint()
+        left = self._field.width() - size.width() - 2 if self._is_at_end else _EDGE_PX
+        top = (self._field.height() - size.height()) // 2
+        self._inner.setGeometry(left, top, size.width(), size.height())

@@ -1,0 +1,494 @@
+"""Text as high as its content, and the parts of a page that can be searched. Main thread."""
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from math import ceil
+from typing import Any, Protocol, TypeGuard
+
+from PySide6.QtCore import QPoint, QRectF, QSizeF, Qt, QUrl
+from PySide6.QtGui import (
+    QColor,
+    QKeyEvent,
+    QTextCharFormat,
+    QTextCursor,
+    QTextDocument,
+    QTextOption,
+    QWheelEvent,
+)
+from PySide6.QtWidgets import (
+    QAbstractSpinBox,
+    QComboBox,
+    QFrame,
+    QLineEdit,
+    QPlainTextEdit,
+    QScrollArea,
+    QSizePolicy,
+    QTextBrowser,
+    QTextEdit,
+    QWidget,
+)
+
+from ui.kit.labels import ElidedLabel
+
+# Finds places in a document: links, anchors, and searched words. Main thread.
+
+
+def link_targets(document: QTextDocument) -> list[str]:
+    """Return the targets of a document's links, in their order."""
+    forms = (form for _, form in _pieces(document))
+    return [form.anchorHref() for form in forms if form.isAnchor() and form.anchorHref()]
+
+
+def anchor_position(document: QTextDocument, name: str) -> int | None:
+    """Return the position of the anchor with a name; None if there is none."""
+    return next((at for at, form in _pieces(document) if name in form.anchorNames()), None)
+
+
+def words_pattern(words: Sequence[str], has_case: bool = False) -> re.Pattern[str]:
+    """Return a pattern of any of the words, longest first; white space matches any white space."""
+    spelled = (r"\s+".join(re.escape(part) for part in word.split()) for word in words)
+    spellings = sorted((one for one in spelled if one), key=len, reverse=True)
+    return re.compile("|".join(spellings) or r"(?!)", re.NOFLAG if has_case else re.IGNORECASE)
+
+
+def word_places(
+    document: QTextDocument, words: Sequence[str], has_case: bool = False
+) -> list[tuple[int, int]]:
+    """Return the beginning and end of each occurrence of the words, in order."""
+    if not words:
+        return []
+    pattern = words_pattern(words, has_case)
+    places = []
+    block = document.begin()
+    while block.isValid():
+        text = block.text()
+        for match in pattern.finditer(text):
+            begin = block.position() + utf16_length(text[: match.start()])
+            places.append((begin, begin + utf16_length(match[0])))
+        block = block.next()
+    return places
+
+
+def block_texts(document: QTextDocument) -> list[str]:
+    """Return the text of each block: paragraphs, lines of code, cells of tables."""
+    texts = []
+    block = document.begin()
+    while block.isValid():
+        texts.append(block.text())
+        block = block.next()
+    return texts
+
+
+def _pieces(document: QTextDocument) -> Iterator[tuple[int, QTextCharFormat]]:
+    block = document.begin()
+    while block.isValid():
+        fragments = block.begin()
+        while not fragments.atEnd():
+            piece = fragments.fragment()
+            yield piece.position(), piece.charFormat()
+            fragments += 1
+        block = block.next()
+
+
+def utf16_length(text: str) -> int:
+    """Return the number of document positions of a text."""
+    return len(text.encode("utf-16-le")) // 2
+
+
+# A text widget as high as its content, for use in a scrolling column.
+#
+# Main thread. It loads no resources; choosing a link only emits a signal.
+
+# Each highlight follows the text when that changes: thousands of them would be slow.
+_MOST_MARKS = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class Highlight:
+    """Words to highlight in a text, and the colors.
+
+    Attributes:
+        words: The words; an empty list removes all highlights.
+        background: The color behind a word.
+        color: The color of its letters.
+        has_case: Whether upper and lower case differ.
+        current: The number of the current occurrence; None for none.
+        current_background: The color behind the current occurrence.
+        current_color: The color of its letters.
+    """
+
+    words: tuple[str, ...] = ()
+    background: str = ""
+    color: str = ""
+    has_case: bool = False
+    current: int | None = None
+    current_background: str = ""
+    current_color: str = ""
+
+
+class FlowText(QTextBrowser):
+    """Read-only text without scroll bars whose height follows its content.
+
+    Text can be selected with mouse and keyboard. Choosing a link emits ``anchorClicked``.
+    """
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setFrameShape(QFrame.Shape.NoFrame)
+        self.setOpenLinks(False)
+        self.setUndoRedoEnabled(False)
+        self.setVerticalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self.setWordWrapMode(QTextOption.WrapMode.WrapAtWordBoundaryOrAnywhere)
+        flags = Qt.TextInteractionFlag
+        # The caret shows where the keyboard is, and selects what is to be quoted or copied.
+        self.setTextInteractionFlags(flags.TextBrowserInteraction | flags.TextSelectableByKeyboard)
+        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
+        self.setTabChangesFocus(True)
+        self.viewport().setAutoFillBackground(False)
+        # Only a line that is too long scrolls, never the whole text.
+        bar = self.horizontalScrollBar()
+        bar.rangeChanged.connect(lambda: bar.setRange(0, 0))
+        self._found = Highlight()
+        document = self.document()
+        document.setDocumentMargin(0)
+        document.documentLayout().documentSizeChanged.connect(self._fit)
+
+    def loadResource(self, kind: int, name: QUrl | str) -> Any:
+        """Load nothing: a text must not access files or the network."""
+        return None
+
+    def show_found(self, words: Sequence[str], background: str, color: str) -> QRectF | None:
+        """Highlight every occurrence of the words, ignoring case.
+
+        Args:
+            words: The words; an empty list removes all highlights.
+            background: The color behind a word.
+            color: The color of its letters.
+
+        Returns:
+            The place of the first one; None if there is none.
+        """
+        return self.highlight(Highlight(tuple(words), background, color))
+
+    def highlight(self, wanted: Highlight) -> QRectF | None:
+        """Highlight every occurrence of words; return the place of the current or first one."""
+        if not wanted.words and not self._found.words:
+            return None
+        self._found = wanted
+        places = word_places(self.document(), wanted.words, wanted.has_case)
+        current = wanted.current or 0
+        begin = max(0, min(current - _MOST_MARKS // 2, len(places) - _MOST_MARKS))
+        shown = places[begin : begin + _MOST_MARKS]
+        marks = self._mark(shown, wanted.background, wanted.color)
+        if not marks:
+            return None
+        looked_at = marks[min(current - begin, len(marks) - 1)]
+        if wanted.current is not None:
+            looked_at.format.setBackground(QColor(wanted.current_background))
+            looked_at.format.setForeground(QColor(wanted.current_color))
+            self.setExtraSelections(marks)
+        there = QTextCursor(self.document())
+        there.setPosition(looked_at.cursor.selectionStart())
+        return QRectF(self.cursorRect(there))
+
+    def show_spans(self, spans: Sequence[tuple[int, int]], background: str, color: str) -> None:
+        """Highlight parts of ``toPlainText``.
+
+        Args:
+            spans: The first character of each part, and the character after its last one.
+            background: The color behind them.
+            color: The color of the text.
+        """
+        text, places, at, position = self.toPlainText(), [], 0, 0
+        for begin, end in spans:
+            start = position + utf16_length(text[at:begin])
+            position = start + utf16_length(text[begin:end])
+            at = end
+            places.append((start, position))
+        self._mark(places, background, color)
+
+    def _mark(
+        self, places: Sequence[tuple[int, int]], background: str, color: str
+    ) -> list[QTextEdit.ExtraSelection]:
+        form = QTextCharFormat()
+        form.setBackground(QColor(background))
+        form.setForeground(QColor(color))
+        marks: list[QTextEdit.ExtraSelection] = []
+        for begin, end in places:
+            mark = QTextEdit.ExtraSelection()
+            cursor = QTextCursor(self.document())
+            cursor.setPosition(begin)
+            cursor.setPosition(end, QTextCursor.MoveMode.KeepAnchor)
+            mark.cursor = cursor
+            mark.format = form
+            marks.append(mark)
+        self.setExtraSelections(marks)
+        return marks
+
+    def show_found_again(self) -> None:
+        """Highlight the same words again after the text has changed."""
+        if self._found.words:
+            self.highlight(self._found)
+
+    @property
+    def found_texts(self) -> list[str]:
+        """The highlighted words, as the text spells them."""
+        return [mark.cursor.selectedText() for mark in self.extraSelections()]
+
+    def scroll_to(self, position: int) -> None:
+        """Scroll the column around this text until a position is in the upper third."""
+        parent = self._column()
+        inner = None if parent is None else parent.widget()
+        if parent is not None and inner is not None:
+            cursor = QTextCursor(self.document())
+            cursor.setPosition(position)
+            there = self.viewport().mapTo(inner, self.cursorRect(cursor).center())
+            parent.ensureVisible(there.x(), there.y(), 0, parent.viewport().height() // 3)
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        """Move the caret and keep it in sight; the column scrolls by pages."""
+        if event.key() in (Qt.Key.Key_PageUp, Qt.Key.Key_PageDown):
+            event.ignore()
+            return
+        before = self.textCursor().position()
+        super().keyPressEvent(event)
+        if self.textCursor().position() != before:
+            self._show_caret()
+
+    def _show_caret(self) -> None:
+        parent = self._column()
+        inner = None if parent is None else parent.widget()
+        if parent is not None and inner is not None:
+            caret = self.cursorRect()
+            there = self.viewport().mapTo(inner, caret.center())
+            parent.ensureVisible(there.x(), there.y(), 0, caret.height())
+
+    def _column(self) -> QScrollArea | None:
+        parent = self.parentWidget()
+        while parent is not None and not isinstance(parent, QScrollArea):
+            parent = parent.parentWidget()
+        return parent
+
+    def wheelEvent(self, event: QWheelEvent) -> None:
+        """Leave scrolling to the column around this text."""
+        event.ignore()
+
+    def _fit(self, size: QSizeF) -> None:
+        height = max(ceil(size.height()), self.fontMetrics().height())
+        if height != self.height():
+            self.setFixedHeight(height)
+
+
+# The parts of a page that can be searched: texts, which may be folded, and labels. Main thread.
+#
+# A folded part counts its places as if it were unfolded; ``show_place`` unfolds it.
+
+
+class SearchedPart(Protocol):
+    """One of the parts of a page, in reading order."""
+
+    def count(self, wanted: Highlight) -> int:
+        """Return how often the words occur in it, folded or not."""
+
+    def show_place(self, wanted: Highlight) -> None:
+        """Unfold the part if that hides the current place."""
+
+    def mark(self, wanted: Highlight, page: QWidget) -> int | None:
+        """Mark the places.
+
+        Args:
+            wanted: What to mark; its current place is counted within this part.
+            page: The page.
+
+        Returns:
+            The distance of the current or first place from the top of the page; None for none.
+        """
+
+
+class SearchedText:
+    """A text that may be folded.
+
+    Args:
+        view: Returns its view; None while there is none.
+        lines: The lines of the unfolded view; None for the lines that the view has now.
+        unfold: Unfolds it.
+    """
+
+    def __init__(
+        self,
+        view: Callable[[], FlowText | None],
+        lines: Callable[[], Sequence[str]] | None = None,
+        unfold: Callable[[], object] | None = None,
+    ) -> None:
+        self._view = view
+        self._lines = lines
+        self._unfold = unfold
+
+    def count(self, wanted: Highlight) -> int:
+        """Return how often the words occur in it, folded or not."""
+        if self._lines is None:
+            return self._shown(wanted)
+        pattern = words_pattern(wanted.words, wanted.has_case)
+        return sum(len(pattern.findall(line)) for line in self._lines())
+
+    def show_place(self, wanted: Highlight) -> None:
+        """Unfold the text if that hides the current place."""
+        view = self._view()
+        is_seen = view is not None and not view.isHidden()
+        if self._unfold is not None and not (is_seen and self._has_current(wanted)):
+            self._unfold()
+
+    def mark(self, wanted: Highlight, page: QWidget) -> int | None:
+        """Mark the places; return the distance of the current or first one from the top."""
+        view = self._view()
+        if view is None:
+            return None
+        if not self._has_current(wanted):
+            wanted = replace(wanted, current=None)
+        place = view.highlight(wanted)
+        if place is None or view.isHidden():
+            return None
+        return view.viewport().mapTo(page, place.topLeft().toPoint()).y()
+
+    def _has_current(self, wanted: Highlight) -> bool:
+        return wanted.current is None or wanted.current < self._shown(wanted)
+
+    def _shown(self, wanted: Highlight) -> int:
+        view = self._view()
+        if view is None:
+            return 0
+        return len(word_places(view.document(), wanted.words, wanted.has_case))
+
+
+class SearchedLabel:
+    """A label; it is marked as a whole."""
+
+    def __init__(self, label: ElidedLabel) -> None:
+        self._label = label
+
+    def count(self, wanted: Highlight) -> int:
+        """Return how often the words occur in it."""
+        if not wanted.words:
+            return 0
+        pattern = words_pattern(wanted.words, wanted.has_case)
+        return len(pattern.findall(self._label.text()))
+
+    def show_place(self, wanted: Highlight) -> None:
+        """Do nothing: a label is never folded."""
+
+    def mark(self, wanted: Highlight, page: QWidget) -> int | None:
+        """Mark the label if it has the words; return its distance from the top."""
+        if not self.count(wanted):
+            self._label.show_found("", "")
+            return None
+        if wanted.current is None:
+            self._label.show_found(wanted.background, wanted.color)
+        else:
+            self._label.show_found(wanted.current_background, wanted.current_color)
+        return self._label.mapTo(page, QPoint()).y()
+
+
+def unfold_place(parts: Sequence[SearchedPart], wanted: Highlight) -> None:
+    """Unfold the part with the current place, if it is folded."""
+    for part, own in _divided(parts, wanted):
+        if own.current is not None:
+            part.show_place(own)
+
+
+def mark_parts(parts: Sequence[SearchedPart], wanted: Highlight, page: QWidget) -> int | None:
+    """Mark the places in all parts.
+
+    Args:
+        parts: The parts, in reading order.
+        wanted: What to mark; its current place is counted through all parts.
+        page: The page.
+
+    Returns:
+        The distance of the current or first place from the top of the page; None for none.
+    """
+    first: int | None = None
+    for part, own in _divided(parts, wanted):
+        down = part.mark(own, page)
+        if down is not None and (own.current is not None or first is None):
+            first = down
+    return first
+
+
+def _divided(
+    parts: Sequence[SearchedPart], wanted: Highlight
+) -> list[tuple[SearchedPart, Highlight]]:
+    """Return each part with its own highlight; only one of them has the current place."""
+    if wanted.current is None:
+        return [(part, wanted) for part in parts]
+    divided, left, none = [], wanted.current, replace(wanted, current=None)
+    for part in parts:
+        found = part.count(wanted) if left >= 0 else 0
+        is_here = 0 <= left < found
+        divided.append((part, replace(wanted, current=left) if is_here else none))
+        left -= found
+        if is_here:
+            left = -1
+    return divided
+
+
+# Edits and reads text fields and other text widgets of any kind. Main thread.
+
+TextWidget = QLineEdit | QPlainTextEdit | QTextEdit
+
+
+def text_widget_of(widget: QWidget | None) -> TextWidget | None:
+    """Return the widget that contains the text: itself or the field inside it; None for none."""
+    if isinstance(widget, QAbstractSpinBox | QComboBox):
+        widget = widget.findChild(QLineEdit)
+    return widget if is_text_widget(widget) else None
+
+
+def is_text_widget(widget: QWidget | None) -> TypeGuard[TextWidget]:
+    """Return whether a widget contains text that can be selected."""
+    return isinstance(widget, QLineEdit | QPlainTextEdit | QTextEdit)
+
+
+def can_write(widget: TextWidget) -> bool:
+    """Return whether the text can be changed."""
+    return widget.isEnabled() and not widget.isReadOnly()
+
+
+def can_undo(widget: TextWidget) -> bool:
+    """Return whether there is a change of the text to undo."""
+    if isinstance(widget, QLineEdit):
+        return widget.isUndoAvailable()
+    return not widget.isReadOnly() and widget.document().isUndoAvailable()
+
+
+def can_redo(widget: TextWidget) -> bool:
+    """Return whether there is a change of the text to redo."""
+    if isinstance(widget, QLineEdit):
+        return widget.isRedoAvailable()
+    return not widget.isReadOnly() and widget.document().isRedoAvailable()
+
+
+def selected_text(widget: TextWidget) -> str:
+    """Return the selected text as it would be copied; empty for none."""
+    if isinstance(widget, QLineEdit):
+        return widget.selectedText()
+    if not widget.textCursor().hasSelection():
+        return ""
+    return widget.createMimeDataFromSelection().text()
+
+
+def delete_selected(widget: TextWidget) -> None:
+    """Delete the selected text, or the character after the caret."""
+    if isinstance(widget, QLineEdit):
+        widget.del_()
+    else:
+        widget.textCursor().deleteChar()
+
+
+def insert_plain(widget: TextWidget, text: str) -> None:
+    """Replace the selection by a text."""
+    if isinstance(widget, QLineEdit):
+        widget.insert(text)
+    else:
+        widget.insertPlainText(text)

@@ -1,0 +1,127 @@
+"""Builds HTML for Qt's text widgets, and escapes text so that it is never read as markup."""
+
+import re
+from collections.abc import Iterable
+from html import escape
+
+from engine import visible
+
+# Builds HTML for Qt's text widgets, and escapes text so that it is never read as markup.
+#
+# A plain ``str`` is escaped when it becomes part of an element; ``Html`` is inserted unchanged.
+# Qt supports a subset of HTML and CSS: https://doc.qt.io/qt-6/richtext-html-subset.html.
+
+
+class Html(str):
+    """Complete markup, which is inserted without escaping."""
+
+    __slots__ = ()
+
+
+def element(name: str, *inner: str, style: str = "", **attributes: str | int) -> Html:
+    """Return an element.
+
+    Args:
+        name: The tag, such as ``p``.
+        inner: Its content, in order; a plain string is escaped.
+        style: Its CSS.
+        attributes: Other attributes, such as ``colspan``.
+    """
+    if style:
+        attributes["style"] = style
+    said = "".join(f' {key}="{escape(str(value))}"' for key, value in attributes.items())
+    return Html(f"<{name}{said}>{joined(*inner)}</{name}>")
+
+
+def joined(*parts: str) -> Html:
+    """Return parts one after the other; a plain string is escaped."""
+    return Html("".join(part if isinstance(part, Html) else escape(part) for part in parts))
+
+
+def paragraph(*inner: str, style: str = "") -> Html:
+    """Return a paragraph."""
+    return element("p", *inner, style=style)
+
+
+def code(*inner: str, style: str = "") -> Html:
+    """Return a span in the fixed font."""
+    return element("code", *inner, style=style)
+
+
+def strong(*inner: str, style: str = "") -> Html:
+    """Return bold text."""
+    return element("b", *inner, style=style)
+
+
+def colored(text: str, color: str, ground: str = "") -> Html:
+    """Return text in a color, on another background if one is given.
+
+    Args:
+        text: The text.
+        color: The color of the text.
+        ground: The color behind it; empty for none.
+    """
+    style = f"background:{ground};color:{color}" if ground else f"color:{color}"
+    return element("span", text, style=style)
+
+
+def badge(word: str, color: str, ground: str) -> Html:
+    """Return a word on a background of its color, with a little space at both sides.
+
+    Args:
+        word: The word.
+        color: The color of the text.
+        ground: The color behind it.
+    """
+    return colored(joined(SPACE, word, SPACE), color, ground)
+
+
+def cell(*inner: str, style: str = "", **attributes: str | int) -> Html:
+    """Return one cell of a table's row.
+
+    Args:
+        inner: Its content; a plain string is escaped.
+        style: Its style in CSS; empty for none.
+        attributes: Its attributes in HTML, such as ``width``.
+    """
+    return element("td", *inner, style=style, **attributes)
+
+
+def table(rows: Iterable[Iterable[Html]], **attributes: str | int) -> Html:
+    """Return a table; each row is a list of its cells."""
+    lines = (element("tr", *cells) for cells in rows)
+    return element("table", *lines, style="", **attributes)
+
+
+def lines(text: str) -> Html:
+    """Return a text with its line breaks."""
+    return Html(escape(text).replace("\n", "<br>"))
+
+
+def visible_breaks(text: str) -> Html:
+    """Return a text with its line breaks, and a visible sign for each of them."""
+    return Html(escape(text).replace("\n", "⏎<br>"))
+
+
+def visible_lines(text: str) -> Html:
+    """Return a text with visible line breaks and control characters; spaces stay spaces."""
+    return Html(escape(visible(text)).replace("⏎", "⏎<br>").replace("·", " "))
+
+
+def with_code_spans(sentence: str) -> Html:
+    """Return a sentence in which text in straight quotes is code, without the quotes.
+
+    Reports quote text as Python does, with escapes. An apostrophe does not begin a quotation.
+    """
+    parts: list[str] = []
+    end = 0
+    for found in _QUOTATION.finditer(sentence):
+        parts += [sentence[end : found.start()], code(found[0][1:-1])]
+        end = found.end()
+    return joined(*parts, sentence[end:])
+
+
+SPACE = Html("&nbsp;")
+BREAK = Html("<br>")
+# 'x' or "x", with escaped quotes inside, if neither side touches a word.
+_QUOTATION = re.compile(r"""(?<!\w)(?:'(?:[^'\\]|\\.)+'|"(?:[^"\\]|\\.)+")(?!\w)""")

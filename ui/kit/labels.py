@@ -1,0 +1,447 @@
+"""Labels, chips, pills and rows of facts, in the window's text sizes. Main thread."""
+
+import re
+from html import escape
+
+from PySide6.QtCore import QEvent, QRectF, QSize, Qt
+from PySide6.QtGui import QColor, QFont, QHelpEvent, QPainter, QPaintEvent, QResizeEvent
+from PySide6.QtWidgets import (
+    QFrame,
+    QGridLayout,
+    QLabel,
+    QPushButton,
+    QSizePolicy,
+    QStyle,
+    QStyleOptionButton,
+    QToolTip,
+    QVBoxLayout,
+    QWidget,
+)
+
+from ui.kit import icons
+from ui.kit.theme import Theme
+from ui.words import Tone
+
+# Labels in the window's text sizes. Main thread.
+
+_BREAK = "\u200b"
+_LONG_WORD = re.compile(r"\S{25,}")
+
+
+def label(
+    text: str = "",
+    role: str = "",
+    scale: float = 1.0,
+    is_wrapped: bool = False,
+    weight: QFont.Weight | None = None,
+) -> QLabel:
+    """Return a plain-text label.
+
+    Args:
+        text: Its text; never read as markup.
+        role: ``title``, ``heading``, ``muted``, ``faint``, ``fault`` or ``chip``.
+        scale: Size relative to the application's font.
+        is_wrapped: Whether it takes several lines.
+        weight: A font weight that replaces the role's; None keeps that one.
+    """
+    made = WrappedLabel(text) if is_wrapped else QLabel(text)
+    made.setTextFormat(Qt.TextFormat.PlainText)
+    if role:
+        made.setProperty("role", role)
+    rescale(made, scale, weight)
+    return made
+
+
+class WrappedLabel(QLabel):
+    """Text of several lines that also breaks long words, so that it never needs more width."""
+
+    def __init__(self, text: str = "") -> None:
+        super().__init__()
+        self._whole = ""
+        self.setTextFormat(Qt.TextFormat.PlainText)
+        self.setWordWrap(True)
+        policy = QSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Minimum)
+        policy.setHeightForWidth(True)
+        self.setSizePolicy(policy)
+        self.setText(text)
+
+    def text(self) -> str:
+        """Return the text without the added break points."""
+        return self._whole
+
+    def setText(self, text: str) -> None:  # noqa: N802 - Qt's name
+        """Show another text."""
+        self._whole = text
+        super().setText(breakable(text))
+
+
+def breakable(text: str) -> str:
+    """Return a text with zero-width spaces, so that long words can break anywhere."""
+    return _LONG_WORD.sub(lambda found: _BREAK.join(found[0]), text)
+
+
+def rescale(widget: QWidget, scale: float, weight: QFont.Weight | None = None) -> None:
+    """Give a widget the application's font, ``scale`` times as large.
+
+    Args:
+        widget: The widget.
+        scale: The factor of the text size.
+        weight: The weight of the font; None keeps it.
+    """
+    font = QFont(widget.font())
+    font.setPointSizeF(font.pointSizeF() * scale)
+    if weight is not None:
+        font.setWeight(weight)
+    widget.setFont(font)
+
+
+def clear_layout_of(widget: QWidget) -> None:
+    """Remove everything from a widget's layout."""
+    layout = widget.layout()
+    while layout is not None and (item := layout.takeAt(0)) is not None:
+        inner = item.widget()
+        if inner is not None:
+            inner.hide()
+            inner.deleteLater()
+
+
+_LONGEST_TOOL_TIP = 1_000
+
+
+def plain_tool_tip(text: str) -> str:
+    """Return a tool tip that shows a text without markup, wrapped, and of limited length."""
+    shown = text if len(text) <= _LONGEST_TOOL_TIP else f"{text[:_LONGEST_TOOL_TIP]}…"
+    return f"<p style='white-space: pre-wrap'>{escape(breakable(shown))}</p>"
+
+
+class ElidedLabel(QLabel):
+    """A line of text that is shortened with an ellipsis; the tool tip shows the whole line.
+
+    Args:
+        text: The line.
+        parent: The widget that it belongs to.
+        mode: Where it is shortened.
+    """
+
+    def __init__(
+        self,
+        text: str = "",
+        parent: QWidget | None = None,
+        mode: Qt.TextElideMode = Qt.TextElideMode.ElideRight,
+    ) -> None:
+        super().__init__(text, parent)
+        self._mode = mode
+        self._found = "", ""
+        self.setTextFormat(Qt.TextFormat.PlainText)
+        self.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
+
+    def show_found(self, background: str, color: str) -> None:
+        """Mark the text as found, in two colors; empty colors remove the mark."""
+        if (background, color) != self._found:
+            self._found = background, color
+            self.update()
+
+    @property
+    def is_found(self) -> bool:
+        """Whether the text is marked as found."""
+        return bool(self._found[0])
+
+    def minimumSizeHint(self) -> QSize:
+        """Allow any width."""
+        return QSize(24, super().minimumSizeHint().height())
+
+    def event(self, event: QEvent) -> bool:
+        """Show the whole text in a tool tip if it is shortened."""
+        if event.type() == QEvent.Type.ToolTip and not self.toolTip():
+            is_cut = self.fontMetrics().horizontalAdvance(self.text()) > self.contentsRect().width()
+            if is_cut and isinstance(event, QHelpEvent):
+                QToolTip.showText(event.globalPos(), plain_tool_tip(self.text()), self)
+                return True
+        return super().event(event)
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        """Draw as much as fits."""
+        painter = QPainter(self)
+        painter.setPen(self.palette().color(self.foregroundRole()))
+        area = self.contentsRect()
+        text = self.fontMetrics().elidedText(self.text(), self._mode, area.width())
+        background, color = self._found
+        if background:
+            painter.fillRect(area, QColor(background))
+            painter.setPen(QColor(color))
+        painter.drawText(area, int(self.alignment()) | Qt.AlignmentFlag.AlignVCenter, text)
+        painter.end()
+
+
+# Buttons and chips that cut long text and show all of it in the tool tip.
+#
+# Main thread.
+
+_LEAST_CHARACTERS = 4
+
+
+class ElidedButton(QPushButton):
+    """A button that shortens its words if there is no room for them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._whole = ""
+        policy = self.sizePolicy()
+        policy.setHorizontalPolicy(QSizePolicy.Policy.Maximum)
+        self.setSizePolicy(policy)
+
+    def text(self) -> str:
+        """Return all words, even if they are shown shortened."""
+        return self._whole
+
+    def setText(self, text: str) -> None:  # noqa: N802 - Qt's name
+        """Show other words."""
+        self._whole = text
+        self.updateGeometry()
+        self._elide()
+
+    def sizeHint(self) -> QSize:
+        """Return room for all words."""
+        return self._size_of(self._whole)
+
+    def minimumSizeHint(self) -> QSize:
+        """Return the width of a few characters."""
+        least = self.fontMetrics().averageCharWidth() * _LEAST_CHARACTERS
+        hint = self._size_of("…")
+        return QSize(min(hint.width() + least, self.sizeHint().width()), hint.height())
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        """Shorten the words to the width."""
+        super().resizeEvent(event)
+        self._elide()
+
+    def _size_of(self, words: str) -> QSize:
+        option = QStyleOptionButton()
+        self.initStyleOption(option)
+        metrics = self.fontMetrics()
+        inner = QSize(metrics.horizontalAdvance(words) + 2, metrics.height())
+        if not self.icon().isNull():
+            inner.setWidth(inner.width() + self.iconSize().width() + 4)
+            inner.setHeight(max(inner.height(), self.iconSize().height()))
+        kind = QStyle.ContentsType.CT_PushButton
+        return self.style().sizeFromContents(kind, option, inner, self)
+
+    def _elide(self) -> None:
+        room = self.width() - (self.sizeHint().width() - self._words_px(self._whole))
+        shown = self._whole
+        if self._words_px(shown) > max(0, room):
+            side = Qt.TextElideMode.ElideRight
+            shown = self.fontMetrics().elidedText(self._whole, side, max(0, room))
+        super().setText(shown)
+
+    def event(self, event: QEvent) -> bool:
+        """Show all words in a tool tip if they are shortened and there is no other tool tip."""
+        is_asked = event.type() == QEvent.Type.ToolTip and not self.toolTip()
+        if is_asked and isinstance(event, QHelpEvent) and super().text() != self._whole:
+            QToolTip.showText(event.globalPos(), plain_tool_tip(self._whole), self)
+            return True
+        return super().event(event)
+
+    def _words_px(self, words: str) -> int:
+        return self.fontMetrics().horizontalAdvance(words) + 2
+
+
+class ElidedChip(QLabel):
+    """A chip that shortens long text; the visible part can be selected."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self._whole = text
+        self.setTextFormat(Qt.TextFormat.PlainText)
+        self.setProperty("role", "chip")
+        self.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
+        self.setSizePolicy(QSizePolicy.Policy.Maximum, QSizePolicy.Policy.Fixed)
+        super().setText(text)
+
+    def text(self) -> str:
+        """Return the whole text."""
+        return self._whole
+
+    def sizeHint(self) -> QSize:
+        """Return room for the whole text, up to a limit."""
+        hint = super().sizeHint()
+        metrics = self.fontMetrics()
+        # The difference is the frame around the words.
+        around = hint.width() - metrics.horizontalAdvance(super().text())
+        words = metrics.horizontalAdvance(self._whole[:_LONGEST_CHIP])
+        return QSize(around + words, hint.height())
+
+    def minimumSizeHint(self) -> QSize:
+        """Return the width of a few characters."""
+        least = self.fontMetrics().averageCharWidth() * 2 * _LEAST_CHARACTERS
+        return QSize(min(self.sizeHint().width(), least), super().minimumSizeHint().height())
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        """Shorten the text to the width."""
+        super().resizeEvent(event)
+        metrics = self.fontMetrics()
+        around = QLabel.sizeHint(self).width() - metrics.horizontalAdvance(super().text())
+        room = max(0, self.width() - around)
+        shown = self._whole
+        if metrics.horizontalAdvance(shown) > room:
+            shown = metrics.elidedText(shown, Qt.TextElideMode.ElideRight, room)
+        if shown != super().text():
+            super().setText(shown)
+        self.setToolTip("" if shown == self._whole else plain_tool_tip(self._whole))
+
+
+_LONGEST_CHIP = 400
+
+
+# A pill that shows a state: an icon, a word and a color. Main thread.
+
+_ICON = 14
+_PAD = 9
+_GAP = 5
+
+
+class StatusPill(QWidget):
+    """Shows one state; its accessible name contains the state.
+
+    Args:
+        theme: The look.
+        says: The first part of its accessible name.
+        parent: The widget that it belongs to.
+    """
+
+    def __init__(self, theme: Theme, says: str, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._theme = theme
+        self._says = says
+        self._word = ""
+        self._icon = "mark"
+        self._tone = Tone.QUIET
+        rescale(self, 0.92)
+        self.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Fixed)
+        theme.changed.connect(self._fit)
+
+    @property
+    def word(self) -> str:
+        """The state in a word."""
+        return self._word
+
+    def show_state(self, word: str, icon: str, tone: Tone) -> None:
+        """Show another state.
+
+        Args:
+            word: The state in a word or two.
+            icon: The name of the icon.
+            tone: The tone, which gives the color.
+        """
+        self._word, self._icon, self._tone = word, icon, tone
+        self.setAccessibleName(f"{self._says}: {word}")
+        self.updateGeometry()
+        self.update()
+
+    def sizeHint(self) -> QSize:
+        """Return room for icon and word."""
+        metrics = self.fontMetrics()
+        left, right = self._sides()
+        width = metrics.horizontalAdvance(self._word) + left + right
+        return QSize(width, metrics.height() + self._theme.gap(8))
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        """Draw the pill."""
+        color, soft = self._theme.colors.tone(self._tone)
+        painter = QPainter(self)
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        painter.setPen(Qt.PenStyle.NoPen)
+        painter.setBrush(QColor(soft))
+        radius = self.height() / 2
+        painter.drawRoundedRect(QRectF(self.rect()), radius, radius)
+        size = self._theme.px(_ICON)
+        left, right = self._sides()
+        place = QRectF(right, (self.height() - size) / 2, size, size)
+        icons.draw(painter, place, self._icon, color)
+        painter.setPen(QColor(color))
+        room = self.rect().adjusted(left, 0, 2 - right, 0)
+        painter.drawText(room, int(Qt.AlignmentFlag.AlignVCenter), self._word)
+        painter.end()
+
+    def _sides(self) -> tuple[int, int]:
+        """Return the room left of the word, including the icon, and right of it."""
+        pad = self._theme.gap(_PAD)
+        return pad + self._theme.px(_ICON) + self._theme.gap(_GAP), pad
+
+    def _fit(self) -> None:
+        self.updateGeometry()
+        self.update()
+
+
+# Rows of a name and a value, and tiles with one figure each. Main thread.
+
+
+class FactTable(QWidget):
+    """Names at the left, values at the right; a value can be selected and copied."""
+
+    def __init__(self, fixed: QFont, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._fixed = fixed
+        self._grid = QGridLayout(self)
+        self._grid.setContentsMargins(0, 0, 0, 0)
+        self._grid.setHorizontalSpacing(14)
+        self._grid.setVerticalSpacing(6)
+        self._grid.setColumnStretch(1, 1)
+        self._grid.setColumnMinimumWidth(0, 84)
+
+    def clear(self) -> None:
+        """Remove all rows."""
+        clear_layout_of(self)
+
+    def add(self, name: str, value: str, is_code: bool = False) -> QLabel:
+        """Add a row and return its value's label.
+
+        Args:
+            name: The name of the fact.
+            value: Its value.
+            is_code: Whether it is shown in the fixed font.
+        """
+        row = self._grid.rowCount()
+        title = label(name, "muted", 0.95)
+        shown: QLabel
+        if is_code:
+            shown = ElidedChip(value)
+            shown.setFont(self._fixed)
+            title.setContentsMargins(0, 3, 0, 0)
+        else:
+            shown = label(value, "", 0.95, is_wrapped=True)
+            shown.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
+        shown.setAccessibleName(f"{name}: {value}")
+        self._grid.addWidget(title, row, 0, Qt.AlignmentFlag.AlignTop)
+        # Without an alignment a chip would be as wide as the whole column.
+        side = Qt.AlignmentFlag.AlignLeft if is_code else Qt.AlignmentFlag(0)
+        self._grid.addWidget(shown, row, 1, side)
+        return shown
+
+    def add_struck(self, name: str, value: str) -> None:
+        """Add a row with a value that was cut off."""
+        shown = self.add(name, value, is_code=True)
+        shown.setProperty("role", "struck")
+        font = QFont(shown.font())
+        font.setStrikeOut(True)
+        shown.setFont(font)
+
+
+class FigureTile(QFrame):
+    """One figure with its name below."""
+
+    def __init__(self, name: str, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setObjectName("sunken")
+        self._name = name
+        self._value = label("–", "", 1.22, weight=QFont.Weight.DemiBold)
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(10, 8, 10, 8)
+        layout.setSpacing(1)
+        layout.addWidget(self._value)
+        layout.addWidget(label(name, "muted", 0.88))
+
+    def show_value(self, value: str) -> None:
+        """Show another figure."""
+        self._value.setText(value)
+        self.setAccessibleName(f"{self._name}: {value}")

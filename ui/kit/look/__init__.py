@@ -1,1 +1,0 @@
-"""Colors, icons, sizes and the theme."""

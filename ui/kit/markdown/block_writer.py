@@ -1,0 +1,677 @@
+"""Writes blocks of Markdown into a document: paragraphs, lists, code and tables."""
+
+import unicodedata
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+
+from markdown_it.token import Token
+from PySide6.QtCore import Qt
+from PySide6.QtGui import (
+    QBrush,
+    QColor,
+    QFont,
+    QTextBlockFormat,
+    QTextCharFormat,
+    QTextCursor,
+    QTextLength,
+    QTextOption,
+    QTextTable,
+    QTextTableFormat,
+)
+
+from ui.kit.markdown.inline_writer import NOTE_PREFIX, InlineWriter
+from ui.kit.markdown.parser import table_tokens
+from ui.kit.markdown.style import Decoration, MarkdownStyle, Runs, highlighted_lines
+
+# Begins blocks in a ``QTextDocument``: margins, indentation, list marks, quotes. Main thread.
+
+_QUOTE_PX = 18
+_MARK_GAP_EM = 0.5
+_FROM_THE_RIGHT = Qt.LayoutDirection.RightToLeft
+
+
+@dataclass(frozen=True, slots=True)
+class OpenList:
+    """A list whose items are being written."""
+
+    following: int | None = None
+    is_loose: bool = False
+    has_items: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Before:
+    """The state between closed and open text: the look of the next block depends on it."""
+
+    is_first: bool = True
+    is_after_code: bool = False
+    is_after_table: bool = False
+    is_after_note: bool = False
+    is_after_blank: bool = True
+    items: OpenList | None = None
+
+
+@dataclass(slots=True)
+class ItemMark:
+    """The mark before an item's text."""
+
+    text: str = ""
+    is_done: bool | None = None
+    anchor: str = ""
+    text_px: float = 0.0
+
+
+@dataclass
+class BlockWriter:
+    """Inserts empty blocks at the end of a document, for others to fill."""
+
+    cursor: QTextCursor
+    style: MarkdownStyle
+    is_first: bool
+    is_after_code: bool
+    inline: InlineWriter
+    room_px: float = 0.0
+    is_after_table: bool = False
+    decorations: list[Decoration] = field(default_factory=list)
+    indent_px: float = 0.0
+    mark: ItemMark | None = None
+    is_close: bool = False
+    _quotes: list[tuple[int, float]] = field(default_factory=list)
+    _newest: int = 0
+
+    def begin(self, top_px: float, line_percent: float = 128, text: str = "") -> None:
+        """Begin a block of text, and write the mark that waits for it."""
+        form = QTextBlockFormat()
+        if is_right_to_left(text):
+            form.setLayoutDirection(_FROM_THE_RIGHT)
+            form.setRightMargin(self.indent_px)
+        else:
+            form.setLeftMargin(self.indent_px)
+        form.setTopMargin(self.top_margin(top_px))
+        form.setLineHeight(line_percent, QTextBlockFormat.LineHeightTypes.ProportionalHeight.value)
+        if self.mark is not None:
+            width = self.style.em if self.mark.is_done is not None else self._width(self.mark.text)
+            # The mark is left of its item's text, also if that begins with a quote.
+            hang = width + self.style.em * _MARK_GAP_EM + self.indent_px - self.mark.text_px
+            form.setTextIndent(-hang)
+            tab = QTextOption.Tab()
+            tab.position = hang
+            form.setTabPositions([tab])
+        self.insert(form)
+        # A tab would be measured from the left.
+        self._write_mark("  " if form.layoutDirection() == _FROM_THE_RIGHT else "\t")
+
+    def top_margin(self, top_px: float) -> float:
+        """Return the space above a block; below a card there is more."""
+        if self.is_first:
+            return 0
+        margin = self.style.px(top_px)
+        return margin + self.style.code_foot_px if self.is_after_code else margin
+
+    def insert(self, form: QTextBlockFormat) -> None:
+        """Begin a block of the given form."""
+        if self.is_first:
+            self.cursor.setBlockFormat(form)
+        else:
+            self.cursor.insertBlock(form, QTextCharFormat())
+        self.cursor.setBlockCharFormat(self.inline.plain())
+        self.is_first = False
+        self.is_after_code = self.is_after_table = False
+        self.note_position(self.cursor.position())
+
+    def begin_waiting_mark(self) -> None:
+        """Write a waiting mark on a line of its own, because the next block cannot be beside it."""
+        if self.mark is not None:
+            self.begin(3)
+
+    def begin_below_the_top(self) -> None:
+        """Keep the document's first block empty: Qt ignores its margin, and tables need one."""
+        if self.is_first:
+            self.flatten()
+            self.is_first = False
+
+    def keep_empty_block(self) -> None:
+        """Keep an empty block that has a meaning: Qt hides the empty block before a table."""
+        if self.cursor.block().length() == 1 and not self.is_after_table and not self.is_first:
+            self.cursor.insertBlock(QTextBlockFormat(), QTextCharFormat())
+            self.flatten()
+
+    def flatten(self) -> None:
+        """Make an empty block as small as possible; Qt needs one on both sides of a table."""
+        form = QTextBlockFormat()
+        form.setLineHeight(1, QTextBlockFormat.LineHeightTypes.FixedHeight.value)
+        self.cursor.setBlockFormat(form)
+        tiny = QTextCharFormat()
+        font = QFont(self.style.font)
+        font.setPointSizeF(1)
+        tiny.setFont(font)
+        self.cursor.setBlockCharFormat(tiny)
+
+    # -- quotes ----------------------------------------------------------------------------
+
+    def open_quote(self) -> None:
+        """Begin a quote."""
+        self.indent_px += self.style.px(_QUOTE_PX)
+        self._quotes.append((-1, self.indent_px))
+
+    def close_quote(self) -> None:
+        """End a quote, and note where its bar is painted."""
+        start, left = self._quotes.pop()
+        self.indent_px -= self.style.px(_QUOTE_PX)
+        if start < 0:  # the quote is empty
+            self.begin(9)
+            start = self.cursor.position()
+        bar_px = left - self.style.px(_QUOTE_PX)
+        self.decorations.append(Decoration("quote", start, self._newest, bar_px))
+
+    def note_position(self, position: int) -> None:
+        """Note a written position; the bars of open quotes begin there at the latest."""
+        self._newest = position
+        self._quotes = [(position if s < 0 else s, left) for s, left in self._quotes]
+
+    # -- marks -----------------------------------------------------------------------------
+
+    def _write_mark(self, gap: str) -> None:
+        mark, self.mark = self.mark, None
+        if mark is None:
+            return
+        form = self.inline.plain()
+        form.setForeground(QBrush(QColor(self.style.muted)))
+        if mark.anchor:
+            form.setAnchor(True)
+            form.setAnchorNames([mark.anchor])
+        if mark.is_done is None:
+            self.cursor.insertText(f"{mark.text}{gap}", form)
+        else:
+            self.inline.write_box(mark.is_done)
+            self.cursor.insertText(gap, form)
+
+    def _width(self, text: str) -> float:
+        return self.style.width(text)
+
+
+def is_right_to_left(text: str) -> bool:
+    """Return whether the first letter with a direction is written from right to left."""
+    kinds = (unicodedata.bidirectional(char) for char in text)
+    return next((kind in ("R", "AL") for kind in kinds if kind in ("L", "R", "AL")), False)
+
+
+# Writes the lines of code cards. Main thread.
+
+TAB_CHARS = 4
+
+
+def code_lines(body: str, info: str, style: MarkdownStyle) -> list[Runs]:
+    """Return the lines of a code block, colored for the language that ``info`` names."""
+    return highlighted_lines(body, language_of(info), style.code)
+
+
+def language_of(info: str) -> str:
+    """Return the language that the first line of a code block names."""
+    return info.split()[0] if info.strip() else ""
+
+
+class CodeWriter:
+    """Writes code at the cursor of a ``BlockWriter``."""
+
+    def __init__(self, blocks: BlockWriter) -> None:
+        self._blocks = blocks
+        self._style = blocks.style
+        self._formats: dict[str, QTextCharFormat] = {}
+
+    def write(self, code: str, info: str) -> None:
+        """Write a whole card."""
+        blocks = self._blocks
+        body = code.removesuffix("\n")
+        blocks.begin_waiting_mark()
+        start, width = self.write_lines(code_lines(body, info, self._style), is_start=True)
+        end = blocks.cursor.position()
+        card = Decoration("code", start, end, blocks.indent_px, info, body, width)
+        blocks.decorations.append(card)
+
+    def write_lines(self, lines: list[Runs], *, is_start: bool) -> tuple[int, float]:
+        """Write lines of code; ``is_start`` leaves room for the card's head."""
+        blocks, style = self._blocks, self._style
+        start, widest = -1, 0.0
+        head_px = style.code_head_px + style.gap_px
+        if is_start and blocks.is_after_code:
+            head_px += style.code_foot_px
+        if is_start and blocks.is_first:
+            head_px -= style.gap_px
+            blocks.begin_below_the_top()
+        for number, line in enumerate(lines):
+            form = QTextBlockFormat()
+            form.setLeftMargin(blocks.indent_px + style.code_pad_px)
+            form.setRightMargin(style.code_pad_px)
+            form.setTopMargin(head_px if is_start and number == 0 else 0)
+            is_last = number == len(lines) - 1
+            form.setBottomMargin(style.code_foot_px + style.gap_px if is_last else 0)
+            form.setLineHeight(125, QTextBlockFormat.LineHeightTypes.ProportionalHeight.value)
+            form.setNonBreakableLines(True)
+            form.setLayoutDirection(Qt.LayoutDirection.LeftToRight)
+            blocks.insert(form)
+            blocks.cursor.setBlockCharFormat(self._format(style.text))
+            start = blocks.cursor.position() if start < 0 else start
+            for text, color in line:
+                blocks.cursor.insertText(text, self._format(color or style.text))
+            said = "".join(text for text, _ in line)
+            widest = max(widest, style.fixed_width(said.expandtabs(TAB_CHARS)))
+        blocks.is_after_code = True
+        return start, widest
+
+    def _format(self, color: str) -> QTextCharFormat:
+        form = self._formats.get(color)
+        if form is None:
+            form = QTextCharFormat()
+            form.setFont(self._style.fixed)
+            form.setForeground(QBrush(QColor(color)))
+            self._formats[color] = form
+        return form
+
+
+# Writes tables, and divides the width among their columns. Main thread.
+#
+# A table is as wide as its text. If there is too little room, its cells wrap between words; if
+# that is not enough, the table is wider than the view and scrolls sideways.
+
+_ALIGNMENTS = {
+    "text-align:left": Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignAbsolute,
+    "text-align:center": Qt.AlignmentFlag.AlignHCenter,
+    "text-align:right": Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignAbsolute,
+}
+# Longer words break; a column of prose never becomes narrower than this.
+_WIDEST_WORD_EM = 22
+_READABLE_EM = 10
+
+Row = list[tuple[Token, Token]]
+
+
+class TableWriter:
+    """Writes tables at the cursor of a ``BlockWriter``."""
+
+    def __init__(self, blocks: BlockWriter) -> None:
+        self._blocks = blocks
+
+    def write(self, tokens: list[Token]) -> None:
+        """Write a table."""
+        blocks = self._blocks
+        rows = table_rows(tokens)
+        blocks.begin_waiting_mark()
+        top_px = blocks.top_margin(10)
+        blocks.begin_below_the_top()
+        blocks.keep_empty_block()
+        shares = self.shared([self.widths_of(row) for row in rows])
+        form = self._format(shares, top_px)
+        table: QTextTable = blocks.cursor.insertTable(len(rows), len(rows[0]), form)
+        for number, row in enumerate(rows):
+            self.write_row(table, number, row)
+        blocks.cursor.movePosition(blocks.cursor.MoveOperation.End)
+        blocks.flatten()
+        blocks.is_after_code, blocks.is_after_table = False, True
+        blocks.note_position(table.firstPosition())
+        blocks.note_position(table.lastPosition())
+        place = table.firstPosition(), table.lastPosition(), blocks.indent_px
+        blocks.decorations.append(Decoration("table", *place, columns=shares))
+
+    def write_row(self, table: QTextTable, number: int, row: Row) -> None:
+        """Replace the contents of the cells of a row."""
+        for column, (cell, text) in enumerate(row):
+            self._write_cell(table, number, column, cell, text)
+
+    def widths_of(self, row: Row) -> list[tuple[float, float]]:
+        """Return the width of the widest word, and of the whole text, of each cell."""
+        inline = self._blocks.inline
+        return [inline.widths(text, is_head=cell.type == "th_open") for cell, text in row]
+
+    def shared(self, rows: list[list[tuple[float, float]]]) -> tuple[tuple[float, float], ...]:
+        """Return the least and the natural width of each column."""
+        style = self._blocks.style
+        around_px = 2 * style.cell_pad_px + 2
+        word_px = style.em * _WIDEST_WORD_EM
+        return tuple(
+            (
+                min(max(least for least, _ in column), word_px) + around_px,
+                max(whole for _, whole in column) + around_px,
+            )
+            for column in zip(*rows, strict=True)
+        )
+
+    def _format(self, shares: tuple[tuple[float, float], ...], top_px: float) -> QTextTableFormat:
+        style = self._blocks.style
+        form = QTextTableFormat()
+        # The grid is painted with the cards: Qt's own borders leave gaps at the corners.
+        form.setBorder(0)
+        form.setCellPadding(style.cell_pad_px)
+        form.setCellSpacing(0)
+        form.setTopMargin(top_px)
+        form.setBottomMargin(style.gap_px)
+        form.setLeftMargin(self._blocks.indent_px)
+        form.setHeaderRowCount(1)
+        room = self._blocks.room_px - self._blocks.indent_px
+        form.setColumnWidthConstraints(constraints(shares, room, style))
+        return form
+
+    def _write_cell(
+        self, table: QTextTable, row: int, column: int, cell: Token, text: Token
+    ) -> None:
+        blocks = self._blocks
+        place = table.cellAt(row, column)
+        cursor = place.firstCursorPosition()
+        cursor.setPosition(place.lastCursorPosition().position(), QTextCursor.MoveMode.KeepAnchor)
+        cursor.removeSelectedText()
+        block = QTextBlockFormat()
+        alignment = _ALIGNMENTS.get(str(cell.attrGet("style")))
+        if alignment is not None:
+            block.setAlignment(alignment)
+        block.setLineHeight(120, QTextBlockFormat.LineHeightTypes.ProportionalHeight.value)
+        form = QTextCharFormat(blocks.inline.plain())
+        if cell.type == "th_open":
+            form.setFontWeight(QFont.Weight.DemiBold)
+        cursor.setBlockFormat(block)
+        cursor.setBlockCharFormat(form)
+        with blocks.inline.writing_at(cursor):
+            blocks.inline.write(text, form)
+
+
+@lru_cache(maxsize=256)
+def column_widths(
+    columns: tuple[tuple[float, float], ...], room_px: float, readable_px: float
+) -> tuple[float, ...]:
+    """Divide the width among columns."""
+    least, natural = sum(a for a, _ in columns), sum(b for _, b in columns)
+    if natural <= room_px:
+        return tuple(float(round(b + 0.5)) for _, b in columns)
+    if least > room_px:
+        return tuple(float(round(max(a, min(b, readable_px)) + 0.5)) for a, b in columns)
+    share = (room_px - least) / (natural - least)
+    widths = [float(int(a + (b - a) * share)) for a, b in columns]
+    widths[-1] += int(room_px - sum(widths))
+    return tuple(widths)
+
+
+def shared_room(
+    columns: tuple[tuple[float, float], ...], room_px: float, style: MarkdownStyle
+) -> tuple[float, ...]:
+    """Return the widths of columns in a view of this width."""
+    return column_widths(columns, room_px, style.em * _READABLE_EM)
+
+
+def constraints(
+    columns: tuple[tuple[float, float], ...], room_px: float, style: MarkdownStyle
+) -> list[QTextLength]:
+    """Return the widths of columns in Qt's form."""
+    widths = shared_room(columns, room_px, style)
+    return [QTextLength(QTextLength.Type.FixedLength, width) for width in widths]
+
+
+def table_rows(tokens: list[Token]) -> list[Row]:
+    """Return the rows of a table: each cell with its text."""
+    rows: list[Row] = []
+    for position, token in enumerate(tokens):
+        if token.type == "tr_open":
+            rows.append([])
+        elif token.type in ("th_open", "td_open"):
+            rows[-1].append((token, tokens[position + 1]))
+        elif token.type == "table_close":
+            break
+    return rows
+
+
+# Writes Markdown tokens into a ``QTextDocument``, and collects the decorations of the text.
+#
+# Main thread. List marks are text, so that a copy keeps them; line breaks stay line breaks.
+
+_HEADING_SCALES = {"h1": 1.45, "h2": 1.25, "h3": 1.12}
+_BULLETS = "•◦▪"
+_ITEM_EM, _DIGIT_EM = 1.9, 0.6
+_FEW_DIGITS = 2
+_LETTERS = 26
+_ROMAN = (
+    (1000, "m"), (900, "cm"), (500, "d"), (400, "cd"), (100, "c"), (90, "xc"), (50, "l"),
+    (40, "xl"), (10, "x"), (9, "ix"), (5, "v"), (4, "iv"), (1, "i"),
+)  # fmt: skip
+
+
+class MarkdownWriter:
+    """Appends rendered blocks at the end of a document."""
+
+    def __init__(
+        self,
+        cursor: QTextCursor,
+        style: MarkdownStyle,
+        before: Before,
+        notes: Mapping[str, int],
+        room_px: float,
+    ) -> None:
+        self._style = style
+        self._notes = notes
+        self._inline = InlineWriter(cursor, style, notes)
+        self._blocks = BlockWriter(
+            cursor,
+            style,
+            before.is_first,
+            before.is_after_code,
+            self._inline,
+            room_px,
+            before.is_after_table,
+        )
+        self._before = before
+        self._is_after_note = before.is_after_note
+        self._code = CodeWriter(self._blocks)
+        self._tables = TableWriter(self._blocks)
+        self._lists: list[OpenList] = []
+        self._items: list[float] = []
+        self._continued = before.items
+        self._lines_of, self._lines = "", [""]
+
+    @property
+    def decorations(self) -> list[Decoration]:
+        """The decorations to paint beneath the written text."""
+        return self._blocks.decorations
+
+    def write(self, tokens: list[Token], source: str) -> None:
+        """Write whole top-level blocks."""
+        position = 0
+        while position < len(tokens):
+            position = self._write_block(tokens, position, source)
+
+    def after(self, source: str, first_open_line: int) -> Before:
+        """Return the state after the written text, which the next block needs."""
+        blocks = self._blocks
+        is_after_blank = self._before.is_after_blank
+        if first_open_line:
+            is_after_blank = not self._line(source, first_open_line - 1).strip("> \t")
+        return Before(
+            is_first=blocks.is_first,
+            is_after_code=blocks.is_after_code,
+            is_after_table=blocks.is_after_table,
+            is_after_note=self._is_after_note,
+            is_after_blank=is_after_blank,
+            items=self._lists[0] if self._lists else None,
+        )
+
+    # -- blocks ----------------------------------------------------------------------------
+
+    def _write_block(self, tokens: list[Token], at: int, source: str) -> int:
+        token = tokens[at]
+        blocks = self._blocks
+        if token.level == 0 and token.nesting >= 0:
+            self._is_after_note &= token.type == "footnote_reference_open"
+        match token.type:
+            case "paragraph_open":
+                is_close = blocks.mark is not None and blocks.is_close
+                blocks.begin(4 if is_close else 9, text=tokens[at + 1].content)
+                self._inline.write(tokens[at + 1], self._inline.plain())
+                return at + 3
+            case "heading_open":
+                self._heading(token, tokens[at + 1])
+                return at + 3
+            case "fence" | "code_block":
+                self._code.write(token.content, token.info.strip())
+            case "math_block" | "math_block_label":
+                self._formula(token)
+            case "hr":
+                self._rule()
+            case "bullet_list_open" | "ordered_list_open":
+                self._open_list(token)
+            case "bullet_list_close" | "ordered_list_close":
+                self._lists.pop()
+            case "list_item_open":
+                self._open_item(token, source)
+            case "list_item_close":
+                blocks.begin_waiting_mark()
+                blocks.indent_px = self._items.pop()
+            case "blockquote_open":
+                blocks.open_quote()
+            case "blockquote_close":
+                blocks.close_quote()
+            case "footnote_reference_open":
+                self._open_note(str(token.meta["label"]))
+            case "footnote_reference_close":
+                self._close_note(self._label_of(tokens, at))
+            case "table_open":
+                return self._table(tokens, at, source)
+            case _:
+                pass
+        return at + 1
+
+    def _line(self, source: str, number: int) -> str:
+        if self._lines_of is not source:
+            self._lines_of, self._lines = source, source.split("\n")
+        return self._lines[number]
+
+    def _heading(self, token: Token, inline: Token) -> None:
+        self._blocks.begin(16, 118, inline.content)
+        form = self._inline.plain()
+        font = QFont(self._style.font)
+        font.setPointSizeF(font.pointSizeF() * _HEADING_SCALES.get(token.tag, 1.0))
+        font.setWeight(QFont.Weight.DemiBold)
+        form.setFont(font)
+        if inline.content:
+            self._inline.write(inline, form)
+        else:
+            self._blocks.cursor.insertText(token.markup, form)
+
+    def _formula(self, token: Token) -> None:
+        self._blocks.begin(12, 100)
+        here = self._blocks.cursor.position()
+        width = self._inline.write_formula(token, self._inline.plain(), is_display=True)
+        if width:
+            form = self._blocks.cursor.blockFormat()
+            form.setNonBreakableLines(True)
+            form.setBottomMargin(self._style.gap_px)
+            self._blocks.cursor.setBlockFormat(form)
+        left = self._blocks.indent_px
+        self.decorations.append(Decoration("formula", here, here, left, width_px=width))
+
+    def _rule(self) -> None:
+        self._blocks.begin(12)
+        here = self._blocks.cursor.position()
+        self.decorations.append(Decoration("rule", here, here, self._blocks.indent_px))
+
+    def _table(self, tokens: list[Token], at: int, source: str) -> int:
+        end = next(i for i in range(at, len(tokens)) if tokens[i].type == "table_close")
+        table = table_tokens(tokens[at : end + 1], source)
+        where = tokens[at].map
+        if table is not None:
+            self._tables.write(table)
+        elif where is not None:  # shown as its source, so that no cell is lost
+            self._code.write("\n".join(source.split("\n")[where[0] : where[1]]), "")
+        return end + 1
+
+    # -- lists -----------------------------------------------------------------------------
+
+    def _open_list(self, token: Token) -> None:
+        if token.level == 0 and self._continued is not None:
+            self._lists.append(self._continued)
+        elif token.type == "ordered_list_open":
+            start = token.attrGet("start")
+            self._lists.append(OpenList(1 if start is None else int(start)))
+        else:
+            self._lists.append(OpenList())
+        if token.level == 0:
+            self._continued = None
+
+    def _open_item(self, token: Token, source: str) -> None:
+        if not self._lists:  # the item belongs to a list whose first items are closed
+            self._lists.append(self._continued or OpenList())
+            self._continued = None
+        blocks, items = self._blocks, self._lists[-1]
+        blocks.begin_waiting_mark()  # an item that contains only another list
+        is_apart = self._is_after_blank(token, source)
+        is_loose = items.is_loose or (is_apart and items.has_items)
+        # Only the text above decides: an item looks the same however its list continues.
+        is_top = len(self._lists) == 1
+        blocks.is_close = not (is_loose or is_apart or (is_top and not items.has_items))
+        following = None if items.following is None else items.following + 1
+        self._lists[-1] = OpenList(following, is_loose, has_items=True)
+        is_done = token.meta.get("is_done")
+        depth = len(self._lists)
+        if items.following is not None:
+            text = f"{_number(items.following, depth)}{token.markup}"
+        else:
+            text = _BULLETS[min(depth, len(_BULLETS)) - 1]
+        blocks.mark = ItemMark(text, is_done)
+        digits = len(str(items.following or 0))
+        em = self._style.em * (_ITEM_EM + _DIGIT_EM * max(0, digits - _FEW_DIGITS))
+        self._items.append(blocks.indent_px)
+        blocks.indent_px += round(em)
+        blocks.mark.text_px = blocks.indent_px
+
+    def _is_after_blank(self, token: Token, source: str) -> bool:
+        first = token.map[0] if token.map is not None else 0
+        if first == 0:
+            return self._before.is_after_blank
+        return not self._line(source, first - 1).strip("> \t")
+
+    # -- footnotes -------------------------------------------------------------------------
+
+    def _open_note(self, label: str) -> None:
+        blocks = self._blocks
+        if not self._is_after_note:
+            self._rule()
+        number = self._notes.get(label)
+        # A footnote without a reference keeps its label: no text may disappear.
+        text = f"[^{label}]:" if number is None else f"{number}."
+        blocks.mark = ItemMark(text, anchor=NOTE_PREFIX + label)
+        blocks.is_close = True
+        self._items.append(blocks.indent_px)
+        wide = self._style.em * _DIGIT_EM * max(0, len(text) - _FEW_DIGITS)
+        blocks.indent_px += round(self._style.em * _ITEM_EM + wide)
+        blocks.mark.text_px = blocks.indent_px
+
+    def _close_note(self, label: str) -> None:
+        blocks = self._blocks
+        blocks.begin_waiting_mark()
+        if label in self._notes and not blocks.is_after_code and not blocks.is_after_table:
+            self._inline.write_way_back(label)
+        blocks.indent_px = self._items.pop()
+        self._is_after_note = True
+
+    @staticmethod
+    def _label_of(tokens: list[Token], closing: int) -> str:
+        level = tokens[closing].level
+        opening = next(
+            token
+            for token in reversed(tokens[:closing])
+            if token.type == "footnote_reference_open" and token.level == level
+        )
+        return str(opening.meta["label"])
+
+
+def _number(value: int, depth: int) -> str:
+    """Return a number as lists of this depth are numbered: 1, then i, then a."""
+    if value < 1 or depth == 1:
+        return str(value)
+    if depth == 2:
+        out = ""
+        for size, letters in _ROMAN:
+            count, value = divmod(value, size)
+            out += letters * count
+        return out
+    out = ""
+    while value:
+        value, letter = divmod(value - 1, _LETTERS)
+        out = chr(ord("a") + letter) + out
+    return out

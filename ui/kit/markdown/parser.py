@@ -1,0 +1,337 @@
+"""Parses Markdown into blocks, also while the text still grows. Pure; any thread."""
+
+import re
+from collections.abc import Iterable, Mapping
+from functools import cache
+
+from markdown_it import MarkdownIt
+from markdown_it.rules_core import StateCore
+from markdown_it.rules_inline import StateInline
+from markdown_it.token import Token
+from mdit_py_plugins.dollarmath import dollarmath_plugin
+from mdit_py_plugins.dollarmath.index import math_inline_dollar
+from mdit_py_plugins.footnote import footnote_plugin
+from mdit_py_plugins.gfm_autolink import gfm_autolink_plugin
+from mdit_py_plugins.texmath import texmath_plugin
+
+from ui.words import with_control_pictures
+
+# Rules that our Markdown adds or changes: formulas, backslashes, tasks, footnotes, bare links.
+
+_TEX_SIGNS = frozenset("\\^_{}=+<>/")
+_ESCAPABLE = frozenset("*_~`#|<>!")
+_BOXES = {"[ ]": False, "[x]": True, "[X]": True}
+
+
+def add_rules(parser: MarkdownIt, *, with_bare_links: bool) -> None:
+    """Add the rules to a parser."""
+    # Runs before our rule for backslashes, so that \\( is found; sums of money are not formulas.
+    parser.use(
+        dollarmath_plugin,
+        allow_labels=False,
+        allow_space=False,
+        allow_digits=False,
+        double_inline=True,
+    )
+    parser.inline.ruler.at("math_inline", _dollars)
+    parser.use(texmath_plugin, delimiters="brackets")
+    parser.inline.ruler.at("escape", _escape)
+    # A footnote stays where it is written. Models write footnotes at the end; moving them there
+    # would move them again with each new block of a growing text.
+    parser.use(footnote_plugin, inline=False, move_to_end=False)
+    if with_bare_links:
+        parser.use(gfm_autolink_plugin)
+    # The text of a link is shown as it was written, including percent signs.
+    parser.normalizeLinkText = _as_written  # type: ignore[method-assign]
+    parser.core.ruler.push("task_list", _mark_tasks)
+
+
+def _as_written(link: str) -> str:
+    return link
+
+
+def formula_source(token: Token) -> str:
+    """Return a formula as it was written, with its delimiters."""
+    closing = {"\\(": "\\)", "\\[": "\\]"}.get(token.markup, token.markup)
+    return f"{token.markup}{token.content}{closing}"
+
+
+_between_dollars = math_inline_dollar(allow_space=False, allow_digits=False, allow_double=True)
+
+
+def _dollars(state: StateInline, silent: bool) -> bool:
+    """Read text between dollar signs as a formula only if it probably is one."""
+    position, pending, count = state.pos, state.pending, len(state.tokens)
+    if not _between_dollars(state, False):
+        return False
+    is_meant = _is_formula(state.tokens[-1])
+    if silent or not is_meant:
+        del state.tokens[count:], state.tokens_meta[count:]
+        state.pending = pending
+    if not is_meant:
+        state.pos = position
+    return is_meant
+
+
+def _is_formula(token: Token) -> bool:
+    content = token.content
+    is_amount = content[:1].isdigit() and not _TEX_SIGNS & set(content)
+    return token.markup != "$" or not ("`" in content or is_amount)
+
+
+def _escape(state: StateInline, silent: bool) -> bool:
+    """Remove a backslash only if it escapes one of Markdown's own characters."""
+    if state.src[state.pos] != "\\":
+        return False
+    following = state.src[state.pos + 1 : min(state.pos + 2, state.posMax)]
+    if following in _ESCAPABLE:
+        if not silent:
+            token = state.push("text_special", "", 0)
+            token.content = following
+            token.markup = "\\" + following
+            token.info = "escape"
+        state.pos += 2
+    else:
+        if not silent:
+            state.pending += "\\"
+        state.pos += 1
+    return True
+
+
+def _mark_tasks(state: StateCore) -> None:
+    """Mark each item that begins with a box as checked or unchecked, and remove the box."""
+    tokens = state.tokens
+    for at, item in enumerate(tokens[:-2]):
+        if item.type != "list_item_open" or tokens[at + 1].type != "paragraph_open":
+            continue
+        children = tokens[at + 2].children or []
+        if not children or children[0].type != "text":
+            continue
+        box, space, said = children[0].content[:3], children[0].content[3:4], children[0]
+        has_more = bool(said.content[4:].strip()) or len(children) > 1
+        if box in _BOXES and space in (" ", "\t") and has_more:
+            item.meta = {**item.meta, "is_done": _BOXES[box]}
+            said.content = said.content[4:]
+
+
+# Parses Markdown of models, and tells which blocks of a growing text are closed.
+#
+# No text of a model may disappear: HTML stays text, and so do entities, link definitions, images,
+# and backslashes before characters without a meaning in Markdown (LaTeX needs them).
+
+# Every bare link has one of these.
+_LINK_SIGNS = "://", "www.", "@"
+_MENTION = re.compile(r"\[\^([^\]\s]+)\]")
+# Quote marks, list marks and indentation before the row of a table.
+_CONTAINER = re.compile(r"^(?:\s|>|[-*+]\s|\d{1,9}[.)]\s)*")
+# Characters that QTextDocument uses for itself, or reads as the end of a paragraph.
+_UNSAFE = str.maketrans(
+    {"\u2029": "\u2028", "\ufdd0": "\ufffd", "\ufdd1": "\ufffd", "\ufffc": "\ufffd"}
+)
+
+
+def prepared(text: str) -> str:
+    """Return the text for parsing: with uniform line ends and visible control characters."""
+    return with_control_pictures(text.replace("\r\n", "\n")).translate(_UNSAFE)
+
+
+def parse(text: str, notes: Iterable[str] = ()) -> list[Token]:
+    """Return the block tokens of prepared text, as markdown-it has them."""
+    refs = {f":{label}": -1 for label in notes}
+    may_have_links = any(sign in text for sign in _LINK_SIGNS)
+    return _parser(may_have_links).parse(text, {"footnotes": {"refs": refs, "list": {}}})
+
+
+def closed_tokens(text: str, tokens: list[Token]) -> tuple[int, int]:
+    """Return how much of a text can no longer change when more text is appended.
+
+    A top-level block, or an item of a top-level list, is closed once another one follows whose
+    first line is complete, because Markdown decides blocks line by line. A following table also
+    needs its second line: if the marks below its head do not fit, both lines belong to the
+    paragraph above. The items after a closed one are written like a separate list, so that a long
+    list is not rendered again and again.
+    """
+    lines = text.split("\n")
+    boundary = (0, 0)
+    for number, token in enumerate(tokens):
+        if not token.map or token.map[0] == 0 or token.nesting < 0:
+            continue
+        deciding = token.map[0] + (token.type == "table_open")
+        if deciding >= len(lines) - 1:
+            break
+        if token.level == 0 or (token.level == 1 and _begins_item(token, lines)):
+            boundary = (number, token.map[0])
+    return boundary
+
+
+def _begins_item(token: Token, lines: list[str]) -> bool:
+    """Return whether a list item can be parsed alone; with more indentation it would be code."""
+    if token.type != "list_item_open" or token.map is None:
+        return False
+    line = lines[token.map[0]]
+    return len(line) - len(line.lstrip(" ")) < 4 and not line.startswith("\t")
+
+
+def table_tokens(tokens: list[Token], text: str) -> list[Token] | None:
+    """Return the tokens of a table with all its cells.
+
+    Markdown drops the cells of a row that the head has no columns for; here it gets more columns.
+    """
+    where = tokens[0].map
+    if where is None:
+        return tokens
+    rows = text.split("\n")[where[0] : where[1]]
+    counts = [_cells(row) for row in rows]
+    if not counts or max(counts) <= counts[0]:
+        return tokens
+    bare = [_CONTAINER.sub("", row, count=1) for row in rows]
+    surplus = max(counts) - counts[0]
+    bare[0] = _closed(bare[0]) + " |" * surplus
+    bare[1] = _closed(bare[1]) + " --- |" * surplus
+    again = parse("\n".join(bare))
+    return again if again and again[0].type == "table_open" else None
+
+
+def _cells(row: str) -> int:
+    row = _CONTAINER.sub("", row, count=1).strip()
+    bars = row.replace("\\|", "").count("|")
+    return bars + 1 - row.startswith("|") - (row.endswith("|") and not row.endswith("\\|"))
+
+
+def _closed(row: str) -> str:
+    row = row.rstrip()
+    return row if row.endswith("|") and not row.endswith("\\|") else row + " |"
+
+
+def note_labels(tokens: Iterable[Token]) -> set[str]:
+    """Return the labels of the footnotes that tokens define."""
+    return {str(t.meta["label"]) for t in tokens if t.type == "footnote_reference_open"}
+
+
+def note_mentions(text: str) -> set[str]:
+    """Return every label that a text may refer to, whether it is defined or not."""
+    return set(_MENTION.findall(text))
+
+
+def note_numbers(tokens: Iterable[Token], before: Mapping[str, int]) -> dict[str, int]:
+    """Return the numbers of footnotes, in the order in which a text first refers to them."""
+    numbers = dict(before)
+    for token in tokens:
+        for child in token.children or ():
+            if child.type == "footnote_ref":
+                numbers.setdefault(str(child.meta["label"]), len(numbers) + 1)
+    return numbers
+
+
+@cache
+def _parser(with_bare_links: bool) -> MarkdownIt:
+    parser = MarkdownIt("commonmark", {"html": False})
+    parser.enable(["table", "strikethrough"])
+    parser.disable(["reference", "entity", "html_block", "html_inline"])
+    add_rules(parser, with_bare_links=with_bare_links)
+    return parser
+
+
+# Parses only the newest lines of a growing text whose only block is a long table or code.
+#
+# Such a block stays open until another one follows; without this module, each new piece would
+# cost as much as the whole block before it.
+
+_HEAD_LINES = 2  # the head of a table and the line below it
+_NOTE = "[^"
+
+
+class OpenBlock:
+    """Remembers the only block of a text, and parses only the additions.
+
+    The tokens of a row or a line of code do not depend on what follows, so they are kept. The
+    parser decides from the first and the newest lines whether the block continues.
+    """
+
+    def __init__(self) -> None:
+        self._known = ""
+        self._tokens: list[Token] = []
+
+    def parse(self, text: str, notes: Iterable[str]) -> list[Token]:
+        """Return ``ui.kit.markdown.parser.parse(text, notes)``."""
+        tokens = self._grown(text) if self._known and text.startswith(self._known) else None
+        if tokens is None:
+            tokens = parse(text, notes)
+        self._remember(text, tokens)
+        return tokens
+
+    def _remember(self, text: str, tokens: list[Token]) -> None:
+        """Note the complete lines, except the last line of a table, which may still change."""
+        self._known, self._tokens = "", tokens
+        first = tokens[0] if tokens else None
+        if first is None or first.map is None or first.map[0] != 0:
+            return
+        if len(tokens) == 1 and first.type == "fence":
+            # The fence is neither indented nor closed: every line below the first is code.
+            if _is_content(first, text[text.find("\n") + 1 :]):
+                self._known = text[: text.rfind("\n") + 1]
+        elif _is_lone_table(tokens) and _NOTE not in text:
+            rows = _row_starts(tokens)
+            where = tokens[rows[-1]].map
+            if len(rows) > _HEAD_LINES and where is not None:
+                self._known = _first_lines(text, where[0])
+
+    def _grown(self, text: str) -> list[Token] | None:
+        return self._grown_code(text) if len(self._tokens) == 1 else self._grown_table(text)
+
+    def _grown_code(self, text: str) -> list[Token] | None:
+        begin, rest = text.index("\n") + 1, text[len(self._known) :]
+        tokens = parse(text[:begin] + rest)
+        if len(tokens) != 1 or tokens[0].type != "fence" or not _is_content(tokens[0], rest):
+            return None
+        code = tokens[0]
+        code.content = text[begin : len(self._known)] + code.content
+        if code.map is not None:
+            code.map = [0, code.map[1] + self._known.count("\n") - 1]
+        return tokens
+
+    def _grown_table(self, text: str) -> list[Token] | None:
+        rest = text[len(self._known) :]
+        if _NOTE in rest:
+            return None
+        newest = parse(_first_lines(text, _HEAD_LINES) + rest)
+        if not _is_lone_table(newest) or newest[0].map is None:
+            return None
+        rows, fresh_rows = _row_starts(self._tokens), _row_starts(newest)
+        if len(fresh_rows) < _HEAD_LINES:
+            return None
+        lines_left_out = self._known.count("\n") - _HEAD_LINES
+        fresh = newest[fresh_rows[1] :]
+        for token in fresh:
+            if token.map is not None:
+                token.map = [line + lines_left_out for line in token.map]
+        end = newest[0].map[1] + lines_left_out
+        self._tokens[0].map = [0, end]
+        self._tokens[rows[1] - 1].map = [_HEAD_LINES, end]  # the body of the table
+        return self._tokens[: rows[-1]] + fresh
+
+
+def _is_content(code: Token, text: str) -> bool:
+    """Return whether a text is code to its end, not counting a last line of white space."""
+    return text.startswith(code.content) and not text[len(code.content) :].strip(" \t")
+
+
+def _first_lines(text: str, count: int) -> str:
+    at = 0
+    for _ in range(count):
+        at = text.index("\n", at) + 1
+    return text[:at]
+
+
+def _is_lone_table(tokens: list[Token]) -> bool:
+    # A top-level table contains no other block, and a second table would close the first.
+    return (
+        len(tokens) > 1
+        and tokens[0].type == "table_open"
+        and tokens[-1].type == "table_close"
+        and sum(token.type == "table_open" for token in tokens) == 1
+    )
+
+
+def _row_starts(tokens: list[Token]) -> list[int]:
+    return [at for at, token in enumerate(tokens) if token.type == "tr_open"]

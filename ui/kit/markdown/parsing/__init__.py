@@ -1,1 +1,0 @@
-"""Parses Markdown that may still be growing; no Qt."""

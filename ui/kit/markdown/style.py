@@ -1,0 +1,454 @@
+"""The look of Markdown: fonts, colors, code highlighting, formulas and decorations."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Literal
+
+from PySide6.QtCore import QPointF, QRectF, Qt
+from PySide6.QtGui import (
+    QBrush,
+    QColor,
+    QFont,
+    QFontInfo,
+    QFontMetricsF,
+    QPainter,
+    QPainterPath,
+    QPen,
+    QTextBlock,
+    QTextCharFormat,
+    QTextCursor,
+    QTextDocument,
+    QTextTable,
+)
+
+from ui.kit.theme import Theme, fixed_font
+
+# Colors for code, by Pygments: a line is a list of runs, each with a color.
+#
+# Main thread; no widgets.
+#
+# Code is colored in sections of a few dozen lines, which are remembered: code that grows line by
+# line then costs one section, not the whole code again.
+
+if TYPE_CHECKING:
+    from pygments.lexer import Lexer
+
+Runs = tuple[tuple[str, str | None], ...]
+
+_LEAST_LINES, _MOST_LINES = 40, 120
+
+
+@dataclass(frozen=True, slots=True)
+class CodeColors:
+    """The colors of code, as ``#rrggbb``."""
+
+    keyword: str
+    string: str
+    number: str
+    comment: str
+    name: str
+
+
+LIGHT_CODE = CodeColors("#8a3fa0", "#2b7245", "#a4540f", "#70695d", "#2458a6")
+DARK_CODE = CodeColors("#d3a4ec", "#93cf9f", "#eeb27a", "#908b86", "#90bdf5")
+
+
+def highlighted_lines(code: str, language: str, colors: CodeColors) -> list[Runs]:
+    """Return the lines of the code, each as runs of text with a color; None is the plain color.
+
+    The runs of a line always join to exactly the line.
+    """
+    lines: list[Runs] = []
+    for stretch in _stretches(code.split("\n")):
+        lines.extend(_colored(stretch, language, colors))
+    return lines
+
+
+class OpenCode:
+    """Colors code that grows; only its last line may be incomplete.
+
+    Complete lines have the colors of ``highlighted_lines``. The last line is colored again with
+    each piece, together with only the line above it if that is known to suffice. Its colors are
+    exact at the latest when it is complete.
+    """
+
+    def __init__(self) -> None:
+        self._noted: tuple[str, str, CodeColors] | None = None
+        self._kept: list[Runs] = []
+        self._restart = 0
+
+    def lines(self, code: str, language: str, colors: CodeColors) -> list[Runs]:
+        """Return the lines of the code, each as runs of text with a color."""
+        *closed, newest = _stretches(code.split("\n"))
+        lines: list[Runs] = []
+        for stretch in closed:
+            lines.extend(_colored(stretch, language, colors))
+        whole = newest[: newest.rfind("\n") + 1]
+        if self._noted != (whole, language, colors):
+            self._note(whole, language, colors)
+        lines.extend(self._kept)
+        lines.extend(_lexed(newest[self._restart :], language, colors))
+        return lines
+
+    def _note(self, whole: str, language: str, colors: CodeColors) -> None:
+        """Note complete lines, and whether the last of them can be colored by itself."""
+        self._noted = whole, language, colors
+        lines = _colored(whole, language, colors)[:-1]
+        text = whole.rstrip("\n")
+        begin = text.rfind("\n") + 1
+        above = text.count("\n")
+        alone = _lexed(whole[begin:], language, colors)[:-1]
+        is_alone = alone == lines[above:]
+        self._restart = begin if is_alone else 0
+        self._kept = list(lines[:above]) if is_alone else []
+
+
+def _stretches(lines: list[str]) -> list[str]:
+    """Split code where a new top-level statement seems to begin."""
+    stretches: list[str] = []
+    begin = 0
+    for number, line in enumerate(lines):
+        length = number - begin
+        is_top_level = bool(line) and (line[0].isalnum() or line[0] in "_#@/")
+        if length >= _MOST_LINES or (length >= _LEAST_LINES and is_top_level):
+            stretches.append("\n".join(lines[begin:number]))
+            begin = number
+    stretches.append("\n".join(lines[begin:]))
+    return stretches
+
+
+@lru_cache(maxsize=512)
+def _colored(code: str, language: str, colors: CodeColors) -> tuple[Runs, ...]:
+    return _lexed(code, language, colors)
+
+
+def _lexed(code: str, language: str, colors: CodeColors) -> tuple[Runs, ...]:
+    lexer = _lexer(language) if language else None
+    if lexer is None:
+        return tuple(((line, None),) for line in code.split("\n"))
+    runs = [(text, _color_of(kind, colors)) for kind, text in lexer.get_tokens(code)]
+    if "".join(text for text, _ in runs) != code:  # the lexer changes the text that it reads
+        runs = [(code, None)]
+    lines: list[list[tuple[str, str | None]]] = [[]]
+    for text, color in runs:
+        first, *rest = text.split("\n")
+        if first:
+            lines[-1].append((first, color))
+        for line in rest:
+            lines.append([(line, color)] if line else [])
+    return tuple(tuple(line) for line in lines)
+
+
+@lru_cache(maxsize=64)
+def _lexer(language: str) -> "Lexer | None":
+    # Imported late, because a window without code does not need the lexers.
+    from pygments.lexers import get_lexer_by_name
+    from pygments.util import ClassNotFound
+
+    try:
+        lexer: Lexer = get_lexer_by_name(language, stripnl=False, ensurenl=False)
+    except ClassNotFound:
+        return None
+    return lexer
+
+
+@lru_cache(maxsize=512)
+def _color_of(kind: Any, colors: CodeColors) -> str | None:
+    from pygments.token import Comment, Keyword, Name, Number, Operator, String
+
+    by_kind = (
+        (Comment, colors.comment),
+        (Keyword, colors.keyword),
+        (Operator.Word, colors.keyword),
+        (String, colors.string),
+        (Number, colors.number),
+        (Name.Function, colors.name),
+        (Name.Class, colors.name),
+        (Name.Tag, colors.name),
+        (Name.Builtin, colors.name),
+        (Name.Decorator, colors.name),
+    )
+    family = kind.split()
+    return next((color for token, color in by_kind if token in family), None)
+
+
+# The style of rendered Markdown, and the decorations beneath its text. Main thread.
+
+_USUAL_FONT_PX = 14
+_CODE_SCALE = 0.94
+
+
+@dataclass(frozen=True, slots=True)
+class MarkdownStyle:
+    """Fonts and colors of rendered Markdown; all lengths follow the size of the font."""
+
+    font: QFont
+    fixed: QFont
+    text: str
+    muted: str
+    link: str
+    code_background: str
+    line: str
+    code: CodeColors
+    em: float = field(init=False, compare=False)
+    plain: QTextCharFormat = field(init=False, compare=False, repr=False)
+    _metrics: QFontMetricsF = field(init=False, compare=False, repr=False)
+    _fixed_metrics: QFontMetricsF = field(init=False, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        plain = QTextCharFormat()
+        plain.setFont(self.font)
+        plain.setForeground(QBrush(QColor(self.text)))
+        object.__setattr__(self, "em", float(QFontInfo(self.font).pixelSize()))
+        object.__setattr__(self, "plain", plain)
+        object.__setattr__(self, "_metrics", _metrics(self.font.key()))
+        object.__setattr__(self, "_fixed_metrics", _metrics(self.fixed.key()))
+
+    def width(self, text: str) -> float:
+        """Return the width of a text."""
+        return self._metrics.horizontalAdvance(text)
+
+    def fixed_width(self, code: str) -> float:
+        """Return the width of code."""
+        return self._fixed_metrics.horizontalAdvance(code)
+
+    def px(self, usual: float) -> float:
+        """Return a length in proportion to the text; ``usual`` is the length at the usual size."""
+        return round(usual * self.em / _USUAL_FONT_PX)
+
+    @property
+    def inline_code(self) -> QFont:
+        """The font of code within a line."""
+        font = QFont(self.fixed)
+        font.setPointSizeF(self.font.pointSizeF() * _CODE_SCALE)
+        return font
+
+    @property
+    def code_head_px(self) -> float:
+        """The height of a code card's head."""
+        return self.px(30)
+
+    @property
+    def code_foot_px(self) -> float:
+        """The space below the last line of a code card."""
+        return self.px(12)
+
+    @property
+    def code_pad_px(self) -> float:
+        """The space at both sides of a code card's lines."""
+        return self.px(14)
+
+    @property
+    def cell_pad_px(self) -> float:
+        """The space around the text of a table's cell."""
+        return self.px(7)
+
+    @property
+    def gap_px(self) -> float:
+        """The space around cards and tables."""
+        return self.px(10)
+
+
+@lru_cache(maxsize=32)
+def _metrics(key: str) -> QFontMetricsF:
+    font = QFont()
+    font.fromString(key)
+    return QFontMetricsF(font)
+
+
+def text_width(font: QFont, text: str) -> float:
+    """Return the width of a text."""
+    return _metrics(font.key()).horizontalAdvance(text)
+
+
+@dataclass(frozen=True, slots=True)
+class Decoration:
+    """Something painted beneath the text from one document position to another."""
+
+    kind: Literal["code", "quote", "rule", "table", "formula"]
+    start: int
+    end: int
+    left_px: float = 0.0
+    label: str = ""
+    text: str = ""
+    width_px: float = 0.0
+    columns: tuple[tuple[float, float], ...] = ()
+
+
+# Makes the Markdown style of a theme. Main thread.
+
+
+def markdown_style(theme: Theme, font: QFont) -> MarkdownStyle:
+    """Return fonts and colors for rendered Markdown in the present theme."""
+    colors = theme.colors
+    return MarkdownStyle(
+        font=font,
+        fixed=fixed_font(font),
+        text=colors.text,
+        muted=colors.muted,
+        link=colors.link,
+        code_background=colors.code,
+        line=colors.line,
+        code=DARK_CODE if colors.is_dark else LIGHT_CODE,
+    )
+
+
+# Places and paints cards, bars, rules and the lines of tables. Main thread.
+
+_CARD_RADIUS, _TABLE_RADIUS = 9, 6
+
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """The lines of a table: the edges of its columns and rows."""
+
+    columns: tuple[float, ...]
+    rows: tuple[float, ...]
+
+    @property
+    def area(self) -> QRectF:
+        """The area of the table."""
+        left, top = self.columns[0], self.rows[0]
+        return QRectF(left, top, self.columns[-1] - left, self.rows[-1] - top)
+
+
+def table_at(block: QTextBlock) -> QTextTable | None:
+    """Return the table that a block is in; None if it is in none."""
+    # Qt's type stubs do not say that the result may be None.
+    found: QTextTable | None = QTextCursor(block).currentTable()
+    return found
+
+
+class Decorations:
+    """Computes the geometry of the decorations beneath a document's text, and paints them."""
+
+    def __init__(self, document: QTextDocument, style: MarkdownStyle) -> None:
+        self._document = document
+        self._style = style
+        # Kept for one state of the layout, because measuring a row reads the document.
+        self._grids: dict[Decoration, Grid] = {}
+        self._grids_are_of: tuple[int, float] = (-1, 0.0)
+
+    def area(self, one: Decoration, width: float, all_of_them: Sequence[Decoration]) -> QRectF:
+        """Return the area of a decoration."""
+        if one.kind == "table":
+            return self.grid(one).area
+        if one.kind == "quote":
+            inner = [d for d in all_of_them if d.kind in ("code", "table")]
+            top = self._end_of(one.start, width, inner).top()
+            bottom = self._end_of(one.end, width, inner).bottom()
+        else:
+            top = self._block_area(one.start).top()
+            bottom = self._block_area(one.end).bottom()
+        if one.kind == "code":
+            top, bottom = top - self._style.code_head_px, bottom + self._style.code_foot_px
+        return QRectF(one.left_px, top, width - one.left_px, bottom - top)
+
+    def grid(self, one: Decoration) -> Grid:
+        """Return the lines of a table."""
+        state = self._document.revision(), self._document.textWidth()
+        if state != self._grids_are_of:
+            self._grids_are_of, self._grids = state, {}
+        grid = self._grids.get(one)
+        if grid is None:
+            grid = self._grids[one] = self._measured(one)
+        return grid
+
+    def _measured(self, one: Decoration) -> Grid:
+        table = self.table(one)
+        layout = self._document.documentLayout()
+        pad = self._style.cell_pad_px
+        tops = []
+        for row in range(table.rows()):
+            block = table.cellAt(row, 0).firstCursorPosition().block()
+            tops.append(layout.blockBoundingRect(block).top() - pad)
+        form = table.format()
+        height = layout.frameBoundingRect(table).height() - form.topMargin() - form.bottomMargin()
+        widths = [length.rawValue() for length in form.columnWidthConstraints()]
+        first = layout.blockBoundingRect(table.cellAt(0, 0).firstCursorPosition().block())
+        edges = [first.left() - pad]
+        for width in widths:
+            edges.append(edges[-1] + width)
+        return Grid(tuple(edges), (*tops, tops[0] + height))
+
+    def table(self, one: Decoration) -> QTextTable:
+        """Return the table that is decorated."""
+        table = table_at(self._document.findBlock(one.start))
+        if table is None:
+            raise LookupError(f"there is no table at {one.start}")
+        return table
+
+    def paint(self, painter: QPainter, one: Decoration, area: QRectF) -> None:
+        """Paint one decoration beneath the text."""
+        style = self._style
+        match one.kind:
+            case "quote":
+                painter.setPen(Qt.PenStyle.NoPen)
+                painter.setBrush(QColor(style.line))
+                bar = QRectF(area.left() + 1, area.top(), style.px(3), area.height())
+                painter.drawRoundedRect(bar, 1.5, 1.5)
+            case "rule":
+                painter.setPen(QPen(QColor(style.line), 1))
+                middle = round(area.center().y()) + 0.5
+                painter.drawLine(QPointF(area.left(), middle), QPointF(area.right(), middle))
+            case "table":
+                self._paint_table(painter, self.grid(one))
+            case "code":
+                self._paint_card(painter, one, area)
+            case _:
+                pass
+
+    def _paint_card(self, painter: QPainter, one: Decoration, area: QRectF) -> None:
+        style = self._style
+        painter.setPen(QPen(QColor(style.line), 1))
+        painter.setBrush(QColor(style.code_background))
+        outline = QRectF(area.toAlignedRect()).adjusted(0.5, 0.5, -0.5, -0.5)
+        painter.drawRoundedRect(outline, _CARD_RADIUS, _CARD_RADIUS)
+        font = QFont(style.font)
+        font.setPointSizeF(font.pointSizeF() * 0.86)
+        painter.setFont(font)
+        painter.setPen(QColor(style.muted))
+        pad = style.code_pad_px
+        height = style.code_head_px - 3
+        head = QRectF(area.left() + pad, area.top() + 1, area.width() - style.px(100), height)
+        label = painter.fontMetrics().elidedText(
+            one.label or "code", Qt.TextElideMode.ElideRight, int(head.width())
+        )
+        painter.drawText(head, Qt.AlignmentFlag.AlignVCenter, label)
+
+    def _paint_table(self, painter: QPainter, grid: Grid) -> None:
+        style = self._style
+        outline = QRectF(grid.area.toAlignedRect()).adjusted(0.5, 0.5, -0.5, -0.5)
+        path = QPainterPath()
+        path.addRoundedRect(outline, _TABLE_RADIUS, _TABLE_RADIUS)
+        painter.save()
+        painter.setClipPath(path, Qt.ClipOperation.IntersectClip)
+        if len(grid.rows) > 1:
+            head = QRectF(
+                outline.left(), outline.top(), outline.width(), grid.rows[1] - outline.top()
+            )
+            painter.fillRect(head, QColor(style.code_background))
+        painter.setPen(QPen(QColor(style.line), 1))
+        for x in grid.columns[1:-1]:
+            at = round(x) + 0.5
+            painter.drawLine(QPointF(at, outline.top()), QPointF(at, outline.bottom()))
+        for y in grid.rows[1:-1]:
+            at = round(y) + 0.5
+            painter.drawLine(QPointF(outline.left(), at), QPointF(outline.right(), at))
+        painter.restore()
+        painter.setPen(QPen(QColor(style.line), 1))
+        painter.setBrush(Qt.BrushStyle.NoBrush)
+        painter.drawRoundedRect(outline, _TABLE_RADIUS, _TABLE_RADIUS)
+
+    def _block_area(self, position: int) -> QRectF:
+        block = self._document.findBlock(position)
+        return self._document.documentLayout().blockBoundingRect(block)
+
+    def _end_of(self, position: int, width: float, inner: Sequence[Decoration]) -> QRectF:
+        block = self._document.findBlock(position)
+        begin, end = block.position(), block.position() + block.length()
+        for one in inner:
+            if one.start <= position <= one.end or begin <= one.end < end:
+                return self.area(one, width, ())
+        return self._block_area(position)

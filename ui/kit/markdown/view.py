@@ -1,0 +1,696 @@
+"""Shows Markdown: selectable, with buttons on code and parts that scroll sideways. Main thread."""
+
+import html
+import logging
+import re
+import threading
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib import import_module
+from typing import cast
+
+from PySide6.QtCore import QMimeData, QPointF, QRect, QRectF, QSizeF, Qt, QTimer, QUrl, Signal
+from PySide6.QtGui import (
+    QMouseEvent,
+    QPainter,
+    QPaintEvent,
+    QResizeEvent,
+    QTextBlock,
+    QTextCursor,
+    QTextDocument,
+    QTextTable,
+    QWheelEvent,
+)
+from PySide6.QtWidgets import QScrollBar, QToolButton, QWidget
+
+from ui.kit.flow_text import FlowText, Highlight, anchor_position, link_targets
+from ui.kit.markdown.block_writer import TAB_CHARS, constraints, shared_room
+from ui.kit.markdown.growing_text import GrowingText
+from ui.kit.markdown.inline_writer import NOTE_PREFIX, REFERENCE_PREFIX, SOURCE_PROPERTY
+from ui.kit.markdown.style import Decoration, Decorations, MarkdownStyle, table_at, text_width
+from ui.kit.menus import copy_from
+
+# Imports the libraries for formulas and code as soon as a growing text seems to need them.
+#
+# Called on the main thread. The imports run on a thread of their own while the model is still
+# writing the formula or the code. They also take memory, so text without formulas and code
+# imports nothing.
+
+_log = logging.getLogger(__name__)
+
+
+def warm_up(text: str) -> None:
+    """Start the imports that a piece of text will need; each one is started only once."""
+    if "`" in text:
+        _begin("pygments.lexers.python")
+    if "$" in text or "\\" in text:
+        _begin("ziamath")
+
+
+@cache
+def _begin(module: str) -> None:
+    threading.Thread(target=_import, args=(module,), name="fullstop-warm-up").start()
+
+
+def _import(module: str) -> None:
+    try:
+        import_module(module)
+    except Exception as error:  # the code that needs it imports it again, and reports the error
+        _log.debug("%s cannot be imported: %s", module, error)
+
+
+# Copies text from a rendered document: tables as tables, pictures as their source.
+#
+# Main thread.
+
+_PICTURE = "\ufffc"
+_IMAGE = re.compile(r'<img src="(?:formula:[^":]*:[^":]*|box:[^":]*:[^":]*):([^"]*)"[^>]*/?>')
+
+
+def text_between(document: QTextDocument, start: int, end: int) -> str:
+    """Return the text from one position to another.
+
+    Formulas and boxes become their source; the cells of a row are one line, separated by tabs.
+    """
+    out: list[str] = []
+    block = document.findBlock(start)
+    before: QTextTable | None = None
+    row = -1
+    while block.isValid() and block.position() <= end:
+        table = table_at(block)
+        if table is None and _is_flat(block):
+            block = block.next()
+            continue
+        this_row = table.cellAt(block.position()).row() if table is not None else -1
+        if out:
+            is_beside = table is not None and table == before and this_row == row
+            out.append("\t" if is_beside else "\n")
+        out.append(_block_text(block, start, end))
+        before, row = table, this_row
+        block = block.next()
+    return "".join(out)
+
+
+def mime_of(cursor: QTextCursor, as_html: str) -> QMimeData:
+    """Return the clipboard data of a selection."""
+    data = QMimeData()
+    # Pictures are replaced by their source: other programs cannot show the pictures.
+    data.setHtml(_IMAGE.sub(lambda match: html.escape(html.unescape(match[1])), as_html))
+    table = table_at(cursor.block())
+    if cursor.hasComplexSelection() and table is not None:
+        data.setText(_cells_text(cursor, table))
+    else:
+        first, last = cursor.selectionStart(), cursor.selectionEnd()
+        data.setText(text_between(cursor.document(), first, last))
+    return data
+
+
+def _cells_text(cursor: QTextCursor, table: QTextTable) -> str:
+    chosen = cast("tuple[int, int, int, int]", cursor.selectedTableCells())
+    first_row, rows, first_column, columns = chosen
+    lines = []
+    for row in range(first_row, first_row + rows):
+        cells = []
+        for column in range(first_column, first_column + columns):
+            cell = table.cellAt(row, column)
+            at = cell.firstCursorPosition().position(), cell.lastCursorPosition().position()
+            cells.append(_block_text(cell.firstCursorPosition().block(), *at))
+        lines.append("\t".join(cells))
+    return "\n".join(lines)
+
+
+def _is_flat(block: QTextBlock) -> bool:
+    """Whether this is the empty block that Qt keeps around a table."""
+    return block.length() == 1 and block.blockFormat().lineHeight() == 1
+
+
+def _block_text(block: QTextBlock, start: int, end: int) -> str:
+    out: list[str] = []
+    fragments = block.begin()
+    while not fragments.atEnd():
+        piece = fragments.fragment()
+        begin = max(start - piece.position(), 0)
+        # Positions count UTF-16 units, as Qt does.
+        units = piece.text().encode("utf-16-le")[2 * begin : 2 * max(0, end - piece.position())]
+        text = units.decode("utf-16-le", "replace").replace("\u2028", "\n")
+        source = piece.charFormat().stringProperty(SOURCE_PROPERTY)
+        out.append(text.replace(_PICTURE, source) if source else text)
+        fragments += 1
+    return "".join(out)
+
+
+# The copy buttons at the corners of code cards. Main thread.
+
+
+class CodeButton(QToolButton):
+    """Copies a text, and shows "Copied" for a moment."""
+
+    def __init__(self, parent: QWidget, text: str, says: str) -> None:
+        super().__init__(parent)
+        self.setText("Copy")
+        self.setProperty("kind", "code")
+        self.setAccessibleName(f"Copy {says}")
+        self.setCursor(Qt.CursorShape.PointingHandCursor)
+        self.clicked.connect(lambda: copy_from(self, text))
+        self.show()
+
+    def place(self, card: QRectF, head_px: float) -> None:
+        """Place the button at the right of a card's head."""
+        self.adjustSize()
+        x = round(card.right()) - self.width() - 6
+        self.move(x, round(card.top()) + (round(head_px) - self.height()) // 2)
+
+
+class CodeButtons:
+    """A button for each code card of a text."""
+
+    def __init__(self, parent: QWidget) -> None:
+        self._parent = parent
+        self.shown: tuple[CodeButton, ...] = ()
+
+    def show(self, decorations: Iterable[Decoration]) -> None:
+        """Replace the buttons by those for the code cards of another text."""
+        for button in self.shown:
+            button.deleteLater()
+        self.shown = tuple(
+            CodeButton(self._parent, one.text, one.label or "code") for one in _code(decorations)
+        )
+
+    def place(
+        self,
+        decorations: Iterable[Decoration],
+        area: Callable[[Decoration], QRectF],
+        head_px: float,
+    ) -> None:
+        """Put each button at the corner of its card."""
+        for button, card in zip(self.shown, _code(decorations), strict=False):
+            button.place(area(card), head_px)
+
+
+def _code(decorations: Iterable[Decoration]) -> list[Decoration]:
+    return [one for one in decorations if one.kind == "code"]
+
+
+# Scrolls code, tables and formulas that are wider than the text, each on its own.
+#
+# Main thread. It moves the lines of a card in their layout, and a table by its margin, so that
+# selection and mouse work on each character where it is drawn.
+
+BAR_PX = 9
+_EDGE_PX, _EDGE_STEP_PX = 24, 16
+_WORDS = {"code": "code", "table": "table", "formula": "formula"}
+
+
+@dataclass(slots=True)
+class _Wide:
+    """A part that is wider than its place."""
+
+    decoration: Decoration
+    place: QRectF
+    bar: QScrollBar
+    base_x: float = 0.0
+
+
+class Sideways:
+    """Keeps a scroll bar for each wide part of a document."""
+
+    def __init__(
+        self,
+        document: QTextDocument,
+        viewport: QWidget,
+        moved: Callable[[Decoration, int], None],
+    ) -> None:
+        self._document = document
+        self._viewport = viewport
+        self._moved = moved
+        self._wide: dict[int, _Wide] = {}
+
+    @property
+    def bars(self) -> tuple[QScrollBar, ...]:
+        """The scroll bars, from the top down."""
+        return tuple(self._wide[start].bar for start in sorted(self._wide))
+
+    @property
+    def places(self) -> list[QRectF]:
+        """The areas of the wide parts, from the top down."""
+        return [self._wide[start].place for start in sorted(self._wide)]
+
+    def offset(self, decoration: Decoration) -> int:
+        """Return how far a part has been scrolled."""
+        wide = self._wide.get(decoration.start)
+        return 0 if wide is None else wide.bar.value()
+
+    def clear(self) -> None:
+        """Forget everything."""
+        for wide in self._wide.values():
+            wide.bar.hide()
+            wide.bar.deleteLater()
+        self._wide = {}
+
+    def show(self, found: Sequence[tuple[Decoration, QRectF, float]]) -> None:
+        """Give each part that is too wide a scroll bar, and remove the other bars."""
+        wanted = {one.start for one, place, width in found if width > place.width() + 1}
+        for start in set(self._wide) - wanted:
+            bar = self._wide.pop(start).bar
+            bar.hide()
+            bar.deleteLater()
+        for one, place, width in found:
+            if one.start in wanted:
+                self._show_bar(one, place, width)
+
+    def _under(self, y: float) -> QScrollBar | None:
+        """Return the scroll bar of the part at a height."""
+        for wide in self._wide.values():
+            if wide.place.top() <= y <= wide.place.bottom() + BAR_PX:
+                return wide.bar
+        return None
+
+    def wheel(self, event: QWheelEvent) -> bool:
+        """Scroll the part under the mouse sideways; return False if the column should scroll."""
+        delta = event.pixelDelta() if not event.pixelDelta().isNull() else event.angleDelta()
+        across, along = delta.x(), delta.y()
+        if not across and event.modifiers() & Qt.KeyboardModifier.ShiftModifier:
+            across, along = along, 0
+        bar = self._under(event.position().y())
+        if bar is None or abs(across) <= abs(along):
+            return False
+        bar.setValue(bar.value() - across)
+        return True
+
+    def drag(self, place: QPointF) -> None:
+        """Scroll the part under a selection that is dragged past an edge."""
+        bar, width = self._under(place.y()), self._viewport.width()
+        if bar is not None and place.x() > width - _EDGE_PX:
+            bar.setValue(bar.value() + _EDGE_STEP_PX)
+        elif bar is not None and place.x() < _EDGE_PX:
+            bar.setValue(bar.value() - _EDGE_STEP_PX)
+
+    def keep_shifted(self) -> None:
+        """Move scrolled lines that were laid out again since."""
+        for wide in self._wide.values():
+            if wide.bar.value() and wide.decoration.kind != "table":
+                self._shift(wide)
+
+    def _show_bar(self, one: Decoration, place: QRectF, width: float) -> None:
+        wide = self._wide.get(one.start)
+        if wide is None:
+            bar = QScrollBar(Qt.Orientation.Horizontal, self._viewport)
+            bar.setAccessibleName(f"Scroll the {_WORDS[one.kind]} sideways")
+            bar.setCursor(Qt.CursorShape.ArrowCursor)
+            bar.setFocusPolicy(Qt.FocusPolicy.TabFocus)
+            wide = self._wide[one.start] = _Wide(one, place, bar, self._line_x(one))
+            start = one.start
+            bar.valueChanged.connect(lambda: self._scrolled(start))
+        wide.decoration, wide.place = one, place
+        wide.bar.setPageStep(round(place.width()))
+        wide.bar.setSingleStep(24)
+        wide.bar.setRange(0, round(width - place.width()))
+        top = place.bottom() if one.kind != "code" else place.bottom() - BAR_PX
+        wide.bar.setGeometry(
+            QRect(round(place.left()), round(top) + 1, round(place.width()), BAR_PX)
+        )
+        wide.bar.show()
+
+    def _line_x(self, one: Decoration) -> float:
+        layout = self._document.findBlock(one.start).layout()
+        return layout.lineAt(0).x() if layout.lineCount() else 0.0
+
+    def _scrolled(self, start: int) -> None:
+        wide = self._wide[start]
+        if wide.decoration.kind != "table":
+            self._shift(wide)
+        self._moved(wide.decoration, wide.bar.value())
+
+    def _shift(self, wide: _Wide) -> None:
+        x = wide.base_x - wide.bar.value()
+        block = self._document.findBlock(wide.decoration.start)
+        while block.isValid() and block.position() <= wide.decoration.end:
+            layout = block.layout()
+            if layout.lineCount() and layout.lineAt(0).x() != x:
+                line = layout.lineAt(0)
+                line.setPosition(QPointF(x, line.y()))
+            block = block.next()
+
+
+# Finds the parts of a text that are wider than the view, and sets the widths of tables.
+#
+# Main thread.
+
+
+def fit_table(
+    table: QTextTable, decoration: Decoration, width: int, offset: int, style: MarkdownStyle
+) -> None:
+    """Share the width of the view among the columns of a table."""
+    widths = constraints(decoration.columns, width - decoration.left_px, style)
+    form = table.format()
+    left = decoration.left_px - offset
+    if form.columnWidthConstraints() != widths or form.leftMargin() != left:
+        form.setColumnWidthConstraints(widths)
+        form.setLeftMargin(left)
+        table.setFormat(form)
+
+
+def wide_parts(
+    decorations: Iterable[Decoration],
+    width: int,
+    style: MarkdownStyle,
+    area: Callable[[Decoration], QRectF],
+) -> list[tuple[Decoration, QRectF, float]]:
+    """Return the parts that are wider than the view: each part, its area, and its width."""
+    found = []
+    for one in decorations:
+        needed = one.width_px
+        if one.kind == "table":
+            needed = sum(shared_room(one.columns, width - one.left_px, style))
+        if not needed or one.kind == "quote":
+            continue
+        inset = style.code_pad_px if one.kind == "code" else 0
+        room = width - one.left_px - 2 * inset
+        if needed > room:
+            place = area(one)
+            place.setLeft(one.left_px + inset)
+            place.setWidth(room)
+            found.append((one, place, needed))
+    return found
+
+
+# Shows Markdown that grows: lays out closed blocks once, and only the last block again.
+#
+# Main thread.
+
+# Rendering the open text may take this share of the time, so that a huge block stays smooth.
+_PAUSE_PER_COST = 3.0
+# More of a text than this is rendered piece by piece, with other events in between.
+_PIECE_CHARS = 12_000
+
+
+class MarkdownView(FlowText):
+    """Shows Markdown; ``append_markdown`` while it streams, ``finish`` at its end.
+
+    Signals:
+        link_chosen: A link to another place than this text was chosen; carries the ``QUrl``.
+    """
+
+    link_chosen = Signal(QUrl)
+
+    def __init__(self, style: MarkdownStyle, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._style = style
+        self._text = GrowingText(self.document(), style, lambda: self.viewport().width())
+        self._is_whole = False
+        self._rest = ""  # of a long text: what is not rendered yet
+        self._is_complete = False
+        self._buttons = CodeButtons(self.viewport())
+        self._rendered_at_s = 0.0
+        self._cost_s = 0.0
+        self._later = QTimer(self, singleShot=True)
+        self._later.timeout.connect(self._render)
+        self._rendering_rest = QTimer(self, singleShot=True, interval=0)
+        self._rendering_rest.timeout.connect(self._render_piece)
+        self._geometry = Decorations(self.document(), style)
+        self._sideways = Sideways(self.document(), self.viewport(), self._show_moved)
+        self.document().documentLayout().documentSizeChanged.connect(self._place_buttons)
+        self.anchorClicked.connect(self._follow)
+        self._take_style(style)
+
+    @property
+    def markdown(self) -> str:
+        """The text exactly as it was given."""
+        return self._text.source + self._rest
+
+    @property
+    def decorations(self) -> tuple[Decoration, ...]:
+        """The decorations painted beneath the text."""
+        return tuple(self._text.decorations)
+
+    @property
+    def copy_buttons(self) -> tuple[CodeButton, ...]:
+        """A button for each code block, once the text is complete."""
+        return self._buttons.shown
+
+    @property
+    def sideways_bars(self) -> tuple[QScrollBar, ...]:
+        """A scroll bar for each code card, table and formula that is wider than the text."""
+        return self._sideways.bars
+
+    def area(self, decoration: Decoration) -> QRectF:
+        """Return the area of a decoration."""
+        return self._geometry.area(decoration, self.viewport().width(), self._text.decorations)
+
+    def shown_text(self) -> str:
+        """Return the whole text, formulas as their source."""
+        return text_between(self.document(), 0, self.document().characterCount() - 1)
+
+    def createMimeDataFromSelection(self) -> QMimeData:
+        """Copy formulas as their source, tables as tables."""
+        # Qt's own MIME data is filled in later, and would overwrite what is set here.
+        as_html = super().createMimeDataFromSelection().html()
+        return mime_of(self.textCursor(), as_html)
+
+    def link_targets(self) -> list[str]:
+        """Return where the links of the text lead, in their order."""
+        return link_targets(self.document())
+
+    def set_markdown(self, text: str) -> None:
+        """Show another text; the rest of a long one follows in the next rounds of the loop."""
+        self._later.stop()
+        self._rendering_rest.stop()
+        self._sideways.clear()
+        self._is_complete = True
+        piece, self._rest = _piece_of(text)
+        self._text.show(piece)
+        if self._rest:
+            self._is_whole = False
+            self._show_written()
+            self._rendering_rest.start()
+        else:
+            self._finish_written()
+
+    def append_markdown(self, text: str) -> None:
+        """Show more text. Rendering is delayed if the last rendering was slow."""
+        if not text:
+            return
+        warm_up(text)
+        self._is_whole = self._is_complete = False
+        if self._rest:
+            self._rest += text
+            return
+        self._text.append(text)
+        wait_s = self._rendered_at_s + self._cost_s * _PAUSE_PER_COST - time.monotonic()
+        if wait_s <= 0:
+            self._render()
+        elif not self._later.isActive():
+            self._later.start(round(wait_s * 1000) + 1)
+
+    def render_rest(self) -> None:
+        """Show all of a long text that is still being rendered."""
+        if self._rest:
+            self.render_now()
+
+    def render_now(self) -> None:
+        """Show the text whose rendering was delayed."""
+        self._later.stop()
+        self._rendering_rest.stop()
+        self._text.append(self._rest)
+        self._rest = ""
+        self._render()
+        if self._is_complete:
+            self.finish()
+
+    def finish(self) -> None:
+        """Show the rest of the text, which is complete now."""
+        self._is_complete = True
+        if self._rest:
+            return
+        self._later.stop()
+        if not self._is_whole:
+            self._text.finish()
+            self._finish_written()
+
+    def highlight(self, wanted: Highlight) -> QRectF | None:
+        """Highlight every occurrence of words, in the whole text."""
+        if wanted.words:
+            self.render_rest()
+        return super().highlight(wanted)
+
+    def set_style(self, style: MarkdownStyle) -> None:
+        """Show the same text in other fonts and colors."""
+        if style == self._style:
+            return
+        self._take_style(style)
+        self._sideways.clear()
+        self._text.show(self._text.source)
+        self._show_written()
+        if self._is_whole:
+            self._add_buttons()
+
+    # -- rendering -------------------------------------------------------------------------
+
+    def _take_style(self, style: MarkdownStyle) -> None:
+        self._style = self._text.style = style
+        self._geometry = Decorations(self.document(), style)
+        self.document().setDefaultFont(style.font)
+        self.setTabStopDistance(TAB_CHARS * text_width(style.fixed, "0"))
+
+    def _render_piece(self) -> None:
+        """Show the next piece of a long text."""
+        piece, self._rest = _piece_of(self._rest)
+        self._text.append(piece)
+        self._render()
+        if self._rest:
+            self._rendering_rest.start()
+        elif self._is_complete:
+            self.finish()
+
+    def _finish_written(self) -> None:
+        self._show_written()
+        self._add_buttons()
+        self._is_whole = True
+
+    def _render(self) -> None:
+        began_s = time.monotonic()
+        self._text.write()
+        self._show_written()
+        self._rendered_at_s = time.monotonic()
+        self._cost_s = self._rendered_at_s - began_s
+
+    def _show_written(self) -> None:
+        self._fit_tables(one for one in self._text.decorations if self._sideways.offset(one))
+        self._show_wide()
+        self._fit(self.document().size())
+        self.show_found_again()
+        self._update_from(self._text.changed_from)
+
+    def _update_from(self, position: int) -> None:
+        """Repaint everything below the start of a change, because Qt repaints only changed text."""
+        block = self.document().findBlock(position)
+        top = self.document().documentLayout().blockBoundingRect(block).top()
+        above_px = self._style.code_head_px + self._style.gap_px
+        area = self.viewport().rect()
+        area.setTop(max(0, int(top - above_px)))
+        self.viewport().update(area)
+
+    # -- what is wider than the view ---------------------------------------------------------
+
+    def _fit_tables(self, decorations: Iterable[Decoration]) -> None:
+        """Share the width among the columns of tables."""
+        for one in decorations:
+            if one.kind == "table":
+                table = self._geometry.table(one)
+                fit_table(
+                    table, one, self.viewport().width(), self._sideways.offset(one), self._style
+                )
+
+    def _show_wide(self) -> None:
+        width = self.viewport().width()
+        self._sideways.show(wide_parts(self._text.decorations, width, self._style, self.area))
+
+    def _show_moved(self, decoration: Decoration, _: int) -> None:
+        if decoration.kind == "table":
+            self._fit_tables([decoration])
+        self.viewport().update()
+
+    def wheelEvent(self, event: QWheelEvent) -> None:
+        """Scroll a wide part under the mouse sideways; leave other scrolling to the column."""
+        if self._sideways.wheel(event):
+            event.accept()
+        else:
+            super().wheelEvent(event)
+
+    def mouseMoveEvent(self, event: QMouseEvent) -> None:
+        """Scroll sideways while a selection is dragged past an edge."""
+        super().mouseMoveEvent(event)
+        if event.buttons() & Qt.MouseButton.LeftButton:
+            self._sideways.drag(event.position())
+
+    def _fit(self, size: QSizeF) -> None:
+        """Set the height, with room for what is painted around the last lines."""
+        if self._text.is_writing:
+            return
+        end = self.document().lastBlock().position()
+        areas = [self.area(one) for one in self._text.decorations if one.end >= end - 1]
+        bottom = max((area.bottom() for area in areas), default=0.0)
+        has_bar_below = any(
+            one.kind == "table" and one.end >= end - 1 for one in self._text.decorations
+        )
+        super()._fit(
+            QSizeF(size.width(), max(size.height(), bottom + has_bar_below * (BAR_PX + 2)))
+        )
+
+    # -- painting --------------------------------------------------------------------------
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        """Paint code cards, quote bars and rules, then the text over them."""
+        painter = QPainter(self.viewport())
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        wanted = QRectF(event.rect())
+        for decoration in self._seen(wanted):
+            area = self.area(decoration)
+            if area.intersects(wanted):
+                self._geometry.paint(painter, decoration, area)
+        painter.end()
+        self._sideways.keep_shifted()
+        # Wide parts are clipped to their areas, so that they cover nothing else.
+        top = wanted.top()
+        for place in self._sideways.places:
+            self._paint_text(QRectF(wanted.left(), top, wanted.width(), place.top() - top))
+            self._paint_text(place.intersected(wanted))
+            top = max(top, place.bottom())
+        self._paint_text(QRectF(wanted.left(), top, wanted.width(), wanted.bottom() + 1 - top))
+
+    def _seen(self, wanted: QRectF) -> list[Decoration]:
+        """Return the decorations that may be in an area, found by text position, which is fast."""
+        layout, around = self.document().documentLayout(), 4 * self._style.code_head_px
+        fuzzy = Qt.HitTestAccuracy.FuzzyHit
+        first = layout.hitTest(QPointF(0, wanted.top() - around), fuzzy)
+        last = layout.hitTest(QPointF(0, wanted.bottom() + around), fuzzy)
+        return [
+            one
+            for one in self._text.decorations
+            if last < 0 or (one.end >= first and one.start <= last + 1)
+        ]
+
+    def _paint_text(self, area: QRectF) -> None:
+        if area.isValid():
+            super().paintEvent(QPaintEvent(area.toRect()))
+
+    # -- links -----------------------------------------------------------------------------
+
+    def _follow(self, url: QUrl) -> None:
+        name = url.toString()
+        if not name.startswith((NOTE_PREFIX, REFERENCE_PREFIX)):
+            self.link_chosen.emit(url)
+            return
+        decoded = url.fragment(QUrl.ComponentFormattingOption.FullyDecoded)
+        position = anchor_position(self.document(), f"#{decoded}")
+        if position is not None:
+            self.scroll_to(position)
+
+    # -- copy buttons ----------------------------------------------------------------------
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        """Keep the copy buttons at their corners."""
+        super().resizeEvent(event)
+        if event.size().width() != event.oldSize().width():
+            self._fit_tables(self._text.decorations)
+            self._fit(self.document().size())
+        self._place_buttons(QSizeF())
+        self._show_wide()
+
+    def _add_buttons(self) -> None:
+        self._buttons.show(self._text.decorations)
+        self._place_buttons(QSizeF())
+
+    def _place_buttons(self, _: QSizeF) -> None:
+        if not self._text.is_writing:
+            self._buttons.place(self._text.decorations, self.area, self._style.code_head_px)
+
+
+def _piece_of(text: str) -> tuple[str, str]:
+    """Return the beginning of a text that is rendered at once, and the rest."""
+    if len(text) <= 2 * _PIECE_CHARS:
+        return text, ""
+    at = text.find("\n", _PIECE_CHARS) + 1 or len(text)
+    return text[:at], text[at:]

@@ -1,1 +1,0 @@
-"""The widget that shows Markdown, with its scrolling, copying and style."""

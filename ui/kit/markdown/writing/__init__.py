@@ -1,1 +1,0 @@
-"""Writes parsed Markdown into a text document."""

@@ -1,1 +1,0 @@
-"""Helpers for the window system: clipboard, dialogs, boxes and menus."""

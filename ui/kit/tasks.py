@@ -1,0 +1,114 @@
+"""Work that must not block the window: tasks on the loop, files on other threads."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Any
+
+from engine.files.bounded import read_bounded
+from engine.files.causes import os_cause
+from engine.files.text_memory import text_memory
+from engine.files.whole_file import write_whole
+
+# Background tasks of view-models on the running loop: kept until they end, failures logged.
+#
+# Main thread. Under qasync the running loop is Qt's own, so that slots may start tasks.
+
+_log = logging.getLogger(__name__)
+
+
+class Tasks:
+    """The unfinished tasks of one owner. asyncio itself keeps only weak references to tasks."""
+
+    def __init__(self) -> None:
+        self._open: set[asyncio.Task[None]] = set()
+
+    def start(self, work: Coroutine[Any, Any, None], name: str) -> asyncio.Task[None]:
+        """Start work on the running loop and return its task; failures are logged."""
+        task = asyncio.get_running_loop().create_task(work, name=name)
+        self._open.add(task)
+        task.add_done_callback(self._finished)
+        return task
+
+    async def finish(self) -> None:
+        """Wait until all tasks have ended."""
+        while self._open:
+            await asyncio.gather(*self._open, return_exceptions=True)
+
+    def _finished(self, task: asyncio.Task[None]) -> None:
+        self._open.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            _log.error("%s failed", task.get_name(), exc_info=error)
+
+
+# Reads and writes small files that a person chooses, on another thread, with readable errors.
+#
+# Main thread.
+
+
+class FileRefused(Exception):
+    """A file cannot be used; the message says why, for a person."""
+
+
+async def read_text(
+    path: Path,
+    most_bytes: int,
+    *,
+    encoding: str = "utf-8",
+    decode: Callable[[bytes], str] | None = None,
+) -> str:
+    """Return the text of a file; line ends become line feeds.
+
+    Args:
+        path: The file.
+        most_bytes: The largest size that such a file has.
+        encoding: The encoding of its text.
+        decode: Decodes the bytes in place of ``encoding``; it raises ``ValueError`` with the end
+            of a sentence if it cannot.
+
+    Raises:
+        FileRefused: It cannot be read, is too large, or is not text.
+    """
+
+    def decoded(decode: Callable[[bytes], str], raw: bytes) -> str:
+        try:
+            return decode(raw)
+        except ValueError as error:
+            raise FileRefused(f"{path.name} could not be read: {error}.") from error
+
+    def read() -> str:
+        if path.stat().st_size > most_bytes:
+            raise FileRefused(
+                f"{path.name} is too large: such a file has at most {most_bytes / 1e6:.0f} MB."
+            )
+        # The stated size may be too small: it is 0 for a device, and a file may grow.
+        raw = read_bounded(path, most_bytes)
+        if why := text_memory(raw).excess(most_bytes):
+            raise FileRefused(f"{path.name} takes too much memory: {why}.")
+        if decode is not None:
+            return decoded(decode, raw)
+        return raw.decode(encoding).replace("\r\n", "\n").replace("\r", "\n")
+
+    try:
+        return await asyncio.to_thread(read)
+    except UnicodeDecodeError as error:
+        raise FileRefused(f"{path.name} is not UTF-8 text.") from error
+    except OSError as error:
+        raise FileRefused(f"{path.name} could not be read: {os_cause(error)}.") from error
+
+
+async def write_text(path: Path, render: Callable[[], str]) -> None:
+    """Write a whole file; an earlier file stays unchanged if that fails.
+
+    Args:
+        path: The file.
+        render: Makes its text, on the thread that writes it.
+
+    Raises:
+        FileRefused: It cannot be written.
+    """
+    try:
+        await asyncio.to_thread(lambda: write_whole(path, render()))
+    except OSError as error:
+        raise FileRefused(f"{path.name} could not be written: {os_cause(error)}.") from error

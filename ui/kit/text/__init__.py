@@ -1,1 +1,0 @@
-"""Labels, pills and other widgets that show text."""

@@ -1,0 +1,283 @@
+"""Windows beside the main one, cards that pop up, and the order of Tab. Main thread."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from PySide6.QtCore import QModelIndex, QPersistentModelIndex, QPoint, QRect, QSize, Qt
+from PySide6.QtGui import (
+    QColor,
+    QDragEnterEvent,
+    QDropEvent,
+    QFont,
+    QFontMetrics,
+    QGuiApplication,
+    QKeySequence,
+    QPainter,
+    QShortcut,
+)
+from PySide6.QtWidgets import (
+    QAbstractItemView,
+    QAbstractSpinBox,
+    QApplication,
+    QComboBox,
+    QLineEdit,
+    QListWidget,
+    QPlainTextEdit,
+    QStyledItemDelegate,
+    QStyleOptionViewItem,
+    QWidget,
+)
+
+from ui.kit.theme import Theme
+
+# Lets Tab visit controls in reading order: group by group, top to bottom, left to right.
+#
+# Main thread. Qt's own order is the order in which widgets were created: widgets that a
+# conversation adds later would come after all others. Here the order is computed when a key is
+# pressed.
+
+# The widgets inside these belong to them, not to the window.
+_WHOLE = (
+    QAbstractItemView,
+    QAbstractSpinBox,
+    QComboBox,
+    QLineEdit,
+    QPlainTextEdit,
+)
+
+
+def in_reading_order(top: QWidget) -> list[QWidget]:
+    """Return the widgets that Tab can reach in a window, in order."""
+    return list(_reached(top))
+
+
+def move_focus(top: QWidget, is_next: bool) -> bool:
+    """Move the focus to the next or previous control of a window; return whether there was one.
+
+    Args:
+        top: The window.
+        is_next: Whether to go forward; otherwise back.
+    """
+    found = in_reading_order(top)
+    if not found:
+        return False
+    step = 1 if is_next else -1
+    focused = QApplication.focusWidget()
+    place = _place_of(focused, found)
+    if place is None:
+        place = -1 if is_next else len(found)
+    reason = Qt.FocusReason.TabFocusReason if is_next else Qt.FocusReason.BacktabFocusReason
+    found[(place + step) % len(found)].setFocus(reason)
+    return True
+
+
+def _place_of(focused: QWidget | None, found: list[QWidget]) -> int | None:
+    """Return the index of the focused widget, also if it is a part of a control."""
+    while focused is not None:
+        if focused in found:
+            return found.index(focused)
+        focused = focused.parentWidget()
+    return None
+
+
+def _reached(widget: QWidget) -> Iterator[QWidget]:
+    if _takes_tab(widget):
+        yield widget
+    if isinstance(widget, _WHOLE):
+        return
+    children = [
+        child
+        for child in widget.children()
+        if isinstance(child, QWidget) and not child.isWindow() and child.isVisible()
+    ]
+    for child in _as_read(children):
+        yield from _reached(child)
+
+
+def _takes_tab(widget: QWidget) -> bool:
+    wants_all = QGuiApplication.styleHints().tabFocusBehavior() == (
+        Qt.TabFocusBehavior.TabFocusAllControls
+    )
+    needed = Qt.FocusPolicy.TabFocus if wants_all else Qt.FocusPolicy.StrongFocus
+    policy = widget.focusPolicy()
+    return (
+        not widget.isWindow()
+        and widget.isEnabled()
+        and widget.focusProxy() is None
+        and policy & needed == needed
+    )
+
+
+def _as_read(widgets: list[QWidget]) -> list[QWidget]:
+    """Return the widgets of one group line by line; widgets side by side are one line."""
+    lines: list[tuple[QRect, list[tuple[int, QWidget]]]] = []
+    for widget in sorted(widgets, key=lambda one: one.geometry().center().y()):
+        area = widget.geometry()
+        for number, (line, members) in enumerate(lines):
+            shared = min(line.bottom(), area.bottom()) - max(line.top(), area.top())
+            if shared > min(line.height(), area.height()) / 2:
+                members.append((area.left(), widget))
+                lines[number] = (line.united(area), members)
+                break
+        else:
+            lines.append((area, [(area.left(), widget)]))
+    lines.sort(key=lambda one: one[0].top())
+    return [widget for _, members in lines for _, widget in sorted(members, key=lambda m: m[0])]
+
+
+# The base of the windows beside the main one: size, shortcuts, and files dropped on it.
+#
+# Main thread.
+
+
+def bring_forward(window: QWidget) -> None:
+    """Show a window in front of the others, with the keyboard; a minimized one opens again."""
+    window.setWindowState(window.windowState() & ~Qt.WindowState.WindowMinimized)
+    window.show()
+    window.raise_()
+    window.activateWindow()
+
+
+class OwnWindow(QWidget):
+    """A window that the system's shortcut closes; Tab follows the reading order.
+
+    Args:
+        theme: The look.
+        title: The window's title.
+        size: Its initial width and height, in pixels; they grow with the text size.
+        parent: The window that it belongs to.
+        opens: Called with the first file that is dropped on it; None accepts no files.
+    """
+
+    def __init__(
+        self,
+        theme: Theme,
+        title: str,
+        size: tuple[int, int],
+        parent: QWidget | None,
+        opens: Callable[[Path], object] | None = None,
+    ) -> None:
+        super().__init__(parent, Qt.WindowType.Window)
+        self.setObjectName("canvas")
+        self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
+        self.setWindowTitle(title)
+        self.setAcceptDrops(opens is not None)
+        self._opens = opens
+        theme.open_size(self, *size)
+        QShortcut(QKeySequence.StandardKey.Close, self, self.close)
+
+    def focusNextPrevChild(self, is_next: bool) -> bool:  # noqa: N802 - Qt's name
+        """Move the focus in reading order."""
+        return move_focus(self, is_next)
+
+    def dragEnterEvent(self, event: QDragEnterEvent) -> None:
+        """Accept files, if this window opens any."""
+        if self._opens is not None and event.mimeData().hasUrls():
+            event.acceptProposedAction()
+
+    def dropEvent(self, event: QDropEvent) -> None:
+        """Open the first file."""
+        files = [url.toLocalFile() for url in event.mimeData().urls() if url.isLocalFile()]
+        if self._opens is not None and files:
+            self._opens(Path(files[0]))
+
+
+# Places cards above or below the widgets that open them, within the screen. Main thread.
+
+_GAP_PX = 8
+
+
+def pop_up_above(card: QWidget, anchor: QWidget) -> None:
+    """Show a card above a widget, as large as its content."""
+    card.adjustSize()
+    size: QSize = card.sizeHint()
+    move_within_screen(card, anchor.mapToGlobal(QPoint(0, -size.height() - _GAP_PX)), size, anchor)
+    card.show()
+
+
+def move_within_screen(card: QWidget, corner: QPoint, size: QSize, anchor: QWidget) -> None:
+    """Move a card to a place, or as near to it as the screen allows.
+
+    Args:
+        card: The card.
+        corner: The wanted place of its upper left corner.
+        size: Its size.
+        anchor: A widget on the same screen.
+    """
+    room = anchor.screen().availableGeometry()
+    x = max(room.left(), min(corner.x(), room.right() - size.width()))
+    y = max(room.top(), min(corner.y(), room.bottom() - size.height()))
+    card.move(x, y)
+
+
+# Paints the rows of a short list: a name, and a description below it.
+#
+# Main thread. The text of an item is the name, a line break, and the description.
+
+_SIDE_PX, _ABOVE_PX, _BETWEEN_PX = 9, 6, 1
+_WRAPPED = Qt.TextFlag.TextWordWrap | Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignTop
+_SMALLER = 0.92
+_Index = QModelIndex | QPersistentModelIndex
+
+
+class TwoLinesDelegate(QStyledItemDelegate):
+    """Draws the name in medium weight, and the description muted and wrapped."""
+
+    def __init__(self, theme: Theme, view: QListWidget) -> None:
+        super().__init__(view)
+        self._theme = theme
+        self._view = view
+        view.setResizeMode(QListWidget.ResizeMode.Adjust)
+        view.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        theme.changed.connect(view.scheduleDelayedItemsLayout)
+
+    def initStyleOption(self, option: QStyleOptionViewItem, index: _Index) -> None:  # noqa: N802
+        """Leave the text to ``paint``; the style draws the background."""
+        super().initStyleOption(option, index)
+        option.text = ""
+
+    def sizeHint(self, option: QStyleOptionViewItem, index: _Index) -> QSize:
+        """Return the height of both texts in the width of the list."""
+        width = self._view.viewport().width() - 2 * self._view.spacing()
+        name, rest = self._areas(index, QRect(0, 0, width, 1 << 16))
+        return QSize(width, (rest if rest.height() else name).bottom() + 1 + _ABOVE_PX)
+
+    def paint(self, painter: QPainter, option: QStyleOptionViewItem, index: _Index) -> None:
+        """Draw the row."""
+        super().paint(painter, option, index)
+        name, rest = _texts(index)
+        medium, small = self._fonts()
+        name_area, rest_area = self._areas(index, option.rect)
+        colors = self._theme.colors
+        painter.save()
+        painter.setFont(medium)
+        painter.setPen(QColor(colors.text))
+        elided = QFontMetrics(medium).elidedText(
+            name, Qt.TextElideMode.ElideMiddle, name_area.width()
+        )
+        painter.drawText(name_area, Qt.AlignmentFlag.AlignLeft, elided)
+        painter.setFont(small)
+        painter.setPen(QColor(colors.muted))
+        painter.drawText(rest_area, _WRAPPED, rest)
+        painter.restore()
+
+    def _fonts(self) -> tuple[QFont, QFont]:
+        medium, small = QFont(self._view.font()), QFont(self._view.font())
+        medium.setWeight(QFont.Weight.Medium)
+        small.setPointSizeF(small.pointSizeF() * _SMALLER)
+        return medium, small
+
+    def _areas(self, index: _Index, room: QRect) -> tuple[QRect, QRect]:
+        """Return the areas of the name and of the description in a row."""
+        medium, small = self._fonts()
+        inner = room.adjusted(_SIDE_PX, _ABOVE_PX, -_SIDE_PX, 0)
+        name = QRect(inner.topLeft(), QSize(inner.width(), QFontMetrics(medium).lineSpacing()))
+        below = inner.adjusted(0, name.height() + _BETWEEN_PX, 0, 0)
+        rest = _texts(index)[1]
+        height = QFontMetrics(small).boundingRect(below, _WRAPPED, rest).height() if rest else 0
+        return name, QRect(below.topLeft(), QSize(below.width(), height))
+
+
+def _texts(index: _Index) -> tuple[str, str]:
+    name, _, rest = str(index.data(Qt.ItemDataRole.DisplayRole) or "").partition("\n")
+    return name, rest

@@ -1,0 +1,745 @@
+"""Finds models: a search field, the list of what a hub offers, and the chosen one beside it.
+
+Main thread.
+"""
+
+from typing import Any
+
+from PySide6.QtCore import (
+    QAbstractListModel,
+    QModelIndex,
+    QObject,
+    QPersistentModelIndex,
+    QRect,
+    QRectF,
+    QSize,
+    Qt,
+    QTimer,
+    QUrl,
+    Signal,
+)
+from PySide6.QtGui import (
+    QColor,
+    QDesktopServices,
+    QFont,
+    QFontMetrics,
+    QKeyEvent,
+    QPainter,
+    QResizeEvent,
+    QShowEvent,
+)
+from PySide6.QtWidgets import (
+    QAbstractItemView,
+    QFrame,
+    QHBoxLayout,
+    QLineEdit,
+    QListView,
+    QProgressBar,
+    QPushButton,
+    QScrollArea,
+    QSplitter,
+    QStyledItemDelegate,
+    QStyleOptionViewItem,
+    QVBoxLayout,
+    QWidget,
+)
+
+from engine import size_in_words
+from engine.library.hub.asking import Hub
+from engine.library.memory import Fit
+from ui.kit import icons
+from ui.kit.dialogs import ask_about_link
+from ui.kit.fields import add_clear_button, add_leading_icon
+from ui.kit.icons import draw_row_ground
+from ui.kit.labels import label
+from ui.kit.markdown.style import markdown_style
+from ui.kit.markdown.view import MarkdownView
+from ui.kit.theme import Theme, restyle
+from ui.models.downloads import DownloadRow, Downloads
+from ui.models.finder import (
+    Finder,
+    Offer,
+    Possession,
+    fit_sentence,
+    fit_state,
+    list_words,
+    offer_facts,
+    row_words,
+)
+from ui.models.model_library import ModelLibrary
+
+# The list of models that a hub offers: a row of two lines each. Main thread.
+
+Index = QModelIndex | QPersistentModelIndex
+
+_OFFER = int(Qt.ItemDataRole.UserRole) + 1
+_LINES = 2.0
+_PAD_PX, _EDGE_PX, _GAP_PX, _ICON_PX = 9, 12, 12, 14
+
+
+class OfferModel(QAbstractListModel):
+    """The offers of a finder, with the state of each on this computer."""
+
+    def __init__(self, finder: Finder, possession: Possession, parent: QObject) -> None:
+        super().__init__(parent)
+        self._finder = finder
+        self._possession = possession
+        finder.changed.connect(self._reset)
+        finder.offer_changed.connect(self._row_changed)
+        possession.changed.connect(self._all_changed)
+
+    def rowCount(self, parent: Index | None = None) -> int:
+        """Return the number of offers."""
+        return 0 if parent is not None and parent.isValid() else len(self._finder.offers)
+
+    def data(self, index: Index, role: int = int(Qt.ItemDataRole.DisplayRole)) -> Any:
+        """Return an offer, or its words."""
+        if not index.isValid() or index.row() >= len(self._finder.offers):
+            return None
+        offer = self._finder.offers[index.row()]
+        match role:
+            case Qt.ItemDataRole.DisplayRole:
+                return offer.name
+            case Qt.ItemDataRole.AccessibleTextRole:
+                return self._spoken(offer)
+        return offer if role == _OFFER else None
+
+    def row_of(self, name: str) -> int:
+        """Return the row of a name; -1 if it is not in the list."""
+        names = [one.name for one in self._finder.offers]
+        return names.index(name) if name in names else -1
+
+    def state(self, offer: Offer) -> str:
+        """Return what is here of an offer, in a few words."""
+        return self._possession.words(offer.name)
+
+    def _spoken(self, offer: Offer) -> str:
+        fit = fit_state(offer, self._finder.memory)[0]
+        words = (offer.name, offer.spoken, f"fit: {fit}", self.state(offer))
+        return ", ".join(one for one in words if one)
+
+    def _reset(self) -> None:
+        self.beginResetModel()
+        self.endResetModel()
+
+    def _row_changed(self, row: int) -> None:
+        self.dataChanged.emit(self.index(row), self.index(row))
+
+    def _all_changed(self) -> None:
+        if self.rowCount():
+            self.dataChanged.emit(self.index(0), self.index(self.rowCount() - 1))
+
+
+class OfferList(QListView):
+    """Shows the offers.
+
+    Signals:
+        picked: An offer is the current one now; carries its name, which is empty for none.
+        wanted: Enter was pressed on the current offer.
+    """
+
+    picked = Signal(str)
+    wanted = Signal()
+
+    def __init__(self, theme: Theme, finder: Finder, possession: Possession) -> None:
+        super().__init__()
+        self._picked = ""
+        self.offers = OfferModel(finder, possession, self)
+        self.setObjectName("offer_list")
+        self.setAccessibleName("Models on the hub")
+        self.setModel(self.offers)
+        self.setItemDelegate(_OfferDelegate(theme, finder, self))
+        self.setMouseTracking(True)
+        self.setUniformItemSizes(True)
+        self.setVerticalScrollMode(QAbstractItemView.ScrollMode.ScrollPerPixel)
+        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self.setEditTriggers(QAbstractItemView.EditTrigger.NoEditTriggers)
+        self.offers.modelReset.connect(self._pick_again)
+        theme.changed.connect(self.doItemsLayout)
+
+    @property
+    def current(self) -> Offer | None:
+        """The offer that is shown beside the list."""
+        offer = self.currentIndex().data(_OFFER)
+        return offer if isinstance(offer, Offer) else None
+
+    def pick(self, row: int) -> None:
+        """Make an offer the current one."""
+        self.setCurrentIndex(self.offers.index(row))
+
+    def currentChanged(self, now: Index, before: Index) -> None:
+        """Tell which offer is the current one."""
+        super().currentChanged(now, before)
+        offer = now.data(_OFFER)
+        name = offer.name if isinstance(offer, Offer) else ""
+        if name != self._picked:
+            self._picked = name
+            self.picked.emit(name)
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        """Choose the current offer with Enter."""
+        if event.key() in (Qt.Key.Key_Return, Qt.Key.Key_Enter) and self.current is not None:
+            self.wanted.emit()
+            event.accept()
+            return
+        super().keyPressEvent(event)
+
+    def _pick_again(self) -> None:
+        """Keep the current offer where the new list has it; otherwise its first one."""
+        row = max(self.offers.row_of(self._picked), 0)
+        if self.offers.rowCount():
+            self.setCurrentIndex(self.offers.index(row))
+        else:
+            self.currentChanged(QModelIndex(), QModelIndex())
+
+
+class _OfferDelegate(QStyledItemDelegate):
+    """Name and fit above, facts and what is here below."""
+
+    def __init__(self, theme: Theme, finder: Finder, view: OfferList) -> None:
+        super().__init__(view)
+        self._theme = theme
+        self._finder = finder
+        self._view = view
+
+    def sizeHint(self, option: QStyleOptionViewItem, index: Index) -> QSize:
+        """Return the height of two lines."""
+        line = self._view.fontMetrics().lineSpacing()
+        return QSize(160, round(line * _LINES) + 2 * self._theme.gap(_PAD_PX) + 6)
+
+    def paint(self, painter: QPainter, option: QStyleOptionViewItem, index: Index) -> None:
+        """Draw the row."""
+        offer = index.data(_OFFER)
+        if not isinstance(offer, Offer):
+            return
+        colors, area = self._theme.colors, option.rect.adjusted(1, 1, -1, -1)
+        painter.save()
+        has_ring = self._view.hasFocus()
+        draw_row_ground(
+            painter, area, option.state, colors, chosen=colors.accent_soft, has_ring=has_ring
+        )
+        edge, pad = self._theme.gap(_EDGE_PX), self._theme.gap(_PAD_PX)
+        inner = area.adjusted(edge, pad, -edge, -pad)
+        half = inner.height() // 2
+        self._paint_head(painter, QRect(inner.left(), inner.top(), inner.width(), half), offer)
+        below = QRect(inner.left(), inner.top() + half, inner.width(), inner.height() - half)
+        self._paint_facts(painter, below, offer)
+        painter.restore()
+
+    def _paint_head(self, painter: QPainter, line: QRect, offer: Offer) -> None:
+        colors = self._theme.colors
+        word, icon, tone = fit_state(offer, self._finder.memory)
+        color = colors.tone(tone)[0]
+        small = self._small()
+        metrics, size = QFontMetrics(small), self._theme.px(_ICON_PX)
+        width = metrics.horizontalAdvance(word)
+        end = line.right() + 1
+        painter.setFont(small)
+        painter.setPen(QColor(color))
+        painter.drawText(
+            QRect(end - width, line.top(), width, line.height()),
+            Qt.AlignmentFlag.AlignVCenter,
+            word,
+        )
+        left = end - width - size - 4
+        place = QRectF(left, line.top() + (line.height() - size) / 2, size, size)
+        icons.draw(painter, place, icon, color)
+        bold = QFont(self._view.font())
+        bold.setWeight(QFont.Weight.Medium)
+        room = QRect(line.left(), line.top(), left - line.left() - _GAP_PX, line.height())
+        painter.setFont(bold)
+        painter.setPen(QColor(colors.text))
+        # The end of a name tells size and quantization, so its middle is left out.
+        above = QFontMetrics(bold)
+        name = above.elidedText(offer.name, Qt.TextElideMode.ElideMiddle, room.width())
+        painter.drawText(room, Qt.AlignmentFlag.AlignVCenter, name)
+        room.setLeft(room.left() + above.horizontalAdvance(name) + _GAP_PX)
+        purpose = metrics.elidedText(offer.purpose, Qt.TextElideMode.ElideRight, room.width())
+        if len(purpose) > 1:  # more than an ellipsis
+            painter.setFont(small)
+            painter.setPen(QColor(colors.match))
+            painter.drawText(room, Qt.AlignmentFlag.AlignVCenter, purpose)
+
+    def _paint_facts(self, painter: QPainter, line: QRect, offer: Offer) -> None:
+        colors, small = self._theme.colors, self._small()
+        metrics = QFontMetrics(small)
+        painter.setFont(small)
+        said = self._view.offers.state(offer)
+        if said:
+            width = metrics.horizontalAdvance(said)
+            painter.setPen(QColor(colors.match))
+            painter.drawText(
+                line, Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignRight, said
+            )
+            line = line.adjusted(0, 0, -width - _GAP_PX, 0)
+        painter.setPen(QColor(colors.muted))
+        facts = metrics.elidedText(row_words(offer), Qt.TextElideMode.ElideRight, line.width())
+        painter.drawText(line, Qt.AlignmentFlag.AlignVCenter, facts)
+
+    def _small(self) -> QFont:
+        small = QFont(self._view.font())
+        small.setPointSizeF(small.pointSizeF() * 0.9)
+        return small
+
+
+# One model of the hub: what it is, whether it fits, its download, and its card. Main thread.
+
+_GATED = (
+    "Gated: open its page, accept its terms there, then sign in with “hf auth login” in a terminal "
+    "(or set HF_TOKEN)."
+)
+_READING = "Reading the model card…"
+_THEN = "It is verified and loaded when it has arrived, and an empty chat opens."
+_PART_CHARS, _PART_EACH_MS = 1_000, 5
+_ROLES = {Fit.TIGHT: "notice", Fit.TOO_LARGE: "fault"}
+
+
+class OfferDetails(QScrollArea):
+    """The chosen offer.
+
+    Signals:
+        download_wanted: A person wants to download it; carries the ``Offer``.
+        load_wanted: A person wants to load it; carries the ``LibraryModel``.
+    """
+
+    download_wanted = Signal(object)
+    load_wanted = Signal(object)
+
+    def __init__(
+        self, theme: Theme, finder: Finder, possession: Possession, downloads: Downloads
+    ) -> None:
+        super().__init__()
+        self._theme = theme
+        self._finder = finder
+        self._possession = possession
+        self._downloads = downloads
+        self._offer: Offer | None = None
+        self._unshown = ""
+        self._next_part = QTimer(self, singleShot=True, interval=_PART_EACH_MS)
+        self._next_part.timeout.connect(self._show_part)
+        self.row: DownloadRow | None = None
+        self.name = label("", "title", 1.2, is_wrapped=True, weight=QFont.Weight.DemiBold)
+        self.purpose = label("", is_wrapped=True)
+        self.facts = label("", "muted", is_wrapped=True)
+        self.fit = label("", "muted", is_wrapped=True)
+        self.gated = label(_GATED, "notice", is_wrapped=True)
+        self.impossible = label("", "fault", is_wrapped=True)
+        self.primary = QPushButton("Download")
+        self.primary.setProperty("kind", "primary")
+        self.page = QPushButton("Open Its Page")
+        self.then = label("", "faint", 0.95, is_wrapped=True)
+        self.card = MarkdownView(markdown_style(theme, self.font()))
+        self.card.setObjectName("answer_text")
+        self.card.setAccessibleName("Model card")
+        self.card_note = label("", "muted", is_wrapped=True)
+        self._place = QVBoxLayout()
+        self._lay_out()
+        self.primary.clicked.connect(self.act)
+        self.page.clicked.connect(lambda: QDesktopServices.openUrl(self._address()))
+        self.card.link_chosen.connect(self._follow_link)
+        finder.offer_changed.connect(self._offer_changed)
+        finder.cards.changed.connect(self._show_card)
+        possession.changed.connect(self._refresh)
+        theme.changed.connect(self._restyle)
+        self.show_offer(None)
+
+    def show_offer(self, offer: Offer | None) -> None:
+        """Show an offer, or nothing."""
+        is_other = offer is None or self._offer is None or offer.name != self._offer.name
+        self._offer = offer
+        self._inner.setVisible(offer is not None)
+        self._refresh()
+        if is_other:
+            self.verticalScrollBar().setValue(0)
+
+    def act(self) -> None:
+        """Download the offer, or load it if it is here."""
+        offer = self._offer
+        if offer is None or not self.primary.isEnabled() or not self.primary.isVisible():
+            return
+        here = self._possession.model(offer.name)
+        if here is None:
+            self.download_wanted.emit(offer)
+        else:
+            self.load_wanted.emit(here)
+
+    def set_left_margin(self, margin_px: int) -> None:
+        """Set the left margin, which depends on whether the list is at the left."""
+        self._outer.setContentsMargins(margin_px, 4, 20, 18)
+
+    # -- building --------------------------------------------------------------------------
+
+    def _lay_out(self) -> None:
+        self.setAccessibleName("About the model")
+        self.setFrameShape(QFrame.Shape.NoFrame)
+        self.setWidgetResizable(True)
+        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        buttons = QHBoxLayout()
+        buttons.setSpacing(8)
+        buttons.addWidget(self.primary)
+        buttons.addWidget(self.page)
+        buttons.addStretch(1)
+        line = QFrame()
+        line.setObjectName("rule")
+        line.setFixedHeight(1)
+        self._inner = QWidget()
+        column = QVBoxLayout(self._inner)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.setSpacing(8)
+        column.addWidget(self.name)
+        column.addWidget(self.purpose)
+        column.addWidget(self.facts)
+        column.addWidget(self.fit)
+        column.addWidget(self.gated)
+        column.addWidget(self.impossible)
+        column.addSpacing(4)
+        column.addLayout(buttons)
+        column.addWidget(self.then)
+        column.addLayout(self._place)
+        column.addSpacing(4)
+        column.addWidget(line)
+        column.addSpacing(4)
+        column.addWidget(self.card)
+        column.addWidget(self.card_note)
+        column.addStretch(1)
+        holder = QWidget()
+        holder.setObjectName("scrolled")
+        outer = self._outer = QVBoxLayout(holder)
+        outer.setContentsMargins(12, 4, 20, 18)
+        outer.addWidget(self._inner)
+        outer.addStretch(1)
+        self.setWidget(holder)
+
+    # -- showing ---------------------------------------------------------------------------
+
+    def _refresh(self) -> None:
+        offer = self._offer
+        if offer is None:
+            self._show_row(None)
+            return
+        memory = self._finder.memory
+        fit = offer.model.fit(memory)
+        self.name.setText(offer.name)
+        self.facts.setText(offer_facts(offer))
+        self.facts.setVisible(bool(self.facts.text()))
+        self.purpose.setText(offer.purpose[:1].upper() + offer.purpose[1:])
+        self.purpose.setVisible(bool(offer.purpose))
+        self.fit.setText(fit_sentence(offer, memory))
+        restyle(self.fit, "role", _ROLES.get(fit, "muted") if fit is not None else "muted")
+        self.page.setToolTip(self._address().toString())
+        self.page.setAccessibleName(f"Open the page of {offer.name} in the browser")
+        # A name without an owner is a folder of this computer; it has no page.
+        self.page.setVisible("/" in offer.name)
+        download = self._possession.download(offer.name)
+        here = self._possession.model(offer.name)
+        self.gated.setVisible(offer.model.is_gated and here is None)
+        is_loaded = here is not None and self._possession.is_loaded(here)
+        why_not = "" if is_loaded else offer.model.problem
+        self.fit.setVisible(not offer.model.problem)
+        if here is None and download is None and not why_not:
+            why_not = self._possession.no_room_for(offer.name, offer.model.size_bytes)
+        self.impossible.setText(why_not)
+        self.impossible.setVisible(bool(why_not) and download is None)
+        if here is not None:
+            is_loading = self._possession.is_loading(here)
+            words = "Loading…" if is_loading else "Loaded" if is_loaded else "Load"
+            self._name_primary(words, offer)
+            self.primary.setEnabled(not (is_loaded or is_loading or why_not))
+        else:
+            size = offer.model.size_bytes
+            self._name_primary(f"Download {size_in_words(size)}" if size else "Download", offer)
+            self.primary.setEnabled(not why_not)
+        had_focus = self.primary.hasFocus()
+        self.primary.setVisible(download is None)
+        is_coming = not why_not if download is None else download.stage == "running"
+        self.then.setVisible(here is None and is_coming)
+        self.then.setText(_THEN)
+        self._show_row(download)
+        if had_focus and self.row is not None:
+            self.row.cancel.setFocus()
+
+    def _name_primary(self, words: str, offer: Offer) -> None:
+        self.primary.setText(words)
+        self.primary.setAccessibleName(f"{words}: {offer.name}")
+
+    def _show_row(self, download: object) -> None:
+        if self.row is not None and self.row.download is download:
+            self.row.refresh()
+            return
+        if self.row is not None:
+            had_focus = any(child.hasFocus() for child in self.row.findChildren(QPushButton))
+            self._place.removeWidget(self.row)
+            self.row.hide()
+            self.row.deleteLater()
+            self.row = None
+            if had_focus and self.primary.isVisible():
+                self.primary.setFocus()
+        one = None if self._offer is None else self._possession.download(self._offer.name)
+        if one is not None:
+            self.row = DownloadRow(self._theme, self._downloads, one)
+            self._place.addWidget(self.row)
+
+    def _show_card(self) -> None:
+        card = self._finder.cards.card
+        is_shown = card.stage == "shown"
+        self.card.setVisible(is_shown)
+        self.card.set_markdown("")
+        self._unshown = card.text if is_shown else ""
+        self._show_part()
+        words = {"reading": _READING, "missing": card.text}.get(card.stage, "")
+        if card.is_cut:
+            words = "This is the beginning of the card. Its page has all of it."
+        self.card_note.setText(words)
+        self.card_note.setVisible(bool(words))
+
+    def _show_part(self) -> None:
+        """Lay out the next part of the card: laying it all out at once would block the window."""
+        self._next_part.stop()
+        if not self._unshown:
+            return
+        part, self._unshown = self._unshown[:_PART_CHARS], self._unshown[_PART_CHARS:]
+        self.card.append_markdown(part)
+        self.card.render_now()
+        if self._unshown:
+            self._next_part.start()
+        else:
+            self.card.finish()
+
+    def _offer_changed(self, row: int) -> None:
+        offer = self._finder.offers[row]
+        if self._offer is not None and offer.name == self._offer.name:
+            self.show_offer(offer)
+
+    def _restyle(self) -> None:
+        self.card.set_style(markdown_style(self._theme, self.font()))
+
+    # -- links -----------------------------------------------------------------------------
+
+    def _address(self) -> QUrl:
+        return QUrl(Hub().page("" if self._offer is None else self._offer.name))
+
+    def _follow_link(self, url: QUrl) -> None:
+        """Open a link of the card, once the person has seen where it leads."""
+        if url.isRelative():
+            page = self._address().toString()
+            inside = url.toString()
+            url = (
+                QUrl(page + inside)
+                if inside.startswith("#")
+                else QUrl(f"{page}/blob/main/").resolved(url)
+            )
+        ask_about_link(self, url)
+
+
+# The view that finds models: a search field, the list, and the chosen model beside it.
+#
+# Main thread.
+
+# Milliseconds without typing after which a search begins, and without moving through the list
+# after which a card is read.
+_TYPING_MS, _WALKING_MS = 250, 200
+_SIDE_BY_SIDE_PX = 680
+_MOST_CHARS = 200
+
+
+class FindView(QWidget):
+    """Finds models on the hub."""
+
+    def __init__(self, theme: Theme, library: ModelLibrary) -> None:
+        super().__init__()
+        self._theme = theme
+        self.finder = Finder(library, self)
+        possession = Possession(library, self)
+        self.field = _SearchField()
+        self.field.setMaxLength(_MOST_CHARS)
+        self.field.setPlaceholderText("Search Hugging Face for MLX models, or paste owner/name")
+        self.field.setAccessibleName("Search for models")
+        add_leading_icon(theme, self.field, "search")
+        add_clear_button(theme, self.field, "Clear the search")
+        self.bar = QProgressBar()
+        self.bar.setRange(0, 0)
+        self.bar.setTextVisible(False)
+        self.bar.setFixedHeight(4)
+        self.bar.setAccessibleName("Searching")
+        self.stop = QPushButton("Cancel")
+        self.stop.setAccessibleName("Cancel the search")
+        self.heading = label("", "heading", weight=QFont.Weight.DemiBold)
+        self.note = label("", "muted", 0.95)
+        self.problem = label("", "", is_wrapped=True)
+        self.again = QPushButton("Try Again")
+        self.empty = label("", "muted", is_wrapped=True)
+        self.list = OfferList(theme, self.finder, possession)
+        self.more = QPushButton("Show More")
+        self.more.setAccessibleName("Show more models")
+        self.details = OfferDetails(theme, self.finder, possession, library.downloads)
+        self._typing = QTimer(self, singleShot=True, interval=_TYPING_MS)
+        self._walking = QTimer(self, singleShot=True, interval=_WALKING_MS)
+        self._lay_out()
+        self._connect_signals()
+        self._refresh()
+
+    def begin(self) -> None:
+        """Show suggestions, if nothing was searched for yet. Needs the running loop."""
+        self.finder.begin()
+
+    def showEvent(self, event: QShowEvent) -> None:
+        """Begin when the view is first seen."""
+        super().showEvent(event)
+        self.begin()
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        """Put the chosen model below the list if both would be too narrow side by side."""
+        super().resizeEvent(event)
+        is_wide = self.width() >= self._theme.px(_SIDE_BY_SIDE_PX)
+        wanted = Qt.Orientation.Horizontal if is_wide else Qt.Orientation.Vertical
+        if self._splitter.orientation() != wanted:
+            self._splitter.setOrientation(wanted)
+            self._splitter.setSizes([1100, 900])
+            self._left.setContentsMargins(20, 0, 4 if is_wide else 20, 14 if is_wide else 0)
+            self.details.set_left_margin(12 if is_wide else 20)
+
+    def focus_search(self) -> None:
+        """Focus the search field and select its text."""
+        self.field.setFocus(Qt.FocusReason.ShortcutFocusReason)
+        self.field.selectAll()
+
+    def clear_search(self) -> bool:
+        """Clear the search field if it has the focus; return whether it contained text."""
+        if not (self.field.hasFocus() and self.field.text()):
+            return False
+        self.field.clear()
+        return True
+
+    async def finish(self) -> None:
+        """Cancel the requests to the hub, and wait for their end."""
+        self._typing.stop()
+        self._walking.stop()
+        await self.finder.finish()
+
+    # -- building --------------------------------------------------------------------------
+
+    def _lay_out(self) -> None:
+        head = QHBoxLayout()
+        head.setSpacing(8)
+        head.addWidget(self.heading)
+        head.addWidget(self.note)
+        head.addStretch(1)
+        head.addWidget(self.stop)
+        self._problem_bar = QFrame()
+        self._problem_bar.setObjectName("question_bar")
+        inside = QHBoxLayout(self._problem_bar)
+        inside.setContentsMargins(14, 8, 10, 8)
+        inside.addWidget(self.problem, 1)
+        inside.addWidget(self.again)
+        left = QWidget()
+        column = self._left = QVBoxLayout(left)
+        column.setContentsMargins(20, 0, 4, 14)
+        column.setSpacing(8)
+        column.addWidget(self.empty)
+        column.addWidget(self.list, 1)
+        column.addWidget(self.more)
+        column.addStretch(0)
+        self._splitter = QSplitter(Qt.Orientation.Horizontal)
+        self._splitter.setChildrenCollapsible(False)
+        self._splitter.addWidget(left)
+        self._splitter.addWidget(self.details)
+        self._splitter.setSizes([1100, 900])
+        top = QVBoxLayout()
+        top.setContentsMargins(20, 14, 20, 4)
+        top.setSpacing(8)
+        top.addWidget(self.field)
+        top.addLayout(head)
+        top.addWidget(self.bar)
+        top.addWidget(self._problem_bar)
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.setSpacing(4)
+        layout.addLayout(top)
+        layout.addWidget(self._splitter, 1)
+
+    def _connect_signals(self) -> None:
+        finder = self.finder
+        self.field.textChanged.connect(lambda: self._typing.start())
+        self.field.returnPressed.connect(self._search_now)
+        self.field.left.connect(self._enter_list)
+        self._typing.timeout.connect(self._search)
+        self.list.picked.connect(self._pick)
+        self.list.wanted.connect(self.details.act)
+        self._walking.timeout.connect(self._read_card)
+        self.more.clicked.connect(finder.show_more)
+        self.again.clicked.connect(finder.try_again)
+        self.stop.clicked.connect(finder.cancel)
+        finder.changed.connect(self._refresh)
+
+    # -- asking ----------------------------------------------------------------------------
+
+    def _search_now(self) -> None:
+        self._typing.stop()
+        self._search()
+        self._enter_list()
+
+    def _search(self) -> None:
+        text = self.field.text().strip()
+        if text != self.finder.query or self.finder.stage == "failed":
+            self.finder.search(text)
+
+    def _enter_list(self) -> None:
+        if self.list.offers.rowCount():
+            self.list.setFocus(Qt.FocusReason.ShortcutFocusReason)
+
+    def _pick(self, _: str) -> None:
+        self.details.show_offer(self.list.current)
+        self._walking.start()
+
+    def _read_card(self) -> None:
+        current = self.list.current
+        self.finder.look_at("" if current is None else current.name)
+
+    # -- showing ---------------------------------------------------------------------------
+
+    def _refresh(self) -> None:
+        finder = self.finder
+        is_asking = finder.stage == "asking"
+        self.heading.setText("Search results" if finder.query else "Suggested for this computer")
+        if finder.is_offline:
+            self.heading.setText("Without the hub")
+        self.note.setText(list_words(finder))
+        self.bar.setVisible(is_asking)
+        self.stop.setVisible(is_asking)
+        self.problem.setText(finder.problem)
+        self._problem_bar.setVisible(bool(finder.problem))
+        self.more.setVisible(finder.can_show_more)
+        self.list.setVisible(bool(finder.offers))
+        self.empty.setText(self._empty_words())
+        self.empty.setVisible(bool(self.empty.text()))
+        self.details.show_offer(self.list.current)
+
+    def _empty_words(self) -> str:
+        finder = self.finder
+        if finder.offers or finder.stage in ("idle", "asking"):
+            return ""
+        if finder.is_offline:
+            return "No model on this computer has this in its name."
+        if not finder.query:
+            return "None of the suggested models fits into this computer’s memory."
+        return (
+            f"No MLX model on the hub has a name with “{finder.query}”. Try fewer or shorter words."
+        )
+
+
+class _SearchField(QLineEdit):
+    """Moves to the list with the Down key.
+
+    Signals:
+        left: The Down key was pressed.
+    """
+
+    left = Signal()
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        """Emit ``left`` for the Down key."""
+        if event.key() == Qt.Key.Key_Down:
+            self.left.emit()
+            event.accept()
+            return
+        super().keyPressEvent(event)

@@ -1,0 +1,688 @@
+"""The models of a hub: suggestions, a search, and details of one of them.
+
+Main thread. Requests to the hub, the import of its library and the reading of memory sizes run on
+other threads. A request that is no longer wanted is cancelled there, and its result is ignored.
+"""
+
+import asyncio
+import logging
+import re
+import threading
+from collections.abc import Coroutine
+from dataclasses import dataclass, replace
+from html import unescape
+from typing import Any, Literal
+
+from PySide6.QtCore import QObject, QTimer, Signal
+
+from engine import UNEXPECTED, as_sentence, counted, size_in_words
+from engine.library.download_progress import DownloadFailed
+from engine.library.downloads import repository_of
+from engine.library.hub import searching
+from engine.library.hub.asking import Hub, warm_up
+from engine.library.hub.hub_model import HubModel
+from engine.library.hub.searching import MOST_RESULTS, USUAL_RESULTS, SearchResult
+from engine.library.hub.suggestions import WRITTEN_ON, SuggestedModel, suggestions
+from engine.library.hub_failures import HubCancelled, HubFailed
+from engine.library.memory import USUAL_CONTEXT, Fit, Memory, MemoryNeed
+from ui.kit.tasks import Tasks
+from ui.models.downloads import Download
+from ui.models.model_library import LibraryModel, ModelLibrary
+from ui.models.model_words import fit_words, percent
+from ui.words import Tone
+
+# A model that a hub offers, and what the window says about it.
+
+# A line breaks after the dot, not before it.
+_GAP = "\u00a0\u00a0·  "
+_FITS = {
+    Fit.FITS: ("Fits", "check", Tone.DONE),
+    Fit.TIGHT: ("Tight", "warning", Tone.LIMIT),
+    Fit.TOO_LARGE: ("Too large", "fault", Tone.FAULT),
+}
+_UNKNOWN_FIT = ("Not known", "mark", Tone.QUIET)
+_CHECKING = ("Checking…", "spinner", Tone.QUIET)
+_CANNOT_LOAD = ("Cannot load", "fault", Tone.FAULT)
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """A model in the list of those that can be downloaded."""
+
+    model: HubModel
+    purpose: str = ""
+    is_checked: bool = False
+
+    @property
+    def name(self) -> str:
+        """``owner/name``."""
+        return self.model.name
+
+    @property
+    def spoken(self) -> str:
+        """Its facts as a screen reader reads them."""
+        words = (self.purpose, *_facts(self.model), self.model.problem)
+        return ", ".join(word for word in words if word)
+
+
+def suggested(own: SuggestedModel) -> Offer:
+    """Return a suggestion with the facts that are known without the hub."""
+    return Offer(own.model(), own.purpose, is_checked=True)
+
+
+def local_offer(one: LibraryModel) -> Offer:
+    """Return a model of this computer as an offer, for a list without the hub."""
+    found = one.found
+    model = HubModel(
+        found.name,
+        found.size_bytes or None,
+        found.bits,
+        need=one.need,
+        problem=found.obstacle,
+    )
+    return Offer(model, is_checked=True)
+
+
+def offer_facts(offer: Offer) -> str:
+    """Return the facts about an offer, in one line."""
+    return _GAP.join(_facts(offer.model))
+
+
+def row_words(offer: Offer) -> str:
+    """Return the second line of an offer's row: why it cannot be loaded, or its facts."""
+    return offer.model.problem or offer_facts(offer)
+
+
+def _facts(model: HubModel) -> list[str]:
+    words = []
+    if model.size_bytes is not None:
+        words.append(size_in_words(model.size_bytes))
+    if model.bits is not None:
+        words.append(f"{model.bits} bit")
+    if model.downloads:
+        words.append(_downloads(model.downloads))
+    if model.updated is not None:
+        words.append(model.updated.isoformat())
+    if model.license:
+        words.append(model.license)
+    if model.is_gated:
+        words.append("gated")
+    return words
+
+
+def _downloads(count: int) -> str:
+    """Return a number of downloads in short form: ``97k downloads``."""
+    for unit, factor in (("M", 1_000_000), ("k", 1_000)):
+        if count >= 10 * factor:
+            return f"{count / factor:,.0f}{unit} downloads"
+    return counted(count, "download")
+
+
+def fit_state(offer: Offer, memory: Memory) -> tuple[str, str, Tone]:
+    """Return whether an offer can be loaded and fits: in a word, with an icon and a tone."""
+    if offer.model.problem:
+        return _CANNOT_LOAD
+    fit = offer.model.fit(memory)
+    if fit is not None:
+        return _FITS[fit]
+    return _UNKNOWN_FIT if offer.is_checked else _CHECKING
+
+
+def fit_sentence(offer: Offer, memory: Memory) -> str:
+    """Return whether an offer fits into the memory of this computer, with figures."""
+    need, fit = offer.model.need, offer.model.fit(memory)
+    if need is None:
+        if fit is Fit.TOO_LARGE:
+            return f"Its weights alone exceed the {size_in_words(memory.usable)} of this computer."
+        if offer.is_checked and offer.model.is_gated:
+            return "The memory it needs is known once you have accepted its terms."
+        if offer.is_checked:
+            return "The hub does not say how much memory it needs."
+        return "Reading how much memory it needs…"
+    assert fit is not None
+    return fit_words(need, fit, memory) or _roomy(need, memory)
+
+
+def _roomy(need: MemoryNeed, memory: Memory) -> str:
+    least = "" if need.context >= USUAL_CONTEXT else ", its longest"
+    return (
+        f"Fits this computer: it needs about {size_in_words(need.total)} with "
+        f"{counted(need.context, 'token')} of context{least}; {size_in_words(memory.available)} "
+        "are free now."
+    )
+
+
+# Searches a hub for what a person typed: words, or the name or address of one repository.
+#
+# Waits for the hub, so never call it on the main thread.
+
+
+def found_for(hub: Hub, text: str, most: int) -> SearchResult:
+    """Search the hub; the name of a repository finds that one too, even if it lacks the MLX tag."""
+    repository = _repository(text)
+    if not repository:
+        return searching.search(hub, text, most)
+    exact, problem = None, None
+    try:
+        exact = searching.look_up(hub, repository)
+    except HubCancelled:
+        raise
+    except HubFailed as error:
+        problem = error
+    others = searching.search(hub, repository, most)
+    if exact is None:
+        if not others.models and problem is not None:
+            raise problem
+        return others
+    models = (exact, *(one for one in others.models if one.name != exact.name))
+    return SearchResult(models, others.has_more)
+
+
+def _repository(text: str) -> str:
+    try:
+        return repository_of(text)
+    except DownloadFailed:
+        return ""
+
+
+# Prepares a model card for the preview: converts or removes HTML, and shortens the text.
+#
+# Cards are Markdown with HTML, as https://huggingface.co/docs/hub/model-cards describes them. The
+# window's Markdown view shows HTML tags as text: that is right for an answer, but unreadable
+# here.
+
+_CODE = re.compile(
+    r"^(?P<fence>`{3,}|~{3,})[^\n]*\n.*?(?:^(?P=fence)[`~]*[ \t]*$|\Z)"
+    r"|(?<!`)(?P<ticks>`++)[^\n]*?(?P=ticks)(?!`)",
+    re.MULTILINE | re.DOTALL,
+)
+_COMMENT = re.compile(r"<!--.*?(?:-->|\Z)", re.DOTALL)
+_UNSHOWN = re.compile(r"<(script|style|svg|video|iframe)\b.*?(?:</\1\s*>|\Z)", re.DOTALL | re.I)
+_IMAGE = re.compile(r"<img\b[^<>]*>", re.I)
+_ALT = re.compile(r"""\balt\s*=\s*(?:"([^"]*)"|'([^']*)')""", re.I)
+_MARKDOWN_IMAGE = re.compile(r"!\[([^\[\]\n]*)\]\([^()\s]*(?:\s+\"[^\"\n]*\")?\)")
+_LINK = re.compile(
+    r"""<a\b[^<>]*?\bhref\s*=\s*["']([^"'<>\s]*)["'][^<>]*>(.*?)</a\s*>""", re.DOTALL | re.I
+)
+_HEADING = re.compile(r"<h([1-6])\b[^<>]*>(.*?)</h\1\s*>", re.DOTALL | re.I)
+_BOLD = re.compile(r"<(b|strong)\b[^<>]*>(.*?)</\1\s*>", re.DOTALL | re.I)
+_BREAK = re.compile(r"<br\s*/?>|</(?:p|div|tr|li|ul|ol|table|details|summary)\s*>", re.I)
+_TAG = re.compile(r"</?[A-Za-z][A-Za-z0-9-]*(?:\s[^<>]*)?/?>")
+_EMPTY_LINK = re.compile(r"(?<!!)\[\s*\]\([^()\s]*\)")
+_INDENT = re.compile(r"^[ \t]{4,}(?=[^\s*+0-9-])", re.MULTILINE)
+_FENCE = re.compile(r"\s*(`{3,}|~{3,})")
+# Lines that begin a block of their own: they do not continue the paragraph before.
+_BLOCK = re.compile(r"\s*(?:[#>|<]|[-*+](?:\s|$)|\d+[.)]\s|={2,}|-{2,}|\*{3,}|_{3,}|\[[^\]]*\]:)")
+_CLOSED = re.compile(r"\s*(?:[#>|<]|={2,}|-{2,}|\*{3,}|_{3,}|\[[^\]]*\]:)|.*(?:\s\s|\\)$")
+_BLANK_LINES = re.compile(r"\n[ \t]*(?:\n[ \t]*){2,}")
+
+
+def card_text(card: str, most_chars: int) -> tuple[str, bool]:
+    """Return the Markdown of a card for the preview, and whether it was cut."""
+    card = card.replace("\r\n", "\n")
+    is_cut = len(card) > most_chars
+    card = card[:most_chars].rpartition("\n")[0] or card[:most_chars] if is_cut else card
+    parts: list[str] = []
+    end = 0
+    for code in _CODE.finditer(card):
+        parts += [_without_html(card[end : code.start()]), code[0]]
+        end = code.end()
+    parts.append(_without_html(card[end:]))
+    return _BLANK_LINES.sub("\n\n", _unwrapped("".join(parts))).strip(), is_cut
+
+
+def _unwrapped(text: str) -> str:
+    """Join the lines of a paragraph: the window shows each line break, as chats do."""
+    lines: list[str] = []
+    fence = ""
+    for line in text.split("\n"):
+        marks = _FENCE.match(line)
+        before = lines[-1] if lines else ""
+        goes_on = not (fence or marks or _BLOCK.match(line)) and bool(line.strip())
+        is_open = bool(before.strip()) and not (_CLOSED.match(before) or _FENCE.match(before))
+        if goes_on and is_open:
+            lines[-1] = f"{before} {line.strip()}"
+        else:
+            lines.append(line)
+        if marks and not fence:
+            fence = marks[1][:3]
+        elif marks and marks[1].startswith(fence):
+            fence = ""
+    return "\n".join(lines)
+
+
+def _without_html(text: str) -> str:
+    text = _MARKDOWN_IMAGE.sub(lambda image: image[1], text)
+    if "<" in text:
+        had_html = _TAG.search(text) is not None
+        text = _UNSHOWN.sub("", _COMMENT.sub("", text))
+        text = _IMAGE.sub(_alternative, text)
+        text = _HEADING.sub(lambda h: f"\n\n{'#' * int(h[1])} {_one_line(h[2])}\n\n", text)
+        text = _BOLD.sub(lambda bold: f"**{_one_line(bold[2])}**" if bold[2].strip() else "", text)
+        text = _LINK.sub(lambda link: f"[{_one_line(link[2])}]({link[1]})", text)
+        text = _TAG.sub("", _BREAK.sub("\n\n", text))
+        if had_html:
+            # Without the tags around it, indented text would become code.
+            text = _INDENT.sub("", text)
+    return _EMPTY_LINK.sub("", unescape(text))
+
+
+def _alternative(image: re.Match[str]) -> str:
+    said = _ALT.search(image[0])
+    return (said[1] or said[2] or "") if said else ""
+
+
+def _one_line(text: str) -> str:
+    return " ".join(_TAG.sub("", text).split())
+
+
+# The model card that the preview shows. Main thread; the hub is asked on another.
+
+CardStage = Literal["none", "reading", "shown", "missing"]
+
+_MOST_CHARS = 12_000
+_MOST_KEPT = 40
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Card:
+    """A model card, as the preview shows it."""
+
+    stage: CardStage
+    text: str = ""
+    is_cut: bool = False
+
+
+class Cards(QObject):
+    """Reads one card at a time, and remembers some.
+
+    Signals:
+        changed: ``card`` has changed.
+    """
+
+    changed = Signal()
+
+    def __init__(self, parent: QObject) -> None:
+        super().__init__(parent)
+        self._tasks = Tasks()
+        self._hub = Hub()
+        self._kept: dict[str, Card] = {}
+        self.wanted = ""
+        self.card = Card("none")
+
+    def show(self, name: str) -> None:
+        """Read the card of a model; an empty name shows none."""
+        self._hub.gives_up.set()
+        self._hub = Hub()
+        # A name without an owner is a folder of this computer; the hub does not know it.
+        self.wanted = name if "/" in name else ""
+        known = self._kept.get(name)
+        self.card = known or Card("reading" if self.wanted else "none")
+        self.changed.emit()
+        if self.wanted and known is None:
+            self._tasks.start(self._read(name, self._hub), "read a model card")
+
+    def try_again(self) -> None:
+        """Retry a card that could not be read."""
+        if self.card.stage == "missing":
+            self.show(self.wanted)
+
+    async def finish(self) -> None:
+        """Stop reading."""
+        self._hub.gives_up.set()
+        await self._tasks.finish()
+
+    async def _read(self, name: str, hub: Hub) -> None:
+        try:
+            text, is_cut = await asyncio.to_thread(_card, hub, name)
+        except HubCancelled:
+            return
+        except HubFailed as error:
+            card = Card("missing", as_sentence(str(error)))
+        except Exception:  # a bug must not leave the preview waiting
+            _log.exception("a model card could not be read")
+            card = Card("missing", as_sentence(UNEXPECTED))
+        else:
+            card = Card("shown", text, is_cut) if text else Card("missing", "The card is empty.")
+            while len(self._kept) >= _MOST_KEPT:
+                self._kept.pop(next(iter(self._kept)))
+            self._kept[name] = card
+        if hub is self._hub:
+            self.card = card
+            self.changed.emit()
+
+
+def _card(hub: Hub, name: str) -> tuple[str, bool]:
+    return card_text(searching.card(hub, name), _MOST_CHARS)
+
+
+# Which of a hub's models are on this computer: on the disk, loaded, or being downloaded.
+#
+# Main thread.
+
+
+class Possession(QObject):
+    """The state of a model on this computer, by its name; follows the library and the downloads.
+
+    Signals:
+        changed: The state of some model may have changed.
+    """
+
+    changed = Signal()
+
+    def __init__(self, library: ModelLibrary, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self._library = library
+        self._by_name: dict[str, LibraryModel] = {}
+        library.changed.connect(self._read)
+        library.model.changed.connect(self.changed)
+        library.downloads.changed.connect(self.changed)
+        library.downloads.progressed.connect(self.changed)
+        self._read()
+
+    def model(self, name: str) -> LibraryModel | None:
+        """Return the complete model of a name; None if it is not on this computer."""
+        return self._by_name.get(name)
+
+    def is_loaded(self, model: LibraryModel) -> bool:
+        """Whether a model is loaded."""
+        return self._library.is_loaded(model.found)
+
+    def is_loading(self, model: LibraryModel) -> bool:
+        """Whether a model is being loaded."""
+        return self._library.is_loading(model.found)
+
+    def no_room_for(self, name: str, size_bytes: int | None) -> str:
+        """Return why a model does not fit on the disk; empty if it fits."""
+        return self._library.downloads.no_room_for(name, size_bytes)
+
+    def download(self, name: str) -> Download | None:
+        """Return the download of a name that is running, or that ended without success."""
+        return next(
+            (
+                one
+                for one in self._library.downloads.items
+                if one.repository == name and one.stage != "done"
+            ),
+            None,
+        )
+
+    def words(self, name: str) -> str:
+        """Return the state of a model in a few words; empty if it is not on this computer."""
+        download = self.download(name)
+        if download is not None:
+            progress = download.progress
+            return {
+                "running": f"Downloading {percent(progress.done_bytes, progress.total_bytes)} %",
+                "cancelled": "Download cancelled",
+                "failed": "Download failed",
+                "done": "",
+            }[download.stage]
+        here = self.model(name)
+        if here is None:
+            return ""
+        if self.is_loading(here):
+            return "Loading…"
+        return "Loaded" if self.is_loaded(here) else "On this computer"
+
+    def _read(self) -> None:
+        self._by_name = {
+            one.found.name: one
+            for one in reversed(self._library.models)
+            if not one.found.is_partial
+        }
+        self.changed.emit()
+
+
+# The models of a hub: suggestions, a search, and details of one of them.
+#
+# Main thread. Requests to the hub, the import of its library and the reading of memory sizes run
+# on other threads. A request that is no longer wanted is cancelled there, and its result is
+# ignored.
+
+FindStage = Literal["idle", "asking", "listed", "failed"]
+
+_SLOW_MS = 3000
+# How many configurations are requested at the same time. Each takes a thread, and many threads
+# would slow the main one down.
+_TOGETHER = 3
+_MOST_KNOWN = 1000
+
+
+class Finder(QObject):
+    """Searches the hub for models, one query at a time; a new query replaces the running one.
+
+    Signals:
+        changed: The list or the stage of the query has changed.
+        offer_changed: More is known about an offer in the list; carries its index.
+    """
+
+    changed = Signal()
+    offer_changed = Signal(int)
+
+    def __init__(self, library: ModelLibrary, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self._library = library
+        self._tasks = Tasks()
+        self.stage: FindStage = "idle"
+        self.query = ""
+        self.offers: list[Offer] = []
+        self.has_more = False
+        self.problem = ""
+        self.memory = Memory(0, 0)
+        self.is_slow = False
+        self.cards = Cards(self)
+        self._most = USUAL_RESULTS
+        # Whether ``offers`` belongs to the present query; until then the old offers stay.
+        self._is_answered = False
+        self._known: dict[str, HubModel] = {}
+        self._hub = Hub()
+        self._size_hub = Hub()
+        self._slow = QTimer(self, singleShot=True, interval=_SLOW_MS)
+        self._slow.timeout.connect(self._say_slow)
+
+    @property
+    def is_offline(self) -> bool:
+        """Whether the list has the models of this computer, because the hub was not reached."""
+        return self.stage == "failed"
+
+    @property
+    def can_show_more(self) -> bool:
+        """Whether the hub has more models, and the list may still grow."""
+        return self.stage == "listed" and self.has_more and self._most < MOST_RESULTS
+
+    def begin(self) -> None:
+        """Show suggestions, if nothing was searched for yet. Needs the running loop."""
+        if self.stage == "idle":
+            # Importing the hub's library takes half a second, so it begins before a word is typed.
+            threading.Thread(target=warm_up, name="import the hub's library", daemon=True).start()
+            self.search("")
+
+    def search(self, text: str) -> None:
+        """Search for models whose names contain all words; without words, show suggestions."""
+        self._most = USUAL_RESULTS
+        self._is_answered = False
+        self._ask(text.strip())
+
+    def show_more(self) -> None:
+        """Ask for more results of the same query."""
+        if self.can_show_more:
+            self._most = min(self._most + USUAL_RESULTS, MOST_RESULTS)
+            self._ask(self.query)
+
+    def try_again(self) -> None:
+        """Repeat the query."""
+        self._ask(self.query)
+        self.cards.try_again()
+
+    def cancel(self) -> None:
+        """Cancel the search."""
+        if self.stage == "asking":
+            self._hub.gives_up.set()
+            self._fail("The search was cancelled.")
+
+    def look_at(self, name: str) -> None:
+        """Read the card of an offer, and its size if the list has none; "" stops reading."""
+        self.cards.show(name)
+        self._size_hub.gives_up.set()
+        self._size_hub = Hub()
+        offer = self.offer(name)
+        if offer is not None and offer.model.size_bytes is None:
+            self._tasks.start(self._read_size(name, self._size_hub), "ask for a model's size")
+
+    def offer(self, name: str) -> Offer | None:
+        """Return the offer with a name."""
+        return next((one for one in self.offers if one.name == name), None)
+
+    async def finish(self) -> None:
+        """Cancel the requests to the hub, and wait for their end."""
+        self._slow.stop()
+        self._hub.gives_up.set()
+        self._size_hub.gives_up.set()
+        await self.cards.finish()
+        await self._tasks.finish()
+
+    # -- asking ----------------------------------------------------------------------------
+
+    def _ask(self, text: str) -> None:
+        self._hub.gives_up.set()
+        hub = self._hub = Hub()
+        self.query = text
+        self.stage, self.problem, self.is_slow = "asking", "", False
+        self._slow.start()
+        self.changed.emit()
+        work = self._search(hub, text, self._most) if text else self._suggest(hub)
+        self._tasks.start(self._guarded(work, hub), "search the hub")
+
+    async def _guarded(self, work: Coroutine[Any, Any, None], hub: Hub) -> None:
+        try:
+            await work
+        except HubCancelled:
+            pass
+        except HubFailed as error:
+            if hub is self._hub:
+                self._fail(as_sentence(str(error)))
+        except Exception:  # a bug must not leave the list waiting
+            _log.exception("a search failed unexpectedly")
+            if hub is self._hub:
+                self._fail(as_sentence(UNEXPECTED))
+
+    async def _search(self, hub: Hub, text: str, most: int) -> None:
+        memory = asyncio.create_task(self._library.memory_now())
+        try:
+            found = await asyncio.to_thread(found_for, hub, text, most)
+        finally:
+            self.memory = await memory
+        if hub is not self._hub:
+            return
+        self.has_more = found.has_more
+        self._list([self._offer(one) for one in found.models])
+        for start in range(0, len(self.offers), _TOGETHER):
+            await self._check(hub, start)
+
+    async def _check(self, hub: Hub, start: int) -> None:
+        """Read how much memory some offers of the list need."""
+        places = range(start, min(start + _TOGETHER, len(self.offers)))
+        asked = [place for place in places if not self.offers[place].is_checked]
+        models = tuple(self.offers[place].model for place in asked)
+        if models:
+            answered = await asyncio.to_thread(searching.with_needs, hub, models)
+            if hub is self._hub:
+                for place, model in zip(asked, answered, strict=True):
+                    self._replace(place, model)
+
+    async def _suggest(self, hub: Hub) -> None:
+        """Show suggestions at once, then add what the hub says about them."""
+        self.memory = await self._library.memory_now()
+        if hub is not self._hub:
+            return
+        chosen = suggestions(self.memory)
+        self._list([suggested(one) for one in chosen])
+        try:
+            said = await asyncio.to_thread(
+                searching.look_up_all, hub, tuple(one.name for one in chosen)
+            )
+        except HubCancelled:
+            raise
+        except HubFailed as error:
+            if hub is self._hub:
+                self._fail(as_sentence(str(error)))
+            return
+        if hub is self._hub:
+            for place, model in enumerate(said):
+                if model is not None:
+                    self._replace(place, model)
+
+    def _offer(self, model: HubModel) -> Offer:
+        """Return an offer; it counts as checked if the same revision was checked before."""
+        known = self._known.get(model.name)
+        if known is not None and known.commit == model.commit:
+            model = replace(model, need=known.need, bits=known.bits, size_bytes=known.size_bytes)
+        return Offer(model, is_checked=model.need is not None)
+
+    def _replace(self, place: int, model: HubModel) -> None:
+        if model.need is not None:
+            if len(self._known) >= _MOST_KNOWN:
+                self._known.clear()
+            self._known[model.name] = model
+        self.offers[place] = replace(self.offers[place], model=model, is_checked=True)
+        self.offer_changed.emit(place)
+
+    def _list(self, offers: list[Offer]) -> None:
+        self._slow.stop()
+        self.stage, self.is_slow, self.offers = "listed", False, offers
+        self._is_answered = True
+        self.changed.emit()
+
+    def _fail(self, problem: str) -> None:
+        """Say why the hub did not answer; list what is on this computer if there is no list yet."""
+        self._slow.stop()
+        self.stage = "listed" if self.query and self._is_answered else "failed"
+        if self.is_offline:
+            here = self._local()
+            names = {one.name for one in here}
+            # Suggestions are data of this program, so they are there without a hub.
+            known = self.offers if self._is_answered else []
+            self.offers = [*here, *(one for one in known if one.name not in names)]
+            self.has_more = self._is_answered = False
+        self.problem, self.is_slow = problem, False
+        self.changed.emit()
+
+    def _local(self) -> list[Offer]:
+        """Return the models on this computer whose names have all words of the query."""
+        words = self.query.casefold().split()
+        return [
+            local_offer(one)
+            for one in self._library.models
+            if all(word in one.found.name.casefold() for word in words)
+        ]
+
+    def _say_slow(self) -> None:
+        self.is_slow = True
+        self.changed.emit()
+
+    async def _read_size(self, name: str, hub: Hub) -> None:
+        """Ask for the sizes of the files if the list has no size."""
+        try:
+            model = await asyncio.to_thread(searching.look_up, hub, name)
+        except HubFailed:
+            return  # the place of the card says why
+        place = next((at for at, one in enumerate(self.offers) if one.name == name), None)
+        if place is not None:
+            self._replace(place, model)
+
+
+def list_words(finder: Finder) -> str:
+    """Return what the list contains, in a few words."""
+    count = len(finder.offers)
+    if finder.stage == "asking":
+        return "The hub is slow to answer…" if finder.is_slow else "Searching…"
+    if finder.is_offline:
+        here = sum(not one.purpose for one in finder.offers)
+        return f"{counted(here, 'model')} on this computer"
+    if not finder.query:
+        return f"{counted(count, 'model')} that fit, chosen on {WRITTEN_ON.isoformat()}"
+    more = "the first " if finder.has_more else ""
+    return f"{more}{counted(count, 'model')}, most downloaded first"

@@ -1,1 +1,0 @@
-"""Finding models on a hub: search, suggestions, a look at one, and its download."""

@@ -1,0 +1,369 @@
+"""What the window says in plain words: verdicts, failures, draft tokens, text made visible.
+
+Pure, without Qt; any thread.
+"""
+
+import re
+from dataclasses import dataclass
+from datetime import datetime
+from difflib import SequenceMatcher
+from enum import StrEnum
+
+from engine import (
+    SAMPLING_OPTIONS,
+    UNEXPECTED,
+    UNRECORDED,
+    WRITTEN,
+    AnswerContext,
+    EngineClosed,
+    EngineError,
+    Finished,
+    InvalidRequest,
+    MemoryShort,
+    NoModel,
+    PromptTooLong,
+    QueueFull,
+    Speculation,
+    StopKind,
+    TokenOrigin,
+    VerdictWords,
+    acceptance,
+    as_sentence,
+    counted,
+    interrupted,
+    plain_cause,
+    verdict_words,
+    visible,
+)
+from engine.files.causes import os_cause
+
+# The tone of a state, such as success or fault.
+
+
+class Tone(StrEnum):
+    """The tone of a state; the theme has a color for each tone."""
+
+    MATCH = "match"
+    DONE = "done"
+    LIMIT = "limit"
+    TOOL = "tool"
+    QUIET = "quiet"
+    FAULT = "fault"
+    BUSY = "busy"
+
+
+# Shows why an answer ended: an icon and a tone for each stop kind, with the engine's words.
+#
+# Renders the engine's record and decides nothing.
+
+_LOOKS = {
+    StopKind.EOS: ("check", Tone.DONE),
+    StopKind.STOP_STRING: ("stop-match", Tone.MATCH),
+    StopKind.STOP_TOKEN: ("stop-match", Tone.MATCH),
+    StopKind.MAX_TOKENS: ("limit", Tone.LIMIT),
+    StopKind.CONTEXT_FULL: ("limit", Tone.LIMIT),
+    StopKind.MEMORY_FULL: ("limit", Tone.LIMIT),
+    StopKind.TOOL_CALL: ("tool", Tone.TOOL),
+    StopKind.CANCELLED: ("cancelled", Tone.QUIET),
+    StopKind.ERROR: ("fault", Tone.FAULT),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Why an answer ended, as the window shows it.
+
+    Attributes:
+        icon: Name of the icon.
+        tone: How it looks.
+        words: The engine's words for the reason.
+    """
+
+    icon: str
+    tone: Tone
+    words: VerdictWords
+
+
+WRITTEN_VERDICT = Verdict("pencil", Tone.QUIET, WRITTEN)
+UNRECORDED_VERDICT = Verdict("report", Tone.QUIET, UNRECORDED)
+
+
+def interrupted_verdict(*, has_text: bool) -> Verdict:
+    """Return the verdict on an answer that was not over when the program ended."""
+    return Verdict("fault", Tone.FAULT, interrupted(has_text=has_text))
+
+
+def verdict(finished: Finished, context: AnswerContext) -> Verdict:
+    """Return the verdict on a finished answer.
+
+    Args:
+        finished: The engine's last event.
+        context: What else is known of the answer.
+    """
+    return Verdict(*_LOOKS[finished.stop.kind], verdict_words(finished, context))
+
+
+# Says in words for a person why something failed.
+#
+# The text of an exception is written for logs; only our own errors carry sentences.
+
+# The names of a request's fields in the window.
+_NAMES = {
+    "max_tokens": "the longest answer",
+    "thinking_budget": "the thinking budget",
+    **{one.name: f"the {one.title.lower()}" for one in SAMPLING_OPTIONS},
+    "stop_token_ids": "each stop token",
+    "messages": "the conversation",
+}
+
+
+def failure_words(error: BaseException) -> str:
+    """Return why something failed, as whole sentences."""
+    match error:
+        case PromptTooLong():
+            return (
+                f"The conversation has {counted(error.prompt_tokens, 'token')}; the model’s "
+                f"context holds {error.context_length:,}, the answer included: "
+                f"{counted(error.prompt_tokens - error.context_length + 1, 'token')} too many. "
+                "Shorten the message, or start a new conversation."
+            )
+        case InvalidRequest():
+            return as_sentence(_invalid(error))
+        case NoModel() if str(error) not in ("", "no model is loaded"):
+            return as_sentence(plain_cause(str(error)))
+        case NoModel():
+            return "No model is loaded. Load one and try again."
+        case QueueFull():
+            return "Too many requests are waiting. Try again in a moment."
+        case MemoryShort():
+            return (
+                "There is not enough memory for this at the moment, because other programs or "
+                "models use it. Close some of them, or try again later."
+            )
+        case EngineClosed() if str(error) not in ("", "the engine has been shut down"):
+            return as_sentence(plain_cause(str(error)))
+        case EngineClosed():
+            return "The model’s engine has stopped. Try again."
+        case EngineError():
+            return as_sentence(plain_cause(str(error)))
+        case OSError():
+            return as_sentence(os_cause(error))
+        case _:
+            return UNEXPECTED
+
+
+def _invalid(error: InvalidRequest) -> str:
+    """Return what is wrong with a request; a reason such as "must be …" gets its subject."""
+    if not error.reason.startswith(("must ", "is ", "has ", "contains ")):
+        return error.reason
+    field = error.field.partition("[")[0]
+    return f"{_NAMES.get(field, f'the setting {field}')} {error.reason}"
+
+
+# Makes control characters visible in text that keeps its white space; reads escape sequences.
+
+# Characters that turn the direction of the text around them, and so may show it as another one.
+_DIRECTIONS = {
+    code: visible(chr(code)) for code in (*range(0x202A, 0x202F), *range(0x2066, 0x206A))
+}
+_JOINERS = "\u200c\u200d"
+_CONTROL_PICTURES = {code: chr(0x2400 + code) for code in range(0x20)} | {0x7F: "␡"}
+_MEANINGS = {"n": "\n", "t": "\t", "r": "\r", "\\": "\\", '"': '"', "'": "'", "0": "\0"}
+_HEX_DIGITS = {"x": 2, "u": 4, "U": 8}
+_NOT_ASCII = re.compile(r"[^\n -~]")
+_LINE_ENDS = re.compile(r"\r\n|[\r\n\u2029]")
+
+
+def with_control_pictures(text: str) -> str:
+    """Return the text with a picture for each control character except line feed and tab."""
+    kept = {ord("\n"), ord("\t")}
+    return text.translate({c: s for c, s in _CONTROL_PICTURES.items() if c not in kept})
+
+
+def with_directions_shown(text: str) -> str:
+    """Return a text from elsewhere with the characters that change its direction shown by name."""
+    return text.translate(_DIRECTIONS)
+
+
+def with_escapes_for_hidden(json_text: str) -> str:
+    r"""Return JSON text with ``\u`` escapes for characters that are invisible or change direction.
+
+    Line feeds, spaces and the joiners of scripts and emoji stay.
+    """
+    return _NOT_ASCII.sub(lambda found: _seen_or_escaped(found[0]), json_text)
+
+
+def _seen_or_escaped(char: str) -> str:
+    if char.isprintable() or char in _JOINERS:
+        return char
+    units = char.encode("utf-16-be", "surrogatepass")
+    return "".join(f"\\u{units[at : at + 2].hex()}" for at in range(0, len(units), 2))
+
+
+def lines_of(text: str) -> list[str]:
+    """Return the lines of a plain text, as a text view splits them."""
+    return _LINE_ENDS.split(text)
+
+
+def unescaped(typed: str) -> str:
+    r"""Return what text with escapes stands for: ``\n \t \r \\ \" \' \0 \xHH \uHHHH \UHHHHHHHH``.
+
+    Raises:
+        ValueError: An escape is unknown or unfinished; the message says which and what to write.
+    """
+    out: list[str] = []
+    position = 0
+    while position < len(typed):
+        char = typed[position]
+        position += 1
+        if char != "\\":
+            out.append(char)
+            continue
+        if position == len(typed):
+            raise ValueError("The text ends with a single \\; write \\\\ for a backslash.")
+        name = typed[position]
+        position += 1
+        if name in _MEANINGS:
+            out.append(_MEANINGS[name])
+        elif name in _HEX_DIGITS:
+            digits = typed[position : position + _HEX_DIGITS[name]]
+            position += _HEX_DIGITS[name]
+            out.append(_character(name, digits))
+        else:
+            raise ValueError(
+                f"\\{name} is not an escape sequence; write \\\\{name} for a backslash and {name}."
+            )
+    return "".join(out)
+
+
+def needs_escapes(text: str) -> bool:
+    """Return whether a line of input cannot show the text as it is."""
+    return any(not char.isprintable() for char in text)
+
+
+def _character(name: str, digits: str) -> str:
+    wanted = _HEX_DIGITS[name]
+    if len(digits) != wanted or any(d not in "0123456789abcdefABCDEF" for d in digits):
+        raise ValueError(f"\\{name} needs {wanted} hexadecimal digits after it.")
+    code = int(digits, 16)
+    if code > 0x10FFFF or 0xD800 <= code <= 0xDFFF:
+        raise ValueError(f"\\{name}{digits} is not a character.")
+    return chr(code)
+
+
+# Says in words which tokens were guessed, and how many guesses were right.
+
+ORIGIN_NAMES = {
+    TokenOrigin.SAMPLED: "",
+    TokenOrigin.LOOKUP: "Guessed: repetition",
+    TokenOrigin.PREDICTION: "Guessed: prediction",
+    TokenOrigin.DRAFT: "Guessed: draft model",
+    TokenOrigin.FORCED: "Forced",
+    TokenOrigin.BUDGET: "Forced: budget",
+}
+"""By a token's origin, its name in a table; empty for a token that the model drew alone."""
+
+ORIGIN_WORDS = {
+    TokenOrigin.SAMPLED: "",
+    TokenOrigin.LOOKUP: "guessed because the text repeats, and confirmed by the model",
+    TokenOrigin.PREDICTION: "guessed from the request's prediction, and confirmed by the model",
+    TokenOrigin.DRAFT: "guessed by the draft model, and confirmed by the model",
+    TokenOrigin.FORCED: "forced: the schema or the call allowed no other token",
+    TokenOrigin.BUDGET: "forced: the thinking budget was used up, and this ends the thinking",
+}
+"""By a token's origin, what it means in words; empty for a token that the model drew alone."""
+
+
+def guess_words(found: Speculation, output_tokens: int) -> str:
+    """Return in sentences what guessing did for an answer.
+
+    Args:
+        found: The counts of the answer.
+        output_tokens: All its tokens.
+    """
+    if not found.passes:
+        return "No tokens were guessed: each of them took a pass of its own."
+    said = []
+    if found.guessed:
+        passes = counted(found.passes, "pass", "passes")
+        said.append(f"Guesses were checked in {passes}: the model confirmed {acceptance(found)}.")
+    if found.forced:
+        were = "was" if found.forced == 1 else "were"
+        forced = counted(found.forced, "token")
+        said.append(f"{forced} {were} forced, because the schema or the call allowed no other.")
+    predicted = found.prediction_accepted + found.prediction_rejected
+    if predicted:
+        said.append(
+            f"Of {counted(predicted, 'token')} of the request's prediction, "
+            f"{found.prediction_accepted:,} were confirmed."
+        )
+    saved = found.accepted + found.forced
+    if saved:
+        of_all = counted(output_tokens, "token")
+        said.append(f"{saved:,} of {of_all} took no pass of their own.")
+    return " ".join(said)
+
+
+# Finds where two texts differ, word by word.
+
+Spans = list[tuple[int, int]]
+"""Where something begins and ends, in characters."""
+
+# If the parts that differ have more words than this, they are marked as a whole.
+_MOST_WORDS = 1500
+_WORDS = re.compile(r"\s+|\w+|[^\w\s]")
+
+
+def differences(left: str, right: str) -> tuple[Spans, Spans]:
+    """Return, for each of two texts, the places of the words that the other text does not have.
+
+    The common beginning and end are left out first: then long texts with few differences are quick.
+    """
+    a, b = _words(left), _words(right)
+    first = _common([one for one, _ in a], [one for one, _ in b])
+    rest = min(len(a), len(b)) - first
+    last = min(rest, _common([one for one, _ in reversed(a)], [one for one, _ in reversed(b)]))
+    a, b = a[first : len(a) - last], b[first : len(b) - last]
+    if max(len(a), len(b)) > _MOST_WORDS:
+        return _whole(a), _whole(b)
+    matcher = SequenceMatcher(None, [one for one, _ in a], [one for one, _ in b], autojunk=False)
+    mine: Spans = []
+    others: Spans = []
+    for kind, a_from, a_to, b_from, b_to in matcher.get_opcodes():
+        if kind != "equal":
+            mine += _whole(a[a_from:a_to])
+            others += _whole(b[b_from:b_to])
+    return mine, others
+
+
+def _words(text: str) -> list[tuple[str, int]]:
+    return [(found[0], found.start()) for found in _WORDS.finditer(text)]
+
+
+def _common(a: list[str], b: list[str]) -> int:
+    pairs = zip(a, b, strict=False)
+    return next((n for n, (one, two) in enumerate(pairs) if one != two), min(len(a), len(b)))
+
+
+def _whole(words: list[tuple[str, int]]) -> Spans:
+    """Return the span of neighbouring words; none for white space alone or nothing."""
+    seen = [(word, at) for word, at in words if not word.isspace()]
+    if not seen:
+        return []
+    word, at = seen[-1]
+    return [(seen[0][1], at + len(word))]
+
+
+# Days as a person reads them.
+
+
+def day_words(unix_s: float, now: datetime | None = None) -> str:
+    """Return the day of a time; the year is included if it is not this year.
+
+    Args:
+        unix_s: Unix time, in seconds.
+        now: The time at which it is read; the present by default.
+    """
+    moment = datetime.fromtimestamp(unix_s)
+    is_this_year = moment.year == (now or datetime.now()).year
+    return moment.strftime("%d %b" if is_this_year else "%d %b %Y").lstrip("0")
