@@ -1,27 +1,16 @@
-"""What the inspector needs of the API: a run in every dialect, and captures as runs."""
+"""What the inspector needs of the API: a run in every dialect, and the probe."""
 
 import asyncio
 import http.client
 import json
 from collections.abc import AsyncIterator, Callable, Sequence
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from api.conformance.captures.diagnosis import diagnose
-from api.conformance.captures.opening import captures_of
-from api.conformance.captures.recordings import as_archive, opened
-from api.conformance.captures.report import as_text as text_of_capture
-from api.conformance.captures.report import has_faults
-from api.conformance.captures.values import Capture, Severity, WireDialect
+from api.conformance.captures.values import WireDialect
 from api.conformance.probe.client import curl_line
-from api.conformance.probe.dialects import DRIVERS
-from api.conformance.probe.reports.formats import suite_as_data
-from api.conformance.probe.reports.html import as_html
-from api.conformance.probe.reports.suite import of_one
-from api.conformance.probe.reports.text import as_text, summary
 from api.conformance.probe.running import probe
-from api.conformance.probe.values import Access, CheckResult, ProbeFailed, ProbeOptions, Progress
+from api.conformance.probe.values import Access
 from api.dialects.shared.asking import own_object
 from api.dialects.shared.dialect import Dialect
 from api.server.routes import DIALECTS
@@ -50,22 +39,9 @@ from engine import (
     TokenTrace,
     ToolCallCompleted,
     Vocabulary,
-    counted,
-    quoted,
 )
 from engine.recording.replay import replay
-from ui.inspector.shown_run import (
-    CaptureFinding,
-    CaptureView,
-    ProbeFault,
-    ProbeOutcome,
-    ProbeProblem,
-    ProbeProgress,
-    ProbeRow,
-    ProbeTarget,
-    ShownRun,
-    WireView,
-)
+from ui.inspector.shown_run import InspectorTools, ShownRun, WireView
 from ui.preferences.preferences import DEFAULT_PORT
 
 # An engine that answers every request with one recorded answer.
@@ -415,157 +391,15 @@ def _sent(port: int, path: str, body: dict[str, object]) -> str:
     return "\n".join((f"HTTP/1.1 {answer.status} {answer.reason}", *kept, "", content))
 
 
-# Converts captured answers to the inspector's views.
-
-# The window shows no more findings; ``fullstop inspect`` prints all.
-_MOST = 100
-# The same as the window's limit for files; for a compressed file, the decompressed size.
-_MOST_BYTES = 16 * 1024 * 1024
-_ORDER = {Severity.ERROR: 0, Severity.WARNING: 1, Severity.NOTE: 2}
-
-
-def capture_text(content: bytes) -> str:
-    """Return the content of a file as a text for ``read_capture``."""
-    found = opened(content, _MOST_BYTES)
-    return as_archive(found.records) if found.records else found.decode(found.text)
-
-
-def read_capture(text: str, stops: Sequence[str] = ()) -> CaptureView:
-    """Read a captured answer with its findings.
-
-    Of several answers, the first one with an error is shown, or else the first one. The findings
-    and the report cover all answers.
-    """
-    judged = [(one, diagnose(one, tuple(stops))) for one in islice(captures_of(text), _MOST)]
-    number, (capture, _) = next(
-        (one for one in enumerate(judged) if has_faults(one[1][1])), (0, judged[0])
-    )
-    shown = tuple(
-        CaptureFinding(
-            one.severity.value,
-            one.sentence if len(judged) == 1 else f"Answer {at + 1}: {one.sentence}",
-            one.excerpt,
-            one.event_index if at == number else None,
-        )
-        for at, (_, findings) in enumerate(judged)
-        for one in sorted(findings, key=lambda one: _ORDER[one.severity])
-    )
-    if capture.dialect is None:
-        why = shown[0].sentence if shown else "The format was not recognised."
-        return CaptureView(why, is_answer=False, findings=shown)
-    form = "not streamed"
-    if capture.is_streamed:
-        form = f"streamed in {counted(len(capture.events), 'event')}"
-    among = f"Answer {number + 1} of {len(judged)}: " if len(judged) > 1 else "Format: "
-    return CaptureView(
-        title=f"{among}{capture.dialect.value}, {form}",
-        is_answer=True,
-        facts=tuple(_facts(capture)),
-        thinking=capture.thinking,
-        text=capture.text,
-        matched=capture.matched if isinstance(capture.matched, str) else None,
-        findings=shown,
-        events=tuple((event.name or "", event.raw) for event in capture.events),
-        report="\n".join(text_of_capture(one, findings) for one, findings in judged),
-    )
-
-
-def _facts(capture: Capture) -> list[tuple[str, str]]:
-    usage = capture.usage
-    facts = [("Reason", capture.reason or "none")]
-    if capture.says_matched or capture.matched is not None:
-        matched = capture.matched
-        named = "null" if matched is None else f"token {matched}"
-        if isinstance(matched, str):
-            named = quoted(matched, 40)
-        facts.append(("Matched stop", named))
-    if capture.asked_stops:
-        facts.append(("Requested stops", "  ".join(quoted(one, 40) for one in capture.asked_stops)))
-    if capture.model:
-        facts.append(("Model", capture.model))
-    if capture.status is not None:
-        facts.append(("Status", str(capture.status)))
-    if capture.error is not None:
-        facts.append(("Error", capture.error))
-    given = "unknown" if usage is None or usage.input_tokens is None else f"{usage.input_tokens:,}"
-    made = "unknown" if usage is None or usage.output_tokens is None else f"{usage.output_tokens:,}"
-    facts.append(("Tokens", f"prompt {given}, answer {made}"))
-    facts += [("Tool call", f"{call.name}({call.arguments})") for call in capture.tool_calls]
-    facts += [
-        (f"Choice {one.index}", f"{one.reason or 'no reason'}: {quoted(one.text, 40)}")
-        for one in capture.choices
-    ]
-    return facts
-
-
-# The inspector's tools, made from the API's parts. Window's loop.
-
-
-class ApiTools:
-    """Fits ``ui.inspector.shown_run.InspectorTools``.
+def inspector_tools(engine: Engine, url: Callable[[], str]) -> InspectorTools:
+    """Return what the inspector needs of the application.
 
     Args:
         engine: Renders prompts.
         url: Returns the address of the window's server; empty while it is off.
     """
 
-    def __init__(self, engine: Engine, url: Callable[[], str]) -> None:
-        self._engine = engine
-        self._url = url
+    async def views(shown: ShownRun) -> Sequence[WireView]:
+        return await wire_views(engine, shown, url() or f"http://{DEFAULT_HOST}:{DEFAULT_PORT}")
 
-    @property
-    def probe_dialects(self) -> Sequence[str]:
-        """The dialects that can be probed."""
-        return [dialect.value for dialect in DRIVERS]
-
-    async def wire_views(self, shown: ShownRun) -> Sequence[WireView]:
-        """Return the messages of each API for a run."""
-        base_url = self._url() or f"http://{DEFAULT_HOST}:{DEFAULT_PORT}"
-        return await wire_views(self._engine, shown, base_url)
-
-    def capture_text(self, content: bytes) -> str:
-        """Return the text of a file with captured answers."""
-        return capture_text(content)
-
-    def read_capture(self, text: str, stops: Sequence[str] = ()) -> CaptureView:
-        """Read a captured answer."""
-        return read_capture(text, stops)
-
-    async def probe(
-        self, target: ProbeTarget, on_progress: Callable[[ProbeProgress], None]
-    ) -> ProbeOutcome:
-        """Probe a server."""
-        options = ProbeOptions(
-            target.url,
-            dialect=WireDialect(target.dialect) if target.dialect else None,
-            model=target.model or None,
-            api_key=target.api_key or None,
-        )
-
-        def tell(progress: Progress) -> None:
-            row = None if progress.result is None else _row(progress.result)
-            on_progress(ProbeProgress(progress.done, progress.total, progress.title, row))
-
-        try:
-            report = await probe(options, tell)
-        except ProbeFailed as failed:
-            raise ProbeProblem(str(failed)) from failed
-        return ProbeOutcome(
-            summary=summary(report),
-            has_passed=report.has_passed,
-            rows=tuple(_row(result) for result in report.results),
-            markdown=as_text(report),
-            html=as_html(report),
-            json=json.dumps(suite_as_data(of_one(report)), ensure_ascii=False, indent=1),
-        )
-
-
-def _row(result: CheckResult) -> ProbeRow:
-    faults = []
-    for fault in result.faults:
-        lines = []
-        if fault.expected or fault.got:
-            lines += [f"expected: {fault.expected!r}", f"got:      {fault.got!r}"]
-        lines += [fault.curl] if fault.curl else []
-        faults.append(ProbeFault(fault.sentence, "\n".join(lines)))
-    return ProbeRow(result.title, result.outcome.value, result.sentence, tuple(faults))
+    return InspectorTools(views, probe)

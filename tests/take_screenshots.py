@@ -18,7 +18,7 @@ from PySide6.QtWidgets import QApplication, QWidget
 
 from api.server.server import ServerThread
 from api.transport.config import ServerConfig
-from app.inspector import ApiTools
+from app.inspector import inspector_tools
 from app.paths import library_folders
 from engine.scheduling.service import Engine
 from engine.values.request import TraceLevel
@@ -71,7 +71,7 @@ async def _take_from(application: QApplication, folder: Path, site: Hub) -> None
         engine,
         theme,
         server=StillServer(),
-        tools=lambda: ApiTools(engine, lambda: ""),
+        tools=lambda: inspector_tools(engine, lambda: ""),
         model_folders=library_folders,
     )
     window.workspace.traces.level = TraceLevel.FULL

@@ -261,10 +261,10 @@ def server_window(
 
     def tools() -> InspectorTools:
         # Imported when it is wanted: the web framework is not to hold up the window.
-        from app.inspector import ApiTools
+        from app.inspector import inspector_tools
 
         workspace = window.workspace
-        return ApiTools(engine, lambda: workspace.server.url)
+        return inspector_tools(engine, lambda: workspace.server.url)
 
     window = MainWindow(
         engine,

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from app.agents import CopiedLines
-from app.inspector import ApiTools
+from app.inspector import inspector_tools
 from engine import Engine
 from engine.library.discovery import ModelFolders
 from tests.support.kept import preferences_state
@@ -78,7 +78,7 @@ def main_window(
         store=store or MemoryConversationStore(),
         preferences=chosen,
         server_panel=server_panel or panel,
-        tools=tools or (lambda: ApiTools(engine, lambda: "")),
+        tools=tools or (lambda: inspector_tools(engine, lambda: "")),
         model_folders=model_folders or (lambda added: ModelFolders(added=added)),
         kept_traces=kept_traces,
         tool_host=tool_host or NoTools(),

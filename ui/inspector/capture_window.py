@@ -4,6 +4,9 @@ Main thread.
 """
 
 import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
 from pathlib import Path
 
 from PySide6.QtCore import QMimeData, Qt, QTimer
@@ -17,9 +20,13 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from engine import counted, visible
+from api.conformance.captures.diagnosis import diagnose
+from api.conformance.captures.opening import captures_of
+from api.conformance.captures.recordings import as_archive, opened
+from api.conformance.captures.report import as_text, has_faults
+from api.conformance.captures.values import Capture, Finding, Severity
+from engine import counted, quoted, visible
 from ui.inspector.pages import align, reading_page
-from ui.inspector.shown_run import CaptureFinding, CaptureView, InspectorTools
 from ui.kit.colors import Colors
 from ui.kit.dialogs import choose_file
 from ui.kit.html import (
@@ -48,10 +55,81 @@ FIRST_EVENTS, LAST_EVENTS, MOST_WRONG = 24, 16, 16
 MAX_FINDINGS = 50
 MAX_SHOWN_CHARS = 4_000
 _MAX_EVENT_CHARS = 300
-_WORDS = {"error": "Fault", "warning": "Suspicious", "note": "Note"}
+_WORDS = {Severity.ERROR: "Fault", Severity.WARNING: "Suspicious", Severity.NOTE: "Note"}
+# Of one text; ``fullstop inspect`` prints all.
+_MAX_ANSWERS = 100
+_ORDER = {Severity.ERROR: 0, Severity.WARNING: 1, Severity.NOTE: 2}
 
 
-def capture_page(view: CaptureView, colors: Colors) -> Html:
+@dataclass(frozen=True, slots=True)
+class CapturedAnswers:
+    """What a text holds: the answer to show, and what is wrong with all of its answers.
+
+    Attributes:
+        capture: The answer to show.
+        number: Its place among the answers.
+        count: How many answers there are.
+        findings: The faults of all answers, of each the worst first.
+        report: All of it as text.
+    """
+
+    capture: Capture
+    number: int = 0
+    count: int = 1
+    findings: tuple[Finding, ...] = ()
+    report: str = ""
+
+    @property
+    def is_answer(self) -> bool:
+        """Whether anything could be recognised."""
+        return self.capture.dialect is not None
+
+    @property
+    def title(self) -> str:
+        """What the answer is, in one line; if nothing was recognised, why."""
+        capture = self.capture
+        if capture.dialect is None:
+            return self.findings[0].sentence if self.findings else "The format was not recognised."
+        form = "not streamed"
+        if capture.is_streamed:
+            form = f"streamed in {counted(len(capture.events), 'event')}"
+        among = f"Answer {self.number + 1} of {self.count}: " if self.count > 1 else "Format: "
+        return f"{among}{capture.dialect.value}, {form}"
+
+
+def read_capture(text: str, stops: Sequence[str] = ()) -> CapturedAnswers:
+    """Read captured answers; of several, the first one with an error is shown, or the first one.
+
+    Takes a while for a long text.
+    """
+    judged = [(one, diagnose(one, tuple(stops))) for one in islice(captures_of(text), _MAX_ANSWERS)]
+    number = next((n for n, (_, findings) in enumerate(judged) if has_faults(findings)), 0)
+    findings = tuple(
+        replace(
+            finding,
+            sentence=finding.sentence
+            if len(judged) == 1
+            else f"Answer {at + 1}: {finding.sentence}",
+            event_index=finding.event_index if at == number else None,
+        )
+        for at, (_, own) in enumerate(judged)
+        for finding in sorted(own, key=lambda finding: _ORDER[finding.severity])
+    )
+    report = "\n".join(as_text(one, own) for one, own in judged)
+    return CapturedAnswers(judged[number][0], number, len(judged), findings, report)
+
+
+def capture_text(content: bytes) -> str:
+    """Return the text of a file with captured answers; a compressed file is decompressed.
+
+    Raises:
+        ValueError: It cannot be read; the message is the end of a sentence.
+    """
+    found = opened(content, MAX_BYTES)
+    return as_archive(found.records) if found.records else found.decode(found.text)
+
+
+def capture_page(view: CapturedAnswers, colors: Colors) -> Html:
     """Return the page of an answer."""
     parts = [_finding(finding, colors) for finding in view.findings[:MAX_FINDINGS]]
     if len(view.findings) > MAX_FINDINGS:
@@ -66,27 +144,56 @@ def capture_page(view: CaptureView, colors: Colors) -> Html:
             cell(name, style=name_style, valign="middle"),
             cell(code(_shortened(value)), valign="middle"),
         )
-        for name, value in view.facts
+        for name, value in (_facts(view.capture) if view.is_answer else ())
     )
     parts.append(table(facts, cellspacing=0, cellpadding=0))
-    for name, text in (("Thinking", view.thinking), ("Text", view.text)):
-        if text:
+    capture = view.capture
+    for name, text in (("Thinking", capture.thinking), ("Text", capture.text)):
+        if text and view.is_answer:
             parts.append(_heading(name, colors))
             parts.append(paragraph(code(visible_lines(_shortened(text)))))
-    if view.events:
+    if capture.events and view.is_answer:
         parts.append(_events(view, colors))
     return joined(*parts)
+
+
+def _facts(capture: Capture) -> list[tuple[str, str]]:
+    usage = capture.usage
+    facts = [("Reason", capture.reason or "none")]
+    if capture.says_matched or capture.matched is not None:
+        matched = capture.matched
+        named = "null" if matched is None else f"token {matched}"
+        if isinstance(matched, str):
+            named = quoted(matched, 40)
+        facts.append(("Matched stop", named))
+    if capture.asked_stops:
+        facts.append(("Requested stops", "  ".join(quoted(one, 40) for one in capture.asked_stops)))
+    if capture.model:
+        facts.append(("Model", capture.model))
+    if capture.status is not None:
+        facts.append(("Status", str(capture.status)))
+    if capture.error is not None:
+        facts.append(("Error", capture.error))
+    given = "unknown" if usage is None or usage.input_tokens is None else f"{usage.input_tokens:,}"
+    made = "unknown" if usage is None or usage.output_tokens is None else f"{usage.output_tokens:,}"
+    facts.append(("Tokens", f"prompt {given}, answer {made}"))
+    facts += [("Tool call", f"{call.name}({call.arguments})") for call in capture.tool_calls]
+    facts += [
+        (f"Choice {one.index}", f"{one.reason or 'no reason'}: {quoted(one.text, 40)}")
+        for one in capture.choices
+    ]
+    return facts
 
 
 def _heading(words: str, colors: Colors) -> Html:
     return paragraph(words, style=f"color:{colors.muted};margin-bottom:2px")
 
 
-def _finding(finding: CaptureFinding, colors: Colors) -> Html:
+def _finding(finding: Finding, colors: Colors) -> Html:
     color, ground = {
-        "error": (colors.fault, colors.fault_soft),
-        "warning": (colors.limit, colors.limit_soft),
-        "note": (colors.quiet, colors.quiet_soft),
+        Severity.ERROR: (colors.fault, colors.fault_soft),
+        Severity.WARNING: (colors.limit, colors.limit_soft),
+        Severity.NOTE: (colors.quiet, colors.quiet_soft),
     }[finding.severity]
     place = "" if finding.event_index is None else f" (event {finding.event_index + 1})"
     excerpt = joined(BREAK, code(visible(_shortened(finding.excerpt)))) if finding.excerpt else ""
@@ -101,23 +208,24 @@ def _finding(finding: CaptureFinding, colors: Colors) -> Html:
     )
 
 
-def _events(view: CaptureView, colors: Colors) -> Html:
-    wrong = {one.event_index for one in view.findings if one.severity == "error"}
+def _events(view: CapturedAnswers, colors: Colors) -> Html:
+    events = view.capture.events
+    wrong = {one.event_index for one in view.findings if one.severity is Severity.ERROR}
     rows: list[list[Html]] = []
     following = 0
-    for index in _shown_events(len(view.events), wrong):
+    for index in _shown_events(len(events), wrong):
         if index > following:
             left = counted(index - following, "event")
             rows.append([cell(f"… {left}", style=f"color:{colors.muted}", colspan=3)])
         following = index + 1
-        name, raw = view.events[index]
+        event = events[index]
         ground = f"background:{colors.fault_soft};" if index in wrong else ""
         padding = f"{ground}padding:1px 8px 1px 0"
         rows.append(
             [
                 cell(f"{index + 1:,}", style=f"{padding};color:{colors.muted}"),
-                cell(code(name), style=padding),
-                cell(code(raw[:_MAX_EVENT_CHARS]), style=ground),
+                cell(code(event.name or ""), style=padding),
+                cell(code(event.raw[:_MAX_EVENT_CHARS]), style=ground),
             ]
         )
     return joined(_heading("Events", colors), table(rows, cellspacing=0))
@@ -197,16 +305,14 @@ class CaptureWindow(OwnWindow):
 
     Args:
         theme: The look.
-        tools: The API's part of the inspector.
         parent: The window that it belongs to.
     """
 
-    def __init__(self, theme: Theme, tools: InspectorTools, parent: QWidget | None = None) -> None:
+    def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
         super().__init__(theme, "Captured Answer", (1080, 720), parent, self.open_file)
         self._theme = theme
-        self._tools = tools
         self._tasks = Tasks()
-        self.view: CaptureView | None = None
+        self.view: CapturedAnswers | None = None
         self.title = label("", "title", 1.08, is_wrapped=True)
         self._asked = 0
         self.source = CaptureSource()
@@ -277,7 +383,7 @@ class CaptureWindow(OwnWindow):
 
     async def _open(self, path: Path) -> None:
         try:
-            text = await read_text(path, MAX_BYTES, decode=self._tools.capture_text)
+            text = await read_text(path, MAX_BYTES, decode=capture_text)
         except FileRefused as refusal:
             self.title.setText(str(refusal))
         else:
@@ -302,7 +408,7 @@ class CaptureWindow(OwnWindow):
         self._tasks.start(self._judge(text, stops, self._asked), "read a capture")
 
     async def _judge(self, text: str, stops: list[str], asked: int) -> None:
-        view = await asyncio.to_thread(self._tools.read_capture, text, stops)
+        view = await asyncio.to_thread(read_capture, text, stops)
         if asked == self._asked:
             self.view = view
             self._show()

@@ -1,6 +1,7 @@
 """A window that finds out what a server does with stops. Main thread."""
 
 import asyncio
+import json
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Literal
@@ -16,16 +17,23 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from ui.inspector.pages import reading_page
-from ui.inspector.shown_run import (
-    InspectorTools,
-    ProbeFault,
-    ProbeOutcome,
-    ProbeProblem,
-    ProbeProgress,
-    ProbeRow,
-    ProbeTarget,
+from api.conformance.captures.values import WireDialect
+from api.conformance.probe.dialects import DRIVERS
+from api.conformance.probe.reports.formats import suite_as_data
+from api.conformance.probe.reports.html import as_html
+from api.conformance.probe.reports.suite import of_one
+from api.conformance.probe.reports.text import as_text, summary
+from api.conformance.probe.values import (
+    CheckOutcome,
+    CheckResult,
+    Fault,
+    ProbeFailed,
+    ProbeOptions,
+    Progress,
+    Report,
 )
+from ui.inspector.pages import reading_page
+from ui.inspector.shown_run import InspectorTools
 from ui.kit.buttons import Choice
 from ui.kit.colors import Colors
 from ui.kit.dialogs import choose_target
@@ -49,22 +57,22 @@ from ui.kit.windows import OwnWindow
 from ui.preferences.preferences import DEFAULT_PORT
 
 _WORDS = {
-    "held": "Passed",
-    "failed": "Failed",
-    "undecided": "Unclear",
-    "skipped": "Skipped",
-    "not asked": "Not asked",
+    CheckOutcome.HELD: "Passed",
+    CheckOutcome.FAILED: "Failed",
+    CheckOutcome.UNDECIDED: "Unclear",
+    CheckOutcome.SKIPPED: "Skipped",
+    CheckOutcome.NOT_ASKED: "Not asked",
 }
 
 
-def probe_page(rows: Iterable[ProbeRow], colors: Colors) -> Html:
+def probe_page(rows: Iterable[CheckResult], colors: Colors) -> Html:
     """Return a table with a row for each check."""
     tones = {
-        "held": (colors.done, colors.done_soft),
-        "failed": (colors.fault, colors.fault_soft),
-        "undecided": (colors.limit, colors.limit_soft),
-        "skipped": (colors.quiet, colors.quiet_soft),
-        "not asked": (colors.limit, colors.limit_soft),
+        CheckOutcome.HELD: (colors.done, colors.done_soft),
+        CheckOutcome.FAILED: (colors.fault, colors.fault_soft),
+        CheckOutcome.UNDECIDED: (colors.limit, colors.limit_soft),
+        CheckOutcome.SKIPPED: (colors.quiet, colors.quiet_soft),
+        CheckOutcome.NOT_ASKED: (colors.limit, colors.limit_soft),
     }
     return table(
         (
@@ -80,11 +88,16 @@ def probe_page(rows: Iterable[ProbeRow], colors: Colors) -> Html:
     )
 
 
-def _fault(fault: ProbeFault) -> Html:
+def _fault(fault: Fault) -> Html:
+    """Return what is wrong, above the evidence: expected, got, and the request as a command."""
     said = paragraph(with_code_spans(fault.sentence), style="margin:4px 0 0 0")
-    if not fault.evidence:
+    told = [f"expected: {fault.expected!r}", f"got:      {fault.got!r}"]
+    evidence = told if fault.expected or fault.got else []
+    evidence += [fault.curl] if fault.curl else []
+    if not evidence:
         return said
-    return joined(said, paragraph(code(lines(fault.evidence)), style="margin:2px 0 0 0"))
+    shown = paragraph(code(lines("\n".join(evidence))), style="margin:2px 0 0 0")
+    return joined(said, shown)
 
 
 Stage = Literal["idle", "running", "done", "failed", "cancelled"]
@@ -108,21 +121,21 @@ class Probing(QObject):
         self.message = ""
         self.done = 0
         self.total = 0
-        self.rows: list[ProbeRow] = []
-        self.outcome: ProbeOutcome | None = None
+        self.rows: list[CheckResult] = []
+        self.report: Report | None = None
 
-    def start(self, target: ProbeTarget) -> None:
+    def start(self, options: ProbeOptions) -> None:
         """Probe a server, unless a probe is running."""
         if self.stage == "running":
             return
-        if not target.url.strip():
+        if not options.url:
             self._end("failed", "Type the address of a server, such as http://127.0.0.1:8642.")
             return
         self.stage, self.message = "running", "Detecting the API of the server…"
         self.done = self.total = 0
-        self.rows, self.outcome = [], None
+        self.rows, self.report = [], None
         self.changed.emit()
-        self._task = self._tasks.start(self._run(target), "probe")
+        self._task = self._tasks.start(self._run(options), "probe")
 
     def cancel(self) -> None:
         """Cancel the running probe; its results so far stay."""
@@ -134,10 +147,10 @@ class Probing(QObject):
         self.cancel()
         await self._tasks.finish()
 
-    async def _run(self, target: ProbeTarget) -> None:
+    async def _run(self, options: ProbeOptions) -> None:
         try:
-            self.outcome = await self._tools.probe(target, self._take)
-        except ProbeProblem as problem:
+            report = await self._tools.probe(options, self._take)
+        except ProbeFailed as problem:
             self._end("failed", _sentence(str(problem)))
         except asyncio.CancelledError:
             self._end("cancelled", "Cancelled. The results so far are below.")
@@ -145,13 +158,13 @@ class Probing(QObject):
             self._end("failed", "The probe itself failed. The log has the details.")
             raise
         else:
-            self.rows = list(self.outcome.rows)
-            self._end("done", self.outcome.summary)
+            self.rows, self.report = list(report.results), report
+            self._end("done", summary(report))
 
-    def _take(self, progress: ProbeProgress) -> None:
+    def _take(self, progress: Progress) -> None:
         self.done, self.total, self.message = progress.done, progress.total, progress.title
-        if progress.row is not None:
-            self.rows.append(progress.row)
+        if progress.result is not None:
+            self.rows.append(progress.result)
         self.changed.emit()
 
     def _end(self, stage: Stage, message: str) -> None:
@@ -181,7 +194,7 @@ class ProbeWindow(OwnWindow):
         self.probing = Probing(tools, self)
         self._tasks = Tasks()
         self.url = QLineEdit(f"http://127.0.0.1:{DEFAULT_PORT}")
-        dialects = [(name, name) for name in tools.probe_dialects]
+        dialects = [(dialect.value, dialect.value) for dialect in DRIVERS]
         self.dialect = Choice(theme, "API", [("", "Detect Automatically"), *dialects])
         self.model = QLineEdit()
         self.model.setPlaceholderText("The first model that the server lists")
@@ -250,14 +263,14 @@ class ProbeWindow(OwnWindow):
         layout.addWidget(self.page, 1)
 
     def _start(self) -> None:
-        self.probing.start(
-            ProbeTarget(
-                self.url.text().strip(),
-                str(self.dialect.currentData() or ""),
-                self.model.text().strip(),
-                self.key.text().strip(),
-            )
+        dialect = str(self.dialect.currentData() or "")
+        options = ProbeOptions(
+            self.url.text().strip(),
+            dialect=WireDialect(dialect) if dialect else None,
+            model=self.model.text().strip() or None,
+            api_key=self.key.text().strip() or None,
         )
+        self.probing.start(options)
 
     def _refresh(self) -> None:
         probing = self.probing
@@ -268,13 +281,13 @@ class ProbeWindow(OwnWindow):
         self.bar.setRange(0, probing.total)
         self.bar.setValue(probing.done)
         self.note.setText(probing.message)
-        self.copy.setEnabled(probing.outcome is not None)
-        self.save.setEnabled(probing.outcome is not None)
+        self.copy.setEnabled(probing.report is not None)
+        self.save.setEnabled(probing.report is not None)
         self.page.setHtml(probe_page(probing.rows, self._theme.colors))
 
     def _copy(self) -> None:
-        if self.probing.outcome is not None:
-            copy_from(self.copy, self.probing.outcome.markdown)
+        if self.probing.report is not None:
+            copy_from(self.copy, as_text(self.probing.report))
 
     def _choose_target(self) -> None:
         kinds = ["Page (*.html)", "JSON (*.json)"]
@@ -284,11 +297,16 @@ class ProbeWindow(OwnWindow):
         self._tasks.start(self._write(path), "save a probe's report")
 
     async def _write(self, path: Path) -> None:
-        outcome = self.probing.outcome
-        if outcome is None:
+        report = self.probing.report
+        if report is None:
             return
-        text = outcome.json if path.suffix == ".json" else outcome.html
+
+        def text() -> str:
+            if path.suffix != ".json":
+                return as_html(report)
+            return json.dumps(suite_as_data(of_one(report)), ensure_ascii=False, indent=1)
+
         try:
-            await write_text(path, lambda: text)
+            await write_text(path, text)
         except FileRefused as refusal:
             self.note.setText(str(refusal))

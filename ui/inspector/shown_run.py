@@ -3,11 +3,11 @@
 Plain values and a protocol; main thread.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
-from typing import Literal, Protocol
+from typing import TYPE_CHECKING
 
 from engine import Finished, GenerationRequest, Timing, Usage
 from engine.recording.replay import Recording, replay
@@ -16,6 +16,9 @@ from engine.recording.saved_run import to_json
 from ui.records.runs import Run, RunState
 from ui.server.requests import RequestAnswer, RequestEntry
 from ui.words import day_words
+
+if TYPE_CHECKING:
+    from api.conformance.probe.values import ProbeOptions, Progress, Report
 
 
 class RunSource(StrEnum):
@@ -137,10 +140,7 @@ def ended_words(run: Run) -> str:
     return "Not sent" if run.is_over else "Answering\u2026"
 
 
-# What the application provides: API views of a run, captures, the probe.
-
-Severity = Literal["error", "warning", "note"]
-CheckOutcome = Literal["held", "failed", "undecided", "skipped", "not asked"]
+# What the application provides: a run as each API sends it, and the probe.
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,146 +167,15 @@ class WireView:
 
 
 @dataclass(frozen=True, slots=True)
-class CaptureFinding:
-    """One thing that is wrong, or worth knowing, in a captured answer."""
-
-    severity: Severity
-    sentence: str
-    excerpt: str = ""
-    event_index: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class CaptureView:
-    """A captured answer, read.
+class InspectorTools:
+    """What the application provides to the inspector. Everything runs on the window's loop.
 
     Attributes:
-        title: What the answer is, in one line; if nothing was recognised, why.
-        is_answer: Whether anything could be recognised.
-        facts: Names and values.
-        thinking: The reasoning.
-        text: The answer's text.
-        matched: The stop that the server names, if it is a string.
-        findings: Its faults, worst first.
-        events: Name and data of each event.
-        report: All of it as text.
+        wire_views: Returns what each API would send for a run; raises ``ValueError`` with the
+            reason if the run cannot be rendered.
+        probe: Probes a server, and tells its progress; raises ``ProbeFailed`` if it could not
+            begin. Cancelling the task ends it.
     """
 
-    title: str
-    is_answer: bool
-    facts: tuple[tuple[str, str], ...] = ()
-    thinking: str = ""
-    text: str = ""
-    matched: str | None = None
-    findings: tuple[CaptureFinding, ...] = ()
-    events: tuple[tuple[str, str], ...] = ()
-    report: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class ProbeTarget:
-    """Which server to probe, and how.
-
-    Attributes:
-        url: Its address.
-        dialect: The name of the API; empty detects it.
-        model: The model's name; empty takes the first that the server lists.
-        api_key: Its key; empty for none. It is never saved.
-    """
-
-    url: str
-    dialect: str = ""
-    model: str = ""
-    api_key: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class ProbeFault:
-    """What a check found wrong.
-
-    Attributes:
-        sentence: What is wrong.
-        evidence: What was expected, what the server sent, and the request as a command; by lines.
-    """
-
-    sentence: str
-    evidence: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class ProbeRow:
-    """One check and its result."""
-
-    title: str
-    outcome: CheckOutcome
-    sentence: str
-    faults: tuple[ProbeFault, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class ProbeProgress:
-    """How far a probe has come."""
-
-    done: int
-    total: int
-    title: str
-    row: ProbeRow | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class ProbeOutcome:
-    """A finished probe.
-
-    Attributes:
-        summary: The result in a sentence.
-        has_passed: Whether no check failed.
-        rows: The checks.
-        markdown: A report for a bug tracker.
-        html: The same as a page.
-        json: The same for programs.
-    """
-
-    summary: str
-    has_passed: bool
-    rows: tuple[ProbeRow, ...]
-    markdown: str
-    html: str
-    json: str
-
-
-class ProbeProblem(Exception):
-    """The probe could not begin; the message gives the reason and the remedy."""
-
-
-class InspectorTools(Protocol):
-    """What the application provides to the inspector. Everything runs on the window's loop."""
-
-    @property
-    def probe_dialects(self) -> Sequence[str]:
-        """The dialects that can be probed."""
-
-    async def wire_views(self, shown: ShownRun) -> Sequence[WireView]:
-        """Return what each API would send for a run.
-
-        Raises:
-            ValueError: The run cannot be rendered; the message says why.
-        """
-
-    def capture_text(self, content: bytes) -> str:
-        """Return the text of a file with captured answers; a compressed file is decompressed.
-
-        Raises:
-            ValueError: It cannot be read; the message is the end of a sentence.
-        """
-
-    def read_capture(self, text: str, stops: Sequence[str] = ()) -> CaptureView:
-        """Read a captured answer; never raises."""
-
-    async def probe(
-        self, target: ProbeTarget, on_progress: Callable[[ProbeProgress], None]
-    ) -> ProbeOutcome:
-        """Probe a server; cancelling the task ends it.
-
-        Raises:
-            ProbeProblem: It could not begin.
-        """
+    wire_views: Callable[[ShownRun], Awaitable[Sequence[WireView]]]
+    probe: "Callable[[ProbeOptions, Callable[[Progress], None]], Awaitable[Report]]"

@@ -217,7 +217,7 @@ class OtherWindows(QObject):
         if self.capture is None:
             from ui.inspector.capture_window import CaptureWindow
 
-            self.capture = CaptureWindow(self._theme, self.tools, self._main)
+            self.capture = CaptureWindow(self._theme, self._main)
         bring_forward(self.capture)
 
     def show_probe(self) -> None:

@@ -25,16 +25,16 @@ from PySide6.QtWidgets import (
 from api.conformance.probe.values import ProbeOptions
 from api.server.server import ServerThread
 from api.transport.config import ServerConfig
-from app import inspector
 from app.desktop.window import server_window
-from app.inspector import ApiTools, read_capture
+from app.inspector import inspector_tools
 from engine.recording.replay import replay
 from engine.scheduling.service import Engine
 from engine.stopping.rules import StopRules
 from tests.support.kept import preferences_state
 from tests.ui.driving import eventually
-from ui.inspector.capture_window import CaptureWindow
+from ui.inspector.capture_window import CaptureWindow, read_capture
 from ui.inspector.probe_window import ProbeWindow
+from ui.inspector.shown_run import InspectorTools
 from ui.kit.theme import Theme
 from ui.records.store import MemoryConversationStore
 
@@ -46,8 +46,8 @@ Run = Callable[[Coroutine[Any, Any, Any]], Any]
 
 
 @pytest.fixture
-def tools(engine: Engine) -> ApiTools:
-    return ApiTools(engine, lambda: "")
+def tools(engine: Engine) -> InspectorTools:
+    return inspector_tools(engine, lambda: "")
 
 
 @pytest.fixture
@@ -60,8 +60,8 @@ def address(engine: Engine) -> Iterator[str]:
 def test_a_capture_is_read_with_its_faults() -> None:
     view = read_capture(LEAK)
     assert view.is_answer
-    assert view.text == "abc EN"
-    assert ("Requested stops", '"END"') in view.facts
+    assert view.capture.text == "abc EN"
+    assert view.capture.asked_stops == ("END",)
     assert any("END" in finding.sentence for finding in view.findings)
 
 
@@ -71,14 +71,12 @@ def test_text_that_is_not_an_answer_is_reported() -> None:
     assert view.title
 
 
-def test_a_pasted_answer_is_shown_with_its_faults(
-    run: Run, theme: Theme, tools: ApiTools, tmp_path: Path
-) -> None:
+def test_a_pasted_answer_is_shown_with_its_faults(run: Run, theme: Theme, tmp_path: Path) -> None:
     path = tmp_path / "answer.txt"
     path.write_text(LEAK)
 
     async def steps() -> None:
-        window = CaptureWindow(theme, tools)
+        window = CaptureWindow(theme)
         window.show()
         assert not window.copy.isEnabled()
         assert window.page.document().isEmpty()
@@ -114,14 +112,14 @@ def test_a_pasted_answer_is_shown_with_its_faults(
 def test_our_own_server_is_probed_in_the_window_and_passes(
     run: Run,
     theme: Theme,
-    tools: ApiTools,
+    tools: InspectorTools,
     address: str,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     # tests/api/conformance/probe/own_server runs every check.
     some = partial(ProbeOptions, only=("stop.*", "form.*", "errors.stop_*"))
-    monkeypatch.setattr(inspector, "ProbeOptions", some)
+    monkeypatch.setattr("ui.inspector.probe_window.ProbeOptions", some)
 
     async def steps() -> None:
         window = ProbeWindow(theme, tools)
@@ -145,7 +143,7 @@ def test_our_own_server_is_probed_in_the_window_and_passes(
 
 
 def test_a_probe_can_be_cancelled_and_started_again(
-    run: Run, theme: Theme, tools: ApiTools, address: str
+    run: Run, theme: Theme, tools: InspectorTools, address: str
 ) -> None:
     async def steps() -> None:
         window = ProbeWindow(theme, tools)
@@ -167,7 +165,7 @@ def test_a_probe_can_be_cancelled_and_started_again(
 
 
 def test_if_nothing_answers_the_window_says_what_to_do(
-    run: Run, theme: Theme, tools: ApiTools
+    run: Run, theme: Theme, tools: InspectorTools
 ) -> None:
     async def steps() -> None:
         window = ProbeWindow(theme, tools)

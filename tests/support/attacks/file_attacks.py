@@ -14,7 +14,6 @@ from pathlib import Path
 
 from app.commands import inspect, replay
 from app.exits import CommandError
-from app.inspector import read_capture
 from app.settings.options import ReplayOptions
 from app.settings.settings_file import FILE_NAME, StoredPreferences
 from app.store import rows
@@ -29,6 +28,7 @@ from engine.values.chat import ToolCall
 from tests.support.answers.said import conversation, finished_run
 from tests.support.attacks.damage import damaged
 from ui.chat.storage.conversation_list import ConversationList, ConversationRole
+from ui.inspector.capture_window import read_capture
 from ui.inspector.shown_run import shown_recording
 from ui.kit.tasks import FileRefused, read_text
 from ui.records.codec import Preset, presets_from_json, presets_json

@@ -8,7 +8,7 @@ from PySide6.QtGui import QKeySequence
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QWidget
 
-from app.inspector import ApiTools
+from app.inspector import inspector_tools
 from engine.scheduling.service import Engine
 from tests.support.shown import Use, main_window, shown
 from tests.ui.driving import RunOnLoop, eventually
@@ -20,7 +20,7 @@ from ui.window.main_window import MainWindow
 def use(run: RunOnLoop, engine: Engine, theme: Theme, qapp: QApplication) -> Use:
     def use_window(steps: Callable[[MainWindow], Coroutine[Any, Any, None]]) -> None:
         async def whole() -> None:
-            window = main_window(engine, theme, tools=lambda: ApiTools(engine, lambda: ""))
+            window = main_window(engine, theme, tools=lambda: inspector_tools(engine, lambda: ""))
             async with shown(window):
                 await steps(window)
 

@@ -12,7 +12,7 @@ from PySide6.QtWidgets import (
 )
 
 from app.agents import CopiedLines
-from app.inspector import ApiTools
+from app.inspector import inspector_tools
 from engine.scheduling.service import Engine
 from tests.support.looks.capitals import wrong_words
 from tests.support.shown import main_window, shown
@@ -48,7 +48,7 @@ def test_every_label_that_a_person_chooses_is_in_title_case(
     run: RunOnLoop, engine: Engine, theme: Theme
 ) -> None:
     async def play() -> None:
-        tools = ApiTools(engine, lambda: "")
+        tools = inspector_tools(engine, lambda: "")
         async with shown(main_window(engine, theme, tools=lambda: tools), quits=True) as window:
             window.start()
             await eventually(lambda: window.workspace.model.stage == "ready")

@@ -13,12 +13,14 @@ from PySide6.QtCore import QMimeData
 from PySide6.QtGui import QGuiApplication
 
 from api.conformance.captures.framing import framed
-from app.inspector import ApiTools, read_capture
-from engine.scheduling.service import Engine
 from tests.api.conformance.captures.opening.saved import flow, netstring, stream
 from tests.ui.driving import eventually
-from ui.inspector.capture_window import SHOWN_CHARS, CaptureWindow
-from ui.inspector.shown_run import CaptureView
+from ui.inspector.capture_window import (
+    SHOWN_CHARS,
+    CapturedAnswers,
+    CaptureWindow,
+    read_capture,
+)
 from ui.kit.theme import Theme
 
 Run = Callable[[Coroutine[Any, Any, Any]], Any]
@@ -34,27 +36,27 @@ def chunk(text: str = "", reason: str | None = None) -> str:
 LONG = "".join(chunk(f"w{n} ") for n in range(COUNT)) + chunk(reason="stop") + "data: [DONE]\n\n"
 
 
-class WatchedTools(ApiTools):
-    """The real tools; notes on which thread they read, and can delay them."""
+class WatchedReading:
+    """Reads captures; notes on which thread, and can delay it."""
 
-    def __init__(self, engine: Engine) -> None:
-        super().__init__(engine, lambda: "")
+    def __init__(self) -> None:
         self.threads: list[int] = []
         self.gate = threading.Event()
         self.gate.set()
 
-    def read_capture(self, text: str, stops: Sequence[str] = ()) -> CaptureView:
+    def __call__(self, text: str, stops: Sequence[str] = ()) -> CapturedAnswers:
         self.threads.append(threading.get_ident())
         assert self.gate.wait(30)
         return read_capture(text, stops)
 
 
 @pytest.fixture
-def use(run: Run, engine: Engine, theme: Theme) -> Callable[..., None]:
-    def use_window(steps: Callable[[CaptureWindow, WatchedTools], Any]) -> None:
+def use(run: Run, theme: Theme, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    def use_window(steps: Callable[[CaptureWindow, WatchedReading], Any]) -> None:
         async def whole() -> None:
-            tools = WatchedTools(engine)
-            window = CaptureWindow(theme, tools)
+            tools = WatchedReading()
+            monkeypatch.setattr("ui.inspector.capture_window.read_capture", tools)
+            window = CaptureWindow(theme)
             window.show()
             await steps(window, tools)
             await window.finish()
@@ -73,12 +75,12 @@ def test_a_long_capture_is_read_whole_on_another_thread_and_shown_in_part(
     path = tmp_path / "long.txt"
     path.write_text(LONG)
 
-    async def steps(window: CaptureWindow, tools: WatchedTools) -> None:
+    async def steps(window: CaptureWindow, tools: WatchedReading) -> None:
         window.open_file(path)
         await eventually(lambda: window.view is not None)
         assert threading.get_ident() not in tools.threads
         assert window.view is not None
-        assert window.view.text.endswith(f"w{COUNT - 1} ")
+        assert window.view.capture.text.endswith(f"w{COUNT - 1} ")
         assert len(window.source.toPlainText()) < 2 * SHOWN_CHARS
         assert window.source.capture == LONG
         assert window.source.isReadOnly()
@@ -96,7 +98,7 @@ def test_a_long_capture_is_read_whole_on_another_thread_and_shown_in_part(
 def test_the_window_goes_on_while_a_capture_is_read_and_a_newer_one_takes_over(
     use: Callable[..., None],
 ) -> None:
-    async def steps(window: CaptureWindow, tools: WatchedTools) -> None:
+    async def steps(window: CaptureWindow, tools: WatchedReading) -> None:
         tools.gate.clear()
         window.source.set_capture(LONG)
         await eventually(lambda: len(tools.threads) == 1)
@@ -107,7 +109,7 @@ def test_the_window_goes_on_while_a_capture_is_read_and_a_newer_one_takes_over(
         await eventually(lambda: window.view is not None)
         await window.finish()
         assert window.view is not None
-        assert window.view.text == "new"
+        assert window.view.capture.text == "new"
 
     use(steps)
 
@@ -115,7 +117,7 @@ def test_the_window_goes_on_while_a_capture_is_read_and_a_newer_one_takes_over(
 def test_a_long_text_that_is_pasted_with_the_keyboard_is_read_whole(
     use: Callable[..., None],
 ) -> None:
-    async def steps(window: CaptureWindow, tools: WatchedTools) -> None:
+    async def steps(window: CaptureWindow, tools: WatchedReading) -> None:
         pasted = QMimeData()
         pasted.setText(LONG)
         QGuiApplication.clipboard().setMimeData(pasted)
@@ -135,10 +137,12 @@ def test_a_compressed_file_and_a_dump_of_mitmproxy_are_opened(
     dump.write_bytes(netstring(flow(stream("dumped é").encode())))
     damaged.write_bytes(b"\x1f\x8b\x08\x00damaged")
 
-    async def steps(window: CaptureWindow, tools: WatchedTools) -> None:
+    async def steps(window: CaptureWindow, tools: WatchedReading) -> None:
         for path, text in ((packed, "packed é"), (dump, "dumped é")):
             window.open_file(path)
-            await eventually(lambda text=text: window.view is not None and window.view.text == text)
+            await eventually(
+                lambda text=text: window.view is not None and window.view.capture.text == text
+            )
         window.open_file(damaged)
         await eventually(lambda: "its gzip compression is damaged." in window.title.text())
 
