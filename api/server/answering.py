@@ -4,12 +4,12 @@ import asyncio
 import logging
 import math
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import aclosing, asynccontextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from types import TracebackType
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 from aiohttp import web
 
@@ -17,7 +17,7 @@ from api.dialects.shared.dialect import EVENTS, Addressed, AnswerRoute, Dialect,
 from api.dialects.shared.parameters.tools import left_out_tools
 from api.dialects.shared.reading import read, read_as_asked
 from api.dialects.shared.requested import Asked
-from api.transport.answer_text import StreamEncoder, StreamFrame, json_text, long_json_text
+from api.transport.answer_text import StreamFrame, json_text, long_json_text
 from api.transport.bodies import (
     FREE_BYTES,
     BodyRoom,
@@ -49,6 +49,8 @@ from api.transport.service import (
     takes_tools,
 )
 from engine import EngineError, Event, GenerationRequest, ModelInfo, PromptScores
+
+_log = logging.getLogger(__name__)
 
 SERVICE = web.AppKey("service", Service)
 # Anthropic's name and OpenAI's.
@@ -189,20 +191,13 @@ def failure_response(
     return response
 
 
-# Writes a stream of events or lines, with keepalives while nothing happens.
-
-_log = logging.getLogger(__name__)
-
-
 class StreamWriter:
     """One open stream. The response's headers are sent with the first bytes.
 
     These may be a keepalive. Until then a failure can still be answered with its own status.
     """
 
-    def __init__(
-        self, request: web.Request, keepalive: str, silence_s: float, content_type: str
-    ) -> None:
+    def __init__(self, request: web.Request, keepalive: str, content_type: str) -> None:
         self.response = web.StreamResponse(
             headers={
                 "Content-Type": content_type,
@@ -212,8 +207,8 @@ class StreamWriter:
         )
         self._request = request
         self._keepalive = keepalive.encode()
-        self._silence_s = silence_s
-        self._patience_s = service_of(request).config.write_timeout_s
+        config = service_of(request).config
+        self._silence_s, self._patience_s = config.keepalive_s, config.write_timeout_s
         self._loop = asyncio.get_running_loop()
         self._begun_at = self._written_at = self._loop.time()
         self._lock = asyncio.Lock()
@@ -284,84 +279,6 @@ class StreamWriter:
             self._request.transport.abort()
 
 
-class Begun(NamedTuple):
-    """A stream whose generations have been accepted.
-
-    Attributes:
-        batches: Yields batches of events, each with the index of its choice, as they arrive.
-        encoder: Renders them.
-    """
-
-    batches: AsyncGenerator[tuple[int, list[Event]], None]
-    encoder: StreamEncoder
-
-
-async def stream(
-    request: web.Request,
-    begin: Callable[[], AbstractAsyncContextManager[Begun]],
-    waiting: StreamEncoder,
-    refused: Callable[[EngineError], ApiError],
-    *,
-    silence_s: float,
-    content_type: str,
-) -> web.StreamResponse:
-    """Write the events of generations as they arrive; return the response.
-
-    Keepalives are also sent while the generations wait to be accepted, for example for a model that
-    is being loaded. A refusal before the first keepalive has its own status.
-
-    Args:
-        request: The client's request.
-        begin: Starts the generations and ends them.
-        waiting: Encodes what is sent before they start.
-        refused: Turns a refusal by the engine into an error for the client.
-        silence_s: A keepalive is sent after this many seconds of silence.
-        content_type: The media type of the stream.
-
-    Raises:
-        EngineError: The generations were refused, and nothing has been written yet.
-        ApiError: The first event was a failure, and nothing has been written yet.
-    """
-    encoder = waiting
-    async with StreamWriter(request, waiting.keepalive(), silence_s, content_type) as writer:
-        try:
-            async with begin() as begun, aclosing(begun.batches) as source:
-                encoder = begun.encoder
-                async for choice, batch in source:
-                    frames = encoder.encode(batch, choice)
-                    if encoder.failure is not None and not writer.has_started:
-                        raise encoder.failure
-                    await writer.write(frames)
-                    if encoder.failure is not None:
-                        note_failure(encoder.failure.kind)
-                        writer.response.force_close()
-                        break
-        except ConnectionError:
-            raise
-        except Exception as error:
-            if not writer.has_started:
-                raise
-            failure = _failure(error, refused)
-            note_failure(failure.kind)
-            await writer.write(encoder.fail(failure))
-            del failure  # its traceback keeps this frame alive
-            writer.response.force_close()
-        await writer.finish()
-    return writer.response
-
-
-def _failure(error: Exception, refused: Callable[[EngineError], ApiError]) -> ApiError:
-    """Return the error that a client receives after its stream has begun."""
-    match error:
-        case ApiError():
-            return error
-        case EngineError():
-            return refused(error)
-        case _:
-            _log.error("a stream broke off", exc_info=error)
-            return ApiError(ErrorKind.INTERNAL, "internal error")
-
-
 # The deltas of an answer are merged, so many events mean an answer with traced tokens.
 _FEW_EVENTS = 200
 
@@ -378,7 +295,31 @@ def answering(dialect: Dialect, route: AnswerRoute[Any]) -> Handler:
             return from_engine(refusal, {**dialect.field_names, **route.own_names(asked.params)})
 
         try:
-            return await _answered(request, route, asked, refused)
+            service, params, requests = service_of(request), asked.params, asked.requests()
+            named, wants_stream = route.model_of(params), route.wants_stream(params)
+            note_wanted(requests, named, wants_stream=wants_stream)
+            await route.admit(service, params)
+            wanted = addressed(service, requests, named)
+            head = Head(
+                new_id(""),
+                time.time(),
+                model_name(service, named),
+                request_id_of(request),
+                keep=route.keeper(service, params),
+            )
+            form = (
+                route.answer_id(params, head),
+                route.call_prefix,
+                route.has_instructions(params),
+            )
+            note_form(AnswerForm(*form))
+            if any(one.tools for one in wanted) and not await takes_tools(service, wanted[0].model):
+                request[LEFT_OUT] = (*request[LEFT_OUT], "function")
+            if not wanted:
+                return _json(await route.reply_without_question(service, params, head))
+            if wants_stream:
+                return await _streamed(request, route, params, wanted, head, refused)
+            return await _whole(service, route, params, wanted, head)
         except EngineError as refusal:
             raise refused(refusal) from None
 
@@ -446,43 +387,18 @@ def _image_rule(request: web.Request, service: Service) -> ImageRule:
             )
 
 
-async def _answered(
-    request: web.Request,
+async def _whole(
+    service: Service,
     route: AnswerRoute[Any],
-    asked: Asked[Any],
-    refused: Callable[[EngineError], ApiError],
-) -> web.StreamResponse:
-    service, params, requests = service_of(request), asked.params, asked.requests()
-    note_wanted(requests, route.model_of(params), wants_stream=route.wants_stream(params))
-    await route.admit(service, params)
-    wanted = addressed(service, requests, route.model_of(params))
-    head = Head(
-        new_id(""),
-        time.time(),
-        _model(service, route, params),
-        request_id_of(request),
-        keep=route.keeper(service, params),
-    )
-    note_form(
-        AnswerForm(route.answer_id(params, head), route.call_prefix, route.has_instructions(params))
-    )
-    if any(one.tools for one in wanted) and not await takes_tools(service, wanted[0].model):
-        request[LEFT_OUT] = (*request[LEFT_OUT], "function")
-    if not wanted:
-        return _json(await route.reply_without_question(service, params, head))
-    if route.wants_stream(params):
-        return await stream(
-            request,
-            partial(_begun, service, route, params, wanted, head),
-            route.encoder(params, head),
-            refused,
-            silence_s=service.config.keepalive_s,
-            content_type=route.media_type,
-        )
+    params: Any,
+    wanted: Sequence[GenerationRequest],
+    head: Head,
+) -> web.Response:
+    """Return the whole answer once all its generations have ended."""
     async with running(service, wanted) as generations:
         route.on_accepted(service, params)
-        head = _with_model(service, route, params, head, generations)
-        answers = await asyncio.gather(*(collected(one) for one in generations))
+        head = _accepted(service, route, params, head, generations)
+        answers = await asyncio.gather(*(collected(generation) for generation in generations))
     if sum(_weight(events) for events, _ in answers) <= _FEW_EVENTS:
         return _json(route.write_whole(answers, params, head))
     # An answer with logprobs can be megabytes: encode it in a thread, so that no stream waits.
@@ -492,25 +408,10 @@ async def _answered(
 
 def _weight(events: Sequence[Event]) -> int:
     """Return the number of token and delta events of an answer."""
-    return sum(len(one) if isinstance(one, PromptScores) else 1 for one in events)
+    return sum(len(event) if isinstance(event, PromptScores) else 1 for event in events)
 
 
-@asynccontextmanager
-async def _begun(
-    service: Service,
-    route: AnswerRoute[Any],
-    params: Any,
-    wanted: Sequence[GenerationRequest],
-    head: Head,
-) -> AsyncIterator[Begun]:
-    """Start the generations of a stream; whichever still runs afterwards is cancelled."""
-    async with running(service, wanted) as generations:
-        route.on_accepted(service, params)
-        head = _with_model(service, route, params, head, generations)
-        yield Begun(batches_of(generations), route.encoder(params, head))
-
-
-def _with_model(
+def _accepted(
     service: Service,
     route: AnswerRoute[Any],
     params: Any,
@@ -518,13 +419,70 @@ def _with_model(
     generations: Sequence[ServedAnswer],
 ) -> Head:
     """Return the head of an answer with its model, which may have been loaded meanwhile."""
-    model = _model(service, route, params)
+    model = model_name(service, route.model_of(params))
     return replace(head, model=model, vocabulary=generations[0].vocabulary)
 
 
-def _model(service: Service, route: AnswerRoute[Any], params: Any) -> str:
-    """Return the model's name as the answer reports it."""
-    return model_name(service, route.model_of(params))
+async def _streamed(
+    request: web.Request,
+    route: AnswerRoute[Any],
+    params: Any,
+    wanted: Sequence[GenerationRequest],
+    head: Head,
+    refused: Callable[[EngineError], ApiError],
+) -> web.StreamResponse:
+    """Write the events of generations as they arrive; return the response.
+
+    Keepalives are also sent while the generations wait to be accepted, for example for a model that
+    is being loaded. A refusal before the first keepalive has its own status.
+
+    Raises:
+        EngineError: The generations were refused, and nothing has been written yet.
+        ApiError: The first event was a failure, and nothing has been written yet.
+    """
+    service, encoder = service_of(request), route.encoder(params, head)
+    async with StreamWriter(request, encoder.keepalive(), route.media_type) as writer:
+        try:
+            async with (
+                running(service, wanted) as generations,
+                aclosing(batches_of(generations)) as source,
+            ):
+                route.on_accepted(service, params)
+                head = _accepted(service, route, params, head, generations)
+                encoder = route.encoder(params, head)
+                async for choice, batch in source:
+                    frames = encoder.encode(batch, choice)
+                    if encoder.failure is not None and not writer.has_started:
+                        raise encoder.failure
+                    await writer.write(frames)
+                    if encoder.failure is not None:
+                        note_failure(encoder.failure.kind)
+                        writer.response.force_close()
+                        break
+        except ConnectionError:
+            raise
+        except Exception as error:
+            if not writer.has_started:
+                raise
+            failure = _failure(error, refused)
+            note_failure(failure.kind)
+            await writer.write(encoder.fail(failure))
+            del failure  # its traceback keeps this frame alive
+            writer.response.force_close()
+        await writer.finish()
+    return writer.response
+
+
+def _failure(error: Exception, refused: Callable[[EngineError], ApiError]) -> ApiError:
+    """Return the error that a client receives after its stream has begun."""
+    match error:
+        case ApiError():
+            return error
+        case EngineError():
+            return refused(error)
+        case _:
+            _log.error("a stream broke off", exc_info=error)
+            return ApiError(ErrorKind.INTERNAL, "internal error")
 
 
 def _json(body: object) -> web.Response:

@@ -71,9 +71,16 @@ class Untold:
     def __init__(self) -> None:
         self._waiting: set[asyncio.Future[list[Finished | BaseException]]] = set()
 
-    def add(self, waiting: "asyncio.Future[list[Finished | BaseException]]") -> None:
-        """Keep the end of a request until it has been reported."""
+    def tell(self, observation: Observation, tell: Callable[[object], None]) -> None:
+        """Report an end now, or once the generations that a client left running have ended."""
+        unfinished = [run.generation.ended() for run in observation.runs if run.finished is None]
+        if not unfinished:
+            tell(None)
+            return
+        waiting = asyncio.gather(*unfinished, return_exceptions=True)
         self._waiting.add(waiting)
+        # Even if the loop ends first, each request that began is reported to end exactly once.
+        waiting.add_done_callback(tell)
         waiting.add_done_callback(self._waiting.discard)
 
     async def told(self, _: web.Application) -> None:
@@ -110,8 +117,20 @@ def outer(observer: RequestObserver, config: ServerConfig, untold: Untold) -> Mi
             ):
                 observation.answered.add(response.body)
             headers = () if response is None else tuple(response.headers.items())
-            end = _Ending(observer, config, observation, began, took_s, status, headers)
-            end.tell(untold)
+
+            def tell(_: object) -> None:
+                observer.request_ended(
+                    _ended(
+                        observation,
+                        began,
+                        config.api_key,
+                        took_s=took_s,
+                        status=status,
+                        headers=headers,
+                    )
+                )
+
+            untold.tell(observation, tell)
         return response
 
     return told
@@ -131,64 +150,35 @@ async def with_body(request: web.Request, handler: Handler) -> web.StreamRespons
         asked.size_bytes = max(asked.size_bytes, body.size_bytes)
 
 
-class _Ending:
-    """The end of a request, reported once its generations have ended too."""
-
-    def __init__(
-        self,
-        observer: RequestObserver,
-        config: ServerConfig,
-        observation: Observation,
-        began: RequestBegan,
-        took_s: float,
-        status: int,
-        headers: tuple[tuple[str, str], ...],
-    ) -> None:
-        self._observer = observer
-        self._secret = config.api_key
-        self._observation = observation
-        self._began = began
-        self._took_s = took_s
-        self._status = status
-        self._headers = headers
-
-    def tell(self, untold: Untold) -> None:
-        """Report it now, or once the generations that a client left running have ended."""
-        unfinished = [run for run in self._observation.runs if run.finished is None]
-        if unfinished:
-            waiting = asyncio.gather(
-                *(run.generation.ended() for run in unfinished), return_exceptions=True
-            )
-            # Even if the loop ends first, each request that began is reported to end exactly once.
-            waiting.add_done_callback(lambda _: self._tell_now())
-            untold.add(waiting)
-        else:
-            self._tell_now()
-
-    def _tell_now(self) -> None:
-        runs = self._observation.runs
-        clean = functools.partial(safe_body, secret=self._secret)
-        self._observer.request_ended(
-            RequestEnded(
-                began=self._began,
-                took_s=self._took_s,
-                status=self._status,
-                is_stream=self._observation.is_stream,
-                model=self._observation.model,
-                asked=self._observation.asked.body(clean),
-                answered=self._observation.answered.body(clean),
-                answer_headers=safe_headers(self._headers, self._secret),
-                runs=tuple(run for run in runs if run.finished is not None),
-                asked_model=self._observation.asked_model,
-                wants_stream=self._observation.wants_stream,
-                wanted=self._observation.wanted,
-                failure=self._observation.failure,
-                form=self._observation.form,
-                embedding=self._observation.embedding,
-                encoding=self._observation.encoding,
-                embedded_tokens=self._observation.embedded_tokens,
-            )
-        )
+def _ended(
+    observation: Observation,
+    began: RequestBegan,
+    secret: str | None,
+    *,
+    took_s: float,
+    status: int,
+    headers: tuple[tuple[str, str], ...],
+) -> RequestEnded:
+    clean = functools.partial(safe_body, secret=secret)
+    return RequestEnded(
+        began=began,
+        took_s=took_s,
+        status=status,
+        is_stream=observation.is_stream,
+        model=observation.model,
+        asked=observation.asked.body(clean),
+        answered=observation.answered.body(clean),
+        answer_headers=safe_headers(headers, secret),
+        runs=tuple(run for run in observation.runs if run.finished is not None),
+        asked_model=observation.asked_model,
+        wants_stream=observation.wants_stream,
+        wanted=observation.wanted,
+        failure=observation.failure,
+        form=observation.form,
+        embedding=observation.embedding,
+        encoding=observation.encoding,
+        embedded_tokens=observation.embedded_tokens,
+    )
 
 
 def _began(request: web.Request, config: ServerConfig) -> RequestBegan:

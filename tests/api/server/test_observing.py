@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from api.server.access import HIDDEN, safe_body, safe_headers, safe_path
-from api.server.application import Untold, _Ending
+from api.server.application import Untold
 from api.server.server import ServerThread
 from api.transport.config import Address, ServerConfig
 from api.transport.observation import (
@@ -306,36 +306,39 @@ def test_an_observer_learns_of_a_client_that_left_after_its_answer_has_ended(
     """The server waits for the end, however long it takes."""
 
     async def play() -> None:
-        recorded, observation = Notebook(), Observation()
+        told: list[list[Finished | None]] = []
+        observation = Observation()
         generation = Generation(GenerationRequest(), asyncio.get_running_loop(), lambda _: None)
         observation.listen_to(generation, hides_traces=True)
-        began = RequestBegan("r", 0.0, "", "POST", "/", "", ())
         reading = asyncio.ensure_future(generation.collect())
-        _Ending(recorded, ServerConfig(), observation, began, 0.1, 499, ()).tell(Untold())
+        Untold().tell(
+            observation, lambda _: told.append([run.finished for run in observation.runs])
+        )
         for _ in range(100):
             await asyncio.sleep(0)
-        assert recorded.ended == []
+        assert told == []
         end = Finished(StopInfo(StopKind.CANCELLED), Usage(), Timing())
         generation.push([end])
         generation.wake()
         await reading
         for _ in range(100):
             await asyncio.sleep(0)
-        assert [told.ends for told in recorded.ended] == [(end,)]
+        assert told == [[end]]
 
     asyncio.run(play())
 
 
 def test_a_server_that_ends_first_reports_each_request_once() -> None:
-    notebook = Notebook()
+    told: list[list[Finished | None]] = []
 
     async def play() -> None:
         observation = Observation()
         generation = Generation(GenerationRequest(), asyncio.get_running_loop(), lambda _: None)
         observation.listen_to(generation, hides_traces=True)
-        began = RequestBegan("r", 0.0, "", "POST", "/", "", ())
-        _Ending(notebook, ServerConfig(), observation, began, 0.1, 499, ()).tell(Untold())
+        Untold().tell(
+            observation, lambda _: told.append([run.finished for run in observation.runs])
+        )
         await asyncio.sleep(0)
 
     asyncio.run(play())
-    assert [(one.status, one.ends) for one in notebook.ended] == [(499, ())]
+    assert told == [[None]]
